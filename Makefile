@@ -1,0 +1,53 @@
+# make demo    train on dates, score, predict, draw an alignment      make check   lint, types, tests, documentation
+# make test    the tests                                              make docs    docs/_build/html/index.html
+# All of them first make .venv; PYTHON names the interpreter (3.11 or newer) to make it with.
+
+PYTHON ?= python3
+PYTEST_FLAGS ?= -n 2 --dist loadfile
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+RUN := runs/dates
+
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: demo test check lint types docs sizes clean
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "regard needs Python 3.11 or newer: make PYTHON=python3.11 ..." >&2; exit 2; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[all,docs,test]'
+	touch $(INSTALLED)
+
+demo: $(INSTALLED)
+	rm -rf $(RUN)
+	$(BIN)/regard train dates --out $(RUN)
+	$(BIN)/regard evaluate $(RUN)
+	$(BIN)/regard predict $(RUN) '14 July 1989' 'thu, march 3rd 2016' 'Sunday the 1st of December, 2041' 'Saturday 09 May 2018'
+	$(BIN)/regard show $(RUN) 'Saturday 09 May 2018' --out $(RUN)/alignment.png
+	$(BIN)/regard show $(RUN) 'Saturday 09 May 2018' --out $(RUN)/alignment.html
+	@echo "The picture is $(RUN)/alignment.png, the page $(RUN)/alignment.html (open it in a browser)."
+
+test: $(INSTALLED)
+	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+check: lint types test docs
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+types: $(INSTALLED)
+	$(BIN)/pyright
+
+docs: $(INSTALLED)
+	rm -rf docs/reference docs/_build
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+
+sizes: $(INSTALLED)
+	$(BIN)/python -m tests.code.sizes
+
+clean:
+	rm -rf build dist docs/_build docs/reference .pytest_cache .ruff_cache .hypothesis src/*.egg-info
+	find src tests docs -name __pycache__ -type d -prune -exec rm -rf {} +
