@@ -1,0 +1,1 @@
+"""Pure functions on tensors: a plain reference beside each fused form."""

@@ -1,0 +1,103 @@
+"""Weights while somebody looks: `with record(model) as maps: model(...)`.
+
+Then `maps["decoder.layers.0.cross_attention"]` is a tensor. Modules ask `wanted(self)` and, only if somebody listens,
+compute their weights and hand them over with `give`. Nothing is kept on the modules; outside the `with` block the
+question costs one look at a context variable.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from fnmatch import fnmatchcase
+
+import torch
+from torch import Tensor, nn
+
+
+class Maps(Mapping[str, Tensor]):
+    """Recorded weights by module name, `(batch, [head,] query, key)`. The steps of a decode are joined into one map:
+    later steps follow along the query axis and keys that an early step had not yet are 0."""
+
+    def __init__(self, names: dict[int, str], heads: Sequence[int] | None, rows: Sequence[int] | None):
+        self._names, self._heads, self._rows = names, heads, rows
+        self._steps: dict[str, list[Tensor]] = {}
+        self._queries: dict[str, int] = {}
+
+    def wants(self, module: nn.Module) -> bool:
+        return id(module) in self._names
+
+    def add(self, module: nn.Module, weights: Tensor) -> None:
+        name = self._names[id(module)]
+        first = self._queries.get(name, 0)
+        self._queries[name] = first + weights.shape[-2]
+        if self._heads is not None and weights.ndim > 3:
+            weights = weights[:, list(self._heads)]
+        if self._rows is not None:
+            weights = weights[..., [row - first for row in self._rows if first <= row < self._queries[name]], :]
+        self._steps.setdefault(name, []).append(weights.detach())
+
+    def __getitem__(self, name: str) -> Tensor:
+        steps = self._steps[name]
+        if len({step.shape[:-2] for step in steps}) > 1:
+            raise ValueError(
+                f"the batch of {name!r} changed between steps, from {steps[0].shape[0]} rows to {steps[-1].shape[0]}: "
+                "record a pass over the finished sequences instead"
+            )
+        keys = max(step.shape[-1] for step in steps)
+        return torch.cat([nn.functional.pad(step, (0, keys - step.shape[-1])) for step in steps], -2)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._steps)
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+
+_listening: ContextVar[Maps | None] = ContextVar("regard_listening", default=None)
+
+
+@contextmanager
+def record(
+    model: nn.Module,
+    only: str | Sequence[str] = "*",
+    *,
+    heads: Sequence[int] | None = None,
+    rows: Sequence[int] | None = None,
+) -> Iterator[Maps]:
+    """Collect the attention weights that `model` computes inside the block.
+
+    Args:
+        only: names of the modules to listen to, with `*` and `?` as wildcards, e.g. `"decoder.*.cross_attention"`.
+        heads: heads to keep, of maps that have heads. Default all.
+        rows: query positions to keep, counted over all steps of a decode. Default all.
+
+    Raises:
+        ValueError: no module of the model has a name that `only` asks for.
+    """
+    patterns = [only] if isinstance(only, str) else list(only)
+    names = {
+        id(module): name.removesuffix(".attend")
+        for name, module in model.named_modules()
+        if any(fnmatchcase(name.removesuffix(".attend"), pattern) for pattern in patterns)
+    }
+    if not names:
+        raise ValueError(f"no module is called {only!r}; the model has {[name for name, _ in model.named_children()]}")
+    maps = Maps(names, heads, rows)
+    token = _listening.set(maps)
+    try:
+        yield maps
+    finally:
+        _listening.reset(token)
+
+
+def wanted(module: nn.Module) -> bool:
+    """Whether somebody listens to this module now."""
+    maps = _listening.get()
+    return maps is not None and maps.wants(module)
+
+
+def give(module: nn.Module, weights: Tensor) -> None:
+    """Hand the weights `(*batch, query, key)` of `module` to whoever listens to it."""
+    maps = _listening.get()
+    if maps is not None and maps.wants(module):
+        maps.add(module, weights)

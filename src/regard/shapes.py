@@ -1,0 +1,45 @@
+"""The axis names used in every signature, as jaxtyping aliases. Tests check them at run time; users never pay for it.
+
+`*batch` stands for any leading axes (a batch, or a batch and heads); `query` and `key` count positions; widths are
+feature sizes. Everything is batch first.
+"""
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+Query = Float[Tensor, "*batch query query_width"]
+Key = Float[Tensor, "*batch key key_width"]
+Value = Float[Tensor, "*batch key value_width"]
+Scores = Float[Tensor, "*batch query key"]
+Weights = Float[Tensor, "*batch query key"]
+Context = Float[Tensor, "*batch query value_width"]
+Allowed = Bool[Tensor, "*batch query key"]
+
+Tokens = Int[Tensor, "batch position"]
+Source = Int[Tensor, "batch source_position"]
+Lengths = Int[Tensor, " batch"]
+Step = Int[Tensor, " batch"]
+Rows = Int[Tensor, " rows"]
+Inputs = Float[Tensor, "batch position input_width"]
+States = Float[Tensor, "batch position width"]
+Logits = Float[Tensor, "batch position vocabulary"]
+
+__all__ = [
+    "Allowed",
+    "Context",
+    "Float",
+    "Inputs",
+    "Int",
+    "Key",
+    "Lengths",
+    "Logits",
+    "Query",
+    "Rows",
+    "Scores",
+    "Source",
+    "States",
+    "Step",
+    "Tokens",
+    "Value",
+    "Weights",
+]

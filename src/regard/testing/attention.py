@@ -1,0 +1,196 @@
+"""The laws of attention."""
+
+from copy import deepcopy
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from regard.masks import Mask, as_mask, causal, padding
+from regard.memory import Memory
+from regard.recording import record
+from regard.testing.laws import TOLERANCES, Pairs, hold
+
+
+def check_attention(
+    module: nn.Module,
+    *,
+    widths: tuple[int | None, int | None, int | None] | None = None,
+    keys: int = 131,
+    positional: bool = False,
+    normalised: bool = True,
+    dtype: torch.dtype = torch.float64,
+    tolerance: float | None = None,
+) -> None:
+    """Hold a module that is called `module(query, memory) -> context`, as `Attend` and `MultiHead` are, to the laws.
+
+    Args:
+        widths: of queries, keys and values, None for any. Default `module.widths`, else any.
+        keys: number of keys of the largest memory, at least 7; by default so many that a fused kernel serves.
+        positional: the module looks at where a key stands, so that the order of keys matters.
+        normalised: the module hands weights to `record`, and their rows sum to 1.
+        dtype: that the module is checked in.
+        tolerance: absolute and relative. Default 1e-12 in float64, 1e-5 in float32.
+
+    Raises:
+        AssertionError: a law is broken; the message names it.
+    """
+    query, key, value = widths or getattr(module, "widths", (None, None, None))
+    filled = query or key or 8, key or query or 8, value or 8
+    subject = Subject(deepcopy(module).to(dtype).eval(), filled, keys, dtype)
+    laws = [
+        a_key_hidden_from_all_is_inert,
+        a_key_hidden_from_one_query_is_inert_for_it,
+        a_query_that_may_read_nothing_gets_a_constant,
+        padding_and_batch_size_change_nothing,
+        no_position_sees_its_future,
+        recorded_equals_unrecorded,
+        every_size_works,
+        *([] if positional else [the_order_of_keys_changes_nothing]),
+        *([rows_of_weights_sum_to_one] if normalised else []),
+    ]
+    hold(((law.__name__, law(subject)) for law in laws), TOLERANCES[dtype] if tolerance is None else tolerance)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The module under test and a source of its inputs."""
+
+    module: nn.Module
+    widths: tuple[int, int, int]
+    keys: int
+    dtype: torch.dtype
+    generator: torch.Generator = field(default_factory=lambda: torch.Generator().manual_seed(0))
+
+    @property
+    def device(self) -> torch.device:
+        return next((parameter.device for parameter in self.module.parameters()), torch.device("cpu"))
+
+    def draw(self, batch: int, queries: int, keys: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Query, key and value, from a normal distribution."""
+        shapes = zip((queries, keys, keys), self.widths, strict=True)
+        drawn = (torch.randn(batch, *shape, generator=self.generator, dtype=torch.float64) for shape in shapes)
+        query, key, value = (each.to(self.device, self.dtype) for each in drawn)
+        return query, key, value
+
+    def mask(self, batch: int, queries: int, keys: int) -> Tensor:
+        """Any mask under which every query may read at least the first key."""
+        allowed = torch.rand(batch, queries, keys, generator=self.generator) < 0.6
+        allowed[..., :1] = True
+        return allowed.to(self.device)
+
+    def read(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask | Tensor | None = None) -> Tensor:
+        return self.module(query, Memory(key, value, None if mask is None else as_mask(mask)))
+
+    def outcome(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask | Tensor | None = None) -> list[Tensor]:
+        """The context and, of a weighted sum of it, the gradients: of query, key, value and every parameter."""
+        query, key, value = (each.detach().requires_grad_() for each in (query, key, value))
+        context = self.read(query, key, value, mask)
+        leaves = [query, key, value, *(each for each in self.module.parameters() if each.requires_grad)]
+        pull = torch.linspace(-1, 1, context.numel(), dtype=self.dtype, device=self.device).view_as(context)
+        return [context.detach(), *torch.autograd.grad(context, leaves, pull, materialize_grads=True)]
+
+
+def a_key_hidden_from_all_is_inert(subject: Subject) -> Pairs:
+    """Whatever stands there, NaN and infinity too: values and gradients stay."""
+    query, key, value = subject.draw(2, 3, 7)
+    mask = subject.mask(2, 3, 7)
+    mask[..., [2, 6]] = False
+    hidden = ~mask.any(1)[..., None]
+    broken = subject.outcome(query, key.masked_fill(hidden, torch.nan), value.masked_fill(hidden, torch.inf), mask)
+    yield from zip(broken, subject.outcome(query, key, value, mask), strict=True)
+
+
+def a_key_hidden_from_one_query_is_inert_for_it(subject: Subject) -> Pairs:
+    """Other queries may read it; this one gives the same for another key and value."""
+    query, key, value = subject.draw(2, 5, 7)
+    mask = subject.mask(2, 5, 7)
+    mask[:, 0, 3], mask[:, 1, 3] = False, True
+    before = subject.read(query, key, value, mask)
+    _, other_key, other_value = subject.draw(2, 5, 7)
+    at = (torch.arange(7, device=key.device) == 3)[:, None]
+    after = subject.read(query, torch.where(at, other_key, key), torch.where(at, other_value, value), mask)
+    blind = ~mask[:, :, 3]
+    yield after[blind], before[blind]
+
+
+def a_query_that_may_read_nothing_gets_a_constant(subject: Subject) -> Pairs:
+    """Zeros where the module ends with the read, its output layer's bias where it has one; and finite gradients."""
+    mask = subject.mask(2, 3, 5)
+    mask[0, 1], mask[1] = False, False
+    blind = ~mask.any(-1)
+    context, *gradients = subject.outcome(*subject.draw(2, 3, 5), mask)
+    again, *_ = subject.outcome(*subject.draw(2, 3, 5), mask)
+    yield context[blind], again[blind]
+    yield context[blind], context[blind][:1].expand_as(context[blind])
+    yield gradients[0][blind], torch.zeros_like(gradients[0][blind])
+    for gradient in gradients:
+        yield gradient * 0, torch.zeros_like(gradient)
+
+
+def padding_and_batch_size_change_nothing(subject: Subject) -> Pairs:
+    """A row of a padded batch is what its sequence gives alone, an empty sequence too."""
+    query, key, value = subject.draw(4, 3, 7)
+    lengths = [5, 1, 7, 0]
+    together = subject.read(query, key, value, padding(torch.tensor(lengths, device=query.device), 7))
+    for row, length in enumerate(lengths):
+        one = slice(row, row + 1)
+        yield together[one], subject.read(query[one], key[one, :length], value[one, :length])
+
+
+def no_position_sees_its_future(subject: Subject) -> Pairs:
+    """Under a causal mask no output depends on a later key or value; structured and dense masks agree."""
+    query, key, value = (each.requires_grad_() for each in subject.draw(2, 5, 5))
+    mask = causal(5, device=query.device)
+    context = subject.read(query, key, value, mask)
+    yield context, subject.read(query, key, value, mask.dense())
+    for now in range(4):
+        past = context[:, : now + 1].sum()
+        for gradient in torch.autograd.grad(past, (query, key, value), retain_graph=True, materialize_grads=True):
+            yield gradient[:, now + 1 :], torch.zeros_like(gradient[:, now + 1 :])
+
+
+def recorded_equals_unrecorded(subject: Subject) -> Pairs:
+    """Unwatched, a large memory goes through a fused kernel if there is one; watched, the weights must be computed."""
+    for queries, keys in ((3, 7), (127, subject.keys)):
+        inputs = subject.draw(2, queries, keys)
+        lengths = torch.tensor([keys, keys - 2], device=subject.device)
+        mask = subject.mask(2, queries, keys)
+        mask[1, 0] = False
+        for limits in (None, padding(lengths, keys), mask):
+            unrecorded = subject.outcome(*inputs, limits)
+            with record(subject.module):
+                yield from zip(subject.outcome(*inputs, limits), unrecorded, strict=True)
+
+
+def every_size_works(subject: Subject) -> Pairs:
+    """No sequence, no query, no key, and one of each: finite context and gradients."""
+    for batch, queries, keys in ((0, 3, 5), (2, 0, 5), (2, 3, 0), (1, 1, 1)):
+        context, *gradients = subject.outcome(*subject.draw(batch, queries, keys))
+        yield context * 0, torch.zeros(batch, queries, *context.shape[2:], dtype=subject.dtype, device=subject.device)
+        for gradient in gradients:
+            yield gradient * 0, torch.zeros_like(gradient)
+
+
+def the_order_of_keys_changes_nothing(subject: Subject) -> Pairs:
+    """Keys, values and mask in another order are the same dictionary."""
+    query, key, value = subject.draw(2, 3, 7)
+    mask = subject.mask(2, 3, 7)
+    order = torch.randperm(7, generator=subject.generator).to(key.device)
+    yield subject.read(query, key[:, order], value[:, order], mask[..., order]), subject.read(query, key, value, mask)
+
+
+def rows_of_weights_sum_to_one(subject: Subject) -> Pairs:
+    """Recorded weights are not negative, 0 where forbidden, and sum to 1 where anything may be read."""
+    mask = subject.mask(2, 3, 7)
+    mask[0, 1] = False
+    with record(subject.module) as maps:
+        subject.read(*subject.draw(2, 3, 7), mask)
+    if not maps:
+        raise AssertionError(
+            "rows of weights sum to one: the module handed none to regard.record; say normalised=False"
+        )
+    for weights in maps.values():
+        allowed = mask if weights.ndim == mask.ndim else mask[:, None]
+        yield weights.sum(-1), allowed.any(-1).to(weights).expand(weights.shape[:-1])
+        yield weights.clamp(min=0) * allowed, weights

@@ -1,0 +1,94 @@
+"""The laws of decoders."""
+
+from copy import deepcopy
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regard.decoders.protocol import Decoder, State
+from regard.memory import Memory
+from regard.recording import record
+from regard.testing.laws import TOLERANCES, Pairs, hold
+
+
+def check_decoder(decoder: Decoder, memory: Memory, *, length: int = 7, tolerance: float | None = None) -> None:
+    """Hold a decoder to the laws of its protocol, on `length` tokens a sequence of `memory`, and in its dtype.
+
+    Raises:
+        AssertionError: a law is broken; the message names it.
+    """
+    shape = len(memory.value), length
+    tokens = torch.randint(decoder.output.out_features, shape, generator=torch.Generator().manual_seed(0))
+    decoding = Decoding(deepcopy(decoder).eval(), memory, tokens.to(memory.value.device))
+    laws = [
+        teacher_forcing_equals_stepping,
+        selecting_rows_commutes_with_stepping,
+        batch_size_changes_nothing,
+        no_step_sees_its_future,
+        recording_changes_nothing,
+    ]
+    default = TOLERANCES[memory.value.dtype]
+    hold(((law.__name__, law(decoding)) for law in laws), default if tolerance is None else tolerance)
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """The decoder under test, what it reads and what it is given."""
+
+    decoder: Decoder
+    memory: Memory
+    tokens: Tensor
+
+    def forced(self, memory: Memory, tokens: Tensor) -> Tensor:
+        return self.decoder.output(self.decoder.features(tokens, self.decoder.start(memory)))
+
+    def stepped(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
+        logits = []
+        for token in tokens.unbind(1):
+            step, state = self.decoder.step(token, state)
+            logits.append(step)
+        return torch.stack(logits, 1), state
+
+
+def teacher_forcing_equals_stepping(decoding: Decoding) -> Pairs:
+    """All steps in one pass, and one at a time."""
+    stepped, _ = decoding.stepped(decoding.decoder.start(decoding.memory), decoding.tokens)
+    yield decoding.forced(decoding.memory, decoding.tokens), stepped
+
+
+def selecting_rows_commutes_with_stepping(decoding: Decoding) -> Pairs:
+    """A state may be reordered, and its rows repeated, half-way."""
+    batch, length = decoding.tokens.shape
+    rows = torch.tensor([batch - 1, 0, 0], device=decoding.tokens.device)
+    early, late = decoding.tokens.split([length // 2, length - length // 2], 1)
+    _, state = decoding.stepped(decoding.decoder.start(decoding.memory), early)
+    selected, _ = decoding.stepped(state.select(rows), late[rows])
+    yield selected, decoding.forced(decoding.memory, decoding.tokens)[rows, length // 2 :]
+
+
+def batch_size_changes_nothing(decoding: Decoding) -> Pairs:
+    """Each row gives alone what it gives among others."""
+    together = decoding.forced(decoding.memory, decoding.tokens)
+    for row in torch.arange(len(decoding.tokens), device=decoding.tokens.device).split(1):
+        yield decoding.forced(decoding.memory.select(row), decoding.tokens[row]), together[row]
+
+
+def no_step_sees_its_future(decoding: Decoding) -> Pairs:
+    """Other tokens later change nothing before."""
+    before = decoding.forced(decoding.memory, decoding.tokens)
+    for now in range(decoding.tokens.shape[1] - 1):
+        later = decoding.tokens.clone()
+        later[:, now + 1 :] = (later[:, now + 1 :] + 1) % decoding.decoder.output.out_features
+        yield decoding.forced(decoding.memory, later)[:, : now + 1], before[:, : now + 1]
+
+
+def recording_changes_nothing(decoding: Decoding) -> Pairs:
+    """Watched or not, the same logits; and the steps of a decode join to the map of one pass."""
+    unrecorded = decoding.forced(decoding.memory, decoding.tokens)
+    with record(decoding.decoder) as forced:
+        yield decoding.forced(decoding.memory, decoding.tokens), unrecorded
+    with record(decoding.decoder) as stepped:
+        yield decoding.stepped(decoding.decoder.start(decoding.memory), decoding.tokens)[0], unrecorded
+    for name, weights in forced.items():
+        yield stepped[name], weights

@@ -1,0 +1,67 @@
+"""PyTorch's fused attention against the plain lookup: values and gradients, under every kind of mask."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard.attention import attend
+from regard.kernels import product
+from regard.kernels.product import fused, fused_is_faster
+from regard.masks import causal
+from regard.scores import Dot
+
+Lookup = tuple[Tensor, Tensor, Tensor]
+"""Query, key and value."""
+
+
+def inputs(queries: int, keys: int, batch: tuple[int, ...] = (2, 3)) -> Lookup:
+    """Query, key and value, the values of another width than the keys."""
+    shapes = (*batch, queries, 5), (*batch, keys, 5), (*batch, keys, 7)
+    query, key, value = (torch.randn(shape, dtype=torch.float64).requires_grad_() for shape in shapes)
+    return query, key, value
+
+
+def assert_equal(given: Lookup, found: Tensor, allowed: Tensor | None) -> None:
+    wanted, _ = attend(*given, score=Dot(), mask=allowed)
+    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+    gradients = [torch.autograd.grad(each.square().sum(), given, materialize_grads=True) for each in (found, wanted)]
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (3, 7), (7, 3), (1, 11)])
+def test_without_a_mask(sizes: tuple[int, int]):
+    given = inputs(*sizes)
+    assert_equal(given, fused(*given), None)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7])
+def test_causal(size: int):
+    given = inputs(size, size)
+    found = fused(*given, causal=True)
+    assert_equal(given, found, causal(size, size).dense())
+    torch.testing.assert_close(found, fused(*given, causal(size, size).dense()), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 5, 7), (2, 1, 5, 7), (2, 1, 1, 7), (5, 7), (1, 7), (5, 1)])
+def test_masks_that_broadcast(shape: tuple[int, ...]):
+    given, allowed = inputs(5, 7), torch.rand(shape) < 0.5
+    assert_equal(given, fused(*given, allowed), allowed)
+
+
+def test_row_20_rows_that_may_read_nothing():
+    given, allowed = inputs(5, 7), torch.rand(2, 1, 5, 7) < 0.7
+    allowed[0], allowed[1, 0, 3] = False, False
+    found = fused(*given, allowed)
+    assert_equal(given, found, allowed)
+    assert not found[0].any()
+    assert not found[1, :, 3].any()
+    gradients = torch.autograd.grad(fused(*given, allowed).sum(), given)
+    assert all(each.isfinite().all() for each in gradients)
+    assert not any(each[0].any() for each in gradients)
+
+
+def test_the_choice_is_made_by_the_number_of_scores(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(product, "SHORT", 15)
+    query, key, _ = inputs(3, 5)
+    assert fused_is_faster(query, key)
+    assert not fused_is_faster(query[..., :2, :], key)

@@ -1,0 +1,116 @@
+"""Every score, alone and in heads, on the plain path and on the fused one, obeys the laws of attention."""
+
+import pytest
+import torch
+
+import regard.attention
+from regard.attention import Attend
+from regard.heads import MultiHead, self_attention
+from regard.masks import causal, padding
+from regard.memory import Memory
+from regard.recording import record
+from regard.testing import check_attention
+from tests.laws import cases
+
+
+@pytest.fixture(params=["plain", "fused"])
+def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Forces one of the two paths, whatever the sizes."""
+    monkeypatch.setattr(regard.attention, "fused_is_faster", lambda query, key: request.param == "fused")
+    return request.param
+
+
+@pytest.mark.parametrize("name", cases.SCORES)
+def test_one_head(name: str, path: str):
+    score, widths = cases.score(name)
+    check_attention(Attend(score), widths=widths, keys=cases.MAX_SOURCE, positional="location" in name)
+
+
+@pytest.mark.parametrize("name", cases.SCORES)
+def test_heads(name: str, path: str):
+    score, _ = cases.score(name, heads=3)
+    heads = MultiHead(7, 3, attend=Attend(score), head_width=5, memory_width=11)
+    check_attention(heads, keys=cases.MAX_SOURCE, positional="location" in name)
+
+
+@pytest.mark.parametrize(
+    "heads",
+    [
+        MultiHead(6, 2),
+        MultiHead(6, 1),
+        MultiHead(6, 6, key_value_heads=2),
+        MultiHead(6, 3, key_value_heads=1, head_width=5),
+        MultiHead(6, 2, shared_key_value=True, memory_width=5),
+    ],
+    ids=["two", "one", "grouped", "one-key-value-head", "shared"],
+)
+def test_kinds_of_heads(heads: MultiHead, path: str):
+    check_attention(heads, keys=cases.MAX_SOURCE)
+
+
+@pytest.mark.parametrize("name", sorted(cases.PRODUCTS))
+def test_float32(name: str):
+    """With sizes at which the fused kernel is chosen without being forced."""
+    score, widths = cases.score(name)
+    check_attention(Attend(score), widths=widths, dtype=torch.float32)
+
+
+@pytest.mark.parametrize("name", cases.SCORES)
+def test_fused_kernel_serves_products_while_nobody_looks(name: str, monkeypatch: pytest.MonkeyPatch):
+    calls = []
+    genuine = regard.attention.fused
+    monkeypatch.setattr(regard.attention, "fused", lambda *a, **k: calls.append(a) or genuine(*a, **k))
+    monkeypatch.setattr(regard.attention, "fused_is_faster", lambda query, key: True)
+    score, (query, key, value) = cases.score(name)
+    attend = Attend(score)
+    memory = Memory(torch.randn(2, 7, key), torch.randn(2, 7, value))
+    attend(torch.randn(2, 3, query), memory)
+    assert len(calls) == (name in cases.PRODUCTS)
+    with record(attend):
+        attend(torch.randn(2, 3, query), memory)
+    assert len(calls) == (name in cases.PRODUCTS)
+
+
+@pytest.mark.parametrize("lengths", [None, [5, 3]])
+def test_self_attention_without_positions_is_blind_to_order(lengths: list[int] | None):
+    heads = MultiHead(6, 2).double()
+    states = torch.randn(2, 5, 6, dtype=torch.float64)
+    order = torch.tensor([2, 0, 1, 3, 4])
+    mask = None if lengths is None else padding(torch.tensor(lengths), 5)
+    torch.testing.assert_close(
+        self_attention(heads, states[:, order], mask), self_attention(heads, states, mask)[:, order]
+    )
+
+
+def test_causal_self_attention_sees_order():
+    heads = MultiHead(6, 2).double()
+    states = torch.randn(2, 5, 6, dtype=torch.float64)
+    order = torch.tensor([2, 0, 1, 3, 4])
+    mixed, straight = (self_attention(heads, x, causal(5)) for x in (states[:, order], states))
+    assert not torch.allclose(mixed, straight[:, order], atol=1e-3)
+
+
+def test_a_shared_projection_is_one_projection():
+    heads = MultiHead(6, 2, shared_key_value=True)
+    assert heads.value is heads.key
+    states = torch.randn(2, 5, 6)
+    memory = heads.prepare(Memory(states, states))
+    assert memory.value is memory.key
+
+
+def test_grouped_heads_equal_heads_with_copied_projections():
+    grouped, full = MultiHead(6, 6, key_value_heads=2), MultiHead(6, 6)
+    state = {
+        k: v.repeat_interleave(3, 0) if k.split(".")[0] in ("key", "value") else v
+        for k, v in grouped.state_dict().items()
+    }
+    full.load_state_dict(state)
+    query, states = torch.randn(2, 3, 6), torch.randn(2, 5, 6)
+    torch.testing.assert_close(grouped(query, Memory(states, states)), full(query, Memory(states, states)))
+
+
+def test_heads_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match="width 7 is not divisible by 2 heads"):
+        MultiHead(7, 2)
+    with pytest.raises(ValueError, match="6 heads cannot share 4"):
+        MultiHead(6, 6, key_value_heads=4)

@@ -1,0 +1,181 @@
+"""Recording: chosen modules, heads and rows, steps joined; nothing kept afterwards, nothing paid when off."""
+
+import gc
+import weakref
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from regard.attention import Attend
+from regard.heads import MultiHead
+from regard.memory import Memory
+from regard.recording import record
+from regard.scores import Additive, ScaledDot
+from tests.laws import cases
+
+
+def transformer() -> tuple[nn.Module, tuple[Tensor, Tensor, Tensor]]:
+    model = cases.MODELS["transformer"]().double().eval()
+    batch = cases.sentences()
+    return model, (batch.tokens, batch.lengths, batch.target)
+
+
+EVERY = [
+    "encoder.layers.0.self_attention",
+    "encoder.layers.1.self_attention",
+    "decoder.layers.0.self_attention",
+    "decoder.layers.0.cross_attention",
+    "decoder.layers.1.self_attention",
+    "decoder.layers.1.cross_attention",
+]
+
+
+@pytest.mark.parametrize(
+    ("only", "names"),
+    [
+        ("*", EVERY),
+        ("encoder.*", EVERY[:2]),
+        ("*.cross_attention", [EVERY[3], EVERY[5]]),
+        ("decoder.layers.?.self_attention", [EVERY[2], EVERY[4]]),
+        (["encoder.layers.0.*", "decoder.layers.1.cross_attention"], [EVERY[0], EVERY[5]]),
+    ],
+)
+def test_only_the_chosen_modules(only: str | list[str], names: list[str]):
+    model, inputs = transformer()
+    with record(model, only) as maps:
+        model(*inputs)
+    assert sorted(maps) == sorted(names)
+    assert len(maps) == len(names)
+
+
+def test_shapes_of_maps():
+    model, inputs = transformer()
+    with record(model) as maps:
+        model(*inputs)
+    assert maps[EVERY[0]].shape == (4, 3, 7, 7)
+    assert maps[EVERY[2]].shape == (4, 3, 5, 5)
+    assert maps[EVERY[3]].shape == (4, 3, 5, 7)
+
+
+def test_a_pattern_that_fits_nothing_is_refused():
+    with (
+        pytest.raises(ValueError, match=r"no module is called 'decodr.\*'; the model has \['encoder', 'decoder'\]"),
+        record(transformer()[0], "decodr.*"),
+    ):
+        pass
+
+
+def test_chosen_heads_and_rows():
+    model, inputs = transformer()
+    with record(model) as every:
+        model(*inputs)
+    with record(model, heads=[2, 0], rows=[1, 3]) as chosen:
+        model(*inputs)
+    for name in every:
+        assert torch.equal(chosen[name], every[name][:, [2, 0]][..., [1, 3], :])
+
+
+@pytest.mark.parametrize("name", ["bahdanau", "luong-general", "one-pass", "transformer"])
+@pytest.mark.parametrize("rows", [None, [0, 3]])
+def test_steps_of_a_decode_join_to_the_map_of_one_pass(name: str, rows: list[int] | None):
+    model = cases.MODELS[name]().double().eval()
+    batch = cases.sentences()
+    memory = model.encoder(batch.tokens, batch.lengths)
+    with record(model.decoder, rows=rows) as forced:
+        model.decoder.features(batch.target, model.decoder.start(memory))
+    with record(model.decoder, rows=rows) as stepped:
+        state = model.decoder.start(memory)
+        for tokens in batch.target.unbind(1):
+            _, state = model.decoder.step(tokens, state)
+    assert sorted(forced) == sorted(stepped) != []
+    for each in forced:
+        assert forced[each].shape[-2] == (5 if rows is None else 2)
+        torch.testing.assert_close(stepped[each], forced[each], rtol=1e-12, atol=1e-12)
+
+
+def test_a_batch_that_shrinks_between_steps_says_what_to_do():
+    model, inputs = transformer()
+    with record(model) as maps:
+        model(*inputs)
+        model(*(each[:2] for each in inputs))
+    with pytest.raises(ValueError, match="changed between steps, from 4 rows to 2: record a pass over the finished"):
+        maps[EVERY[0]]
+
+
+def test_records_do_not_mix():
+    """The inner block listens alone; the outer goes on after it; outside nobody listens."""
+    attend = Attend(ScaledDot())
+    states = torch.randn(2, 3, 5)
+    with record(attend) as outer:
+        with record(attend) as inner:
+            attend(states, Memory(states, states))
+        assert (len(inner), len(outer)) == (1, 0)
+        attend(states, Memory(states, states))
+    attend(states, Memory(states, states))
+    assert inner[""].shape == outer[""].shape == (2, 3, 3)
+
+
+def test_another_model_is_not_heard():
+    mine, other = Attend(ScaledDot()), Attend(ScaledDot())
+    states = torch.randn(2, 3, 5)
+    with record(mine) as maps:
+        other(states, Memory(states, states))
+    assert not maps
+
+
+def test_an_error_inside_ends_the_recording():
+    attend = Attend(ScaledDot())
+    states = torch.randn(2, 3, 5)
+    with pytest.raises(KeyError), record(attend) as maps:
+        raise KeyError
+    attend(states, Memory(states, states))
+    assert not maps
+
+
+def test_maps_carry_no_graph_and_nothing_keeps_them():
+    attend = Attend(ScaledDot())
+    states = torch.randn(2, 3, 5, requires_grad=True)
+    with record(attend) as maps:
+        attend(states, Memory(states, states))
+    weights = maps[""]
+    assert not weights.requires_grad
+    gone = weakref.ref(maps)
+    assert not [name for name in vars(attend) if not name.startswith("_") and name != "training"]
+    del maps, weights
+    gc.collect()
+    assert gone() is None
+
+
+class Shapes(TorchFunctionMode):
+    """Shapes of all tensors that torch functions return while it is on."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen: list[tuple[int, ...]] = []
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        self.seen += [tuple(result.shape)] if isinstance(result, Tensor) else []
+        return result
+
+
+def test_nothing_is_paid_while_nobody_looks():
+    """On the fused path no tensor of queries x keys comes into being; while somebody looks it must."""
+    heads = MultiHead(6, 2)
+    query, states = torch.randn(2, 127, 6), torch.randn(2, 131, 6)
+    with Shapes() as unwatched:
+        heads(query, Memory(states, states))
+    with Shapes() as watched, record(heads):
+        heads(query, Memory(states, states))
+    assert not [shape for shape in unwatched.seen if shape[-2:] == (127, 131)]
+    assert [shape for shape in watched.seen if shape[-2:] == (127, 131)]
+
+
+def test_scores_without_a_product_are_recorded_as_they_are():
+    attend = Attend(Additive(5, 3, 7))
+    query, key = torch.randn(2, 3, 5), torch.randn(2, 11, 3)
+    with record(attend) as maps:
+        context = attend(query, Memory(key, key))
+    torch.testing.assert_close(maps[""] @ key, context)

@@ -1,0 +1,238 @@
+"""Cells, readers and recurrent decoders, equation by equation."""
+
+from typing import Literal
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from regard.layers.cells import GRUCell, GRUResetBefore, LSTMCell, Stack, TanhCell
+from regard.layers.recurrent import KINDS, CellReader, Recurrent, RecurrentName, SequenceReader
+from regard.models.bahdanau import Bahdanau, BahdanauConfig
+from regard.models.bottleneck import Bottleneck, BottleneckConfig
+from regard.models.luong import Luong, LuongConfig, ScoreName
+from regard.models.onepass import OnePass, OnePassConfig
+from tests.oracle import reference
+from tests.oracle.reference import Array, Parameters
+
+SOURCE, TARGET = torch.tensor([[4, 7, 5, 9, 6]]), torch.tensor([[2, 8, 6]])
+LENGTHS = torch.tensor([5])
+
+
+def close(ours: torch.Tensor, expected: Array) -> None:
+    np.testing.assert_allclose(ours.detach().numpy(), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["gru-reset-before", "gru", "lstm", "tanh"])
+def test_cells(name: str):
+    cell = {"gru-reset-before": GRUResetBefore, "gru": GRUCell, "lstm": LSTMCell, "tanh": TanhCell}[name](3, 5).double()
+    x, state = torch.randn(7, 3).double(), torch.randn(7, cell.state_width).double()
+    p = {f"c.{key}": value for key, value in reference.parameters(cell).items()}
+    for row in range(7):
+        given, before = x[row].numpy(), state[row].numpy()
+        expected = {
+            "gru-reset-before": lambda given=given, before=before: reference.gru_reset_before(p, "c", given, before),
+            "gru": lambda given=given, before=before: reference.gru_reset_after(p, "c", given, before),
+            "lstm": lambda given=given, before=before: np.concatenate(
+                reference.lstm(p, "c.cell", given, before[:5], before[5:])
+            ),
+            "tanh": lambda given=given, before=before: reference.tanh(p, "c", given, before),
+        }[name]()
+        close(cell(x, state)[row], expected)
+
+
+def test_the_papers_cell_is_not_pytorchs():
+    """With the same weights, and z swapped, the two differ: one resets before the product, the other after."""
+    ours, theirs = GRUResetBefore(3, 5), GRUCell(3, 5)
+    x, state = torch.randn(7, 3), torch.randn(7, 5)
+    with torch.no_grad():
+        ours.inputs.weight.copy_(theirs.cell.weight_ih)
+        ours.inputs.bias.copy_(theirs.cell.bias_ih)
+        ours.gates.weight.copy_(theirs.cell.weight_hh[:10])
+        ours.candidate.weight.copy_(theirs.cell.weight_hh[10:])
+        theirs.cell.bias_hh.zero_()
+        for tensor in (ours.inputs.weight, ours.inputs.bias):
+            tensor[5:10] *= -1
+        ours.gates.weight[5:] *= -1
+        assert not torch.allclose(ours(x, state), theirs(x, state), atol=1e-3)
+        ours.inputs.bias[:5] = theirs.cell.bias_ih[:5] = 1e3
+        torch.testing.assert_close(ours(x, state), theirs(x, state))
+
+
+def test_a_stack_is_pytorchs_network_one_step_at_a_time():
+    network, stack = Recurrent("lstm", 3, 5, 2).double(), Stack("lstm", 3, 5, 2).double()
+    stack.load_state_dict(
+        {
+            f"cells.{layer}.cell.{part}": network.network.get_parameter(f"{part}_l{layer}")
+            for layer in range(2)
+            for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        }
+    )
+    x, state = torch.randn(2, 7, 3).double(), torch.randn(2, 2, 10).double()
+    outputs, after = network(x, state)
+    for position in range(7):
+        top, state = stack(x[:, position], state)
+        torch.testing.assert_close(top, outputs[:, position])
+    torch.testing.assert_close(state, after)
+
+
+@pytest.mark.parametrize("kind", ["tanh", "gru", "lstm"])
+def test_a_reader_is_pytorchs_network_over_packed_sequences(kind: RecurrentName):
+    reader = SequenceReader(kind, 3, 5, 2).double()
+    network = KINDS[kind](3, 5, 2, batch_first=True, bidirectional=True).double()
+    for suffix, layers in (("", reader.forwards), ("_reverse", reader.backwards)):
+        for number, layer in enumerate(layers):
+            for name, parameter in layer.named_parameters():
+                network.get_parameter(name.replace("_l0", f"_l{number}{suffix}")).data.copy_(parameter)
+    inputs, lengths = torch.randn(3, 7, 3).double(), torch.tensor([4, 7, 1])
+    packed = pack_padded_sequence(inputs, lengths, batch_first=True, enforce_sorted=False)
+    outputs, final = network(packed)
+    final = final[0] if kind == "lstm" else final
+    states, ends = reader(inputs, lengths)
+    torch.testing.assert_close(states, pad_packed_sequence(outputs, batch_first=True)[0])
+    torch.testing.assert_close(ends, torch.cat([final[-2], final[-1]], -1))
+
+
+def test_a_reader_of_one_direction_ends_with_its_last_state():
+    reader = SequenceReader("lstm", 3, 5, 2, bidirectional=False).double()
+    lengths = torch.tensor([4, 7, 1, 0])
+    states, ends = reader(torch.randn(4, 7, 3).double(), lengths)
+    for row, length in enumerate(lengths.tolist()):
+        assert torch.equal(ends[row], states[row, length - 1] if length else torch.zeros(5).double())
+        assert not states[row, length:].any()
+
+
+def test_the_cell_reader_reads_as_pytorchs_does():
+    forwards, backwards = GRUCell(3, 5), GRUCell(3, 5)
+    reader = SequenceReader("gru", 3, 5)
+    for layer, cell in ((reader.forwards[0], forwards), (reader.backwards[0], backwards)):
+        cell.load_state_dict(
+            {f"cell.{name.removesuffix('_l0')}": tensor for name, tensor in layer.state_dict().items()}
+        )
+    x, lengths = torch.randn(4, 7, 3), torch.tensor([4, 7, 1, 0])
+    for ours, theirs in zip(CellReader(forwards, backwards)(x, lengths), reader(x, lengths), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+def bahdanau(p: Parameters, source: list[int], target: list[int], width: int) -> Array:
+    """Bahdanau 2015, appendix A: logits after each target word."""
+    embedded = [reference.embed(p, "encoder", token) for token in source]
+    forward, backward = [np.zeros(width)], [np.zeros(width)]
+    for x in embedded:
+        forward.append(reference.gru_reset_before(p, "encoder.reader.forwards.0.cell", x, forward[-1]))
+    for x in reversed(embedded):
+        backward.append(reference.gru_reset_before(p, "encoder.reader.backwards.0.cell", x, backward[-1]))
+    annotations = np.array([np.concatenate(pair) for pair in zip(forward[1:], reversed(backward[1:]), strict=True)])
+    s = np.tanh(p["decoder.initial.linear.weight"] @ backward[-1])
+    score = reference.additive(
+        p["decoder.attend.score.query_weight"].T,
+        p["decoder.attend.score.key_weight"].T,
+        p["decoder.attend.score.energy"],
+    )
+    logits = []
+    for token in target:
+        y = reference.embed(p, "decoder", token)
+        c, _ = reference.lookup(score, s, annotations, annotations)
+        before_maxout = (
+            p["decoder.readout.linear.weight"] @ np.concatenate([s, y, c]) + p["decoder.readout.linear.bias"]
+        )
+        t = np.array([max(before_maxout[2 * j], before_maxout[2 * j + 1]) for j in range(len(before_maxout) // 2)])
+        logits.append(p["decoder.output.weight"] @ t + p["decoder.output.bias"])
+        s = reference.gru_reset_before(p, "decoder.stack.cells.0", np.concatenate([y, c]), s)
+    return np.array(logits)
+
+
+def test_bahdanau():
+    model = Bahdanau(11, 13, BahdanauConfig(embedding=3, width=5, attention=7, maxout=2)).double()
+    expected = bahdanau(reference.parameters(model), SOURCE[0].tolist(), TARGET[0].tolist(), 5)
+    close(model(SOURCE, LENGTHS, TARGET)[0], expected)
+
+
+def read_lstm(p: Parameters, name: str, inputs: list[Array], width: int) -> list[Array]:
+    """Outputs of one layer from zero."""
+    h, c, outputs = np.zeros(width), np.zeros(width), []
+    for x in inputs:
+        h, c = reference.lstm(p, name, x, h, c, "_l0")
+        outputs.append(h)
+    return outputs
+
+
+def luong(p: Parameters, config: LuongConfig, source: list[int], target: list[int]) -> Array:
+    """Luong 2015, section 3, of two layers: logits after each target word."""
+    inputs = [reference.embed(p, "encoder", token) for token in source]
+    lower = read_lstm(p, "encoder.reader.forwards.0", inputs, config.width)
+    states = np.array(read_lstm(p, "encoder.reader.forwards.1", lower, config.width))
+    start = np.tanh(p["decoder.initial.linear.weight"] @ states[-1] + p["decoder.initial.linear.bias"])
+    h1, c1, h2, c2 = np.split(start, 4)
+    scores = {
+        "dot": lambda: reference.dot,
+        "general": lambda: reference.general(p["decoder.attend.score.weight"]),
+        "concat": lambda: reference.additive(
+            p["decoder.attend.score.query_weight"].T,
+            p["decoder.attend.score.key_weight"].T,
+            p["decoder.attend.score.energy"],
+        ),
+    }
+    attentional, logits = np.zeros(config.width), []
+    for token in target:
+        x = np.concatenate([reference.embed(p, "decoder", token), attentional])
+        h1, c1 = reference.lstm(p, "decoder.stack.cells.0.cell", x, h1, c1)
+        h2, c2 = reference.lstm(p, "decoder.stack.cells.1.cell", h1, h2, c2)
+        if config.score == "location":
+            weights = reference.softmax((h2 @ p["decoder.attend.score.weight"])[: len(source)].tolist())
+            context = weights @ states
+        else:
+            context, _ = reference.lookup(scores[config.score](), h2, states, states)
+        attentional = np.tanh(p["decoder.combine.weight"] @ np.concatenate([context, h2]))
+        logits.append(p["decoder.output.weight"] @ attentional + p["decoder.output.bias"])
+    return np.array(logits)
+
+
+@pytest.mark.parametrize("score", ["dot", "general", "concat", "location"])
+def test_luong(score: ScoreName):
+    config = LuongConfig(embedding=3, width=5, score=score, max_source=7)
+    model = Luong(11, 13, config).double().eval()
+    expected = luong(reference.parameters(model), config, SOURCE[0].tolist(), TARGET[0].tolist())
+    close(model(SOURCE, LENGTHS, TARGET)[0], expected)
+
+
+@pytest.mark.parametrize(("width", "heads"), [(5, 1), (6, 2)])
+def test_one_pass(width: int, heads: int):
+    config = OnePassConfig(width=width, encoder_width=3, heads=heads, shared=False)
+    model = OnePass(11, 13, config).double().eval()
+    for bias in (layer.bias for layer in model.decoder.modules() if isinstance(layer, torch.nn.Linear)):
+        torch.nn.init.normal_(bias)
+    p = reference.parameters(model)
+    inputs = [reference.embed(p, "encoder", token) for token in SOURCE[0].tolist()]
+    forward = read_lstm(p, "encoder.reader.forwards.0", inputs, 3)
+    backward = read_lstm(p, "encoder.reader.backwards.0", inputs[::-1], 3)
+    states = np.array([np.concatenate(pair) for pair in zip(forward, reversed(backward), strict=True)])
+    summary = np.concatenate([forward[-1], backward[-1]])
+    starts = [p[f"decoder.starts.{i}.linear.weight"] @ summary + p[f"decoder.starts.{i}.linear.bias"] for i in range(2)]
+    (h, c), (top, cell) = (np.split(np.tanh(start), 2) for start in starts)
+    logits = []
+    for token in TARGET[0].tolist():
+        y = reference.embed(p, "decoder", token)
+        h, c = reference.lstm(p, "decoder.asking.network", y, h, c, "_l0")
+        context = reference.multi_head(p, "decoder.attend", heads, h, states)
+        top, cell = reference.lstm(p, "decoder.telling.network", np.concatenate([h, context]), top, cell, "_l0")
+        logits.append(p["decoder.embedding.table.weight"] @ top + p["decoder.output.bias"])
+    close(model(SOURCE, LENGTHS, TARGET)[0], np.array(logits))
+
+
+@pytest.mark.parametrize("summary", ["start", "every-step"])
+def test_bottleneck(summary: Literal["start", "every-step"]):
+    model = Bottleneck(11, 13, BottleneckConfig(embedding=3, width=5, summary=summary)).double()
+    p = reference.parameters(model)
+    inputs = [reference.embed(p, "encoder", token) for token in SOURCE[0].tolist()]
+    vector = read_lstm(p, "encoder.reader.forwards.0", inputs, 5)[-1]
+    start = np.tanh(p["decoder.initial.linear.weight"] @ vector + p["decoder.initial.linear.bias"])
+    h, c = np.split(start, 2)
+    logits = []
+    for token in TARGET[0].tolist():
+        y = reference.embed(p, "decoder", token)
+        x = np.concatenate([y, vector]) if summary == "every-step" else y
+        h, c = reference.lstm(p, "decoder.recurrent.network", x, h, c, "_l0")
+        logits.append(p["decoder.output.weight"] @ h + p["decoder.output.bias"])
+    close(model(SOURCE, LENGTHS, TARGET)[0], np.array(logits))
