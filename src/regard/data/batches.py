@@ -1,0 +1,64 @@
+"""Which examples share a batch: a pure function of lengths, size, seed and epoch, so that a resumed run repeats it."""
+
+from collections.abc import Sequence
+from random import Random
+
+from regard.errors import InputError
+
+Lengths = tuple[int, int]
+"""Tokens of one example's source and target, as many as it takes up in a batch (with START or END)."""
+
+
+def token_batches(lengths: Sequence[Lengths], tokens: int, seed: int, epoch: int) -> list[list[int]]:
+    """Batches of example indices; every index occurs once, and rows x (longest side of any row) <= `tokens`.
+
+    Examples are sorted by target length, then source length, and cut greedily, which keeps padding low; noise from
+    (seed, epoch) moves examples among neighbours and shuffles the batches, so epochs differ.
+
+    Raises InputError naming the first example that is longer than `tokens`.
+    """
+    for index, pair in enumerate(lengths):
+        if max(pair) > tokens:
+            raise InputError(
+                f"example {index} has {max(pair)} tokens, more than a batch of {tokens}; raise it or drop this one"
+            )
+    random = Random(f"{seed}/{epoch}")  # text is hashed with SHA-512, the same in every process
+    batches = _cut(_sorted(lengths, random), lengths, tokens)
+    random.shuffle(batches)
+    return batches
+
+
+def require_one_batch(lengths: Sequence[Lengths], tokens: int, name: str) -> None:
+    """Raises InputError when the examples cannot fill one batch: the sum of their longer sides is below `tokens`."""
+    found = sum(max(pair) for pair in lengths)
+    if found < tokens:
+        raise InputError(
+            f"{name}: fewer examples than one batch: needed {tokens} tokens, found {found} in {len(lengths)} examples; "
+            "add data or lower the batch size"
+        )
+
+
+def _sorted(lengths: Sequence[Lengths], random: Random) -> list[int]:
+    """Indices by target length, sources rising and falling in turn so that neighbouring groups meet at like lengths."""
+    keys = []
+    for index, (source, target) in enumerate(lengths):
+        group = int(target + random.random())  # up to one longer: a length's examples do not always meet each other
+        near = source + random.random()
+        keys.append((group, near if group % 2 else -near, index))
+    keys.sort()
+    return [key[2] for key in keys]
+
+
+def _cut(order: list[int], lengths: Sequence[Lengths], tokens: int) -> list[list[int]]:
+    batches: list[list[int]] = []
+    batch: list[int] = []
+    longest = 0
+    for index in order:
+        longest = max(longest, *lengths[index])
+        if batch and longest * (len(batch) + 1) > tokens:
+            batches.append(batch)
+            batch, longest = [], max(lengths[index])
+        batch.append(index)
+    if batch:
+        batches.append(batch)
+    return batches

@@ -1,0 +1,141 @@
+r"""Text files as numbered lines: plain or gzip, UTF-8 only, every fault named with its place.
+
+Only `\n` and `\r\n` end a line. U+2028, a lone `\r` or a vertical tab stay inside it, because parallel files are
+aligned by line and `str.splitlines` would break that.
+"""
+
+import codecs
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.errors import InputError
+
+_WIDE_MARKS = (  # UTF-32 first: its little-endian mark begins with that of UTF-16
+    (codecs.BOM_UTF32_LE, "UTF-32"),
+    (codecs.BOM_UTF32_BE, "UTF-32"),
+    (codecs.BOM_UTF16_LE, "UTF-16"),
+    (codecs.BOM_UTF16_BE, "UTF-16"),
+)
+_GZIP_MARK = b"\x1f\x8b"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much a file may ask for: characters in a line, and bytes that a gzip file may expand to."""
+
+    max_line: int = 2**20
+    max_decompressed: int = 4 * 2**30
+
+
+DEFAULT_LIMITS = Limits()
+
+
+def numbered_lines(path: str | Path, limits: Limits = DEFAULT_LIMITS) -> Iterator[tuple[int, str]]:
+    """Yield (line number from 1, line without its end). Holds one line at a time.
+
+    Raises InputError for a file that is missing, a directory, unreadable, empty, not UTF-8 (with the byte offset from
+    0, counted after decompression), holds NUL bytes, a longer line than `limits` allow, or is a gzip file that is cut
+    off, damaged or too large.
+    """
+    path = Path(path)
+    number = 0
+    with _open(path) as stream:
+        for number, offset, raw in _raw_lines(stream, path, limits):
+            line = _decode(raw, f"{path}:{number}", offset)
+            if len(line) > limits.max_line:
+                raise _too_long(path, number, limits)
+            yield number, line
+    if number == 0:
+        raise InputError(f"{path}: the file is empty; expected lines of UTF-8 text")
+
+
+def read_lines(path: str | Path, limits: Limits = DEFAULT_LIMITS) -> list[str]:
+    """All lines of a file. Raises InputError as `numbered_lines` does, and when every line is blank."""
+    lines = [line for _, line in numbered_lines(path, limits)]
+    if not any(line.strip() for line in lines):
+        raise InputError(f"{path}: {len(lines)} lines, all of them blank; expected text")
+    return lines
+
+
+def _open(path: Path) -> io.BufferedReader:
+    try:
+        if path.is_dir():
+            raise InputError(f"{path}: is a directory; expected a text file")
+        if path.suffix == ".gz":
+            return io.BufferedReader(gzip.open(path, "rb"))  # type: ignore[arg-type]  # its lines are split in C
+        return path.open("rb")
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: no such file; check the path") from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
+
+
+def _raw_lines(stream: io.BufferedReader, path: Path, limits: Limits) -> Iterator[tuple[int, int, bytes]]:
+    """Yield (line number, byte offset of the line, bytes without the line's end or a byte order mark)."""
+    most = 4 * limits.max_line + 3  # no character takes more than four bytes, and two may end the line
+    offset, number = 0, 0
+    while raw := _readline(stream, path, most, offset):
+        number += 1
+        mark = _skip_mark(raw, path) if number == 1 else 0
+        if b"\0" in raw:
+            raise InputError(_nul_message(raw, f"{path}:{number}", offset))
+        if len(raw) >= most:
+            raise _too_long(path, number, limits)
+        if path.suffix == ".gz" and offset + len(raw) > limits.max_decompressed:
+            raise InputError(
+                f"{path}:{number}: expands to more than {limits.max_decompressed} bytes (max_decompressed); "
+                "decompress it yourself if it is meant to be this large"
+            )
+        content = raw[mark:].removesuffix(b"\n")
+        if len(raw) > mark:
+            yield number, offset + mark, content.removesuffix(b"\r") if raw.endswith(b"\n") else content
+        offset += len(raw)
+
+
+def _readline(stream: io.BufferedReader, path: Path, most: int, offset: int) -> bytes:
+    try:
+        return stream.readline(most)
+    except EOFError as error:
+        raise InputError(
+            f"{path}: the gzip file is cut off near byte {offset} of its content; fetch it again"
+        ) from error
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"{path}: not a sound gzip file ({error}); fetch it again or rename it") from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
+
+
+def _skip_mark(raw: bytes, path: Path) -> int:
+    """The length of a UTF-8 byte order mark at the start of the file; other kinds of file are named and refused."""
+    for mark, name in _WIDE_MARKS:
+        if raw.startswith(mark):
+            raise InputError(f"{path}: {name} text (byte order mark at byte offset 0); convert it to UTF-8")
+    if raw.startswith(_GZIP_MARK):
+        raise InputError(f"{path}: gzip data at byte offset 0, but the name does not end in .gz; rename it")
+    return len(codecs.BOM_UTF8) if raw.startswith(codecs.BOM_UTF8) else 0
+
+
+def _nul_message(raw: bytes, place: str, offset: int) -> str:
+    message = f"{place}: NUL byte at byte offset {offset + raw.index(0)}"
+    every_other = max(raw[0::2].count(0), raw[1::2].count(0)) / (len(raw) / 2)
+    if every_other > 0.7:  # western text in UTF-16; other scripts have no zero half and are caught as invalid UTF-8
+        return f"{message}: this looks like UTF-16 without a byte order mark; convert it to UTF-8"
+    return f"{message}; expected UTF-8 text"
+
+
+def _decode(raw: bytes, place: str, offset: int) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        at = offset + error.start
+        raise InputError(
+            f"{place}: byte 0x{raw[error.start]:02x} at byte offset {at} is not UTF-8 (Latin-1?); convert the file"
+        ) from error
+
+
+def _too_long(path: Path, number: int, limits: Limits) -> InputError:
+    return InputError(f"{path}:{number}: line longer than {limits.max_line} characters (max_line); split it")

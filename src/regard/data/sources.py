@@ -1,0 +1,108 @@
+"""Where a run's examples come from: each class is what the `data:` section of a run file becomes."""
+
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Literal
+
+from regard.data.dates import DateExample, Forms, generate
+from regard.data.pair import Pair, Splits
+from regard.data.readers import read_csv, read_jsonl, read_parallel, read_tsv
+from regard.errors import InputError
+
+_MOST_DATES = 1_000_000
+_MOST_HELD_OUT_DATES = 100_000  # a tenth of the days has no more texts to give without long searching
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dates:
+    """Generated dates, free form to ISO. Pairs whose text has two readings are in the group "ambiguous"."""
+
+    kind: Literal["dates"] = "dates"
+    train: int = 20_000
+    valid: int = 1_000
+    test: int = 2_000
+    forms: Forms = "unambiguous"
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        for name, size, most in (
+            ("train", self.train, _MOST_DATES),
+            ("valid", self.valid, _MOST_HELD_OUT_DATES),
+            ("test", self.test, _MOST_HELD_OUT_DATES),
+        ):
+            least = 0 if name == "test" else 1
+            if not least <= size <= most:
+                raise InputError(f"dates: {name} is {size}; expected {least} to {most} examples")
+
+    def load(self) -> Splits:
+        """Generates all three sets. Raises InputError when `forms` is "all" and Babel is not installed."""
+        train, valid, test = generate((self.train, self.valid, self.test), self.forms, self.seed)
+        return Splits(_pairs("train", train), _pairs("valid", valid), _pairs("test", test))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parallel:
+    """Two text files a set, (source, target), aligned by line. `skip_bad` leaves out pairs with a blank side."""
+
+    kind: Literal["parallel"] = "parallel"
+    train: tuple[str, str]
+    valid: tuple[str, str]
+    test: tuple[str, str] | None = None
+    skip_bad: bool = False
+
+    def load(self) -> Splits:
+        """Reads all files. Raises InputError naming file and line for whatever cannot be used."""
+        train, valid, test = (
+            read_parallel(*paths, skip_bad=self.skip_bad) if paths else ()
+            for paths in (self.train, self.valid, self.test)
+        )
+        return Splits(train, valid, test)
+
+
+_READERS = {".tsv": read_tsv, ".csv": read_csv, ".jsonl": read_jsonl}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A .tsv, .csv or .jsonl file a set, optionally .gz. `source` and `target` are column names, or numbers from 1."""
+
+    kind: Literal["table"] = "table"
+    train: str
+    valid: str
+    test: str | None = None
+    source: str | int = "source"
+    target: str | int = "target"
+    skip_bad: bool = False
+
+    def __post_init__(self) -> None:
+        for path in (self.train, self.valid, self.test):
+            suffix = _suffix(path) if path else ".tsv"
+            if suffix not in _READERS:
+                raise InputError(
+                    f"{path}: unknown kind of table {suffix!r}; expected {', '.join(_READERS)}, or these with .gz"
+                )
+            numbered = isinstance(self.source, int)
+            if isinstance(self.target, int) != numbered or (numbered and suffix == ".jsonl"):
+                raise InputError(
+                    f"table: source {self.source!r} and target {self.target!r} must be two names, "
+                    "or two column numbers of a .tsv or .csv file without a header"
+                )
+
+    def load(self) -> Splits:
+        """Reads all files. Raises InputError naming file and line for whatever cannot be used."""
+        train, valid, test = (self._read(path) if path else () for path in (self.train, self.valid, self.test))
+        return Splits(train, valid, test)
+
+    def _read(self, path: str) -> list[Pair]:
+        return _READERS[_suffix(path)](path, (self.source, self.target), skip_bad=self.skip_bad)
+
+
+def _suffix(path: str) -> str:
+    return PurePath(path.removesuffix(".gz")).suffix
+
+
+def _pairs(name: str, examples: list[DateExample]) -> list[Pair]:
+    return [
+        Pair(each.text, each.iso, f"dates {name} {number} ({each.pattern})", "ambiguous" if each.ambiguous else "")
+        for number, each in enumerate(examples, 1)
+    ]

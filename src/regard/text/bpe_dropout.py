@@ -1,0 +1,94 @@
+"""BPE-dropout: another segmentation of the same text every time it is seen.
+
+Provilkov, Emelianenko, Voita 2020 (1910.13267). While a word is put together from its bytes, each merge that is
+possible is skipped with probability p at every step; of the rest the one learnt first is applied, until none is left.
+The backend's own version draws from a generator that cannot be seeded, so it would make no run repeatable.
+
+Speed: a word type has VARIANTS segmentations, each drawn by the procedure above from (word, number of the variant)
+and remembered. A sentence chooses one of them for each of its words, by a generator seeded with (seed, text). Every
+variant is an exact sample, so a word's segmentations follow the paper's distribution as VARIANTS draws from it do.
+"""
+
+import heapq
+from collections.abc import Callable, Iterable, Mapping
+from random import Random
+
+_VARIANT_BITS = 5
+VARIANTS = 2**_VARIANT_BITS
+_REMEMBERED = 500_000
+_LONGEST_REMEMBERED = 64
+_Merge = tuple[int, int, str, str]  # rank, where the left piece starts, left piece, right piece
+
+
+class MergeDropout:
+    """Segments words with merges skipped.
+
+    ranks: the order in which pairs were learnt. ids: the vocabulary. probability: of skipping a merge, in [0, 1).
+    """
+
+    def __init__(self, ranks: Mapping[tuple[str, str], int], ids: Mapping[str, int], probability: float) -> None:
+        self._ranks = ranks
+        self._ids = ids
+        self._probability = probability
+        self._variants: dict[tuple[str, int], tuple[int, ...]] = {}
+
+    def encode(self, words: Iterable[str], text: str, seed: int) -> list[int]:
+        """Ids of the words of `text` (as byte-level characters): a pure function of (text, seed)."""
+        choice = Random(f"{seed} {text}")
+        ids: list[int] = []
+        for word in words:
+            ids.extend(self._variant(word, choice.getrandbits(_VARIANT_BITS)))
+        return ids
+
+    def _variant(self, word: str, number: int) -> tuple[int, ...]:
+        known = self._variants.get((word, number))
+        if known is not None:
+            return known
+        draw, probability = Random(f"{number} {word}").random, self._probability
+        variant = tuple(self._ids[piece] for piece in segment(word, self._ranks, lambda: draw() < probability))
+        if len(word) <= _LONGEST_REMEMBERED:
+            if len(self._variants) >= _REMEMBERED:
+                self._variants.clear()
+            self._variants[word, number] = variant
+        return variant
+
+
+def segment(word: str, ranks: Mapping[tuple[str, str], int], skip: Callable[[], bool]) -> list[str]:
+    """The pieces of `word` after all merges; `skip()` says whether the merge at hand is passed over in this step.
+
+    A step looks at the merges in the order they were learnt, leftmost first, and stops at the first that is not
+    skipped. Drawing only for those it looks at gives the same distribution as drawing for all.
+    """
+    size = len(word)
+    pieces = list(word)
+    following, preceding = list(range(1, size + 1)), list(range(-1, size - 1))
+    queue: list[_Merge] = []
+    skipped: list[_Merge] = []
+
+    def offer(start: int) -> None:
+        if start >= 0 and following[start] < size:
+            left, right = pieces[start], pieces[following[start]]
+            rank = ranks.get((left, right))
+            if rank is not None:
+                heapq.heappush(queue, (rank, start, left, right))
+
+    for start in range(size):
+        offer(start)
+    while queue:
+        _, start, left, right = entry = heapq.heappop(queue)
+        end = following[start]
+        # A piece only grows, or is emptied into the one before it: equal pieces mean that this pair still stands.
+        if end >= size or pieces[start] != left or pieces[end] != right:
+            continue
+        if skip():
+            skipped.append(entry)
+            continue
+        pieces[start], pieces[end] = left + right, ""
+        following[start] = following[end]
+        if following[end] < size:
+            preceding[following[end]] = start
+        offer(preceding[start])
+        offer(start)
+        while skipped:
+            heapq.heappush(queue, skipped.pop())
+    return [piece for piece in pieces if piece]

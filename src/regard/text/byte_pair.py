@@ -1,0 +1,77 @@
+r"""Byte-level BPE: no character is unknown, and decoding returns the text exactly.
+
+Sennrich et al. 2016 (1508.07909) on UTF-8 bytes, each written as one printable character (Radford et al. 2019). Text
+is first cut into words, each with the space before it. A text gets one more space in front, and decoding takes one
+away: a word is so the same pieces at the start of a line as inside it, and because the space is added to every text,
+also to one that begins with a space, decode(encode(text)) == text holds for every text.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Tokenizer as Backend
+
+from regard.text.kind import Merges, visible
+from regard.text.settings import TokenizerSettings
+from regard.text.special import NAMES, REPLACEMENT, UNKNOWN
+
+# Combining marks stay with their letters: without them every word of the Indic scripts would be cut at its vowels.
+_LETTERS = r"[\p{L}\p{M}\x{200C}\x{200D}]+"
+_SYMBOLS = r"[^\s\p{L}\p{M}\p{N}\x{200C}\x{200D}][^\s\p{L}\p{N}]*"
+_WORDS = rf" ?{_LETTERS}| ?\p{{N}}+| ?{_SYMBOLS}|\s+(?!\S)|\s+"
+
+
+def _byte_characters() -> list[str]:
+    # A printable character of Latin-1 stands for its own byte, the other bytes follow from U+0100 on.
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    hidden = [byte for byte in range(256) if byte not in printable]
+    return [chr(byte) if byte in printable else chr(256 + hidden.index(byte)) for byte in range(256)]
+
+
+#: The character that stands for each of the 256 bytes, at its index.
+ALPHABET = _byte_characters()
+_BYTES = {character: bytes([byte]) for byte, character in enumerate(ALPHABET)}
+
+
+class BytePair:
+    """The vocabulary is the 256 bytes and what the most frequent merges make of them."""
+
+    def build(self, vocabulary: Mapping[str, int], merges: Merges) -> Backend:
+        backend = Backend(models.BPE(dict(vocabulary), list(merges)))
+        backend.normalizer = normalizers.Prepend(" ")
+        backend.pre_tokenizer = pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.Split(Regex(_WORDS), "isolated"),
+                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+            ]
+        )
+        backend.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
+        return backend
+
+    def train(self, settings: TokenizerSettings, texts: Iterable[str]) -> Backend:
+        trainer = trainers.BpeTrainer(
+            vocab_size=settings.size,
+            min_frequency=settings.minimum_count,
+            special_tokens=list(NAMES),
+            initial_alphabet=ALPHABET,
+            show_progress=False,
+        )
+        trained = self.build({}, ())
+        trained.train_from_iterator(texts, trainer)
+        # Built anew, because the trainer also makes the special names patterns that are looked for in text.
+        model = json.loads(trained.to_str())["model"]
+        return self.build(model["vocab"], [(left, right) for left, right in model["merges"]])
+
+    def join(self, pieces: Sequence[str]) -> str:
+        return b"".join(map(_bytes, pieces)).decode("utf-8", errors="replace").removeprefix(" ")
+
+    def label(self, piece: str) -> str:
+        text = _bytes(piece).decode("utf-8", errors="backslashreplace")
+        return visible(text.removeprefix(" ") or text)
+
+
+def _bytes(piece: str) -> bytes:
+    if piece == NAMES[UNKNOWN]:
+        return REPLACEMENT.encode()
+    return b"".join(_BYTES[character] for character in piece)

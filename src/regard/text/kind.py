@@ -1,0 +1,70 @@
+"""What the three kinds of token have in common."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from tokenizers import Tokenizer as Backend
+from tokenizers import models
+
+from regard.errors import InputError
+from regard.text.settings import TokenizerSettings
+from regard.text.special import NAMES, UNKNOWN
+
+Merges = Sequence[tuple[str, str]]
+
+
+class Kind(Protocol):
+    """How text becomes vocabulary entries ("pieces") and back."""
+
+    def build(self, vocabulary: Mapping[str, int], merges: Merges) -> Backend:
+        """The backend that encodes with this vocabulary; everything else about it is fixed by the kind."""
+        ...
+
+    def train(self, settings: TokenizerSettings, texts: Iterable[str]) -> Backend:
+        """A backend whose vocabulary is learnt from `texts`, which hold no surrogates and are not all blank."""
+        ...
+
+    def join(self, pieces: Sequence[str]) -> str:
+        """The text of pieces in a row; never raises. The name of UNKNOWN becomes U+FFFD."""
+        ...
+
+    def label(self, piece: str) -> str:
+        """One piece as people read it under a picture, on one line and never empty."""
+        ...
+
+
+def word_level(vocabulary: Mapping[str, int]) -> Backend:
+    """A backend that looks whole pieces up; what it does not find is UNKNOWN."""
+    return Backend(models.WordLevel(dict(vocabulary), unk_token=NAMES[UNKNOWN]))
+
+
+def most_frequent(counts: Counter[str], settings: TokenizerSettings) -> dict[str, int]:
+    """Ids for the special names, then the most frequent pieces, ties in code point order.
+
+    Raises InputError when no piece occurs `minimum_count` times.
+    """
+    kept = [piece for piece, count in counts.items() if count >= settings.minimum_count]
+    if not kept:
+        raise InputError(
+            f"tokenizer minimum_count is {settings.minimum_count}: no {settings.kind} of the training text occurs "
+            "that often, lower it"
+        )
+    kept.sort(key=lambda piece: (-counts[piece], piece))
+    return {piece: index for index, piece in enumerate([*NAMES, *kept][: settings.size])}
+
+
+def visible(text: str) -> str:
+    """`text` with line breaks and controls escaped; text of nothing but blanks or zero-width characters in full."""
+    if not text.strip():
+        text = text.replace(" ", "·")
+    wholly_hidden = not any(character.isprintable() for character in text)
+    return "".join(_escape(character) if wholly_hidden or _breaks_line(character) else character for character in text)
+
+
+def _breaks_line(character: str) -> bool:
+    return character < " " or "\x7f" <= character <= "\x9f" or character in "\u2028\u2029"
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")

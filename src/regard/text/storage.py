@@ -1,0 +1,109 @@
+"""The tokenizer file: JSON, with the Hugging Face tokenizers format inside.
+
+    {"format": "regard-tokenizer", "version": 1, "settings": {...}, "tokenizer": {...}}
+
+The same training gives the same bytes. What is read is checked in full: only the vocabulary and the merges may differ
+from what the settings' kind builds, so a file from elsewhere cannot bring in patterns or tokens of its own.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from typing import Any
+
+from tokenizers import Tokenizer as Backend
+
+from regard.errors import InputError
+from regard.text.byte_pair import ALPHABET, BytePair
+from regard.text.character import Character
+from regard.text.kind import Kind
+from regard.text.settings import TokenizerSettings, problem_with
+from regard.text.special import NAMES
+from regard.text.word import Word
+
+FORMAT = "regard-tokenizer"
+VERSION = 1
+KINDS: Mapping[str, Kind] = {"character": Character(), "word": Word(), "bpe": BytePair()}
+
+
+def write(settings: TokenizerSettings, backend: Backend) -> bytes:
+    """The content of the file."""
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "settings": asdict(settings),
+        "tokenizer": json.loads(backend.to_str()),
+    }
+    return (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode()
+
+
+def read(content: bytes, place: str) -> tuple[TokenizerSettings, Backend]:
+    """Settings and backend of a file's content; `place` names the file in errors. Raises InputError."""
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{place}: not a tokenizer file, its JSON is broken or cut off; train it again") from error
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise InputError(f"{place}: not a tokenizer file, expected JSON with format {FORMAT!r}")
+    if document.get("version") != VERSION:
+        raise InputError(
+            f"{place}: tokenizer file of version {document.get('version')!r}, this release reads version {VERSION}"
+        )
+    settings = _settings(document.get("settings"), place)
+    return settings, _backend(settings, document.get("tokenizer"), place)
+
+
+def model_of(backend: Backend) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """The vocabulary in the order of its ids, and the merges in the order they were learnt (none without bpe)."""
+    model = json.loads(backend.to_str())["model"]
+    return model["vocab"], [(left, right) for left, right in model.get("merges", [])]
+
+
+def _settings(given: Any, place: str) -> TokenizerSettings:
+    expected = {field.name for field in fields(TokenizerSettings)}
+    if not isinstance(given, dict) or set(given) != expected:
+        raise InputError(f"{place}: broken tokenizer file, its settings are not {', '.join(sorted(expected))}")
+    problem = problem_with(given)
+    if problem:
+        raise InputError(f"{place}: broken tokenizer file, {problem}")
+    return TokenizerSettings(given["kind"], given["size"], float(given["dropout"]), given["minimum_count"])
+
+
+def _backend(settings: TokenizerSettings, given: Any, place: str) -> Backend:
+    vocabulary, merges = _model(settings, given, place)
+    try:
+        found = Backend.from_str(json.dumps(given))
+        built = KINDS[settings.kind].build(vocabulary, merges)
+    except Exception as error:  # the backend raises bare Exception for whatever it cannot read
+        raise InputError(f"{place}: broken tokenizer file, the tokenizers library refuses its content") from error
+    if found.to_str() != built.to_str():
+        raise InputError(f"{place}: broken tokenizer file, its pipeline is not that of kind {settings.kind}")
+    return built
+
+
+def _model(settings: TokenizerSettings, given: Any, place: str) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    model = given.get("model") if isinstance(given, dict) else None
+    vocabulary = model.get("vocab") if isinstance(model, dict) else None
+    if not isinstance(model, dict) or not isinstance(vocabulary, dict):
+        raise InputError(f"{place}: broken tokenizer file, it has no vocabulary")
+    ids = list(vocabulary.values())
+    if any(type(index) is not int for index in ids) or sorted(ids) != list(range(len(ids))):
+        raise InputError(f"{place}: broken tokenizer file, its ids do not count up from 0")
+    if len(ids) > settings.size:
+        raise InputError(f"{place}: broken tokenizer file, {len(ids)} entries where its settings allow {settings.size}")
+    alphabet = ALPHABET if settings.kind == "bpe" else []
+    missing = [name for index, name in enumerate(NAMES) if vocabulary.get(name) != index]
+    missing += [character for character in alphabet if character not in vocabulary]
+    if missing:
+        raise InputError(f"{place}: broken tokenizer file, entry {missing[0]!r} is missing or misplaced")
+    merges = model.get("merges", []) if settings.kind == "bpe" else []
+    if not isinstance(merges, list) or not all(_is_merge(merge, vocabulary) for merge in merges):
+        raise InputError(f"{place}: broken tokenizer file, a merge is not of two entries that make a third")
+    if alphabet and any(not set(piece) <= set(alphabet) for piece in vocabulary if piece not in NAMES):
+        raise InputError(f"{place}: broken tokenizer file, an entry is not written in byte-level characters")
+    return vocabulary, [(left, right) for left, right in merges]
+
+
+def _is_merge(merge: Any, vocabulary: Mapping[str, int]) -> bool:
+    pair = isinstance(merge, list) and len(merge) == 2 and all(isinstance(part, str) for part in merge)
+    return pair and merge[0] in vocabulary and merge[1] in vocabulary and merge[0] + merge[1] in vocabulary

@@ -1,0 +1,136 @@
+"""Text to ids and back."""
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+
+from tokenizers import Tokenizer as Backend
+
+from regard.errors import InputError
+from regard.text import storage
+from regard.text.bpe_dropout import MergeDropout
+from regard.text.settings import TokenizerSettings
+from regard.text.special import END, NAMES, PAD, REPLACEMENT, START
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_SILENT = (PAD, START, END)
+
+
+class Tokenizer:
+    """A vocabulary and how text is cut into it. Immutable; made by `train` or `load`.
+
+    Any `str` can be encoded. A lone surrogate, which no text file can hold, counts as U+FFFD, one character for one,
+    so offsets still point into the text as it was given. No special id is ever added or looked for.
+    """
+
+    def __init__(self, settings: TokenizerSettings, backend: Backend, content: bytes) -> None:
+        self.settings = settings
+        self.digest = hashlib.sha256(content).hexdigest()
+        self._content = content
+        self._backend = backend
+        self._kind = storage.KINDS[settings.kind]
+        vocabulary, merges = storage.model_of(backend)
+        self._vocabulary = sorted(vocabulary, key=vocabulary.__getitem__)
+        ranks = {pair: rank for rank, pair in enumerate(merges)}
+        self._dropout = MergeDropout(ranks, vocabulary, settings.dropout)
+
+    @classmethod
+    def train(cls, settings: TokenizerSettings, texts: Iterable[str]) -> "Tokenizer":
+        """Learns the vocabulary. The same settings and texts give the same file, byte for byte.
+
+        Raises InputError where no text holds anything but blanks, TypeError for a single str.
+        """
+        if isinstance(texts, str):
+            raise TypeError("texts is a str: expected an iterable of str, one an example")
+        backend = storage.KINDS[settings.kind].train(settings, _from_first_text(texts))
+        return cls(settings, backend, storage.write(settings, backend))
+
+    @classmethod
+    def load(cls, path: Path) -> "Tokenizer":
+        """Reads what `save` wrote. Raises InputError, naming the file, for anything else."""
+        try:
+            content = Path(path).read_bytes()
+        except OSError as error:
+            raise InputError(f"{path}: cannot read the tokenizer file, {error.strerror or error}") from error
+        return cls._read(content, str(path))
+
+    @classmethod
+    def _read(cls, content: bytes, place: str) -> "Tokenizer":
+        return cls(*storage.read(content, place), content)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Tokenizer._read, (self._content, "pickled tokenizer")
+
+    def save(self, path: Path) -> None:
+        """Writes the one file of this tokenizer. Raises OSError where that is not possible."""
+        Path(path).write_bytes(self._content)
+
+    @property
+    def size(self) -> int:
+        """Entries in the vocabulary, special ids included: ids are 0 to size - 1."""
+        return len(self._vocabulary)
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of `text`, without START or END."""
+        return self._backend.encode(_clean(text)).ids
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """For each id of `encode(text)` the half-open span of characters of `text` it stands for.
+
+        Starts and ends never decrease and no span is empty. The ids of a character's single bytes share its span.
+        Spans cover the whole text, except with kind word the space between two words.
+        """
+        return self._backend.encode(_clean(text)).offsets
+
+    def encode_with_dropout(self, text: str, seed: int) -> list[int]:
+        """Ids of a random segmentation of `text`, the same for the same (text, seed); `encode` where dropout is 0.
+
+        BPE-dropout, Provilkov et al. 2020 (1910.13267); every result decodes to `text`.
+        """
+        if not self.settings.dropout:
+            return self.encode(text)
+        text = _clean(text)
+        words = self._words(text)
+        return self._dropout.encode(words, text, seed)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of ids; never raises for any whole numbers.
+
+        PAD, START, END and ids outside the vocabulary are dropped. UNKNOWN becomes U+FFFD, and so do bytes that form
+        no character.
+        """
+        return self._kind.join([self._vocabulary[i] for i in ids if i not in _SILENT and 0 <= i < self.size])
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        r"""One readable label for each id.
+
+        `<s>` and the like for special ids, otherwise the text without the space around it, `·` for a lone space,
+        `\xNN` for bytes that form no character. Raises ValueError for ids outside the vocabulary.
+        """
+        return [self._label(i) for i in ids]
+
+    def _label(self, index: int) -> str:
+        if not 0 <= index < self.size:
+            raise ValueError(f"id is {index}: expected 0 to {self.size - 1}, the vocabulary's ids")
+        return NAMES[index] if index < len(NAMES) else self._kind.label(self._vocabulary[index])
+
+    def _words(self, text: str) -> Sequence[str]:
+        normalizer, splitter = self._backend.normalizer, self._backend.pre_tokenizer
+        return [word for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text))]
+
+
+def _clean(text: str) -> str:
+    return _SURROGATES.sub(REPLACEMENT, text)
+
+
+def _from_first_text(texts: Iterable[str]) -> Iterator[str]:
+    # Looks ahead only to the first text that is not blank, so that a stream is not held in memory.
+    cleaned = map(_clean, texts)
+    seen: list[str] = []
+    for text in cleaned:
+        seen.append(text)
+        if text.strip():
+            return chain(seen, cleaned)
+    raise InputError("the tokenizer's training text is empty: expected at least one line that is not blank")

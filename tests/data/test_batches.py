@@ -1,0 +1,116 @@
+import itertools
+import subprocess
+import sys
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from regard.data.batches import require_one_batch, token_batches
+from regard.data.limit import limit_lengths
+from regard.errors import InputError
+
+
+def realistic(count):
+    """Sentence lengths as in captions: a median near 13, a tail to 50, both sides alike."""
+    dice = Random(5)
+    lengths = []
+    for _ in range(count):
+        target = min(50, max(3, round(dice.lognormvariate(2.55, 0.33))))
+        lengths.append((max(2, target + round(dice.gauss(0, 2.5))), target))
+    return lengths
+
+
+LENGTHS = realistic(3001)
+
+
+@pytest.mark.parametrize("tokens", [53, 512, 4096, 10**6])
+def test_every_example_once_and_no_batch_above_the_size(tokens):
+    batches = token_batches(LENGTHS, tokens, seed=7, epoch=3)
+    assert sorted(index for batch in batches for index in batch) == list(range(len(LENGTHS)))
+    assert all(batches)
+    assert max(len(batch) * max(max(LENGTHS[index]) for index in batch) for batch in batches) <= tokens
+
+
+def test_little_padding():
+    for epoch in range(3):
+        batches = token_batches(LENGTHS, 1024, seed=1, epoch=epoch)
+        padded = sum(len(batch) * max(LENGTHS[index][side] for index in batch) for batch in batches for side in (0, 1))
+        assert 1 - sum(map(sum, LENGTHS)) / padded < 0.1
+
+
+def test_a_pure_function_of_its_arguments():
+    first = token_batches(LENGTHS, 512, seed=1, epoch=2)
+    assert token_batches(list(LENGTHS), 512, seed=1, epoch=2) == first
+    assert token_batches(LENGTHS, 512, seed=1, epoch=3) != first
+    assert token_batches(LENGTHS, 512, seed=2, epoch=2) != first
+
+
+def test_the_same_in_every_process():
+    program = (
+        "from regard.data.batches import token_batches\n"
+        "print(token_batches([(n % 7 + 1, n % 11 + 1) for n in range(130)], 60, 3, 5))"
+    )
+    here = token_batches([(n % 7 + 1, n % 11 + 1) for n in range(130)], 60, 3, 5)
+    source = Path(__file__).parents[2] / "src"
+    for hash_seed in ("1", "2"):
+        environment = {"PYTHONPATH": str(source), "PYTHONHASHSEED": hash_seed}
+        result = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True)
+        assert result.stdout.decode().strip() == str(here)
+
+
+def test_epochs_group_examples_differently():
+    def companions(epoch):
+        return {frozenset(batch) for batch in token_batches(LENGTHS, 512, seed=1, epoch=epoch)}
+
+    assert len(companions(1) & companions(2)) < len(companions(1)) / 10
+
+
+def test_the_order_of_batches_is_mixed():
+    means = [
+        sum(LENGTHS[index][1] for index in batch) / len(batch) for batch in token_batches(LENGTHS, 512, seed=1, epoch=1)
+    ]
+    rising = sum(a < b for a, b in itertools.pairwise(means))
+    assert 0.35 < rising / len(means) < 0.65
+
+
+def test_thirty_thousand_examples_take_a_moment():
+    lengths = realistic(30_000)
+    took = []
+    for epoch in range(3):
+        start = time.process_time()
+        token_batches(lengths, 4096, seed=1, epoch=epoch)
+        took.append(time.process_time() - start)
+    assert min(took) < 0.3
+
+
+def test_no_examples_no_batches():
+    assert token_batches([], 13, seed=1, epoch=1) == []
+
+
+def test_an_example_longer_than_a_batch_is_named():
+    with pytest.raises(InputError, match="example 2 has 17 tokens, more than a batch of 13"):
+        token_batches([(2, 3), (13, 13), (5, 17)], 13, seed=1, epoch=1)
+
+
+def test_row_07_fewer_examples_than_one_batch():
+    require_one_batch([(5, 3), (2, 7), (1, 1)], 13, "train.tsv")
+    with pytest.raises(InputError, match=r"train\.tsv: fewer examples than one batch: needed 14 tokens, found 13 in 3"):
+        require_one_batch([(5, 3), (2, 7), (1, 1)], 14, "train.tsv")
+    with pytest.raises(InputError, match="found 0 in 0 examples"):
+        require_one_batch([], 1, "train.tsv")
+
+
+def test_row_18_a_sequence_longer_than_the_maximum():
+    sequences, places = [[1, 2, 3], [4] * 5, [], [6] * 7], ["f:1", "f:2", "f:3", "f:4"]
+    assert limit_lengths(sequences, 7, places) == (sequences, 0)
+    with pytest.raises(InputError, match="f:2: 5 tokens, more than the model's maximum of 3"):
+        limit_lengths(sequences, 3, places)
+
+
+def test_row_18_truncation_is_counted():
+    sequences = [[1, 2, 3], [4, 5, 6, 7], [], [8, 9, 10, 11, 12]]
+    limited, cut = limit_lengths(sequences, 3, ["a", "b", "c", "d"], truncate=True)
+    assert (limited, cut) == ([[1, 2, 3], [4, 5, 6], [], [8, 9, 10]], 2)
+    assert len(sequences[1]) == 4
