@@ -1,0 +1,69 @@
+"""The decoder of Bahdanau, Cho, Bengio 2015 (1409.0473), appendix A.2.2: it looks before it moves."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from einops import rearrange
+from torch import Tensor, nn
+
+from regard.attention import Attend
+from regard.decoders.protocol import State
+from regard.decoders.stepwise import Stepwise
+from regard.layers.cells import Stack
+from regard.layers.dropout import Dropout
+from regard.layers.embeddings import TokenEmbedding
+from regard.memory import Memory
+
+
+@dataclass(frozen=True, eq=False)
+class BahdanauState(State):
+    """`cells (batch, layer, state_width)`, the prepared memory, and the alignment's state."""
+
+    cells: Tensor
+    memory: Memory
+    alignment: Any = None
+
+
+class MaxoutReadout(nn.Module):
+    """t = maxout over pairs of U_o s_{t-1} + V_o E y_{t-1} + C_o c_t, one matrix over all three."""
+
+    def __init__(self, parts_width: int, width: int, dropout: float = 0.0):
+        super().__init__()
+        self.linear = nn.Linear(parts_width, 2 * width)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, parts: Tensor) -> Tensor:
+        return self.dropout(rearrange(self.linear(parts), "... (w pair) -> ... w pair", pair=2).amax(-1))
+
+
+class BahdanauDecoder(Stepwise[BahdanauState]):
+    """c_t reads the memory with s_{t-1}; s_t = cell([E y_{t-1}; c_t], s_{t-1}); the readout sees s_{t-1}, y_{t-1}, c_t.
+
+    The weights of step t belong to the word y_t that the step predicts.
+    """
+
+    def __init__(
+        self,
+        embedding: TokenEmbedding,
+        attend: Attend,
+        stack: Stack,
+        start: nn.Module,
+        readout: nn.Module,
+        output: nn.Linear,
+    ):
+        super().__init__()
+        self.embedding, self.attend, self.stack = embedding, attend, stack
+        self.initial, self.readout, self.output = start, readout, output
+
+    def start(self, memory: Memory) -> BahdanauState:
+        cells = self.initial(memory).unflatten(1, self.stack.state_shape)
+        return BahdanauState(cells, self.attend.prepare(memory))
+
+    def turn(self, embedded: Tensor, state: BahdanauState) -> tuple[Tensor, BahdanauState]:
+        before = state.cells[:, -1, : self.stack.width]
+        read = self.attend.read(before[:, None], state.memory, state.alignment)
+        context = read.context[:, 0]
+        _, cells = self.stack(torch.cat([embedded, context], -1), state.cells)
+        parts = torch.cat([before, embedded, context], -1)
+        return parts, replace(state, cells=cells, alignment=read.state)

@@ -1,0 +1,60 @@
+"""The decoder of Luong, Pham, Manning 2015 (1508.04025), section 3: it moves before it looks."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention import Attend
+from regard.decoders.protocol import State
+from regard.decoders.stepwise import Stepwise
+from regard.layers.cells import Stack
+from regard.layers.dropout import Dropout
+from regard.layers.embeddings import TokenEmbedding
+from regard.memory import Memory
+
+
+@dataclass(frozen=True, eq=False)
+class LuongState(State):
+    """`cells (batch, layer, state_width)`, the last step's attentional vector, the memory, the alignment's state."""
+
+    cells: Tensor
+    attentional: Tensor
+    memory: Memory
+    alignment: Any = None
+
+
+class LuongDecoder(Stepwise[LuongState]):
+    """h_t = stack([E y_{t-1}; h~_{t-1}]); c_t reads the memory with h_t; h~_t = tanh(W_c [c_t; h_t]).
+
+    Equations 5 and 6, with the input feeding of section 3.3. The weights of step t belong to the word y_t that the step
+    predicts.
+    """
+
+    def __init__(
+        self,
+        embedding: TokenEmbedding,
+        attend: Attend,
+        stack: Stack,
+        start: nn.Module,
+        combine: nn.Linear,
+        output: nn.Linear,
+        *,
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        self.embedding, self.attend, self.stack = embedding, attend, stack
+        self.initial, self.combine, self.output = start, combine, output
+        self.readout = Dropout(dropout)
+
+    def start(self, memory: Memory) -> LuongState:
+        cells = self.initial(memory).unflatten(1, self.stack.state_shape)
+        attentional = cells.new_zeros(len(cells), self.combine.out_features)
+        return LuongState(cells, attentional, self.attend.prepare(memory))
+
+    def turn(self, embedded: Tensor, state: LuongState) -> tuple[Tensor, LuongState]:
+        top, cells = self.stack(torch.cat([embedded, state.attentional], -1), state.cells)
+        read = self.attend.read(top[:, None], state.memory, state.alignment)
+        attentional = self.combine(torch.cat([read.context[:, 0], top], -1)).tanh()
+        return attentional, replace(state, cells=cells, attentional=attentional, alignment=read.state)

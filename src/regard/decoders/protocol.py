@@ -1,0 +1,88 @@
+"""What every decoder is, and the state that it passes from step to step."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields, replace
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from regard.memory import Memory
+from regard.shapes import Float, Rows, States, Step, Tokens
+
+Kind = TypeVar("Kind", bound="State")
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """Everything a decoder carries: batch-first tensors, memories, tuples of these, or None."""
+
+    def select(self: Kind, rows: Rows) -> Kind:
+        """The state of the batch rows `rows`, in that order, repeats allowed."""
+        return replace(self, **{field.name: _select(getattr(self, field.name), rows) for field in fields(self)})
+
+
+def _select(part: Any, rows: Tensor) -> Any:
+    match part:
+        case None:
+            return None
+        case Tensor():
+            return part.index_select(0, rows)
+        case tuple():
+            return tuple(_select(each, rows) for each in part)
+        case _:
+            return part.select(rows)
+
+
+S = TypeVar("S", bound=State)
+
+
+class Decoder(nn.Module, ABC, Generic[S]):
+    """Turns a memory into a sequence, one token at a time.
+
+    `features` are what stands before the last linear map `output`: logits = output(features).
+    """
+
+    output: nn.Linear
+    source_attention: str | None = "attend"
+    """Names of the modules, within the decoder, that read the source, as `record` takes them; None: none does. Their
+    weights at step t belong to the token that the step predicts."""
+
+    @abstractmethod
+    def start(self, memory: Memory) -> S:
+        """The state before the first token; all work that is needed once a memory is done here."""
+
+    @abstractmethod
+    def advance(self, tokens: Step, state: S) -> tuple[Float[Tensor, "batch width"], S]:
+        """Read the tokens `(batch,)` just given -> features of the next token, and the state after them. The state
+        given is consumed."""
+
+    def step(self, tokens: Step, state: S) -> tuple[Float[Tensor, "batch vocabulary"], S]:
+        """Read the tokens `(batch,)` just given -> logits of the next token, and the state after them."""
+        features, state = self.advance(tokens, state)
+        return self.output(features), state
+
+    def features(self, tokens: Tokens, state: S) -> States:
+        """Teacher forcing: features `(batch, position, width)` after each of the given tokens `(batch, position)`.
+        The same as stepping through them; decoders that can do it in one pass override this."""
+        features = []
+        for token in tokens.unbind(1):
+            feature, state = self.advance(token, state)
+            features.append(feature)
+        return torch.stack(features, 1)
+
+
+def unroll(decoder: Decoder[S], tokens: Tokens, state: S, forcing: float) -> States:
+    """Features as `Decoder.features`, but each token after the first is the given one only with probability `forcing`,
+    else the decoder's own best guess: 1 is teacher forcing, 0 free running, between them scheduled sampling
+    (Bengio 2015, 1506.03099). Draws from torch's generator."""
+    features = []
+    given = tokens[:, 0]
+    for position in range(tokens.shape[1]):
+        feature, state = decoder.advance(given, state)
+        features.append(feature)
+        if position + 1 < tokens.shape[1]:
+            own = decoder.output(feature.detach()).argmax(-1)
+            forced = torch.rand(own.shape, device=own.device) < forcing
+            given = torch.where(forced, tokens[:, position + 1], own)
+    return torch.stack(features, 1)

@@ -1,0 +1,108 @@
+"""The self-attentive decoder (Vaswani 2017, section 3.1)."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from torch import Tensor, nn
+
+from regard.decoders.protocol import Decoder, State
+from regard.heads import MultiHead
+from regard.layers.dropout import Dropout
+from regard.layers.embeddings import TokenEmbedding
+from regard.layers.feedforward import FeedForward
+from regard.layers.positions import Positions
+from regard.layers.residual import Residual
+from regard.masks import causal
+from regard.memory import Memory
+from regard.shapes import Float, States, Step, Tokens
+
+
+@dataclass(frozen=True, eq=False)
+class TransformerState(State):
+    """A layer's own past, `pasts`, and the source as it sees it, `sources`: prepared memories, one a layer."""
+
+    pasts: tuple[Memory, ...]
+    sources: tuple[Memory, ...]
+
+    @property
+    def position(self) -> int:
+        """How many tokens have been read."""
+        return self.pasts[0].key.shape[-2]
+
+
+class DecoderLayer(nn.Module):
+    """Masked self-attention, cross-attention, feed-forward, each inside its residual."""
+
+    def __init__(
+        self,
+        self_attention: MultiHead,
+        cross_attention: MultiHead,
+        feedforward: FeedForward,
+        residuals: tuple[Residual, Residual, Residual],
+    ):
+        super().__init__()
+        self.self_attention, self.cross_attention, self.feedforward = self_attention, cross_attention, feedforward
+        self.residuals = nn.ModuleList(residuals)
+
+    def forward(self, states: States, past: Memory, source: Memory) -> tuple[States, Memory]:
+        """Positions that follow `past` -> their states, and the past with them in it."""
+        count = states.shape[1]
+        grown = past
+
+        def read_own(x: Tensor) -> Tensor:
+            nonlocal grown
+            new = self.self_attention.prepare(Memory(x, x))
+            grown = past.append(new.key, new.value) if past.key.shape[-2] else new
+            mask = causal(count, grown.key.shape[-2], device=x.device) if count > 1 else None
+            return self.self_attention.read(x, replace(grown, mask=mask, clean=False)).context
+
+        states = self.residuals[0](states, read_own)
+        states = self.residuals[1](states, lambda x: self.cross_attention.read(x, source).context)
+        return self.residuals[2](states, self.feedforward), grown
+
+
+class TransformerDecoder(Decoder[TransformerState]):
+    """Layers over embedded, right-shifted targets with positions; each step adds to a cache of keys and values.
+
+    The cross-attention weights at step t belong to the word y_t that the step predicts.
+    """
+
+    source_attention = "layers.*.cross_attention"
+
+    def __init__(
+        self,
+        embedding: TokenEmbedding,
+        positions: Positions,
+        layers: Iterable[DecoderLayer],
+        norm: nn.Module,
+        output: nn.Linear,
+        *,
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        self.embedding, self.positions, self.norm, self.output = embedding, positions, norm, output
+        self.layers = nn.ModuleList(layers)
+        self.dropout = Dropout(dropout)
+
+    def start(self, memory: Memory) -> TransformerState:
+        layers = cast("Sequence[DecoderLayer]", self.layers)
+        sources = tuple(layer.cross_attention.prepare(memory) for layer in layers)
+        nothing = memory.value.new_zeros(len(memory.value), 0, self.embedding.width)
+        empty = Memory(nothing, nothing)
+        return TransformerState(tuple(layer.self_attention.prepare(empty) for layer in layers), sources)
+
+    def run(self, tokens: Tokens, state: TransformerState) -> tuple[States, TransformerState]:
+        states = self.dropout(self.positions(self.embedding(tokens), state.position))
+        pasts = []
+        for layer, past, source in zip(self.layers, state.pasts, state.sources, strict=True):
+            states, grown = layer(states, past, source)
+            pasts.append(grown)
+        return self.norm(states), replace(state, pasts=tuple(pasts))
+
+    def features(self, tokens: Tokens, state: TransformerState) -> States:
+        return self.run(tokens, state)[0]
+
+    def advance(self, tokens: Step, state: TransformerState) -> tuple[Float[Tensor, "batch width"], TransformerState]:
+        states, state = self.run(tokens[:, None], state)
+        return states[:, 0], state

@@ -1,0 +1,1 @@
+"""Encoders: a padded batch in, a `Memory` out."""

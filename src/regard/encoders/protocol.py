@@ -1,0 +1,19 @@
+"""What every encoder is."""
+
+from abc import ABC, abstractmethod
+
+from torch import nn
+
+from regard.memory import Memory
+from regard.shapes import Lengths, Tokens
+
+
+class Encoder(nn.Module, ABC):
+    """Reads a padded batch into a memory of `memory_width` whose summary has `summary_width`."""
+
+    memory_width: int
+    summary_width: int
+
+    @abstractmethod
+    def forward(self, tokens: Tokens, lengths: Lengths) -> Memory:
+        """Tokens `(batch, position)` with each sequence's `lengths (batch,)`."""

@@ -1,0 +1,20 @@
+"""Dropout (Srivastava 2014)."""
+
+from torch import Tensor, nn
+
+from regard.kernels.dropout import dropout
+
+
+class Dropout(nn.Module):
+    """In training, zeroes numbers with probability `rate` (in [0, 1)) and scales the others; else the identity."""
+
+    def __init__(self, rate: float = 0.0):
+        super().__init__()
+        self.rate = rate
+
+    def forward(self, states: Tensor) -> Tensor:
+        return dropout(states, self.rate) if self.training and self.rate else states
+
+    def extra_repr(self) -> str:
+        """The rate, for `repr`."""
+        return f"rate={self.rate}"

@@ -1,0 +1,51 @@
+"""Token embeddings."""
+
+from torch import Tensor, nn
+
+from regard.layers.dropout import Dropout
+from regard.shapes import Float, Int
+from regard.text.special import PAD
+
+
+class TokenEmbedding(nn.Module):
+    """Vectors of tokens `(*batch,)` -> `(*batch, width)`, with dropout.
+
+    The table starts small, so that an output layer tied to it starts near even; what is read from it is multiplied by
+    sqrt(width) (Vaswani 2017, section 3.4), so that the layers above start with numbers near 1.
+    """
+
+    def __init__(self, vocabulary: int, width: int, *, dropout: float = 0.0):
+        super().__init__()
+        self.table = nn.Embedding(vocabulary, width, padding_idx=PAD)
+        nn.init.normal_(self.table.weight, std=width**-0.5)
+        nn.init.zeros_(self.table.weight[PAD].data)
+        self.scale = width**0.5
+        self.dropout = Dropout(dropout)
+
+    @property
+    def vocabulary(self) -> int:
+        return self.table.num_embeddings
+
+    @property
+    def width(self) -> int:
+        return self.table.embedding_dim
+
+    def forward(self, tokens: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch width"]:
+        return self.dropout(self.table(tokens) * self.scale)
+
+
+def output_layer(width: int, vocabulary: int, tied: TokenEmbedding | None = None) -> nn.Linear:
+    """Features to logits; `tied` shares its weight with an embedding of the same vocabulary and width.
+
+    Raises:
+        ValueError: the embedding to tie to has other sizes.
+    """
+    layer = nn.Linear(width, vocabulary)
+    nn.init.zeros_(layer.bias)
+    if tied is not None:
+        if (tied.vocabulary, tied.width) != (vocabulary, width):
+            raise ValueError(
+                f"cannot tie an output of {vocabulary} x {width} to an embedding of {tied.vocabulary} x {tied.width}"
+            )
+        layer.weight = tied.table.weight
+    return layer

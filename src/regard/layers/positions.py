@@ -1,0 +1,54 @@
+"""Where a token stands: encodings that are added to the embeddings."""
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+from regard.shapes import Float, States
+
+
+class Positions(nn.Module, ABC):
+    """Adds its encoding to states `(batch, position, width)`, the first of which stands at position `first`."""
+
+    @abstractmethod
+    def forward(self, states: States, first: int = 0) -> States: ...
+
+
+class NoPositions(Positions):
+    """Leaves the states as they are."""
+
+    def forward(self, states: States, first: int = 0) -> States:
+        return states
+
+
+def sinusoids(size: int, width: int, first: int = 0) -> Float[Tensor, "size width"]:
+    """PE(pos, 2k) = sin(pos / 10000^(2k/D)), PE(pos, 2k+1) = cos(pos / 10000^(2k/D)) (Vaswani 2017, section 3.5)."""
+    position = torch.arange(first, first + size, dtype=torch.float64)[:, None]
+    angle = position / 10000 ** (torch.arange(0, width, 2, dtype=torch.float64) / width)
+    return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)[:, :width]
+
+
+class Sinusoidal(Positions):
+    """Sines and cosines of geometrically growing wavelengths: any length, nothing to learn."""
+
+    def forward(self, states: States, first: int = 0) -> States:
+        return states + sinusoids(states.shape[1], states.shape[2], first).to(states)
+
+
+class Learned(Positions):
+    """One learned vector a position, up to `size` positions."""
+
+    def __init__(self, size: int, width: int):
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(size, width) * width**-0.5)
+
+    def forward(self, states: States, first: int = 0) -> States:
+        """Raises ValueError beyond the last position."""
+        end = first + states.shape[1]
+        if end > len(self.table):
+            raise ValueError(
+                f"{end} positions, but positions were learned for at most {len(self.table)}; "
+                "shorten the input or raise max_length"
+            )
+        return states + self.table[first:end]

@@ -1,0 +1,134 @@
+"""Recurrent networks over whole sequences."""
+
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+import torch
+from einops import rearrange
+from torch import Tensor, nn
+
+from regard.layers.cells import Cell
+from regard.layers.dropout import Dropout
+from regard.shapes import Float, Inputs, Int, Lengths, States
+
+RecurrentName = Literal["tanh", "gru", "lstm"]
+KINDS: dict[RecurrentName, Callable[..., nn.RNNBase]] = {"tanh": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
+
+
+class Recurrent(nn.Module):
+    """A stack of recurrent layers. State `(batch, layer, state_width)`, for an LSTM [h; c]; None starts from zero."""
+
+    def __init__(self, kind: RecurrentName, input_width: int, width: int, layers: int = 1, dropout: float = 0.0):
+        super().__init__()
+        between = dropout if layers > 1 else 0.0
+        self.network = KINDS[kind](input_width, width, layers, batch_first=True, dropout=between)
+        self.parts = 2 if kind == "lstm" else 1
+        self.width, self.layers = width, layers
+
+    @property
+    def state_shape(self) -> tuple[int, int]:
+        return self.layers, self.parts * self.width
+
+    def forward(
+        self, inputs: Inputs, state: Float[Tensor, "batch layer state_width"]
+    ) -> tuple[States, Float[Tensor, "batch layer state_width"]]:
+        """Inputs `(batch, position, input_width)` -> the top layer's `(batch, position, width)` and the last state."""
+        parts = tuple(part.contiguous() for part in rearrange(state, "b l (p w) -> p l b w", p=self.parts))
+        outputs, after = self.network(inputs, parts if self.parts == 2 else parts[0])
+        after = after if self.parts == 2 else (after,)
+        return outputs, rearrange(torch.stack(tuple(after)), "p l b w -> b l (p w)")
+
+
+class Reader(nn.Module):
+    """Reads each sequence of a padded batch to its own end, forwards and perhaps backwards, layer upon layer.
+
+    A backward layer reads the sequence turned round within its own length, so that nothing is packed or sorted and the
+    order of the batch does not matter. Layers are called as PyTorch's recurrent ones are, batch first.
+
+    Args:
+        forwards: one network a layer, `(batch, position, width)` -> the same and something that is not looked at.
+        backwards: as many, or none.
+        width: of each network's output.
+        dropout: between the layers.
+    """
+
+    def __init__(self, forwards: Iterable[nn.Module], backwards: Iterable[nn.Module], width: int, dropout: float = 0.0):
+        super().__init__()
+        self.forwards, self.backwards = nn.ModuleList(forwards), nn.ModuleList(backwards)
+        self.dropout = Dropout(dropout)
+        self.width, self.output_width = width, width * (2 if self.backwards else 1)
+
+    def forward(self, inputs: Inputs, lengths: Lengths) -> tuple[States, Float[Tensor, "batch final_width"]]:
+        """States `(batch, position, output_width)`, zero past the end, and the final ones.
+
+        These are of the forward direction after the last token, of the backward one after the first; zero where there
+        is no token.
+        """
+        batch, positions = inputs.shape[:2]
+        if not batch * positions:
+            return inputs.new_zeros(batch, positions, self.output_width), inputs.new_zeros(batch, self.output_width)
+        count = torch.arange(positions, device=inputs.device)
+        inside = count < lengths[:, None]
+        turned = torch.where(inside, lengths[:, None] - 1 - count, count)
+        states = inputs
+        for layer, forwards in enumerate(self.forwards):
+            states = self.dropout(states) if layer else states
+            outputs = [forwards(states)[0]]
+            if self.backwards:
+                outputs.append(pick(self.backwards[layer](pick(states, turned))[0], turned))
+            states = torch.cat(outputs, -1)
+        states = states.masked_fill(~inside[..., None], 0.0)
+        ahead, back = states.split([self.width, self.output_width - self.width], -1)
+        last = pick(ahead, (lengths[:, None] - 1).clamp(min=0))[:, 0]
+        return states, torch.cat([last, back[:, 0]], -1)
+
+
+def pick(states: States, positions: Int[Tensor, "batch count"]) -> Float[Tensor, "batch count width"]:
+    """The states at `positions (batch, count)` of `(batch, position, width)`: `(batch, count, width)`."""
+    rows = positions + states.shape[1] * torch.arange(len(states), device=states.device)[:, None]
+    return states.flatten(0, 1).index_select(0, rows.flatten()).unflatten(0, positions.shape)
+
+
+class SequenceReader(Reader):
+    """A reader of PyTorch's recurrent layers."""
+
+    def __init__(
+        self,
+        kind: RecurrentName,
+        input_width: int,
+        width: int,
+        layers: int = 1,
+        *,
+        bidirectional: bool = True,
+        dropout: float = 0.0,
+    ):
+        directions = 2 if bidirectional else 1
+        widths = [input_width] + [directions * width] * (layers - 1)
+        forwards, *backwards = (
+            [KINDS[kind](each, width, batch_first=True) for each in widths] for _ in range(directions)
+        )
+        super().__init__(forwards, backwards[0] if backwards else [], width, dropout)
+
+
+class Looped(nn.Module):
+    """A cell over all positions, called as PyTorch's recurrent layers are."""
+
+    def __init__(self, cell: Cell):
+        super().__init__()
+        self.cell = cell
+
+    def forward(self, inputs: Inputs) -> tuple[States, Tensor]:
+        """Inputs `(batch, position, input_width)` -> outputs `(batch, position, width)` and the last state."""
+        state = inputs.new_zeros(len(inputs), self.cell.state_width)
+        outputs = []
+        for projected in self.cell.project(inputs).unbind(1):
+            state = self.cell.step(projected, state)
+            outputs.append(state[:, : self.cell.width])
+        return torch.stack(outputs, 1), state
+
+
+class CellReader(Reader):
+    """A reader of one cell in each direction, for cells that PyTorch has not."""
+
+    def __init__(self, forwards: Cell, backwards: Cell):
+        super().__init__([Looped(forwards)], [Looped(backwards)], forwards.width)

@@ -1,0 +1,1 @@
+"""One readable file an architecture: its sizes, and the wiring of its paper."""

@@ -1,0 +1,58 @@
+"""RNNsearch: Bahdanau, Cho, Bengio 2015 (1409.0473), appendix A."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from regard.attention import Attend
+from regard.decoders.bahdanau import BahdanauDecoder, MaxoutReadout
+from regard.decoders.starts import BackwardStart, StartName, choose_start
+from regard.encoders.recurrent import RecurrentEncoder
+from regard.layers.cells import CELLS, Stack
+from regard.layers.embeddings import TokenEmbedding, output_layer
+from regard.layers.recurrent import CellReader, SequenceReader
+from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.sizes import Share, Size
+from regard.scores import Additive
+
+
+@dataclass(frozen=True)
+class BahdanauConfig:
+    """Sizes. The paper has embedding 620, width 1000, attention 1000, maxout 500.
+
+    `cell: gru` is PyTorch's, which is faster and not the paper's (see `layers.cells`).
+    """
+
+    name: Literal["bahdanau"] = "bahdanau"
+    embedding: Size = 256
+    width: Size = 256
+    attention: Size = 256
+    maxout: Size = 256
+    cell: Literal["gru-reset-before", "gru"] = "gru-reset-before"
+    start: StartName = "encoder"
+    dropout: Share = 0.0
+
+
+class Bahdanau(EncoderDecoder):
+    """Bidirectional GRU encoder; additive attention from s_{t-1}; s_0 from the backward state of the first word; maxout
+    readout."""
+
+    def __init__(self, source_vocabulary: int, target_vocabulary: int, config: BahdanauConfig):
+        source = TokenEmbedding(source_vocabulary, config.embedding, dropout=config.dropout)
+        target = TokenEmbedding(target_vocabulary, config.embedding, dropout=config.dropout)
+        reader = (
+            SequenceReader("gru", config.embedding, config.width)
+            if config.cell == "gru"
+            else CellReader(*(CELLS[config.cell](config.embedding, config.width) for _ in range(2)))
+        )
+        encoder = RecurrentEncoder(source, reader)
+        memory_width = encoder.memory_width
+        stack = Stack(config.cell, config.embedding + memory_width, config.width)
+        decoder = BahdanauDecoder(
+            target,
+            Attend(Additive(config.width, memory_width, config.attention)),
+            stack,
+            choose_start(config.start, BackwardStart(memory_width, config.width), config.width),
+            MaxoutReadout(config.width + config.embedding + memory_width, config.maxout, config.dropout),
+            output_layer(config.maxout, target_vocabulary),
+        )
+        super().__init__(encoder, decoder)

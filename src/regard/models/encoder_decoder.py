@@ -1,0 +1,45 @@
+"""Any encoder with any decoder."""
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+
+from regard.decoders.protocol import Decoder, unroll
+from regard.encoders.protocol import Encoder
+from regard.shapes import Float, Lengths, Source, States, Tokens
+
+
+class EncoderDecoder(nn.Module):
+    """p(y | x) as the product over positions of softmax(output(features))."""
+
+    max_source: int | None = None
+    """Longest source that the model can take, END included; None: any."""
+    max_target: int | None = None
+
+    def __init__(self, encoder: Encoder, decoder: Decoder):
+        super().__init__()
+        self.encoder, self.decoder = encoder, decoder
+
+    def features(self, source: Source, source_lengths: Lengths, target: Tokens, forcing: float = 1.0) -> States:
+        """What stands before the output layer, for the right-shifted target `(batch, position)` that begins with START.
+        `forcing` is the probability of teacher forcing at each step."""
+        state = self.decoder.start(self.encoder(source, source_lengths))
+        if forcing < 1.0:
+            return unroll(self.decoder, target, state, forcing)
+        return self.decoder.features(target, state)
+
+    def forward(
+        self,
+        source: Source,
+        source_lengths: Lengths,
+        target: Tokens,
+        *,
+        forcing: float = 1.0,
+        readout: Callable[[States, nn.Linear], Tensor] | None = None,
+    ) -> Float[Tensor, "..."]:
+        """Logits `(batch, position, vocabulary)` of the token after each target token.
+
+        With `readout`, what it makes of the features and the output layer: a loss that never stores all logits, say.
+        """
+        features = self.features(source, source_lengths, target, forcing)
+        return self.decoder.output(features) if readout is None else readout(features, self.decoder.output)

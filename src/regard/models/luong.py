@@ -1,0 +1,86 @@
+"""The stacked LSTM with global attention and input feeding: Luong, Pham, Manning 2015 (1508.04025)."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import nn
+
+from regard.attention import Attend
+from regard.decoders.luong import LuongDecoder
+from regard.decoders.starts import StartName, SummaryStart, choose_start
+from regard.encoders.recurrent import RecurrentEncoder
+from regard.layers.cells import Stack
+from regard.layers.embeddings import TokenEmbedding, output_layer
+from regard.layers.recurrent import SequenceReader
+from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.sizes import Share, Size
+from regard.scores import Additive, Dot, General, Location, Score
+
+ScoreName = Literal["dot", "general", "concat", "location"]
+
+
+@dataclass(frozen=True)
+class LuongConfig:
+    """Sizes. The paper has embedding and width 1000, 4 layers, a one-directional encoder.
+
+    `max_source` bounds the source for the location score alone. With `bidirectional` each direction has half the width.
+    """
+
+    name: Literal["luong"] = "luong"
+    embedding: Size = 256
+    width: Size = 256
+    layers: Size = 2
+    score: ScoreName = "general"
+    cell: Literal["tanh", "gru", "lstm"] = "lstm"
+    bidirectional: bool = False
+    max_source: Size = 100
+    start: StartName = "encoder"
+    dropout: Share = 0.2
+
+    def __post_init__(self) -> None:
+        if self.bidirectional and self.width % 2:
+            raise ValueError(f"width {self.width} is odd; two directions need halves of it")
+
+
+SCORES: dict[ScoreName, Callable[[int, LuongConfig], Score]] = {
+    "dot": lambda width, config: Dot(),
+    "general": lambda width, config: General(width, width),
+    "concat": lambda width, config: Additive(width, width, width),
+    "location": lambda width, config: Location(width, config.max_source),
+}
+
+
+class Luong(EncoderDecoder):
+    """Attention over the top layer's states, asked by the current state; the attentional vector feeds the next step.
+
+    The decoder starts from a learned map of the encoder's final state: the paper copies it, which needs equal sizes.
+    """
+
+    def __init__(self, source_vocabulary: int, target_vocabulary: int, config: LuongConfig):
+        source = TokenEmbedding(source_vocabulary, config.embedding, dropout=config.dropout)
+        target = TokenEmbedding(target_vocabulary, config.embedding, dropout=config.dropout)
+        width = config.width // 2 if config.bidirectional else config.width
+        reader = SequenceReader(
+            config.cell,
+            config.embedding,
+            width,
+            config.layers,
+            bidirectional=config.bidirectional,
+            dropout=config.dropout,
+        )
+        encoder = RecurrentEncoder(source, reader, config.dropout)
+        stack = Stack(config.cell, config.embedding + config.width, config.width, config.layers, config.dropout)
+        size = math.prod(stack.state_shape)
+        decoder = LuongDecoder(
+            target,
+            Attend(SCORES[config.score](config.width, config)),
+            stack,
+            choose_start(config.start, SummaryStart(encoder.summary_width, size), size),
+            nn.Linear(encoder.memory_width + config.width, config.width, bias=False),
+            output_layer(config.width, target_vocabulary),
+            dropout=config.dropout,
+        )
+        super().__init__(encoder, decoder)
+        self.max_source = config.max_source if config.score == "location" else None

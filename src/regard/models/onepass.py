@@ -1,0 +1,59 @@
+"""A recurrent translator whose training runs in one pass: attention between two recurrent networks."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import nn
+
+from regard.decoders.onepass import OnePassDecoder
+from regard.decoders.starts import StartName, SummaryStart, choose_start
+from regard.encoders.recurrent import RecurrentEncoder
+from regard.heads import MultiHead
+from regard.layers.embeddings import TokenEmbedding, output_layer
+from regard.layers.recurrent import Recurrent, SequenceReader
+from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.sizes import Share, Size
+
+
+@dataclass(frozen=True)
+class OnePassConfig:
+    """Sizes. The output layer shares the target embedding's weight; with `shared` both languages share one embedding,
+    for which they need one vocabulary."""
+
+    name: Literal["one-pass"] = "one-pass"
+    width: Size = 256
+    encoder_width: Size = 256
+    encoder_layers: Size = 1
+    heads: Size = 1
+    start: StartName = "encoder"
+    shared: bool = True
+    dropout: Share = 0.3
+
+
+class OnePass(EncoderDecoder):
+    """Bidirectional LSTM encoder; a decoder LSTM asks, scaled dot attention reads, another LSTM tells."""
+
+    def __init__(self, source_vocabulary: int, target_vocabulary: int, config: OnePassConfig):
+        target = TokenEmbedding(target_vocabulary, config.width, dropout=config.dropout)
+        source = target if config.shared else TokenEmbedding(source_vocabulary, config.width, dropout=config.dropout)
+        reader = SequenceReader(
+            "lstm", config.width, config.encoder_width, config.encoder_layers, dropout=config.dropout
+        )
+        encoder = RecurrentEncoder(source, reader, config.dropout)
+        asking = Recurrent("lstm", config.width, config.width)
+        telling = Recurrent("lstm", 2 * config.width, config.width)
+
+        def start() -> nn.Module:
+            size = 2 * config.width
+            return choose_start(config.start, SummaryStart(encoder.summary_width, size), size)
+
+        decoder = OnePassDecoder(
+            target,
+            asking,
+            MultiHead(config.width, config.heads, memory_width=encoder.memory_width),
+            telling,
+            (start(), start()),
+            output_layer(config.width, target_vocabulary, tied=target),
+            dropout=config.dropout,
+        )
+        super().__init__(encoder, decoder)

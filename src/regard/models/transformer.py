@@ -1,0 +1,100 @@
+"""The Transformer: Vaswani et al. 2017 (1706.03762)."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import nn
+
+from regard.decoders.transformer import DecoderLayer, TransformerDecoder
+from regard.encoders.transformer import EncoderLayer, TransformerEncoder
+from regard.heads import MultiHead
+from regard.layers.embeddings import TokenEmbedding, output_layer
+from regard.layers.feedforward import FeedForward
+from regard.layers.positions import Learned, NoPositions, Positions, Sinusoidal
+from regard.layers.residual import PostNorm, PreNorm, Residual
+from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.sizes import Share, Size
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """Sizes. The base model of the paper: 6 layers, width 512, hidden 2048, 8 heads, dropout 0.1, `norm: after`.
+
+    `tied` shares the output layer's weight with the target embedding, `shared` both languages' embeddings (one
+    vocabulary). `max_length` bounds learned positions alone.
+    """
+
+    name: Literal["transformer"] = "transformer"
+    layers: Size = 3
+    width: Size = 256
+    hidden: Size = 1024
+    heads: Size = 4
+    norm: Literal["before", "after"] = "before"
+    positions: Literal["sinusoidal", "learned", "none"] = "sinusoidal"
+    max_length: Size = 256
+    tied: bool = True
+    shared: bool = True
+    dropout: Share = 0.1
+
+    def __post_init__(self) -> None:
+        if self.width % self.heads:
+            raise ValueError(
+                f"width {self.width} is not divisible by heads {self.heads}; choose {self.heads} x a whole number"
+            )
+
+
+class Transformer(EncoderDecoder):
+    """Self-attention on both sides, cross-attention between them."""
+
+    def __init__(self, source_vocabulary: int, target_vocabulary: int, config: TransformerConfig):
+        target = TokenEmbedding(target_vocabulary, config.width)
+        source = target if config.shared else TokenEmbedding(source_vocabulary, config.width)
+        encoder_layers = [
+            EncoderLayer(attention(config), feedforward(config), (residual(config), residual(config)))
+            for _ in range(config.layers)
+        ]
+        decoder_layers = [
+            DecoderLayer(
+                attention(config),
+                attention(config),
+                feedforward(config),
+                (residual(config), residual(config), residual(config)),
+            )
+            for _ in range(config.layers)
+        ]
+        encoder = TransformerEncoder(source, positions(config), encoder_layers, last_norm(config), config.dropout)
+        output = output_layer(config.width, target_vocabulary, tied=target if config.tied else None)
+        decoder = TransformerDecoder(
+            target, positions(config), decoder_layers, last_norm(config), output, dropout=config.dropout
+        )
+        super().__init__(encoder, decoder)
+        self.max_source = self.max_target = config.max_length if config.positions == "learned" else None
+
+
+def attention(config: TransformerConfig) -> MultiHead:
+    """Heads of scaled dot products, `width / heads` wide."""
+    return MultiHead(config.width, config.heads)
+
+
+def feedforward(config: TransformerConfig) -> FeedForward:
+    """The position-wise network, `hidden` wide inside."""
+    return FeedForward(config.width, config.hidden)
+
+
+def residual(config: TransformerConfig) -> Residual:
+    """What wraps a sublayer: its norm stands where `norm` says."""
+    return {"before": PreNorm, "after": PostNorm}[config.norm](config.width, config.dropout)
+
+
+def last_norm(config: TransformerConfig) -> nn.Module:
+    """What ends a side: a norm where each stands before its sublayer, else nothing."""
+    return nn.LayerNorm(config.width) if config.norm == "before" else nn.Identity()
+
+
+def positions(config: TransformerConfig) -> Positions:
+    """What tells the tokens where they stand."""
+    return {
+        "sinusoidal": Sinusoidal,
+        "learned": lambda: Learned(config.max_length, config.width),
+        "none": NoPositions,
+    }[config.positions]()

@@ -1,0 +1,191 @@
+"""Everything that the laws are held against: scores, encoders, decoders and models in small odd sizes, float64."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention import Attend
+from regard.decoders.bahdanau import BahdanauDecoder, MaxoutReadout
+from regard.decoders.bottleneck import BottleneckDecoder
+from regard.decoders.luong import LuongDecoder
+from regard.decoders.onepass import OnePassDecoder
+from regard.decoders.protocol import Decoder
+from regard.decoders.starts import BackwardStart, LearnedStart, SummaryStart, ZeroStart
+from regard.decoders.transformer import DecoderLayer, TransformerDecoder
+from regard.encoders.protocol import Encoder
+from regard.encoders.recurrent import RecurrentEncoder
+from regard.encoders.transformer import EncoderLayer, TransformerEncoder
+from regard.heads import MultiHead
+from regard.layers.cells import GRUResetBefore, Stack
+from regard.layers.embeddings import TokenEmbedding
+from regard.layers.feedforward import FeedForward
+from regard.layers.positions import Learned, NoPositions, Positions, Sinusoidal
+from regard.layers.recurrent import CellReader, Recurrent, SequenceReader
+from regard.layers.residual import PostNorm, PreNorm
+from regard.models.bahdanau import Bahdanau, BahdanauConfig
+from regard.models.bottleneck import Bottleneck, BottleneckConfig
+from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.luong import Luong, LuongConfig
+from regard.models.onepass import OnePass, OnePassConfig
+from regard.models.transformer import Transformer, TransformerConfig
+from regard.scores import (
+    Additive,
+    Cosine,
+    Distance,
+    Dot,
+    General,
+    InverseDistance,
+    LearnedSharpness,
+    Location,
+    PredictedSharpness,
+    ScaledDot,
+    Score,
+)
+
+VOCABULARY = 13
+MAX_SOURCE = 17
+
+SCORES: dict[str, Callable[[int, int, int | None], Score]] = {
+    "dot": lambda query, key, heads: Dot(),
+    "scaled-dot": lambda query, key, heads: ScaledDot(),
+    "general": lambda query, key, heads: General(query, key, heads=heads),
+    "additive": lambda query, key, heads: Additive(query, key, 3, heads=heads),
+    "cosine": lambda query, key, heads: Cosine(5.0),
+    "cosine-learned": lambda query, key, heads: Cosine(LearnedSharpness(2.0)),
+    "cosine-predicted": lambda query, key, heads: Cosine(PredictedSharpness(query)),
+    "distance": lambda query, key, heads: Distance(1.5),
+    "inverse-distance": lambda query, key, heads: InverseDistance(0.1),
+    "location": lambda query, key, heads: Location(query, MAX_SOURCE, heads=heads),
+    "location-tail": lambda query, key, heads: Location(query, 5, ignore_tail=True, heads=heads),
+}
+SQUARE = {"dot", "scaled-dot", "cosine", "cosine-learned", "cosine-predicted", "distance", "inverse-distance"}
+"""Scores whose queries and keys have one width."""
+PRODUCTS = {"dot", "scaled-dot", "general", "cosine", "cosine-learned", "cosine-predicted", "distance"}
+
+
+def score(name: str, heads: int | None = None) -> tuple[Score, tuple[int, int, int]]:
+    """A score and widths of query, key and value that it takes."""
+    key = 5 if name in SQUARE or heads is not None else 3
+    return SCORES[name](5, key, heads), (5, key, 7)
+
+
+def embedding() -> TokenEmbedding:
+    return TokenEmbedding(VOCABULARY, 6)
+
+
+def transformer_encoder(positions: Positions) -> TransformerEncoder:
+    layers = [
+        EncoderLayer(MultiHead(6, 2), FeedForward(6, 7), (PreNorm(6), PreNorm(6))),
+        EncoderLayer(MultiHead(6, 3), FeedForward(6, 5), (PostNorm(6), PostNorm(6))),
+    ]
+    return TransformerEncoder(embedding(), positions, layers, nn.LayerNorm(6), 0.0)
+
+
+ENCODERS: dict[str, Callable[[], Encoder]] = {
+    "tanh-forward": lambda: RecurrentEncoder(embedding(), SequenceReader("tanh", 6, 7, bidirectional=False)),
+    "gru-both": lambda: RecurrentEncoder(embedding(), SequenceReader("gru", 6, 5)),
+    "lstm-both-stacked": lambda: RecurrentEncoder(embedding(), SequenceReader("lstm", 6, 5, 2)),
+    "gru-reset-before": lambda: RecurrentEncoder(embedding(), CellReader(GRUResetBefore(6, 5), GRUResetBefore(6, 5))),
+    "transformer": lambda: transformer_encoder(Sinusoidal()),
+    "transformer-learned": lambda: transformer_encoder(Learned(17, 6)),
+}
+
+STARTS: dict[str, Callable[[Encoder, int], nn.Module]] = {
+    "zero": lambda encoder, size: ZeroStart(size),
+    "learned": lambda encoder, size: LearnedStart(size),
+    "summary": lambda encoder, size: SummaryStart(encoder.summary_width, size),
+    "backward": lambda encoder, size: BackwardStart(encoder.memory_width, size),
+}
+
+
+def bahdanau(encoder: Encoder, start: str) -> Decoder:
+    stack = Stack("gru-reset-before", 6 + encoder.memory_width, 7)
+    readout = MaxoutReadout(7 + 6 + encoder.memory_width, 5)
+    attend = Attend(Additive(7, encoder.memory_width, 3))
+    return BahdanauDecoder(embedding(), attend, stack, STARTS[start](encoder, 7), readout, nn.Linear(5, VOCABULARY))
+
+
+def luong(encoder: Encoder, start: str) -> Decoder:
+    stack = Stack("lstm", 6 + 5, 7, 2)
+    combine = nn.Linear(encoder.memory_width + 7, 5, bias=False)
+    attend = Attend(General(7, encoder.memory_width))
+    return LuongDecoder(embedding(), attend, stack, STARTS[start](encoder, 28), combine, nn.Linear(5, VOCABULARY))
+
+
+def one_pass(encoder: Encoder, start: str) -> Decoder:
+    asking, telling = Recurrent("gru", 6, 5), Recurrent("lstm", 5 + encoder.memory_width, 7, 2)
+    starts = STARTS[start](encoder, 5), STARTS[start](encoder, 28)
+    attend = Attend(Additive(5, encoder.memory_width, 3))
+    return OnePassDecoder(embedding(), asking, attend, telling, starts, nn.Linear(7, VOCABULARY))
+
+
+def bottleneck(encoder: Encoder, start: str) -> Decoder:
+    recurrent = Recurrent("tanh", 6 + encoder.summary_width, 7)
+    output = nn.Linear(7, VOCABULARY)
+    return BottleneckDecoder(embedding(), recurrent, STARTS[start](encoder, 7), output, summary_each_step=True)
+
+
+def transformer(encoder: Encoder, start: str) -> Decoder:
+    layers = [
+        DecoderLayer(
+            MultiHead(6, 2, key_value_heads=1),
+            MultiHead(6, 3, memory_width=encoder.memory_width, attend=Attend(Additive(2, 2, 5, heads=3))),
+            FeedForward(6, 5),
+            (PreNorm(6), PostNorm(6), PreNorm(6)),
+        ),
+        DecoderLayer(
+            MultiHead(6, 1, head_width=5),
+            MultiHead(6, 2, memory_width=encoder.memory_width, shared_key_value=True),
+            FeedForward(6, 7),
+            (PostNorm(6), PreNorm(6), PostNorm(6)),
+        ),
+    ]
+    return TransformerDecoder(embedding(), NoPositions(), layers, nn.LayerNorm(6), nn.Linear(6, VOCABULARY))
+
+
+RECURRENT: dict[str, Callable[[Encoder, str], Decoder]] = {
+    "bahdanau": bahdanau,
+    "luong": luong,
+    "one-pass": one_pass,
+    "bottleneck": bottleneck,
+}
+DECODERS = {**RECURRENT, "transformer": transformer}
+
+MODELS: dict[str, Callable[[], EncoderDecoder]] = {
+    "bahdanau": lambda: Bahdanau(11, 13, BahdanauConfig(embedding=3, width=5, attention=7, maxout=2)),
+    "bahdanau-gru": lambda: Bahdanau(11, 13, BahdanauConfig(embedding=3, width=5, attention=7, maxout=2, cell="gru")),
+    "luong-dot": lambda: Luong(11, 13, LuongConfig(embedding=3, width=5, score="dot")),
+    "luong-general": lambda: Luong(11, 13, LuongConfig(embedding=3, width=6, layers=3, bidirectional=True)),
+    "luong-concat": lambda: Luong(11, 13, LuongConfig(embedding=3, width=5, cell="gru", score="concat")),
+    "luong-location": lambda: Luong(11, 13, LuongConfig(embedding=3, width=5, score="location", max_source=17)),
+    "one-pass": lambda: OnePass(13, 13, OnePassConfig(width=5, encoder_width=3, encoder_layers=2)),
+    "one-pass-apart": lambda: OnePass(11, 13, OnePassConfig(width=5, encoder_width=3, shared=False)),
+    "bottleneck": lambda: Bottleneck(11, 13, BottleneckConfig(embedding=3, width=5, layers=2)),
+    "bottleneck-every-step": lambda: Bottleneck(
+        11, 13, BottleneckConfig(embedding=3, width=5, cell="gru", bidirectional=True, summary="every-step")
+    ),
+    "transformer": lambda: Transformer(13, 13, TransformerConfig(layers=2, width=6, hidden=7, heads=3)),
+    "transformer-after": lambda: Transformer(
+        11, 13, TransformerConfig(layers=2, width=6, hidden=5, heads=2, norm="after", tied=False, shared=False)
+    ),
+    "transformer-learned": lambda: Transformer(
+        13, 13, TransformerConfig(layers=1, width=6, hidden=5, heads=2, positions="learned", max_length=17)
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """A padded batch: one sequence fills it, one has a single token, one none."""
+
+    tokens: Tensor
+    lengths: Tensor
+    target: Tensor
+
+
+def sentences(source_vocabulary: int = 11) -> Sentences:
+    """Tokens after a sequence's end are arbitrary: nothing may depend on them."""
+    tokens = torch.randint(4, source_vocabulary, (4, 7))
+    return Sentences(tokens, torch.tensor([3, 7, 1, 0]), torch.randint(1, VOCABULARY, (4, 5)))

@@ -1,0 +1,218 @@
+"""Any encoder with any decoder, however it starts: teacher forcing equals stepping, and nothing depends on a batch."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from regard.decoders.protocol import Decoder, State, unroll
+from regard.decoders.starts import SummaryStart
+from regard.decoders.transformer import TransformerDecoder
+from regard.encoders.protocol import Encoder
+from regard.memory import Memory
+from regard.models.encoder_decoder import EncoderDecoder
+from regard.testing import check_decoder
+from tests.laws import cases
+
+
+def encode(encoder: Encoder) -> Memory:
+    batch = cases.sentences(cases.VOCABULARY)
+    return encoder(batch.tokens, batch.lengths)
+
+
+@pytest.mark.parametrize("decoder", cases.DECODERS)
+@pytest.mark.parametrize("encoder", [name for name in cases.ENCODERS if name != "transformer-learned"])
+def test_any_encoder_with_any_decoder(encoder: str, decoder: str):
+    one = cases.ENCODERS[encoder]().double().eval()
+    check_decoder(cases.DECODERS[decoder](one, "summary").double(), encode(one))
+
+
+@pytest.mark.parametrize("name", cases.ENCODERS)
+def test_encoders_give_a_sequence_what_it_gets_alone(name: str):
+    encoder = cases.ENCODERS[name]().double().eval()
+    batch = cases.sentences(cases.VOCABULARY)
+    together = encoder(batch.tokens, batch.lengths)
+    assert together.summary is not None
+    for row, length in enumerate(batch.lengths.tolist()):
+        one = slice(row, row + 1)
+        alone = encoder(batch.tokens[one, :length], batch.lengths[one])
+        assert alone.summary is not None
+        torch.testing.assert_close(together.value[one, :length], alone.value, rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(together.summary[one], alone.summary, rtol=1e-12, atol=1e-12)
+        assert not together.value[one, length:].any()
+
+
+@pytest.mark.parametrize("start", cases.STARTS)
+@pytest.mark.parametrize("decoder", cases.RECURRENT)
+def test_any_start(decoder: str, start: str):
+    one = cases.ENCODERS["gru-both"]().double()
+    other = cases.RECURRENT[decoder](one, start).double()
+    for parameter in other.parameters():
+        nn.init.normal_(parameter)
+    check_decoder(other, encode(one))
+
+
+@pytest.mark.parametrize("name", cases.MODELS)
+def test_models(name: str):
+    model = cases.MODELS[name]().double().eval()
+    batch = cases.sentences()
+    check_decoder(model.decoder, model.encoder(batch.tokens, batch.lengths))
+
+
+@pytest.mark.parametrize("name", cases.MODELS)
+def test_padding_and_batch_size_never_matter(name: str):
+    model = cases.MODELS[name]().double().eval()
+    batch = cases.sentences()
+    together = model(batch.tokens, batch.lengths, batch.target)
+    for row, length in enumerate(batch.lengths.tolist()):
+        one = slice(row, row + 1)
+        alone = model(batch.tokens[one, :length], batch.lengths[one], batch.target[one])
+        torch.testing.assert_close(alone, together[one], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", cases.MODELS)
+def test_gradients_ignore_padding(name: str):
+    """What stands in the padding changes no gradient."""
+    model = cases.MODELS[name]().double().eval()
+    batch = cases.sentences()
+    inside = torch.arange(7) < batch.lengths[:, None]
+    found = []
+    for tokens in (batch.tokens, batch.tokens.where(inside, 0)):
+        loss = model(tokens, batch.lengths, batch.target).logsumexp(-1).sum()
+        found.append(torch.autograd.grad(loss, list(model.parameters()), materialize_grads=True))
+    torch.testing.assert_close(found[0], found[1], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", cases.MODELS)
+def test_every_parameter_learns(name: str):
+    model = cases.MODELS[name]().double().train()
+    batch = cases.sentences()
+    model(batch.tokens, batch.lengths, batch.target).logsumexp(-1).sum().backward()
+    untouched = [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()]
+    # A bias of the keys shifts all scores of a row alike; what never reads the source through attention may not learn.
+    assert [name for name in untouched if not name.endswith("key.bias")] == []
+
+
+@pytest.mark.parametrize("name", ["bahdanau", "one-pass", "transformer"])
+def test_a_cache_equals_no_cache(name: str):
+    """Each step of a decode equals the last position of a pass over the prefix, read afresh."""
+    model = cases.MODELS[name]().double().eval()
+    batch = cases.sentences()
+    memory = model.encoder(batch.tokens, batch.lengths)
+    state = model.decoder.start(memory)
+    for position, tokens in enumerate(batch.target.unbind(1)):
+        cached, state = model.decoder.step(tokens, state)
+        fresh = model(batch.tokens, batch.lengths, batch.target[:, : position + 1])[:, -1]
+        torch.testing.assert_close(cached, fresh, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["bahdanau", "luong-general", "bottleneck", "transformer"])
+def test_free_running_feeds_back_its_own_guesses(name: str):
+    model = cases.MODELS[name]().double().eval()
+    batch = cases.sentences()
+    memory = model.encoder(batch.tokens, batch.lengths)
+    free = model.decoder.output(unroll(model.decoder, batch.target, model.decoder.start(memory), 0.0))
+    given = torch.cat([batch.target[:, :1], free[:, :-1].argmax(-1)], 1)
+    forced = model.decoder.output(model.decoder.features(given, model.decoder.start(memory)))
+    torch.testing.assert_close(free, forced, rtol=1e-12, atol=1e-12)
+    always = model(batch.tokens, batch.lengths, batch.target, forcing=0.0)
+    torch.testing.assert_close(always, free, rtol=0, atol=0)
+
+
+def test_forcing_in_part_is_between_the_two():
+    model = cases.MODELS["bahdanau"]().double().eval()
+    batch = cases.sentences()
+    state = model.decoder.start(model.encoder(batch.tokens, batch.lengths))
+    one = unroll(model.decoder, batch.target, state, 1.0)
+    torch.testing.assert_close(one, model.features(batch.tokens, batch.lengths, batch.target), rtol=1e-12, atol=1e-12)
+
+
+def test_start_from_zero_leaves_the_last_state_unconnected():
+    encoder = cases.ENCODERS["gru-both"]().double()
+    memory = encode(encoder)
+    assert memory.summary is not None
+    for start, connected in (("zero", False), ("learned", False), ("summary", True)):
+        decoder = cases.RECURRENT["luong"](encoder, start).double()
+        blind = Memory(memory.key, memory.value, memory.mask, memory.summary + 1, clean=False)
+        tokens = torch.ones(4, 2, dtype=torch.long)
+        here, there = (decoder.features(tokens, decoder.start(m)) for m in (memory, blind))
+        assert torch.equal(here, there) is not connected
+
+
+@pytest.mark.parametrize("start", ["summary"])
+def test_a_start_without_what_it_needs_says_so(start: str):
+    memory = Memory(torch.randn(2, 3, 5), torch.randn(2, 3, 5))
+    with pytest.raises(ValueError, match="the memory has none; make it with summary="):
+        SummaryStart(5, 7)(memory)
+    decoder = cases.bottleneck(cases.ENCODERS["gru-both"](), "zero")
+    with pytest.raises(ValueError, match="needs the encoder's summary"):
+        decoder.start(memory)
+
+
+def test_a_transformer_continues_from_any_point():
+    """Several tokens after a cached past: the causal mask starts where the past ends."""
+    model = cases.MODELS["transformer"]().double().eval()
+    decoder = model.decoder
+    assert isinstance(decoder, TransformerDecoder)
+    batch = cases.sentences()
+    memory = model.encoder(batch.tokens, batch.lengths)
+    early, state = decoder.run(batch.target[:, :2], decoder.start(memory))
+    late, _ = decoder.run(batch.target[:, 2:], state)
+    whole = decoder.features(batch.target, decoder.start(memory))
+    torch.testing.assert_close(torch.cat([early, late], 1), whole, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("name", "blind"), [("none", True), ("sinusoidal", False), ("learned", False)])
+def test_order_blindness_of_encoders(name: str, blind: bool):
+    positions = {"none": cases.NoPositions(), "sinusoidal": cases.Sinusoidal(), "learned": cases.Learned(17, 6)}[name]
+    encoder = cases.transformer_encoder(positions).double().eval()
+    tokens, lengths = torch.tensor([[4, 5, 6, 7, 8]]), torch.tensor([5])
+    order = torch.tensor([3, 1, 4, 0, 2])
+    mixed, straight = encoder(tokens[:, order], lengths).value, encoder(tokens, lengths).value[:, order]
+    assert torch.allclose(mixed, straight, rtol=1e-12, atol=1e-12) is blind
+
+
+class Leaking(Decoder):
+    """Wrong on purpose: `features` sees the whole target."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.output = cases.embedding(), nn.Linear(6, cases.VOCABULARY)
+
+    def start(self, memory: Memory) -> State:
+        return State()
+
+    def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        return self.embedding(tokens), state
+
+    def features(self, tokens: Tensor, state: State) -> Tensor:
+        return self.embedding(tokens) + self.embedding(tokens).mean(1, keepdim=True)
+
+
+class Mixing(Leaking):
+    """Wrong on purpose: rows of the batch see each other."""
+
+    def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        return self.embedding(tokens) + self.embedding(tokens).mean(0), state
+
+    def features(self, tokens: Tensor, state: State) -> Tensor:
+        return Decoder.features(self, tokens, state)
+
+
+@pytest.mark.parametrize(
+    ("decoder", "law"), [(Leaking, "teacher forcing equals stepping"), (Mixing, "selecting rows commutes")]
+)
+def test_a_broken_decoder_is_found(decoder: type[Decoder], law: str):
+    memory = Memory.of(torch.randn(3, 5, 6, dtype=torch.float64))
+    with pytest.raises(AssertionError, match=law):
+        check_decoder(decoder().double(), memory)
+
+
+def test_a_model_is_its_two_parts():
+    encoder = cases.ENCODERS["transformer"]().double().eval()
+    model = EncoderDecoder(encoder, cases.luong(encoder, "summary").double()).eval()
+    batch = cases.sentences(cases.VOCABULARY)
+    features = model.features(batch.tokens, batch.lengths, batch.target)
+    logits = model(batch.tokens, batch.lengths, batch.target)
+    torch.testing.assert_close(model.decoder.output(features), logits)
+    seen = model(batch.tokens, batch.lengths, batch.target, readout=lambda states, output: output(states).sum())
+    torch.testing.assert_close(seen, logits.sum())
