@@ -1,0 +1,101 @@
+"""One token at a time: the best one, or one drawn."""
+
+import math
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from regard.decoders.protocol import Decoder
+from regard.decoding.hypothesis import Hypothesis, limits, next_scores, require_token
+from regard.decoding.penalties import LengthPenalty
+from regard.memory import Memory
+from regard.text.special import END, START
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """Draws tokens from logits.
+
+    Temperature 0 takes the best; `top_k` keeps the k best (0: all); `top_p` keeps the fewest tokens whose probabilities
+    reach p (Holtzman 2020, 1904.09751).
+
+    Raises:
+        ValueError: temperature negative or NaN, top_k negative, top_p outside (0, 1].
+    """
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    generator: torch.Generator | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.temperature >= 0 or math.isinf(self.temperature):
+            raise ValueError(f"temperature is {self.temperature}; it must be a number of at least 0")
+        if self.top_k < 0:
+            raise ValueError(f"top_k is {self.top_k}; it must be at least 0, where 0 keeps all")
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p is {self.top_p}; it must be above 0 and at most 1")
+
+    def __call__(self, logits: Tensor) -> Tensor:
+        """Logits `(row, vocabulary)` -> tokens `(row,)`. Raises ValueError for a row that has no possible token."""
+        require_token(logits.amax(-1))
+        if self.temperature == 0:
+            return logits.argmax(-1)
+        ordered, tokens = logits.sort(-1, descending=True)
+        ordered = (ordered - ordered[:, :1]) / self.temperature  # nothing above 0, which no temperature can overflow
+        if self.top_k:
+            ordered[:, self.top_k :] = -torch.inf
+        probabilities = ordered.softmax(-1)
+        before = probabilities.cumsum(-1) - probabilities
+        kept = probabilities.masked_fill(before >= self.top_p, 0.0)
+        drawn = torch.multinomial(kept, 1, generator=self.generator)
+        return tokens.gather(1, drawn)[:, 0]
+
+
+@torch.no_grad()
+def sample(
+    decoder: Decoder,
+    memory: Memory,
+    sampler: Sampler,
+    *,
+    max_length: int | Tensor,
+    penalty: LengthPenalty | None = None,
+) -> list[list[Hypothesis]]:
+    """One hypothesis for each row of the memory, scored as `beam` does. Finished sequences leave the batch.
+
+    Args:
+        max_length: most tokens, END included: one number, or `(batch,)`.
+    """
+    limit = limits(memory, max_length)
+    penalty = LengthPenalty() if penalty is None else penalty
+    rows = torch.arange(len(limit), device=limit.device)
+    tokens = torch.full_like(rows, START)
+    scores = torch.zeros(len(rows), device=rows.device)
+    written = rows.new_empty(len(rows), 0)
+    found: list[list[Hypothesis]] = [[] for _ in rows]
+    state = decoder.start(memory)
+    while len(rows):
+        logits, state = decoder.step(tokens, state)
+        following = next_scores(logits)
+        tokens = sampler(following)
+        scores = scores + following.gather(1, tokens[:, None])[:, 0]
+        written = torch.cat([written, tokens[:, None]], 1)
+        length = written.shape[1]
+        leaving = (tokens == END) | (length >= limit[rows])
+        if leaving.any():
+            for row in leaving.nonzero()[:, 0].tolist():
+                text, score = written[row].tolist(), penalty(float(scores[row]), length)
+                finished = text[-1] == END
+                found[int(rows[row])].append(Hypothesis(tuple(text[:-1] if finished else text), score, finished))
+            stay = (~leaving).nonzero()[:, 0]
+            rows, tokens, scores, written = rows[stay], tokens[stay], scores[stay], written[stay]
+            state = state.select(stay)
+    return found
+
+
+def greedy(
+    decoder: Decoder, memory: Memory, *, max_length: int | Tensor, penalty: LengthPenalty | None = None
+) -> list[list[Hypothesis]]:
+    """The best token at every step: one hypothesis for each row of the memory."""
+    return sample(decoder, memory, Sampler(temperature=0.0), max_length=max_length, penalty=penalty)

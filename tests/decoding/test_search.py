@@ -1,0 +1,122 @@
+"""The settings of a run's search: what they refuse, and which search they become."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard.decoding import Hypothesis, LengthPenalty, beam, greedy, sample
+from regard.decoding.sampling import Sampler
+from regard.decoding.search import Search
+from regard.errors import InputError
+from regard.recipes import yaml_file
+from tests.decoding.scripted import Language, Scripted, sources
+
+LIMIT = torch.tensor([5, 3, 7])
+
+
+def searched(search: Search, n_best: int = 1) -> list[list[Hypothesis]]:
+    return search(Scripted(11, Language((4, 5, 6), 11, 1).script), sources(3), LIMIT, n_best)
+
+
+def decoder() -> Scripted:
+    return Scripted(11, Language((4, 5, 6), 11, 1).script)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
+def test_scores_of_beam_one_compare_with_those_of_a_beam(alpha: float):
+    penalty = LengthPenalty(alpha)
+    narrow = beam(decoder(), sources(3), width=1, max_length=LIMIT, penalty=penalty)
+    found = searched(Search(length_penalty=alpha))
+    for (one,), (other,) in zip(found, narrow, strict=True):
+        assert (one.tokens, one.finished) == (other.tokens, other.finished)
+        assert one.score == pytest.approx(other.score, rel=1e-5)
+    assert found == greedy(decoder(), sources(3), max_length=LIMIT, penalty=penalty)
+
+
+def test_the_penalty_divides_the_score_of_a_sample():
+    """Its length counts END, as a beam's does."""
+    plain, penalised = (searched(Search(temperature=1.3, length_penalty=alpha), n_best=5) for alpha in (0.0, 1.0))
+    for one, other in zip(plain, penalised, strict=True):
+        scores = {each.tokens: each.score / ((5 + len(each.tokens) + each.finished) / 6) for each in one}
+        assert {each.tokens: each.score for each in other} == pytest.approx(scores, rel=1e-5)
+
+
+def test_row_53_the_same_seed_draws_the_same():
+    first, again, other = (searched(Search(temperature=1.3, seed=seed), n_best=3) for seed in (3, 3, 5))
+    assert first == again
+    assert first != other
+
+
+def test_it_draws_as_the_sampler_does():
+    sampler = Sampler(1.3, 3, 0.9, torch.Generator().manual_seed(7))
+    found = searched(Search(temperature=1.3, top_k=3, top_p=0.9, seed=7))
+    assert found == sample(decoder(), sources(3), sampler, max_length=LIMIT)
+
+
+def test_each_row_is_drawn_n_times_best_first():
+    found = searched(Search(temperature=1.5), n_best=17)
+    assert [len(row) for row in found] == [17, 17, 17]
+    for row in found:
+        scores = [each.score for each in row]
+        assert scores == sorted(scores, reverse=True)
+        assert len(set(scores)) > 3
+    assert searched(Search(temperature=1.5))[0][0] in found[0]
+
+
+def test_row_52_temperature_zero_is_greedy():
+    assert searched(Search(temperature=0.0, beam=5)) == searched(Search())
+    assert searched(Search(temperature=0.0, top_k=2, top_p=0.3, seed=9)) == searched(Search())
+
+
+@pytest.mark.parametrize(("temperature", "n_best"), [(1.0, 0), (1.0, -1), (0.0, 0), (0.0, 2)])
+def test_numbers_of_draws_that_make_no_sense(temperature: float, n_best: int):
+    with pytest.raises(ValueError, match=f"n_best is {n_best}; it must be at least 1, and 1 at temperature 0"):
+        searched(Search(temperature=temperature), n_best)
+
+
+def test_a_beam_instead_of_a_draw():
+    search = Search(temperature=1.3, top_k=3, top_p=0.9, length_penalty=0.6, length_extra=3)
+    assert search.searching(beam=5) == Search(beam=5, length_penalty=0.6, length_extra=3)
+
+
+BAD = [
+    ({"temperature": -1.0}, "temperature is -1.0"),
+    ({"temperature": math.nan}, "temperature is nan"),
+    ({"temperature": math.inf}, "temperature is inf"),
+    ({"temperature": 1.0, "top_k": -1}, "top_k is -1"),
+    ({"temperature": 1.0, "top_p": 0.0}, "top_p is 0.0"),
+    ({"temperature": 1.0, "top_p": 1.5}, "top_p is 1.5"),
+    ({"top_p": math.nan}, "top_p is nan"),
+    ({"seed": -1}, "seed is -1"),
+    ({"seed": 2**63}, "seed is 9223372036854775808"),
+    ({"top_k": 3}, "top_k is 3 and top_p 1.0, but nothing is drawn; give a temperature"),
+    ({"top_p": 0.5}, "top_k is 0 and top_p 0.5, but nothing is drawn; give a temperature"),
+]
+
+
+@pytest.mark.parametrize(("settings", "said"), BAD)
+def test_row_52_settings_out_of_range(settings: dict, said: str):
+    with pytest.raises(ValueError, match=said):
+        Search(**settings)
+
+
+@pytest.mark.parametrize(("settings", "said"), BAD)
+def test_row_52_a_run_file_names_the_line(tmp_path: Path, settings: dict, said: str):
+    path = tmp_path / "search.yaml"
+    values = {name: {math.nan: ".nan", math.inf: ".inf"}.get(value, value) for name, value in settings.items()}
+    path.write_text("# a search\n" + "".join(f"{name}: {value}\n" for name, value in values.items()), encoding="utf-8")
+    with pytest.raises(InputError) as error:
+        yaml_file.load(path, Search)
+    assert str(error.value).startswith(f"{path}:2: ")
+    assert said in str(error.value)
+
+
+def test_a_run_file_draws(tmp_path: Path):
+    path = tmp_path / "search.yaml"
+    wanted = Search(temperature=0.7, top_k=10, top_p=0.9, seed=3)
+    path.write_text(yaml_file.dump(wanted), encoding="utf-8")
+    assert yaml_file.load(path, Search) == wanted
+    assert yaml_file.load(path, Search, ["temperature=null", "top_k=0", "top_p=1"]) == Search(seed=3)
+    assert yaml_file.load(path, Search, ["temperature=1"]).temperature == 1.0
