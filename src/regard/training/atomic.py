@@ -1,0 +1,90 @@
+"""Files that appear whole or not at all, and one clear line when the disk refuses."""
+
+import errno
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from safetensors import SafetensorError
+
+from regard.errors import InputError, RunError
+
+SUFFIX = ".tmp"  # what a killed run leaves behind ends in this
+FULL = {errno.ENOSPC: "no space left on the device", errno.EDQUOT: "no space left in the quota"}
+FULL |= {errno.EFBIG: "no space: the file would be larger than the limit for files"}
+REFUSED = {errno.EROFS: "the file system is read-only", errno.EACCES: "no permission", errno.EPERM: "no permission"}
+TOO_LONG = "the path is too long for this file system; choose a shorter --out"
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yields a temporary path beside `path` to write a file or a folder at; afterwards it is flushed and gets the name.
+
+    If anything fails on the way nothing changes under the name and the temporary is removed.
+    Raises RunError when the disk is full or read-only, InputError when the path is too long.
+    """
+    temporary = path.with_name(path.name + SUFFIX)
+    with explained(path):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            yield temporary
+            sync(temporary)
+            os.replace(temporary, path)
+            sync(path.parent)
+        except BaseException:
+            discard(temporary)
+            raise
+
+
+def write(path: Path, data: bytes) -> None:
+    """Replaces the file at `path` by one with this content. Raises as `replacing` does."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(data)
+
+
+def sync(path: Path) -> None:
+    """Returns once the file's content, or the folder's list of names, is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def discard(path: Path) -> None:
+    """Removes a file or folder; one that is gone, or cannot be removed now, is a matter for the next start."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+        return
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        return  # called while another error is on its way, which says more
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turns the operating system's refusal to write at `path` into one line. Raises RunError or InputError."""
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        code = _code(error)
+        if code is None:
+            raise
+        if code == errno.ENAMETOOLONG:
+            raise InputError(f"{str(path)[:80]}...: {TOO_LONG}") from error
+        if code in FULL:
+            raise RunError(f"{path}: cannot be written: {FULL[code]}; free some, then use --resume") from error
+        if code in REFUSED:
+            raise RunError(f"{path}: cannot be written: {REFUSED[code]}; choose another --out") from error
+        raise RunError(f"{path}: cannot be written: {os.strerror(code)}") from error
+
+
+def _code(error: OSError | SafetensorError) -> int | None:
+    if isinstance(error, OSError):
+        return error.errno
+    found = re.search(r"os error (\d+)", str(error))  # the only place where safetensors keeps it
+    return int(found[1]) if found else None

@@ -1,0 +1,163 @@
+"""The stream of batches of one process, prepared by workers or in place; it can start anywhere."""
+
+import os
+import re
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, Dataset, get_worker_info
+
+from regard.errors import InputError, RunError
+from regard.training.processes import Processes
+from regard.training.settings import Training
+from regard.training.signals import leave_group
+from regard.training.task import Task, origin
+
+
+@dataclass(frozen=True)
+class Position:
+    """Of a batch: its epoch, its number in this process's share of it, and its examples."""
+
+    epoch: int
+    index: int
+    examples: list[int]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A batch and where it stands; `fault` says in one line why there is no batch."""
+
+    position: Position
+    batch: Any
+    fault: str = ""
+
+
+class Positions:
+    """The positions of one process from (epoch, index) on, without end. Every process gets equally many a epoch."""
+
+    def __init__(self, task: Task, processes: Processes, epoch: int, index: int) -> None:
+        self.task, self.rank, self.count = task, processes.rank, processes.count
+        self.epoch, self.index = epoch, index
+
+    def examples(self, epoch: int, index: int) -> list[int]:
+        """The examples at a position."""
+        return self.task.batches(epoch)[index * self.count + self.rank]
+
+    def __iter__(self) -> Iterator[Position]:
+        epoch, index = self.epoch, self.index
+        while True:
+            batches = self.task.batches(epoch)
+            if len(batches) < self.count:
+                raise InputError(
+                    f"epoch {epoch} has {len(batches)} batches for {self.count} processes; "
+                    "give more examples or lower batch_tokens"
+                )
+            for number in range(index, len(batches) // self.count):
+                yield Position(epoch, number, batches[number * self.count + self.rank])
+            epoch, index = epoch + 1, 0
+
+
+class _Batches(Dataset[Prepared]):
+    """Builds batches; a worker first writes down which, so that its death can be told."""
+
+    def __init__(self, task: Task, workers: int) -> None:
+        self.task = task
+        self.working = torch.zeros(max(1, workers), 3, dtype=torch.int64).share_memory_()
+
+    def __getitem__(self, position: Position) -> Prepared:
+        worker = get_worker_info()
+        if worker is not None:
+            self.working[worker.id] = torch.tensor([os.getpid(), position.epoch, position.index])
+        try:
+            return Prepared(position, self.task.batch(position.epoch, position.examples))
+        except Exception as error:
+            return Prepared(position, None, self._fault(position, error))
+
+    def _fault(self, position: Position, error: Exception) -> str:
+        """Names the first example that fails by itself, or the batch if none does."""
+        examples, found = position.examples, error
+        for index in position.examples:
+            try:
+                self.task.batch(position.epoch, [index])
+            except Exception as single:
+                examples, found = [index], single
+                break
+        last = traceback.extract_tb(found.__traceback__)[-1]
+        what = f"example {examples[0]}" if len(examples) == 1 else f"the batch of examples {_listed(examples)}"
+        return (
+            f"{what}{origin(self.task, examples[:1])} cannot be made into a batch: {type(found).__name__}: "
+            f"{' '.join(str(found).split())} (raised at {last.filename}:{last.lineno})"
+        )
+
+
+def _listed(examples: list[int]) -> str:
+    shown = ", ".join(str(example) for example in examples[:8])
+    return shown if len(examples) <= 8 else f"{shown} and {len(examples) - 8} more"
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _start_worker(_: int) -> None:
+    leave_group()
+
+
+class Stream:
+    """Iterates over this process's batches from (epoch, index) on, without end; close it to end its workers.
+
+    Draws nothing from the global random states. The death of a worker is noticed by a signal, so it can surface
+    anywhere inside the `with` block; leaving the block turns it into an error that names the examples.
+
+    Raises:
+        RunError: an example cannot be made into a batch, or a worker died.
+        InputError: fewer batches than processes.
+    """
+
+    def __init__(self, task: Task, settings: Training, processes: Processes, epoch: int, index: int) -> None:
+        self.task = task
+        self._data = _Batches(task, settings.workers)
+        self._positions = Positions(task, processes, epoch, index)
+        loader = DataLoader(
+            self._data,
+            batch_size=None,
+            sampler=self._positions,  # pyright: ignore[reportArgumentType]
+            num_workers=settings.workers,
+            collate_fn=_same,
+            worker_init_fn=_start_worker,
+            generator=torch.Generator().manual_seed(settings.seed),
+        )
+        self._iterator: Iterator[Prepared] | None = iter(loader)
+
+    def __enter__(self) -> "Stream":
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._iterator = None
+        if isinstance(error, RuntimeError) and "DataLoader worker (pid" in str(error):
+            raise RunError(self._death(str(error))) from None
+
+    def __iter__(self) -> "Stream":
+        return self
+
+    def __next__(self) -> Prepared:
+        if self._iterator is None:
+            raise ValueError("the stream of batches is closed")
+        prepared = next(self._iterator)
+        if prepared.fault:
+            raise RunError(prepared.fault)
+        return prepared
+
+    def _death(self, message: str) -> str:
+        dead = {int(number) for group in re.findall(r"pid(?:\(s\))? ([\d, ]+)", message) for number in group.split(",")}
+        for process, epoch, index in self._data.working.tolist():
+            if process in dead:
+                examples = self._positions.examples(epoch, index)
+                return (
+                    f"a worker died while it prepared the batch of examples {_listed(examples)}"
+                    f"{origin(self.task, examples[:1])}; memory may be short: lower workers or batch_tokens"
+                )
+        return "a worker died before its first batch; memory may be short: lower workers"

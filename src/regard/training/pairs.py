@@ -1,0 +1,139 @@
+"""The sequence-to-sequence task: pairs of texts to batches, a loss, and figures on held-out pairs."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+
+from torch import Tensor, nn
+
+from regard.data.batches import require_one_batch, token_batches
+from regard.data.pair import Pair, Splits
+from regard.data.pair_batch import PairBatch, collate
+from regard.decoding.search import Search
+from regard.errors import InputError
+from regard.inference.texts import Tokenizers, limited, search_texts
+from regard.kernels.cross_entropy import cross_entropy
+from regard.models.encoder_decoder import EncoderDecoder
+from regard.shapes import Float
+from regard.training.schedules import forcing
+from regard.training.settings import Training
+from regard.training.task import Loss
+from regard.training.text_metrics import METRICS, MetricName
+
+log = logging.getLogger("regard")
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """What validation measures: the first metric decides which weights are best. `search` is how it decodes."""
+
+    metrics: tuple[MetricName, ...]
+    search: Search = field(default_factory=Search)
+    truncate: bool = False
+
+
+class PairTask:
+    """Maximum likelihood of the target given the source, one token at a time."""
+
+    higher_is_better = True
+
+    def __init__(
+        self,
+        splits: Splits,
+        tokenizers: Tokenizers,
+        settings: Training,
+        scoring: Scoring,
+        *,
+        model: EncoderDecoder,
+        truncate: bool = False,
+    ):
+        """Raises InputError for fewer pairs than one batch, for one longer than a batch, and for one longer than the
+        model can take, in any of the sets, unless `truncate` says to cut it."""
+        self.train, self.valid, self.tokenizers, self.settings = splits.train, splits.valid, tokenizers, settings
+        self.scoring = replace(scoring, truncate=truncate)
+        self.metric = scoring.metrics[0]
+        self.limits = (model.max_source, model.max_target)
+        for pairs in (splits.valid, splits.test):
+            self._sources(pairs, truncate)
+        places = [pair.place for pair in self.train]
+        targets = [tokenizers.target.encode(pair.target) for pair in self.train]
+        targets, cut = limited(model.max_target, targets, places, truncate=truncate)
+        if cut:
+            log.warning("%d targets were cut to the model's maximum of %d", cut, model.max_target)
+        self.ids = list(zip(self._sources(self.train, truncate), targets, strict=True))
+        self.lengths = [(len(source) + 1, len(target) + 1) for source, target in self.ids]
+        self.random = max(tokenizers.source.settings.dropout, tokenizers.target.settings.dropout) > 0
+        require_one_batch(self.lengths, settings.batch_tokens, "training pairs")
+        for pair, lengths in zip(self.train, self.lengths, strict=True):
+            if max(lengths) > settings.batch_tokens:
+                raise InputError(
+                    f"{pair.place}: {max(lengths)} tokens, more than training.batch_tokens, {settings.batch_tokens}; "
+                    "raise it or drop the pair"
+                )
+
+    def _sources(self, pairs: Sequence[Pair], truncate: bool) -> list[list[int]]:
+        ids = [self.tokenizers.source.encode(pair.source) for pair in pairs]
+        ids, cut = limited(self.limits[0], ids, [pair.place for pair in pairs], truncate=truncate)
+        if cut:
+            log.warning("%d sources were cut to the model's maximum of %d", cut, self.limits[0])
+        return ids
+
+    def place(self, index: int) -> str:
+        """Where a training pair came from."""
+        return self.train[index].place
+
+    def batches(self, epoch: int) -> list[list[int]]:
+        return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
+
+    def batch(self, epoch: int, indices: list[int]) -> PairBatch:
+        """With BPE-dropout every epoch cuts its words anew, as a function of the seed, the epoch and the pair."""
+        if not self.random:
+            return collate([self.ids[index] for index in indices])
+        return collate([self._encode_anew(epoch, index) for index in indices])
+
+    def loss(self, model: nn.Module, batch: PairBatch, update: int) -> Loss:
+        real = batch.target_out.flatten().nonzero()[:, 0]
+        targets = batch.target_out.flatten()[real]
+
+        def readout(features: Tensor, output: nn.Linear) -> Float[Tensor, ""]:
+            rows = features.flatten(0, 1)[real]
+            return cross_entropy(rows, output.weight, output.bias, targets, self.settings.label_smoothing)
+
+        total = model(
+            batch.source,
+            batch.source_lengths,
+            batch.target_in,
+            forcing=forcing(self.settings, update),
+            readout=readout,
+        )
+        return Loss(total, batch.target_tokens)
+
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        assert isinstance(model, EncoderDecoder)
+        return figures(model, self.tokenizers, self.valid, self.scoring)
+
+    def _encode_anew(self, epoch: int, index: int) -> tuple[list[int], list[int]]:
+        name = f"{self.settings.seed}/{epoch}/{index}".encode()
+        seed = int.from_bytes(blake2b(name, digest_size=7).digest())
+        pair = self.train[index]
+        source = self.tokenizers.source.encode_with_dropout(pair.source, seed)
+        target = self.tokenizers.target.encode_with_dropout(pair.target, seed + 1)
+        plain = self.ids[index]
+        fits = all(limit is None or len(new) < limit for limit, new in zip(self.limits, (source, target), strict=True))
+        return (source, target) if fits else plain
+
+
+def figures(model: EncoderDecoder, tokenizers: Tokenizers, pairs: Sequence[Pair], scoring: Scoring) -> dict[str, float]:
+    """The metrics on all pairs, and where pairs have groups, on each group too, as `metric/group`."""
+    texts, places = [pair.source for pair in pairs], [pair.place for pair in pairs]
+    found = search_texts(model, tokenizers, texts, scoring.search, places=places, truncate=scoring.truncate)
+    outputs = [tokenizers.target.decode(hypotheses[0].tokens) for hypotheses in found]
+    references = [pair.target for pair in pairs]
+    scores = {name: METRICS[name](outputs, references) for name in scoring.metrics}
+    groups = {pair.group for pair in pairs}
+    for group in sorted(groups) if len(groups) > 1 else ():
+        rows = [row for row, pair in enumerate(pairs) if pair.group == group]
+        chosen = [outputs[row] for row in rows], [references[row] for row in rows]
+        scores |= {f"{name}/{group or 'plain'}": METRICS[name](*chosen) for name in scoring.metrics}
+    return scores

@@ -1,0 +1,94 @@
+"""How a run is trained, whatever is trained."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+Count = Annotated[int, Field(ge=0)]
+Positive = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(ge=0, lt=1)]
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+@dataclass(frozen=True)
+class Training:
+    """The settings of the training loop. An update is one step of the optimizer; `0` turns an optional part off.
+
+    Same settings, data, number of processes and number of threads: the same weights, bit for bit, on one machine,
+    for any number of workers and across interruptions (on a CPU with one or two processes; more processes and GPUs
+    add in an order that is not promised).
+    """
+
+    seed: Count = 1
+    """Of the order of the examples, of dropout and of everything else that is drawn."""
+    steps: Positive = 10_000
+    """Updates to make."""
+    batch_tokens: Positive = 3072
+    """The largest padded size of a batch in tokens, per process; read by the task. With BPE-dropout batches are made by
+    the lengths without it, so that a batch whose words are cut into more pieces is larger."""
+    accumulate: Positive = 1
+    """Batches per process whose gradients are added up for one update."""
+    learning_rate: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1e-3
+    """The highest rate, reached at the end of the warm-up."""
+    schedule: Literal["constant", "linear", "cosine", "inverse-square-root", "plateau"] = "constant"
+    """How the rate falls after the warm-up: not at all; to zero at the last update, straight or as half a cosine; as
+    update^-0.5 (Vaswani et al. 2017); by `plateau_factor` whenever validation stops improving."""
+    warmup: Count = 0
+    """Updates in which the rate rises linearly from zero."""
+    plateau_factor: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """What a plateau multiplies the rate with."""
+    plateau_patience: Positive = 2
+    """Validations without improvement that make a plateau."""
+    betas: tuple[Share, Share] = (0.9, 0.98)
+    """Adam's two decay rates."""
+    epsilon: Annotated[float, Field(gt=0, lt=1)] = 1e-9
+    """Adam's epsilon."""
+    weight_decay: Amount = 0.0
+    """Decoupled decay (AdamW) of matrices; vectors (biases, norms) never decay."""
+    clip: Amount = 1.0
+    """The largest norm of the gradient of the mean loss per token; longer ones are scaled down."""
+    label_smoothing: Share = 0.0
+    """Probability given to all other tokens; read by the task."""
+    teacher_forcing: Annotated[float, Field(ge=0, le=1)] = 1.0
+    """The probability that the decoder is fed the true previous token and not its own guess: 1 always, 0 free running,
+    between them scheduled sampling (Bengio 2015, 1506.03099). It is that of the first update; read by the task."""
+    teacher_forcing_end: Annotated[float, Field(ge=0, le=1)] | None = None
+    """That of update `steps`, with a straight line between the two; None: the same all the time."""
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """Of the forward pass in training; weights, optimizer and validation stay in fp32."""
+    validate_every: Count = 1000
+    """Updates between validations; 0: only at the end."""
+    patience: Count = 0
+    """Validations without improvement after which training ends."""
+    keep_best: Count = 1
+    """How many checkpoints with the best metric are kept beside the last; with 0 the last weights are the result."""
+    average_last: Count = 0
+    """The mean of so many last checkpoints competes with the best one at the end; set `checkpoint_every` with it.
+    1 does nothing. Checkpoints made only because of a stop do not count."""
+    average_decay: Share = 0.0
+    """Of an exponential moving average of the weights (0.997, say), which is validated and saved in their place."""
+    checkpoint_every: Count = 0
+    """Updates between checkpoints; 0: at validations and at the end only."""
+    log_every: Positive = 50
+    """Updates between lines of `metrics.jsonl`."""
+    maximum_bad_updates: Positive = 10
+    """So many updates in a row with a loss or gradient that is not finite end the run."""
+    stop_above: Amount = 0.0
+    """A finite loss per token above this ends the run."""
+    workers: Count = 0
+    """Processes that prepare batches ahead; 0: the training process does."""
+    threads: Count = 0
+    """Threads of each process; 0: PyTorch's choice."""
+    device: Literal["auto", "cpu", "cuda", "mps", "xpu"] = "auto"
+    """Where to train; `auto` takes an accelerator if there is one."""
+    sharded: bool = False
+    """Shard weights, gradients and optimizer over the processes (FSDP2) instead of copying them (DDP)."""
+    tensorboard: bool = True
+    """Write TensorBoard's files too, where it is installed."""
+
+    def __post_init__(self) -> None:
+        if self.warmup > self.steps:
+            raise ValueError(f"warmup is {self.warmup}, more than the {self.steps} steps; lower it")
+        if self.average_last and self.average_decay:
+            raise ValueError("average_last and average_decay are both set; choose one of them")

@@ -1,0 +1,67 @@
+"""Stopping in good order: SIGTERM and Ctrl-C let the update finish and save; a second Ctrl-C quits at once."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from regard.errors import RunError
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Stopped(RunError):
+    """Training was asked to stop and has saved; `exit_code` is 143 after SIGTERM and 130 after Ctrl-C."""
+
+    def __init__(self, number: int, update: int) -> None:
+        super().__init__(
+            f"stopped by {signal.Signals(number).name} after update {update}, which is saved; "
+            "continue with `regard train --resume --out DIR`"
+        )
+        self.exit_code = 128 + number
+
+
+class Stop:
+    """While it is entered, `requested` holds the number of the first signal that came (0: none).
+
+    Outside the main thread, where Python allows no handlers, signals are left as they are.
+    """
+
+    def __init__(self) -> None:
+        self.requested = 0
+        self._since = 0.0
+        self._before: dict[int, Callable[[int, FrameType | None], Any] | int | None] = {}
+
+    def __enter__(self) -> "Stop":
+        if threading.current_thread() is threading.main_thread():
+            for number in _SIGNALS:
+                self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.requested:
+            if number == signal.SIGINT and time.monotonic() - self._since >= _echo():
+                os._exit(128 + number)  # files are replaced whole, so leaving at any point does no damage
+            return
+        self.requested, self._since = number, time.monotonic()
+        if number == signal.SIGINT:
+            os.write(2, b"\nsaving after this update; Ctrl-C again quits at once\n")  # print may be what it interrupts
+
+
+def _echo() -> float:
+    """Seconds in which a second Ctrl-C is the first one, passed on by a launcher to its processes."""
+    return 2.0 if "TORCHELASTIC_RUN_ID" in os.environ else 0.0
+
+
+def leave_group() -> None:
+    """For worker processes: signals meant for the training process must not end them under it."""
+    os.setpgid(0, 0)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -1,0 +1,101 @@
+"""What of a run in training goes into a checkpoint, and back."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from torch import Tensor, nn
+from torch.optim.optimizer import Optimizer
+
+from regard.errors import InputError
+from regard.training.averaging import MovingAverage
+from regard.training.processes import Processes
+from regard.training.schedules import Plateau
+from regard.training.selection import Selection
+from regard.training.state import assign, full, optimizer_tensors, random_state, weights
+
+
+@dataclass
+class Counters:
+    """How far a run has come; `epoch` and `index` are those of the next batch, `seconds` leave out interruptions."""
+
+    update: int = 0
+    epoch: int = 0
+    index: int = 0
+    bad: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+    updating: float = 0.0
+    validated: int = 0
+    figures: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass
+class Memo:
+    """The part of a checkpoint that is not tensors."""
+
+    counters: Counters = field(default_factory=Counters)
+    selection: Selection = field(default_factory=Selection)
+    plateau: Plateau = field(default_factory=Plateau)
+
+    def state(self, here: Processes) -> dict[str, Any]:
+        """As plain JSON values, with the random states of all processes; every process calls it."""
+        return {
+            "counters": asdict(self.counters),
+            "selection": self.selection.state(),
+            "plateau": asdict(self.plateau),
+            "processes": here.count,
+            "random": here.gather(random_state(here.device)),
+        }
+
+    @classmethod
+    def restore(cls, state: dict[str, Any], here: Processes) -> "Memo":
+        """What `state` was taken from.
+
+        Raises:
+            InputError: it was taken with another number of processes.
+        """
+        if state["processes"] != here.count:
+            raise InputError(
+                f"the checkpoint is of {state['processes']} processes and cannot be resumed with {here.count}; "
+                "start as many as before"
+            )
+        counters, selection = Counters(**state["counters"]), Selection.restore(state["selection"])
+        return cls(counters, selection, Plateau(**state["plateau"]))
+
+
+def snapshot(model: nn.Module, optimizer: Optimizer, average: MovingAverage | None) -> dict[str, dict[str, Tensor]]:
+    """The groups `model`, `optimizer` and, with a moving average, `average`, whole and on the CPU; every process calls
+    it, and the tensors may share memory with the model."""
+    groups = {"model": weights(model), "optimizer": optimizer_tensors(model, optimizer)}
+    if average is not None:
+        groups["average"] = average_tensors(model, average)
+    return groups
+
+
+def average_tensors(model: nn.Module, average: MovingAverage) -> dict[str, Tensor]:
+    """The moving average by parameter names."""
+    with average.applied():
+        averaged = {id(parameter) for parameter in average.parameters}
+        return {name: full(each).clone() for name, each in model.named_parameters() if id(each) in averaged}
+
+
+def load_weights(model: nn.Module, tensors: dict[str, Tensor]) -> None:
+    """Writes weights into the model, sharded or not.
+
+    Raises:
+        InputError: a tensor is missing or has another shape.
+    """
+    for name, target in model.state_dict().items():
+        if name not in tensors or tensors[name].shape != target.shape:
+            found = list(tensors[name].shape) if name in tensors else "nothing"
+            raise InputError(
+                f"{name}: the model has {list(target.shape)}, the checkpoint {found}; is it of this model?"
+            )
+        assign(target, tensors[name])
+
+
+def load_average(model: nn.Module, tensors: dict[str, Tensor]) -> None:
+    """Writes a moving average into the model's parameters."""
+    parameters = dict(model.named_parameters())
+    for name, value in tensors.items():
+        assign(parameters[name], value)

@@ -1,0 +1,105 @@
+"""Everything an exact resume needs beside the position in the data: random states, weights, the optimizer."""
+
+import random
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.optim import Optimizer
+
+
+def seed_everything(seed: int) -> None:
+    """Seeds the global random states of Python, NumPy and PyTorch (all devices)."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+
+
+def random_state(device: torch.device) -> dict[str, Any]:
+    """The global random states as plain JSON values."""
+    version, numbers, gauss = random.getstate()
+    kind, keys, position, has_gauss, cached = np.random.get_state()
+    state = {
+        "python": [version, list(numbers), gauss],
+        "numpy": [kind, np.asarray(keys).tolist(), int(position), int(has_gauss), float(cached)],
+        "torch": _hexadecimal(torch.get_rng_state()),
+    }
+    if device.type != "cpu":
+        state["device"] = _hexadecimal(torch.get_device_module(device).get_rng_state(device))
+    return state
+
+
+def restore_random_state(state: dict[str, Any], device: torch.device) -> None:
+    """Puts back what `random_state` gave."""
+    version, numbers, gauss = state["python"]
+    random.setstate((version, tuple(numbers), gauss))
+    kind, keys, position, has_gauss, cached = state["numpy"]
+    np.random.set_state((kind, np.array(keys, dtype=np.uint32), position, has_gauss, cached))
+    torch.set_rng_state(_bytes(state["torch"]))
+    if "device" in state and device.type != "cpu":
+        torch.get_device_module(device).set_rng_state(_bytes(state["device"]), device)
+
+
+def _hexadecimal(state: Tensor) -> str:
+    return state.numpy().tobytes().hex()
+
+
+def _bytes(text: str) -> Tensor:
+    return torch.frombuffer(bytearray.fromhex(text), dtype=torch.uint8)
+
+
+def local(tensor: Tensor) -> Tensor:
+    """The tensor, or this process's part of a sharded one (same storage)."""
+    tensor = tensor.detach()
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+def full(tensor: Tensor) -> Tensor:
+    """The whole tensor on the CPU; every process must call it for a sharded one."""
+    tensor = tensor.detach()
+    return (tensor.full_tensor() if isinstance(tensor, DTensor) else tensor).cpu()
+
+
+def assign(target: Tensor, value: Tensor) -> None:
+    """Writes a whole tensor into one that may be sharded."""
+    if isinstance(target, DTensor):
+        value = distribute_tensor(value.to(target.device), target.device_mesh, target.placements).to_local()
+    local(target).copy_(value)
+
+
+def weights(model: nn.Module) -> dict[str, Tensor]:
+    """The model's state on the CPU, contiguous; tied tensors are copied, so each name stands for itself."""
+    seen: set[int] = set()
+    result = {}
+    for name, tensor in model.state_dict().items():
+        value = full(tensor).contiguous()
+        if value.untyped_storage().data_ptr() in seen:
+            value = value.clone()
+        seen.add(value.untyped_storage().data_ptr())
+        result[name] = value
+    return result
+
+
+def optimizer_tensors(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
+    """The optimizer's state as `parameter name:key`, whole and on the CPU."""
+    return {
+        f"{name}:{key}": full(value)
+        for name, parameter in model.named_parameters()
+        for key, value in optimizer.state.get(parameter, {}).items()
+    }
+
+
+def restore_optimizer(model: nn.Module, optimizer: Optimizer, tensors: dict[str, Tensor]) -> None:
+    """Puts back what `optimizer_tensors` gave; parameters without state are left without."""
+    parameters = dict(model.named_parameters())
+    for name, value in tensors.items():
+        parameter, key = name.rsplit(":", 1)
+        target = parameters[parameter]
+        if key == "step":
+            restored = value.to(target.device, copy=True)
+        else:
+            restored = torch.zeros_like(target.detach())
+            assign(restored, value)
+        optimizer.state[target][key] = restored

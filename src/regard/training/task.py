@@ -1,0 +1,75 @@
+"""What the loop asks of a task: lists of examples, batches made of them, a loss and a validation."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+
+
+@runtime_checkable
+class Batch(Protocol):
+    """Whatever `Task.batch` builds; the loop only moves it."""
+
+    def to(self, device: torch.device, /) -> "Batch": ...
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss summed over its tokens; the loop divides by the tokens of the whole update, over all processes.
+
+    total:  scalar tensor with a gradient
+    tokens: how many terms were summed (target tokens, as a rule)
+    """
+
+    total: Tensor
+    tokens: int
+
+
+@runtime_checkable
+class Task(Protocol):
+    """One thing that can be learned.
+
+    `batches` and `batch` are pure functions of the task's settings and their arguments: they draw from generators
+    seeded by them, never from global random states. This is what makes a run independent of its number of workers and
+    lets a resumed run see the same batches. `loss` may draw from the global states, which a checkpoint holds, but keeps
+    nothing from call to call: what changes in the course of a run is a function of the update.
+    """
+
+    metric: str
+    """The key of `validate`'s result that decides which weights are best."""
+    higher_is_better: bool
+
+    def batches(self, epoch: int) -> list[list[int]]:
+        """The epoch's batches as lists of example indices, in the order of training."""
+        ...
+
+    def batch(self, epoch: int, indices: list[int]) -> Any:
+        """Builds one batch; may run in a worker process. What it returns has `.to(device)`."""
+        ...
+
+    def loss(self, model: nn.Module, batch: Any, update: int) -> Loss:
+        """The summed loss of a batch of the given update (counted from 1), in one call `model(...)`: the model may be
+        wrapped for several processes, whose gradients meet through that call alone."""
+        ...
+
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        """Figures on held-out examples, `self.metric` among them. The model is not wrapped, is in evaluation mode and
+        full precision, and no gradients are kept. With several processes each runs it, the first one's figures count.
+        """
+        ...
+
+
+@runtime_checkable
+class Placed(Protocol):
+    """A task that can also say where an example came from, as `file:line`, for error messages."""
+
+    def place(self, index: int) -> str: ...
+
+
+def origin(task: object, indices: Sequence[int]) -> str:
+    """The places of the given examples in brackets, or nothing where the task does not know them."""
+    if not isinstance(task, Placed):
+        return ""
+    return f" ({', '.join(task.place(index) for index in indices)})"

@@ -1,0 +1,140 @@
+"""One update: gradients of a few batches on every process, made one, checked, clipped and applied."""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from signal import SIGINT, SIGTERM
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import AdamW
+from torch.optim.optimizer import Optimizer
+
+from regard.errors import RunError
+from regard.training.batches import Prepared
+from regard.training.processes import Processes, exchanging
+from regard.training.settings import Training
+from regard.training.signals import Stop
+from regard.training.state import full, local
+from regard.training.task import Task
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an update was like, the same on every process.
+
+    loss:   the mean loss per token of all batches of the update
+    tokens: their number
+    norm:   of the gradient of that mean, before clipping
+    stop:   the number of a signal that some process received, or 0
+    """
+
+    loss: float
+    tokens: int
+    norm: float
+    stop: int
+
+    @property
+    def good(self) -> bool:
+        """Whether loss and gradient were finite, and so the update was made."""
+        return math.isfinite(self.loss) and math.isfinite(self.norm)
+
+
+def make_optimizer(model: nn.Module, settings: Training) -> AdamW:
+    """AdamW over the trainable parameters, in one fused step; only matrices decay."""
+    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    groups = [
+        {
+            "params": [parameter for parameter in trainable if parameter.ndim >= 2],
+            "weight_decay": settings.weight_decay,
+        },
+        {"params": [parameter for parameter in trainable if parameter.ndim < 2], "weight_decay": 0.0},
+    ]
+    groups = [group for group in groups if group["params"]]
+    return AdamW(groups, lr=settings.learning_rate, betas=settings.betas, eps=settings.epsilon, fused=True)
+
+
+class Updater:
+    """Makes updates of a (possibly wrapped) model; the only place where gradients are touched."""
+
+    def __init__(
+        self, model: nn.Module, optimizer: Optimizer, task: Task, settings: Training, here: Processes, stop: Stop
+    ) -> None:
+        self.stop = stop
+        self.model, self.optimizer, self.task, self.settings, self.here = model, optimizer, task, settings, here
+        self.parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        self._exact = torch.float32 if here.device.type == "mps" else torch.float64
+
+    def __call__(self, prepared: Sequence[Prepared], update: int, rate: float) -> Outcome:
+        """Learns from the batches of an update (counted from 1) at the given rate; leaves everything as it was if loss
+        or gradient is not finite.
+
+        Raises:
+            RunError: out of memory.
+        """
+        total, tokens = self._gradients(prepared, update)
+        asked = self.stop.requested  # read as late as all processes can still be told
+        summary = torch.tensor(
+            [0.0, tokens, asked == SIGTERM, asked == SIGINT], dtype=self._exact, device=self.here.device
+        )
+        summary[0] = total
+        self.here.sum(summary)
+        gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
+        norm = full(nn.utils.get_total_norm(gradients))
+        loss, count, terminated, interrupted = summary.tolist()
+        scale = self.here.count / max(1.0, count)  # the exchange has divided by the number of processes
+        stop = int(SIGTERM if terminated else SIGINT if interrupted else 0)
+        outcome = Outcome(loss / max(1.0, count), int(count), norm.item() * scale, stop)
+        if outcome.good:
+            self._apply(gradients, scale, outcome.norm, rate)
+        self.optimizer.zero_grad(set_to_none=True)
+        return outcome
+
+    def _gradients(self, prepared: Sequence[Prepared], update: int) -> tuple[Tensor, int]:
+        total, tokens = torch.zeros((), device=self.here.device), 0
+        bf16 = self.settings.precision == "bf16"
+        for number, item in enumerate(prepared, start=1):
+            with _memory(item, self.settings), exchanging(self.model, number == len(prepared)):
+                batch = item.batch.to(self.here.device)
+                with torch.autocast(self.here.device.type, torch.bfloat16, enabled=bf16):
+                    loss = self.task.loss(self.model, batch, update)
+                loss.total.backward()
+            total += loss.total.detach()
+            tokens += loss.tokens
+        return total, tokens
+
+    def _apply(self, gradients: list[Tensor], scale: float, norm: float, rate: float) -> None:
+        if self.settings.clip and norm > self.settings.clip:
+            scale *= self.settings.clip / norm
+        torch._foreach_mul_([local(gradient) for gradient in gradients], scale)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+
+
+@contextmanager
+def _memory(item: Prepared, settings: Training) -> Iterator[None]:
+    """Turns an allocation that failed into advice."""
+    try:
+        yield
+    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and not out_of_memory(error):
+            raise
+        raise RunError(
+            f"out of memory on a batch of {len(item.position.examples)} examples, the longest {longest(item.batch)}; "
+            f"lower batch_tokens (now {settings.batch_tokens}) and raise accumulate (now {settings.accumulate}), "
+            "or use bf16; checkpoints are untouched"
+        ) from error
+
+
+def out_of_memory(error: RuntimeError) -> bool:
+    """Whether the error is a failed allocation, on any device."""
+    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+
+
+def longest(batch: Any) -> int:
+    """The largest second axis among a batch's tensors: its padded length."""
+    parts = [batch] if isinstance(batch, Tensor) else getattr(batch, "__dict__", {}).values()
+    return max((part.shape[1] for part in parts if isinstance(part, Tensor) and part.ndim > 1), default=1)

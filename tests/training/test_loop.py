@@ -1,0 +1,243 @@
+"""The loop in one process: what it learns, keeps, writes and chooses."""
+
+import json
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from regard.training.batches import Stream
+from regard.training.checkpoint_files import load
+from regard.training.loop import fit
+from regard.training.metrics import Metrics
+from regard.training.processes import Processes
+from regard.training.run_directory import RunDirectory
+from regard.training.signals import Stop, Stopped
+from regard.training.tensors import read
+from regard.training.update import Updater
+from tests.training import toy
+
+
+def run(path: Path, task: Any = None, model: nn.Module | None = None, **changes: Any) -> dict[str, float | int]:
+    with RunDirectory.create(path) as directory:
+        return fit(toy.model() if model is None else model, task or toy.Following(), toy.settings(**changes), directory)
+
+
+def records(path: Path, kind: str) -> list[dict[str, Any]]:
+    lines = (path / "metrics.jsonl").read_text().splitlines()
+    return [record for record in map(json.loads, lines) if record["kind"] == kind]
+
+
+def weights(path: Path) -> dict[str, torch.Tensor]:
+    return RunDirectory.open(path).load_tensors("weights.safetensors")
+
+
+def test_it_learns(tmp_path: Path):
+    model = toy.model()
+    result = run(tmp_path / "run", model=model, steps=60)
+    assert result["accuracy"] == 1
+    assert result["parameters"] == 13 * 11 + 11 * 11 + 11
+    assert result["steps"] == 60
+    assert result["seconds"] > 0
+    assert result["tokens_per_second"] > 0
+    assert torch.equal(weights(tmp_path / "run")["layer.weight"], model.layer.weight)
+    losses = [record["loss"] for record in records(tmp_path / "run", "training")]
+    assert len(losses) == 15
+    assert losses[-1] < losses[0] / 3
+
+
+def test_the_best_weights_are_chosen_and_few_checkpoints_kept(tmp_path: Path):
+    class Worse(toy.Following):
+        def validate(self, model: nn.Module) -> dict[str, float]:
+            return {"accuracy": -abs(10.0 - 5 * (self.validations_made()))}
+
+        def validations_made(self) -> int:
+            self.validations += 1
+            return self.validations
+
+    result = run(tmp_path / "run", Worse(), checkpoint_every=0)
+    directory = RunDirectory.open(tmp_path / "run")
+    assert result["accuracy"] == 0  # the second validation's
+    assert directory.checkpoint_steps() == [10, 20, 24]
+    folder = tmp_path / "run" / "checkpoints" / "step-00000010"
+    assert torch.equal(read(folder / "model.safetensors")["layer.bias"], weights(tmp_path / "run")["layer.bias"])
+
+
+def test_it_ends_early(tmp_path: Path):
+    class Stuck(toy.Following):
+        def validate(self, model: nn.Module) -> dict[str, float]:
+            return {"accuracy": 0.5}
+
+    assert run(tmp_path / "run", Stuck(), patience=2)["steps"] == 15
+
+
+def test_the_moving_average_is_what_is_validated_and_saved(tmp_path: Path):
+    seen: list[torch.Tensor] = []
+
+    class Watching(toy.Following):
+        def validate(self, model: nn.Module) -> dict[str, float]:
+            assert not model.training
+            assert not torch.is_grad_enabled()
+            seen.append(model.get_parameter("layer.weight").detach().clone())
+            return super().validate(model)
+
+    run(tmp_path / "run", Watching(), average_decay=0.9, keep_best=0)
+    assert torch.equal(weights(tmp_path / "run")["layer.weight"], seen[-1])
+    run(tmp_path / "plain", keep_best=0)
+    assert not torch.equal(weights(tmp_path / "plain")["layer.weight"], seen[-1])
+
+
+def test_the_mean_of_the_last_checkpoints_competes(tmp_path: Path):
+    run(tmp_path / "run", average_last=3, keep_best=0, checkpoint_every=4, validate_every=0)
+    directory = RunDirectory.open(tmp_path / "run")
+    assert directory.checkpoint_steps() == [16, 20, 24]
+    parts = [load(tmp_path / "run" / "checkpoints", step).tensors("model")["layer.bias"] for step in (16, 20, 24)]
+    torch.testing.assert_close(weights(tmp_path / "run")["layer.bias"], torch.stack(parts).mean(0))
+
+
+def test_accumulated_batches_weigh_by_their_tokens(tmp_path: Path):
+    """The two batches of an update as one batch: the same weights."""
+
+    class Joined(toy.Following):
+        def batches(self, epoch: int) -> list[list[int]]:
+            single = super().batches(epoch)
+            return [[*first, *second] for first, second in zip(single[::2], single[1::2], strict=True)]
+
+        def loss(self, model: nn.Module, batch: Any, update: int) -> Any:
+            rows = [super(Joined, self).loss(model, part, update) for part in batch.parts]
+            return toy.Loss(sum((row.total for row in rows), torch.zeros(())), sum(row.tokens for row in rows))
+
+        def batch(self, epoch: int, indices: list[int]) -> Any:
+            return Parts([super().batch(epoch, indices[:3]), super().batch(epoch, indices[3:])])
+
+    class Parts:
+        def __init__(self, parts: list[toy.ToyBatch]) -> None:
+            self.parts = parts
+
+        def to(self, device: torch.device) -> "Parts":
+            return self
+
+    common: dict[str, Any] = {"keep_best": 0, "steps": 9, "clip": 0.5, "weight_decay": 0.1}
+    run(tmp_path / "one", Joined(6), toy.model(dropout=0.0), **common)
+    run(tmp_path / "two", toy.Following(6), toy.model(dropout=0.0), accumulate=2, **common)
+    for name, tensor in weights(tmp_path / "one").items():
+        torch.testing.assert_close(weights(tmp_path / "two")[name], tensor)
+
+
+def test_bf16_learns_and_keeps_fp32_weights(tmp_path: Path):
+    assert run(tmp_path / "run", steps=60, precision="bf16")["accuracy"] == 1
+    assert weights(tmp_path / "run")["layer.weight"].dtype == torch.float32
+    assert records(tmp_path / "run", "training")[0]["loss"] > 0
+
+
+@pytest.mark.parametrize("clip", [0.0, 0.25])
+def test_row_28_the_gradient_norm_is_logged_and_clipped(tmp_path: Path, clip: float):
+    run(tmp_path / "run", clip=clip, learning_rate=1e-9)
+    assert all(record["gradient_norm"] > 0.25 for record in records(tmp_path / "run", "training"))
+
+
+def test_clipping_gives_the_norm_asked_for(tmp_path: Path):
+
+    settings, task, model = toy.settings(clip=0.25), toy.Following(), toy.model()
+    here = Processes(settings)
+    norms: list[float] = []
+
+    class Watching(torch.optim.SGD):
+        def step(self, closure: Any = None) -> None:
+            norms.append(float(nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])))
+
+    updater = Updater(model, Watching(model.parameters()), task, settings, here, Stop())
+    with Stream(task, settings, here, 0, 0) as stream:
+        outcome = updater([next(stream)], 1, 0.1)
+    assert outcome.norm > 0.25
+    assert norms == pytest.approx([0.25])
+
+
+def test_resuming_a_finished_run_changes_nothing(tmp_path: Path):
+    run(tmp_path / "run")
+    before = toy.digest(tmp_path / "run")
+    with RunDirectory.create(tmp_path / "run", resume=True) as directory:
+        result = fit(toy.model(), toy.Following(), toy.settings(), directory, resume=True)
+    assert result["steps"] == 24
+    assert toy.digest(tmp_path / "run") == before
+
+
+def test_records_after_the_checkpoint_are_written_once(tmp_path: Path):
+    with RunDirectory.create(tmp_path / "run") as directory, pytest.raises(ValueError, match="accident"):
+        fit(toy.model(), toy.Trouble("raise", 18), toy.settings(), directory)
+    assert [record["update"] for record in records(tmp_path / "run", "training")] == [4, 8, 12, 16]
+    with RunDirectory.create(tmp_path / "run", resume=True) as directory:
+        fit(toy.model(), toy.Following(), toy.settings(), directory, resume=True)
+    assert [record["update"] for record in records(tmp_path / "run", "training")] == [4, 8, 12, 16, 20, 24]
+
+
+def test_the_task_is_told_the_update_across_a_resume(tmp_path: Path):
+    first, second = toy.Trouble("terminate", 13), toy.Following()
+    with RunDirectory.create(tmp_path / "run") as directory, pytest.raises(Stopped):
+        fit(toy.model(), first, toy.settings(), directory)
+    with RunDirectory.create(tmp_path / "run", resume=True) as directory:
+        fit(toy.model(), second, toy.settings(), directory, resume=True)
+    assert first.updates + second.updates == list(range(1, 25))
+    third = toy.Following()
+    run(tmp_path / "two", third, accumulate=2, steps=5)
+    assert third.updates == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+
+
+def test_checkpoints_of_stops_are_not_among_the_last(tmp_path: Path):
+    """Stopped twice, in updates that end no checkpoint's interval: the second stop comes before another checkpoint."""
+    changes: dict[str, Any] = {"average_last": 3, "keep_best": 0, "checkpoint_every": 4, "validate_every": 0}
+    run(tmp_path / "whole", **changes)
+    chosen = toy.settings(**changes)
+    with RunDirectory.create(tmp_path / "run") as directory, pytest.raises(Stopped):
+        fit(toy.model(), toy.Trouble("terminate", 21), chosen, directory)
+    for calls, steps in ((1, [12, 16, 20, 21, 22]), (1, [12, 16, 20, 22, 23])):
+        with RunDirectory.create(tmp_path / "run", resume=True) as directory, pytest.raises(Stopped):
+            fit(toy.model(), toy.Trouble("terminate", calls), chosen, directory, resume=True)
+        assert RunDirectory.open(tmp_path / "run").checkpoint_steps() == steps
+    with RunDirectory.create(tmp_path / "run", resume=True) as directory:
+        fit(toy.model(), toy.Following(), chosen, directory, resume=True)
+    assert RunDirectory.open(tmp_path / "run").checkpoint_steps() == [16, 20, 24]
+    assert toy.digest(tmp_path / "run") == toy.digest(tmp_path / "whole")
+
+
+def test_a_plateau_is_followed(tmp_path: Path):
+    class Stuck(toy.Following):
+        def validate(self, model: nn.Module) -> dict[str, float]:
+            return {"accuracy": 0.5}
+
+    run(tmp_path / "run", Stuck(), schedule="plateau", plateau_patience=1, plateau_factor=0.5)
+    assert [record["rate"] for record in records(tmp_path / "run", "training")] == [
+        0.02,
+        0.02,
+        0.01,
+        0.005,
+        0.005,
+        0.0025,
+    ]
+
+
+def test_tensorboard_is_used_where_it_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    written: list[tuple[Any, ...]] = []
+
+    class Writer:
+        def __init__(self, folder: str) -> None:
+            written.append((folder,))
+
+        def add_scalar(self, *values: Any) -> None:
+            written.append(values)
+
+        def close(self) -> None:
+            written.append(("closed",))
+
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", types.SimpleNamespace(SummaryWriter=Writer))
+    with RunDirectory.create(tmp_path) as directory:
+        metrics = Metrics(directory, tmp_path / "tensorboard")
+        metrics.write("validation", 5, {"bleu": 31.5})
+        metrics.close()
+    assert written == [(str(tmp_path / "tensorboard"),), ("validation/bleu", 31.5, 5), ("closed",)]
+    assert records(tmp_path, "validation") == [{"kind": "validation", "update": 5, "bleu": 31.5}]

@@ -1,0 +1,247 @@
+"""The sequence-to-sequence task: its loss, its batches, and the figures it validates with."""
+
+import random
+
+import pytest
+import sacrebleu
+import torch
+from torch.nn import functional
+
+from regard.data.pair import Pair, Splits
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.search import Search
+from regard.errors import InputError
+from regard.inference.texts import Tokenizers
+from regard.models.bahdanau import Bahdanau, BahdanauConfig
+from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.luong import Luong, LuongConfig
+from regard.models.transformer import Transformer, TransformerConfig
+from regard.text import Tokenizer, TokenizerSettings
+from regard.training import pairs
+from regard.training.pairs import PairTask, Scoring, figures
+from regard.training.settings import Training
+from regard.training.text_metrics import METRICS, bleu, chrf, exact_match
+
+TEXTS = [
+    ("the cat sat", "die Katze saß"),
+    ("the mat", "die Matte"),
+    ("a", "ein"),
+    ("the lower wall of the lowest", "die niedrigere Mauer"),
+    ("the cat sat on the mat", "die Katze saß auf der Matte"),
+]
+PAIRS = [Pair(source, target, f"pairs.tsv:{line}") for line, (source, target) in enumerate(TEXTS, 1)]
+SPLITS = Splits(PAIRS, PAIRS[:2])
+SCORING = Scoring(("exact-match", "bleu"))
+
+
+def tokenizers(dropout: float = 0.0) -> Tokenizers:
+    kind = TokenizerSettings("bpe", size=271, dropout=dropout) if dropout else TokenizerSettings("character")
+    return Tokenizers(*(Tokenizer.train(kind, side) for side in zip(*TEXTS, strict=True)))
+
+
+def model_for(both: Tokenizers) -> EncoderDecoder:
+    return Bahdanau(both.source.size, both.target.size, BahdanauConfig(embedding=3, width=5, attention=7, maxout=2))
+
+
+def task(both: Tokenizers, model: EncoderDecoder | None = None, **settings) -> PairTask:
+    training = Training(**{"batch_tokens": 31, "seed": 3, **settings})
+    return PairTask(SPLITS, both, training, SCORING, model=model or model_for(both))
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_loss_is_the_smoothed_cross_entropy_of_real_tokens(smoothing: float):
+    both = tokenizers()
+    model = model_for(both).double()
+    one = task(both, model, label_smoothing=smoothing)
+    batch = one.batch(0, [0, 2, 4])
+    found = one.loss(model, batch, 1)
+    logits = model(batch.source, batch.source_lengths, batch.target_in)
+    wanted = functional.cross_entropy(
+        logits.flatten(0, 1), batch.target_out.flatten(), ignore_index=0, label_smoothing=smoothing, reduction="sum"
+    )
+    torch.testing.assert_close(found.total, wanted, rtol=1e-12, atol=0)
+    assert found.tokens == sum(len(TEXTS[row][1]) + 1 for row in (0, 2, 4))
+    gradients = [torch.autograd.grad(total, list(model.parameters())) for total in (found.total, wanted)]
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-10, atol=1e-10)
+
+
+def test_loss_of_a_batch_is_the_sum_of_its_pairs():
+    """Padding costs nothing and counts as no token."""
+    both = tokenizers()
+    model = model_for(both).double()
+    one = task(both, model, label_smoothing=0.1)
+    together = one.loss(model, one.batch(0, [0, 2, 4]), 1)
+    alone = [one.loss(model, one.batch(0, [row]), 1) for row in (0, 2, 4)]
+    torch.testing.assert_close(together.total, torch.stack([each.total for each in alone]).sum())
+    assert together.tokens == sum(each.tokens for each in alone)
+
+
+@pytest.mark.parametrize("forcing", [0.0, 0.5])
+def test_less_teacher_forcing_still_teaches(forcing: float):
+    both = tokenizers()
+    model = model_for(both)
+    loss = task(both, model, teacher_forcing=forcing).loss(model, task(both).batch(0, [0, 1]), 1)
+    assert loss.total.isfinite()
+    gradients = torch.autograd.grad(loss.total, list(model.parameters()))
+    assert all(each.isfinite().all() for each in gradients)
+
+
+@pytest.mark.parametrize("name", ["bahdanau", "transformer"])
+def test_forcing_that_never_fails_equals_teacher_forcing(name: str):
+    """Just below 1 the decoder is stepped through, but every token it is given is the true one."""
+    both = tokenizers()
+    small = TransformerConfig(layers=1, width=6, hidden=5, heads=2, shared=False, dropout=0.0)
+    model = model_for(both) if name == "bahdanau" else Transformer(both.source.size, both.target.size, small)
+    model = model.double()
+    batch = task(both).batch(0, [0, 1, 4])
+    given, stepped = (task(both, model, teacher_forcing=each).loss(model, batch, 1) for each in (1.0, 1 - 1e-12))
+    torch.testing.assert_close(stepped.total, given.total, rtol=1e-12, atol=0)
+
+
+def test_forcing_may_end_elsewhere_than_it_began():
+    """From teacher forcing at the first update to free running at the last."""
+    both = tokenizers()
+    model = model_for(both).double()
+    batch = task(both).batch(0, [0, 1, 4])
+    changing = task(both, model, steps=11, teacher_forcing=1.0, teacher_forcing_end=0.0)
+    for update, forcing in ((1, 1.0), (11, 0.0)):
+        constant = task(both, model, teacher_forcing=forcing)
+        wanted = constant.loss(model, batch, 7).total
+        torch.testing.assert_close(changing.loss(model, batch, update).total, wanted, rtol=1e-12, atol=0)
+    assert changing.loss(model, batch, 1).total != changing.loss(model, batch, 11).total
+
+
+def test_bf16_takes_a_loss_in_full_precision():
+    both = tokenizers()
+    small = TransformerConfig(layers=1, width=6, hidden=5, heads=2, shared=False, dropout=0.0)
+    model = Transformer(both.source.size, both.target.size, small)
+    one = task(both, model, label_smoothing=0.1)
+    wanted = one.loss(model, one.batch(0, [0, 1, 4]), 1).total
+    with torch.autocast("cpu", torch.bfloat16):
+        found = one.loss(model, one.batch(0, [0, 1, 4]), 1).total
+    found.backward()
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, wanted, rtol=2e-2, atol=0)
+    assert all(each.grad is not None and each.grad.dtype == torch.float32 for each in model.parameters())
+
+
+def test_row_53_dropped_merges_are_a_function_of_seed_epoch_and_pair():
+    both = tokenizers(dropout=0.4)
+    one = task(both)
+    first = one.batch(2, [0, 3, 4])
+    random.seed(5)
+    torch.manual_seed(5)
+    again = task(both).batch(2, [4, 3, 0])
+    for row, other in ((0, 2), (1, 1), (2, 0)):
+        assert torch.equal(first.source[row], again.source[other])
+        assert torch.equal(first.target_out[row], again.target_out[other])
+    changed = [one.batch(3, [0, 3, 4]), task(both, seed=5).batch(2, [0, 3, 4])]
+    assert all(not same(each.source, first.source) and not same(each.target_out, first.target_out) for each in changed)
+
+
+def same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.shape == other.shape and torch.equal(one, other)
+
+
+def test_dropped_merges_spell_the_same_texts():
+    both = tokenizers(dropout=0.4)
+    batch = task(both).batch(1, list(range(len(PAIRS))))
+    assert [both.source.decode(ids) for ids in batch.source.tolist()] == [source for source, _ in TEXTS]
+    assert [both.target.decode(ids) for ids in batch.target_in.tolist()] == [target for _, target in TEXTS]
+
+
+def test_without_dropout_epochs_have_the_same_examples():
+    one = task(tokenizers())
+    assert torch.equal(one.batch(0, [1, 3]).source, one.batch(7, [1, 3]).source)
+
+
+def test_batches_hold_every_pair_once_and_no_more_than_they_may():
+    one = task(tokenizers())
+    for epoch in (0, 1):
+        assert one.batches(epoch) == task(tokenizers()).batches(epoch)
+        assert sorted(row for rows in one.batches(epoch) for row in rows) == list(range(len(PAIRS)))
+        for rows in one.batches(epoch):
+            batch = one.batch(epoch, rows)
+            assert max(batch.source.numel(), batch.target_in.numel()) <= 31
+
+
+def test_places_are_those_of_the_pairs():
+    assert task(tokenizers()).place(3) == "pairs.tsv:4"
+
+
+def test_row_07_fewer_pairs_than_a_batch():
+    with pytest.raises(InputError, match="training pairs: fewer examples than one batch: needed 4096 tokens, found"):
+        task(tokenizers(), batch_tokens=4096)
+
+
+def test_row_18_a_pair_longer_than_the_model_can_take(caplog: pytest.LogCaptureFixture):
+    """Location scores bound the source, learned positions both sides; END takes one of the places."""
+    both = tokenizers()
+    model = Luong(
+        both.source.size, both.target.size, LuongConfig(embedding=3, width=5, score="location", max_source=24)
+    )
+    with pytest.raises(InputError, match=r"pairs\.tsv:4: 28 tokens, more than the model's maximum of 23"):
+        task(both, model)
+    one = PairTask(SPLITS, both, Training(batch_tokens=67), SCORING, model=model, truncate=True)
+    assert [max(side) for side in zip(*one.lengths, strict=True)] == [24, 28]
+    assert "1 sources were cut" in caplog.text
+    assert "targets" not in caplog.text
+    small = TransformerConfig(layers=1, width=6, hidden=5, heads=2, shared=False, positions="learned", max_length=24)
+    both_sides = Transformer(both.source.size, both.target.size, small)
+    one = PairTask(SPLITS, both, Training(batch_tokens=67), SCORING, model=both_sides, truncate=True)
+    assert [max(side) for side in zip(*one.lengths, strict=True)] == [24, 24]
+    assert "1 targets were cut" in caplog.text
+
+
+def test_validation_has_the_metrics_in_their_order():
+    both = tokenizers()
+    model = model_for(both).eval()
+    one = task(both, model)
+    assert list(one.validate(model)) == ["exact-match", "bleu"]
+    assert (one.metric, one.higher_is_better) == ("exact-match", True)
+
+
+def test_groups_are_scored_apart(monkeypatch: pytest.MonkeyPatch):
+    """Of four outputs the second and the fourth are wrong."""
+    both = tokenizers()
+    encode = both.target.encode
+    outputs = ["ein", "ein", "die Matte", "ein"]
+    monkeypatch.setattr(
+        pairs, "search_texts", lambda *_, **__: [[Hypothesis(tuple(ids), 0.0, True)] for ids in map(encode, outputs)]
+    )
+    targets = ["ein", "die Matte", "die Matte", "die"]
+    groups = ["", "hard", "", ""]
+    given = [Pair("x", target, "", group) for target, group in zip(targets, groups, strict=True)]
+    found = figures(model_for(both), both, given, Scoring(("exact-match",), Search()))
+    assert found == pytest.approx({"exact-match": 50.0, "exact-match/plain": 100 * 2 / 3, "exact-match/hard": 0.0})
+    one_group = [Pair("x", target, "", "hard") for target in targets]
+    assert list(figures(model_for(both), both, one_group, Scoring(("exact-match",)))) == ["exact-match"]
+
+
+OUTPUTS = ["the cat sat on the mat .", "A dog ran !", "", "Größe und Länge"]
+REFERENCES = ["The cat sat on a mat .", "a dog ran fast!", "something", "Größe und Länge"]
+
+
+def test_metrics_equal_sacrebleu():
+    assert bleu(OUTPUTS, REFERENCES) == sacrebleu.corpus_bleu(OUTPUTS, [REFERENCES]).score
+    assert chrf(OUTPUTS, REFERENCES) == sacrebleu.corpus_chrf(OUTPUTS, [REFERENCES]).score
+    assert 0 < bleu(OUTPUTS, REFERENCES) < chrf(OUTPUTS, REFERENCES) < 100
+
+
+def test_metrics_by_hand():
+    """n-gram precisions 4/5, 3/4, 2/3 and 1/2 multiply to 1/5, at equal length; 1 of 4 texts is equal."""
+    assert exact_match(OUTPUTS, REFERENCES) == 25.0
+    assert exact_match([], []) == 0.0
+    assert bleu(["a b c d e"], ["a b c d f"]) == pytest.approx(100 * 0.2**0.25)
+    assert bleu(["a b c d"], ["A B C D"]) == 0.0
+    assert chrf(["abcdefg"], ["hijklmn"]) == 0.0
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_every_metric_of_equal_texts_is_100(name: str):
+    assert METRICS[name](REFERENCES[:2], REFERENCES[:2]) == pytest.approx(100.0)  # pyright: ignore[reportArgumentType]
+
+
+def test_metrics_want_an_output_for_each_reference():
+    with pytest.raises(ValueError, match="zip"):
+        exact_match(["a"], ["a", "b"])

@@ -1,0 +1,84 @@
+"""Every model through the pair task: an update under bf16's autocast, and teacher forcing by its schedule."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from regard.data.pair import Pair, Splits
+from regard.inference.texts import Tokenizers
+from regard.models.encoder_decoder import EncoderDecoder
+from regard.text import Tokenizer, TokenizerSettings
+from regard.training.batches import Stream
+from regard.training.pairs import PairTask, Scoring
+from regard.training.processes import Processes
+from regard.training.settings import Training
+from regard.training.signals import Stop
+from regard.training.update import Updater, make_optimizer
+from tests.laws import cases
+from tests.training.toy import settings
+
+PAIRS = [
+    Pair(source, target, f"train:{n}")
+    for n, (source, target) in enumerate(
+        [("abcdefg", "rstuvwxyz"), ("gab", "zy"), ("c", "rst"), ("fedcb", "wwxuv"), ("dad", "s")], start=1
+    )
+]
+SETTINGS = settings(batch_tokens=23, learning_rate=1e-3, steps=11)
+
+
+def task(model: EncoderDecoder, chosen: Training) -> PairTask:
+    """Seven letters and nine, which with the special tokens are the models' vocabularies or fewer."""
+    source, target = (
+        Tokenizer.train(TokenizerSettings("character"), texts)
+        for texts in ([pair.source for pair in PAIRS], [pair.target for pair in PAIRS])
+    )
+    assert (source.size, target.size) == (11, 13)
+    splits = Splits(PAIRS, PAIRS[:1], [])
+    return PairTask(splits, Tokenizers(source, target), chosen, Scoring(("exact-match",)), model=model)
+
+
+@pytest.mark.parametrize("forcing", [1.0, 0.5])
+@pytest.mark.parametrize("name", cases.MODELS)
+def test_an_update_in_bf16(name: str, forcing: float):
+    model = cases.MODELS[name]().train()
+    chosen = settings(batch_tokens=23, precision="bf16", teacher_forcing=forcing, label_smoothing=0.1)
+    here, pairs = Processes(chosen), task(model, chosen)
+    updater = Updater(model, make_optimizer(model, chosen), pairs, chosen, here, Stop())
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    with Stream(pairs, chosen, here, 0, 0) as stream:
+        outcome = updater([next(stream)], 1, 0.01)
+    assert outcome.good
+    assert outcome.norm > 0
+    after = list(model.parameters())
+    assert all(parameter.dtype == torch.float32 and parameter.isfinite().all() for parameter in after)
+    moved = [not torch.equal(old, new) for old, new in zip(before, after, strict=True)]
+    assert sum(moved) > len(moved) / 2
+
+
+@pytest.mark.parametrize("name", cases.MODELS)
+def test_bf16_and_fp32_agree_on_the_loss(name: str):
+    model = cases.MODELS[name]().eval()
+    pairs = task(model, SETTINGS)
+    batch = pairs.batch(0, list(range(len(PAIRS))))
+    with torch.no_grad():
+        exact = pairs.loss(model, batch, 1).total
+        with torch.autocast("cpu", torch.bfloat16):
+            rough = pairs.loss(model, batch, 1).total
+    assert rough.dtype == torch.float32
+    torch.testing.assert_close(rough, exact, rtol=0.01, atol=0.0)
+
+
+def test_the_model_is_called_with_the_forcing_of_the_update():
+    class Listening(nn.Module):
+        def forward(self, *batch: Any, forcing: float, readout: Any) -> torch.Tensor:
+            heard.append(forcing)
+            return torch.zeros(())
+
+    heard: list[float] = []
+    chosen = settings(batch_tokens=23, steps=5, teacher_forcing=1.0, teacher_forcing_end=0.2)
+    pairs = task(cases.MODELS["bahdanau"](), chosen)
+    for update in range(1, 6):
+        pairs.loss(Listening(), pairs.batch(0, [0, 1]), update)
+    assert heard == pytest.approx([1.0, 0.8, 0.6, 0.4, 0.2])

@@ -1,0 +1,57 @@
+"""What a person sees."""
+
+import io
+import sys
+
+import pytest
+
+from regard.training.progress import Progress, Window, duration
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_plain_lines_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "stderr", stream := io.StringIO())
+    progress = Progress(10, every=4)
+    for update in range(1, 11):
+        progress.update(update, 2.5, 1234.0)
+    progress.close()
+    lines = stream.getvalue().splitlines()
+    assert [line.split("  ")[0] for line in lines] == ["4/10", "8/10", "10/10"]
+    assert "loss 2.5000  1,234 tokens/s  0:00 left" in lines[0]
+    assert "\r" not in stream.getvalue()
+
+
+def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "stderr", stream := Terminal())
+    progress = Progress(2, every=1)
+    progress.update(1, 2.5, 10.0)  # less than a tenth of a second after the start: not drawn
+    progress.update(2, 2.5, 10.0)
+    progress.note("validated")
+    progress.close()
+    assert stream.getvalue().startswith("\r[########################] 2/2")
+    assert "\r\x1b[Kvalidated\n" in stream.getvalue()
+    assert stream.getvalue().endswith("\n")
+
+
+def test_other_processes_are_silent(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "stderr", stream := io.StringIO())
+    progress = Progress(2, every=1, shown=False)
+    progress.update(1, 2.5, 10.0)
+    progress.note("x")
+    progress.close()
+    assert stream.getvalue() == ""
+
+
+def test_durations():
+    assert [duration(seconds) for seconds in (0.0, 61.4, 3599.6, 7384.0)] == ["0:00", "1:01", "1:00:00", "2:03:04"]
+
+
+def test_a_window_weighs_by_tokens():
+    window = Window()
+    window.add(1.0, 5.0, 30, 0.5)
+    window.add(3.0, 2.0, 10, 0.5)
+    assert window.figures() == {"loss": 1.5, "gradient_norm": 5.0, "tokens": 40, "tokens_per_second": 40.0}

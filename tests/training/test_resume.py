@@ -1,0 +1,82 @@
+"""Killed, stopped, resumed: the same weights, byte for byte."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.training import toy
+
+
+@pytest.mark.parametrize(
+    ("processes", "changes"),
+    [
+        (1, {}),
+        (1, {"workers": 2, "average_decay": 0.9}),
+        (1, {"average_last": 4}),
+        pytest.param(2, {"accumulate": 2}, marks=pytest.mark.slow),
+        pytest.param(2, {"sharded": True, "average_decay": 0.9, "workers": 2}, marks=pytest.mark.slow),
+    ],
+)
+def test_row_30_killed_and_resumed(tmp_path: Path, processes: int, changes: dict[str, Any]):
+    result = toy.call(toy.matrix, tmp_path, processes, changes)
+    for name, codes in result["codes"].items():
+        assert codes == [0 if name == "whole" or "resumed" in name else -9] * processes, name
+    assert len(result["digests"]) == 4
+    assert len(set(result["digests"].values())) == 1, result["digests"]
+
+
+@pytest.mark.parametrize(
+    ("processes", "at", "changes"),
+    [
+        (1, 10, {}),
+        (1, 22, {"average_last": 3}),  # neither a checkpoint nor a validation is due
+        (1, 21, {"average_last": 3}),  # a checkpoint is due
+        pytest.param(1, 20, {"average_last": 3}, marks=pytest.mark.slow),  # a validation is due
+        pytest.param(2, 10, {}, marks=pytest.mark.slow),
+        pytest.param(2, 22, {"average_last": 3}, marks=pytest.mark.slow),
+    ],
+)
+def test_row_32_asked_to_stop(tmp_path: Path, processes: int, at: int, changes: dict[str, Any]):
+    result = toy.call(toy.signals, tmp_path, processes, at, changes)
+    codes, steps = result["codes"], result["steps"]
+    assert codes["terminate"] == [143] * processes
+    assert codes["interrupt"] == [130] * processes
+    assert codes["twice"] == [130] * processes
+    assert steps["terminate"][0][-1] == steps["interrupt"][0][-1] == at
+    assert steps["twice"][0][-1] == max(step for step in range(at) if step % 3 == 0 or step % 5 == 0)
+    assert steps["twice"][1] < 30
+    assert steps["terminate, resumed"] == steps["twice, resumed"] == steps["whole"]
+    assert len(set(result["digests"].values())) == 1, result["digests"]
+
+
+def torchrun(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    script = os.fspath(Path(toy.__file__))
+    everything = [*command, script, *map(str, arguments)]
+    return subprocess.run(everything, env=toy.environment(), capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.slow
+def test_under_torchrun(tmp_path: Path):
+    assert torchrun(tmp_path / "whole", "keep_best=0").returncode == 0
+    assert torchrun(tmp_path / "killed", "keep_best=0", "trouble=('kill', 11)").returncode != 0
+    assert torchrun(tmp_path / "killed", "keep_best=0", "resume=True").returncode == 0
+    assert toy.digest(tmp_path / "killed") == toy.digest(tmp_path / "whole")
+
+
+@pytest.mark.slow
+def test_row_46_one_process_fails(tmp_path: Path):
+    done = torchrun(tmp_path / "run", "trouble=('raise', 11)")
+    assert done.returncode not in (0, None)
+    assert "rank 1 has an accident" in done.stderr
+
+
+def test_several_processes_learn_what_one_does(tmp_path: Path):
+    result = {name: torch.tensor(weights) for name, weights in toy.call(toy.together, tmp_path).items()}
+    torch.testing.assert_close(result["two"], result["one"], rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(result["sharded"], result["one"], rtol=1e-5, atol=1e-6)

@@ -1,0 +1,59 @@
+"""Which checkpoints stay, and when training ends early."""
+
+from regard.training.selection import Kept, Selection
+from tests.training.toy import settings
+
+
+def observe(selection: Selection, values: list[float], higher: bool = True, **changes: int) -> list[bool]:
+    chosen = settings(**changes)
+    return [
+        selection.observe(Kept(5 * n, value, {"m": value}), chosen, higher) for n, value in enumerate(values, start=1)
+    ]
+
+
+def test_the_best_are_kept_in_order_and_equals_by_age():
+    selection = Selection()
+    assert observe(selection, [3.0, 7.0, 7.0, 5.0], keep_best=3) == [True, True, False, False]
+    assert [(kept.value, kept.update) for kept in selection.best] == [(7, 10), (7, 15), (5, 20)]
+
+
+def test_lower_can_be_better_and_a_nan_never_is():
+    selection = Selection()
+    assert observe(selection, [float("nan"), 4.0, 5.0, 3.0], higher=False, keep_best=2) == [False, True, False, True]
+    assert [kept.value for kept in selection.best] == [3, 4]
+
+
+def test_patience():
+    selection = Selection()
+    observe(selection, [3.0, 2.0, 1.0], patience=2)
+    assert selection.exhausted(settings(patience=2))
+    assert not selection.exhausted(settings(patience=3))
+    assert not selection.exhausted(settings(patience=0))
+
+
+def test_what_is_no_longer_wanted():
+    selection, chosen = Selection(), settings(keep_best=1)
+    selection.observe(Kept(3, 1.0, {}), chosen, True)
+    assert [selection.saved(update, chosen) for update in (3, 6, 9, 12, 12)] == [[], [], [], [6], []]
+    selection.observe(Kept(15, 2.0, {}), chosen, True)
+    assert selection.saved(15, chosen) == [3, 9]
+    assert selection.last(2) == [12, 15]
+
+
+def test_checkpoints_of_stops_go_with_the_next_regular_one():
+    selection, chosen = Selection(), settings(average_last=3)
+    for update in (3, 6, 9, 12):
+        selection.saved(update, chosen)
+    assert [selection.stopped(update) for update in (13, 14, 15)] == [[], [], [13]]
+    assert selection.last(3) == [6, 9, 12]
+    assert selection.saved(15, chosen) == [6, 14]  # the last of the stops has become a regular one
+    assert selection.last(3) == [9, 12, 15]
+    assert selection.saved(18, chosen) == [9]
+
+
+def test_it_survives_json():
+    selection = Selection()
+    observe(selection, [3.0, 7.0])
+    selection.saved(10, settings())
+    selection.stopped(11)
+    assert Selection.restore(selection.state()) == selection

@@ -1,0 +1,248 @@
+"""A model and a task that train in a blink; as a script, one process of a run: `toy.py DIR [key=value]...`.
+Tests kill runs in processes of their own, forked from one that has done nothing else.
+"""
+
+import ast
+import hashlib
+import json
+import multiprocessing
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.errors import InputError, RunError
+from regard.training.loop import fit
+from regard.training.run_directory import RunDirectory
+from regard.training.settings import Training
+from regard.training.task import Loss
+
+WORDS = 13
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class ToyBatch:
+    words: Tensor
+    wanted: Tensor
+
+    def to(self, device: torch.device) -> "ToyBatch":
+        return ToyBatch(self.words.to(device), self.wanted.to(device))
+
+
+class Toy(nn.Module):
+    """Embedding, dropout, a layer and an output tied to the embedding."""
+
+    def __init__(self, width: int = 11, dropout: float = 0.3) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(WORDS, width)
+        self.layer = nn.Linear(width, width)
+        self.dropout = nn.Dropout(dropout)
+        self.output = nn.Linear(width, WORDS, bias=False)
+        self.output.weight = self.embed.weight
+
+    def forward(self, words: Tensor) -> Tensor:
+        return self.output(self.dropout(torch.tanh(self.layer(self.embed(words)))))
+
+
+def model(dropout: float = 0.3) -> Toy:
+    torch.manual_seed(7)
+    return Toy(dropout=dropout)
+
+
+class Following:
+    """To predict (3 w + 1) mod 13 after w; the examples are random rows of 5 or 3 words. `updates` are those seen."""
+
+    metric = "accuracy"
+    higher_is_better = True
+
+    def __init__(self, batches: int = 7, seed: int = 1) -> None:
+        self.count, self.seed = batches, seed
+        self.validations = 0
+        self.updates: list[int] = []
+
+    def batches(self, epoch: int) -> list[list[int]]:
+        generator = torch.Generator().manual_seed(1000 * self.seed + epoch)
+        return torch.randperm(3 * self.count, generator=generator).view(self.count, 3).tolist()
+
+    def batch(self, epoch: int, indices: list[int]) -> ToyBatch:
+        length = 5 if indices[0] % 2 else 3
+        rows = [
+            torch.randint(0, WORDS, (length,), generator=torch.Generator().manual_seed(1000 * epoch + index))
+            for index in indices
+        ]
+        words = torch.stack(rows)
+        return ToyBatch(words, (3 * words + 1) % WORDS)
+
+    def loss(self, model: nn.Module, batch: ToyBatch, update: int) -> Loss:
+        self.updates.append(update)
+        logits = model(batch.words)
+        return Loss(
+            functional.cross_entropy(logits.flatten(0, 1).float(), batch.wanted.flatten(), reduction="sum"),
+            batch.wanted.numel(),
+        )
+
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        self.validations += 1
+        words = torch.arange(WORDS)
+        inside = model.get_submodule("layer")(
+            model.get_submodule("embed")(words)
+        )  # parts by themselves, as in decoding
+        right = model.get_submodule("output")(torch.tanh(inside)).argmax(-1) == (3 * words + 1) % WORDS
+        return {"accuracy": right.double().mean().item()}
+
+
+class Trouble(Following):
+    """The same, with an accident at the given update (counted by calls of `loss` in this process)."""
+
+    def __init__(self, kind: str, at: int, **rest: Any) -> None:
+        super().__init__(**rest)
+        self.kind, self.at, self.calls = kind, at, 0
+
+    def loss(self, model: nn.Module, batch: ToyBatch, update: int) -> Loss:
+        self.calls += 1
+        here = self.calls == self.at
+        if here and self.kind in ("kill", "terminate", "interrupt", "twice"):
+            number = {"kill": signal.SIGKILL, "terminate": signal.SIGTERM}.get(self.kind, signal.SIGINT)
+            os.kill(os.getpid(), number)
+            if self.kind == "twice":
+                os.kill(os.getpid(), number)
+                time.sleep(60)
+        if here and self.kind == "raise" and os.environ.get("RANK", "1") == "1":
+            raise ValueError("rank 1 has an accident")
+        return super().loss(model, batch, update)
+
+
+def settings(**changes: Any) -> Training:
+    base = Training(
+        steps=24, validate_every=5, checkpoint_every=3, learning_rate=0.02, device="cpu", threads=1, log_every=4
+    )
+    return replace(base, **changes)
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256((path / "weights.safetensors").read_bytes()).hexdigest()
+
+
+def train(path: Path, changes: dict[str, Any]) -> int:
+    """One process of a run; its exit code. `trouble` is (kind, update)."""
+    changes = dict(changes)
+    trouble, resume = changes.pop("trouble", None), changes.pop("resume", False)
+    dropout, batches = changes.pop("dropout", 0.3), changes.pop("batches", 7)
+    task = Trouble(*trouble, batches=batches) if trouble else Following(batches)
+    try:
+        run = directory(path, resume)
+        fit(model(dropout), task, settings(**changes), run, resume=resume)
+    except (InputError, RunError) as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+def directory(path: Path, resume: bool) -> RunDirectory:
+    """The first process makes it; the others wait until it is there."""
+    if os.environ.get("RANK", "0") == "0":
+        return RunDirectory.create(path, resume=resume)
+    while not (path / "manifest.json").is_file():
+        time.sleep(0.02)
+    return RunDirectory.open(path)
+
+
+def start(path: Path, processes: int, changes: dict[str, Any]) -> list[int]:
+    """Runs `train` in forked processes (gloo between them, if there are several); their exit codes."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    context = multiprocessing.get_context("fork")
+    ranks = [context.Process(target=_child, args=(rank, processes, port, path, changes)) for rank in range(processes)]
+    for rank in ranks:
+        rank.start()
+    for rank in ranks:
+        rank.join()
+    return [rank.exitcode or 0 for rank in ranks]
+
+
+def _child(rank: int, processes: int, port: int, path: Path, changes: dict[str, Any]) -> None:
+    if processes > 1:
+        os.environ.update(
+            RANK=str(rank),
+            LOCAL_RANK=str(rank),
+            WORLD_SIZE=str(processes),
+            LOCAL_WORLD_SIZE=str(processes),
+            MASTER_ADDR="127.0.0.1",
+            MASTER_PORT=str(port),
+        )
+    code = train(path, changes)
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def matrix(path: Path, processes: int, changes: dict[str, Any]) -> dict[str, Any]:
+    """The last weights of a run left in peace, and of runs killed at three updates and resumed."""
+    changes = {"keep_best": 0, **changes}
+    codes = {"whole": start(path / "whole", processes, changes)}
+    digests = {"whole": digest(path / "whole")}
+    for at in (2, 10, 23):
+        name = f"killed in update {at}"
+        codes[name] = start(path / name, processes, {**changes, "trouble": ("kill", at)})
+        codes[f"{name}, resumed"] = start(path / name, processes, {**changes, "resume": True})
+        digests[name] = digest(path / name)
+    return {"codes": codes, "digests": digests}
+
+
+def signals(path: Path, processes: int, at: int, changes: dict[str, Any]) -> dict[str, Any]:
+    """Runs that are asked to stop in an update, and what became of them after a resume."""
+    changes = {"keep_best": 0, **changes}
+    codes: dict[str, Any] = {"whole": start(path / "whole", processes, changes)}
+    digests = {"whole": digest(path / "whole")}
+    steps: dict[str, Any] = {"whole": RunDirectory.open(path / "whole").checkpoint_steps()}
+    for kind in ("terminate", "interrupt", "twice"):
+        began = time.monotonic()
+        codes[kind] = start(path / kind, processes, {**changes, "trouble": (kind, at)})
+        seconds = time.monotonic() - began
+        steps[kind] = (RunDirectory.open(path / kind).checkpoint_steps(), seconds)
+        if kind != "interrupt":
+            codes[f"{kind}, resumed"] = start(path / kind, processes, {**changes, "resume": True})
+            digests[kind] = digest(path / kind)
+            steps[f"{kind}, resumed"] = RunDirectory.open(path / kind).checkpoint_steps()
+    return {"codes": codes, "digests": digests, "steps": steps}
+
+
+def together(path: Path) -> dict[str, list[list[float]]]:
+    """The weights of one process that adds up two batches, and of two processes, plain and sharded."""
+    changes = {"dropout": 0.0, "batches": 6, "keep_best": 0, "steps": 9}
+    ways = {"one": (1, {"accumulate": 2}), "two": (2, {}), "sharded": (2, {"sharded": True})}
+    result = {}
+    for name, (processes, more) in ways.items():
+        assert start(path / name, processes, {**changes, **more}) == [0] * processes
+        result[name] = RunDirectory.open(path / name).load_tensors("weights.safetensors")["embed.weight"].tolist()
+    return result
+
+
+def call(function: Callable[..., Any], path: Path, *arguments: Any) -> Any:
+    """Calls a function of this file in a fresh process; what it returns."""
+    code = "import json\nfrom pathlib import Path\nfrom tests.training import toy\n"
+    code += f"print(json.dumps(toy.{function.__name__}(Path({str(path)!r}), *{arguments!r})))"
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]), "OMP_NUM_THREADS": "1"}
+
+
+if __name__ == "__main__":
+    _, folder, *pairs = sys.argv
+    given = {key: ast.literal_eval(value) for key, value in (pair.split("=", 1) for pair in pairs)}
+    sys.exit(train(Path(folder), given))
