@@ -1,0 +1,7 @@
+"""What is done with attention weights as arrays."""
+
+from regard.maps.alignment import Alignment
+from regard.maps.averages import average_heads, average_layers
+from regard.maps.words import join_words, word_alignment
+
+__all__ = ["Alignment", "average_heads", "average_layers", "join_words", "word_alignment"]

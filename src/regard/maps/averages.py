@@ -1,0 +1,22 @@
+"""Several maps of the same lookup, averaged to one."""
+
+import numpy as np
+from jaxtyping import Float
+
+
+def average_heads(weights: Float[np.ndarray, "... head target source"]) -> Float[np.ndarray, "... target source"]:
+    """Mean over heads. Rows that sum to 1 in every head still do. Raises ValueError without a head to average."""
+    return _mean(weights, -3, "head")
+
+
+def average_layers(weights: Float[np.ndarray, "layer ... target source"]) -> Float[np.ndarray, "... target source"]:
+    """Mean over layers. Rows that sum to 1 in every layer still do. Raises ValueError without a layer to average."""
+    return _mean(weights, 0, "layer")
+
+
+def _mean(weights: np.ndarray, axis: int, name: str) -> np.ndarray:
+    if weights.ndim < 3:
+        raise ValueError(f"weights of shape {weights.shape} have no {name} axis; expected at least 3 dimensions")
+    if weights.shape[axis] == 0:
+        raise ValueError(f"weights of shape {weights.shape} hold no {name} to average; expected at least 1")
+    return weights.mean(axis=axis)

@@ -1,0 +1,110 @@
+"""A font for every label, so that no character is drawn as an empty box. Needs matplotlib."""
+
+import unicodedata
+from collections.abc import Iterable, Iterator
+
+from regard.errors import InputError
+
+PREFERRED = ("DejaVu Sans", "Noto Sans", "Liberation Sans", "Arial", "Segoe UI", "Helvetica")
+# Han characters differ by language; kana or hangul among the labels say which one it is.
+HAN = {
+    "SC": ("Noto Sans CJK SC", "Source Han Sans SC", "PingFang SC", "Microsoft YaHei", "WenQuanYi Zen Hei"),
+    "JP": ("Noto Sans CJK JP", "Source Han Sans JP", "Hiragino Sans", "Yu Gothic"),
+    "KR": ("Noto Sans CJK KR", "Source Han Sans KR", "Apple SD Gothic Neo", "Malgun Gothic"),
+}
+CJK = {"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC", "FULLWIDTH", "HALFWIDTH", "KANGXI"}
+SYMBOLS = ("Noto Sans Symbols", "Noto Sans Symbols2", "Noto Emoji", "Symbola", "Segoe UI Symbol")
+# These claim characters that they draw as boxes, or number their glyphs in a way of their own.
+UNFIT = ("Last Resort", "Adobe Blank", "Noto Color Emoji", "Apple Color Emoji", "cm", "STIXNon", "STIXSize")
+
+
+def families(labels: Iterable[str]) -> list[list[str]]:
+    """For each label the font families to draw it with, in order of preference: one where one has all its characters.
+
+    Raises InputError that names the scripts no installed font covers and what to install.
+    """
+    labels = list(labels)
+    needed = {char for label in labels for char in label}
+    coverage = _cover(needed)
+    lost = needed - set().union(*coverage.values())
+    if lost:
+        _find_new_fonts()
+        coverage = _cover(needed)
+        lost = needed - set().union(*coverage.values())
+    if lost:
+        raise InputError(_advice(lost))
+    return [_choose(set(label), coverage) for label in labels]
+
+
+def script(char: str) -> str:
+    """The first word of the character's Unicode name (ARABIC, CJK, DEVANAGARI), which for letters is the script."""
+    return unicodedata.name(char, "UNNAMED").split()[0].split("-")[0]
+
+
+def _cover(needed: set[str]) -> dict[str, set[str]]:
+    """Which family has which of the characters, in order of preference, opening no more fonts than it takes."""
+    coverage: dict[str, set[str]] = {}
+    missing = set(needed)
+    for family in _candidates(needed):
+        if not missing:
+            break
+        has = _characters(family, needed)
+        if has & missing:
+            coverage[family] = has
+            missing -= has
+    return coverage
+
+
+def _candidates(needed: set[str]) -> Iterator[str]:
+    from matplotlib.font_manager import fontManager
+
+    installed = sorted({entry.name for entry in fontManager.ttflist if not entry.name.startswith(UNFIT)})
+    scripts = {script(char) for char in needed}
+    han = "JP" if scripts & {"HIRAGANA", "KATAKANA"} else "KR" if "HANGUL" in scripts else "SC"
+    noto = [f"Noto {kind} {name.title()}" for name in sorted(scripts) for kind in ("Sans", "Naskh", "Serif")]
+    wanted = [*PREFERRED, *HAN[han], *noto, *SYMBOLS]
+    present = set(installed)
+    yield from dict.fromkeys([name for name in wanted if name in present] + installed)
+
+
+def _characters(family: str, needed: set[str]) -> set[str]:
+    from matplotlib.font_manager import FontProperties, findfont, get_font
+
+    font = get_font(findfont(FontProperties(family=[family]), fallback_to_default=False))
+    return {char for char in needed if font.get_char_index(ord(char))}
+
+
+def _choose(characters: set[str], coverage: dict[str, set[str]]) -> list[str]:
+    for family, has in coverage.items():
+        if characters <= has:
+            return [family]
+    return list(coverage)
+
+
+def _find_new_fonts() -> None:
+    """matplotlib remembers the fonts of the day it first ran; look for those installed since."""
+    from matplotlib.font_manager import findSystemFonts, fontManager
+
+    known = {str(entry.fname) for entry in fontManager.ttflist}
+    for path in sorted(set(findSystemFonts()) - known):
+        try:
+            fontManager.addfont(path)
+        except (OSError, RuntimeError):
+            continue  # a broken or bitmap font file draws nothing, and it is not ours to report
+
+
+def _advice(lost: set[str]) -> str:
+    by_script: dict[str, str] = {}
+    for char in sorted(lost):
+        by_script.setdefault("CJK" if script(char) in CJK else script(char), char)
+    missing = ", ".join(f"{name} (U+{ord(char):04X})" for name, char in by_script.items())
+    fonts = ", ".join(dict.fromkeys(_font_for(name, char) for name, char in by_script.items()))
+    return f"no installed font has {missing}; install {fonts}, or write .html, which uses the browser's fonts"
+
+
+def _font_for(name: str, char: str) -> str:
+    if name == "CJK":
+        return "Noto Sans CJK (Debian: fonts-noto-cjk)"
+    if unicodedata.category(char).startswith("S"):
+        return "Symbola (Debian: fonts-symbola)"
+    return f"Noto Sans {name.title()} (Debian: fonts-noto-core)"

@@ -1,0 +1,139 @@
+"""The alignment matrix as a figure: source along the top, target down the side (Bahdanau 2015, figure 3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from regard.maps.alignment import Alignment
+from regard.pictures.fonts import families
+from regard.pictures.labels import drawable
+from regard.pictures.style import GRID, INK, MUTED, PAPER, Sizes, palette, plotting, sizes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.text import Text
+
+VECTOR_CELLS = 4096
+
+
+def heatmap(alignment: Alignment, *, title: str = "") -> Figure:
+    """A figure of the weights, 0 white to 1 dark on every picture, so that two pictures can be compared.
+
+    Cells are squares of one size and the figure grows with the number of labels. Weights above 1 are drawn as 1, and
+    the colour bar then ends in a point. Raises InputError without matplotlib, or where no installed font has a
+    label's characters.
+    """
+    with plotting():
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
+        size = sizes(max(alignment.weights.shape))
+        figure = Figure(facecolor=PAPER, dpi=100)
+        FigureCanvasAgg(figure)
+        axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
+        _cells(axes, alignment, size)
+        top = _labels(axes, alignment.source, "x", size)
+        side = _labels(axes, alignment.target, "y", size)
+        _turn_unless_short(figure, top, size)
+        heading = _title(figure, title, size)
+        _arrange(figure, (top, side), heading, size, above_one=bool((alignment.weights > 1 + 1e-6).any()))
+    return figure
+
+
+def _cells(axes: Axes, alignment: Alignment, size: Sizes) -> None:
+    rows, columns = alignment.weights.shape
+    axes.set_xlim(0, max(columns, 1))
+    axes.set_ylim(max(rows, 1), 0)
+    for spine in axes.spines.values():
+        spine.set(edgecolor=GRID, linewidth=size.line)
+    if alignment.weights.size:
+        axes.pcolormesh(
+            alignment.weights,
+            cmap=_colour_map(),
+            vmin=0.0,
+            vmax=1.0,
+            edgecolors=GRID,
+            linewidth=size.line,
+            rasterized=alignment.weights.size > VECTOR_CELLS,
+        )
+
+
+def _colour_map():
+    from matplotlib.colors import ListedColormap
+
+    return ListedColormap(palette() / 255, name="regard")
+
+
+def _labels(axes: Axes, labels: tuple[str, ...], side: Literal["x", "y"], size: Sizes) -> list[Text]:
+    axis = axes.xaxis if side == "x" else axes.yaxis
+    shown = [drawable(label) for label in labels]
+    # Labels are text, never mathematics: a '$' is a dollar.
+    axis.set_ticks([i + 0.5 for i in range(len(shown))], shown, parse_math=False)
+    axes.tick_params(axis=side, length=0, pad=4, labelsize=size.label, labelcolor=INK)
+    if side == "x":
+        axes.xaxis.tick_top()
+    texts = axis.get_ticklabels()
+    for text, family in zip(texts, families(shown), strict=True):
+        text.set_fontfamily(family)
+    return texts
+
+
+def _turn_unless_short(figure: Figure, texts: list[Text], size: Sizes) -> None:
+    long = max(_extents(figure, texts, 0), default=0.0) > 0.92 * size.cell
+    for text in texts:
+        if long:
+            text.set(rotation=90, rotation_mode="anchor", ha="left", va="center_baseline")
+        else:
+            text.set(va="baseline")
+
+
+def _extents(figure: Figure, texts: list[Text], axis: int) -> list[float]:
+    """Widths (axis 0) or heights (axis 1) of drawn text, in inches."""
+    return [text.get_window_extent().size[axis] / figure.dpi for text in texts]
+
+
+def _title(figure: Figure, title: str, size: Sizes) -> list[Text]:
+    if not title:
+        return []
+    shown = drawable(title, longest=100)
+    family = families([shown])[0]
+    return [figure.text(0, 1, shown, ha="left", va="top", size=size.title, family=family, parse_math=False)]
+
+
+def _arrange(
+    figure: Figure, labels: tuple[list[Text], list[Text]], heading: list[Text], size: Sizes, above_one: bool
+) -> None:
+    """Sets the figure's size from what it holds, then places every part in inches."""
+    axes = figure.axes[0]
+    gap = 4 / 72 + size.margin
+    width, height = axes.get_xlim()[1] * size.cell, axes.get_ylim()[0] * size.cell
+    left = gap + max(_extents(figure, labels[1], 0), default=0.0)
+    above = gap + max(_extents(figure, labels[0], 1), default=0.0)
+    head = sum(_extents(figure, heading, 1)) + (size.margin if heading else 0.0)
+    bar = min(max(height, 0.9), 2.4)
+    whole = (
+        max(left + width + 3 * size.margin + size.bar + 0.45, 2 * size.margin + sum(_extents(figure, heading, 0))),
+        head + above + max(height, bar) + size.margin,
+    )
+    figure.set_size_inches(whole)
+    base = whole[1] - head - above
+    axes.set_position(_share((left, base - height, width, height), whole))
+    for text in heading:
+        text.set_position((size.margin / whole[0], 1 - size.margin / whole[1]))
+    _colour_bar(figure, _share((left + width + 2 * size.margin, base - bar, size.bar, bar), whole), size, above_one)
+
+
+def _share(box: tuple[float, float, float, float], whole: tuple[float, float]) -> tuple[float, float, float, float]:
+    return box[0] / whole[0], box[1] / whole[1], box[2] / whole[0], box[3] / whole[1]
+
+
+def _colour_bar(figure: Figure, box: tuple[float, float, float, float], size: Sizes, above_one: bool) -> None:
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+
+    scale = ScalarMappable(Normalize(0.0, 1.0), _colour_map())
+    bar = figure.colorbar(scale, cax=figure.add_axes(box), extend="max" if above_one else "neither")
+    bar.set_ticks([0.0, 0.5, 1.0], labels=["0", "0.5", "1"])
+    bar.ax.tick_params(length=2, width=0.6, color=MUTED, labelsize=size.small, labelcolor=MUTED, pad=2)
+    bar.outline.set(edgecolor=GRID, linewidth=0.6)  # pyright: ignore[reportCallIssue]

@@ -1,0 +1,44 @@
+"""Labels as they are shown: nothing invisible, nothing that disturbs its neighbours."""
+
+import unicodedata
+
+_NAMED = {"\n": "⏎", "\t": "⇥"}
+_JOINERS = "\u200c\u200d"
+_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
+def visible(label: str) -> str:
+    """The label with spaces at its ends as ␣ and what cannot be seen (controls, bidi marks, surrogates) as an escape.
+
+    Zero-width joiners stay, because shaping needs them.
+    """
+    inner = label.strip(" ")
+    before = len(label) - len(label.lstrip(" "))
+    after = len(label) - len(inner) - before
+    return "␣" * before + "".join(map(_visible, inner)) + "␣" * after
+
+
+def drawable(label: str, longest: int = 40) -> str:
+    """visible(), cut with '…' where longer than longest.
+
+    Variation selectors are left out: they pick a glyph and have none, so no font need have them.
+    """
+    shown = "".join(char for char in visible(label) if not "\ufe00" <= char <= "\ufe0f")
+    return shown if len(shown) <= longest else shown[: longest - 1] + "…"
+
+
+def columns(label: str) -> int:
+    """Width in character cells: 2 for East Asian wide characters, 0 for combining marks, 1 for the rest."""
+    return sum(
+        2 if unicodedata.east_asian_width(char) in "WF" else unicodedata.category(char) not in ("Mn", "Me", "Cf")
+        for char in label
+    )
+
+
+def _visible(char: str) -> str:
+    if char in _NAMED:
+        return _NAMED[char]
+    if unicodedata.category(char) in _HIDDEN and char not in _JOINERS:
+        code = ord(char)
+        return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return char

@@ -1,0 +1,102 @@
+"""The look of every picture in one place: colours, sizes, matplotlib's settings."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from regard.errors import InputError
+
+INK, MUTED, GRID, PAPER = "#1a1f2b", "#5c6472", "#dfe3e8", "#ffffff"
+LARGEST_RASTER = 7000
+SETTINGS: Any = {
+    "font.family": ["DejaVu Sans"],
+    "text.color": INK,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "regard",
+    "svg.id": None,
+}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Lengths in inches, type and lines in points."""
+
+    cell: float
+    label: float
+    line: float
+    title: float = 11.0
+    small: float = 8.0
+    margin: float = 0.12
+    bar: float = 0.13
+
+
+def sizes(labels: int) -> Sizes:
+    """Sizes for a matrix whose longer side has so many labels: cells shrink slowly and never under readable type."""
+    cell = min(0.36, max(0.13, 12.0 / max(labels, 1)))
+    return Sizes(cell=cell, label=min(10.0, cell * 72 * 0.62), line=0.6 if labels <= 64 else 0.25)
+
+
+def resolution(width: float, height: float) -> int:
+    """Dots an inch for a figure of so many inches: 200, or less where a side would pass 7,000 dots."""
+    return min(200, int(LARGEST_RASTER / max(width, height)))
+
+
+@cache
+def palette(dark: bool = False) -> np.ndarray:
+    """(256, 3) sRGB in 0..255 for weights 0 to 1: white to deep blue, or near black to pale blue on a dark page.
+
+    Equal steps of weight are equal distances in Oklab, and lightness changes in one direction only, so it reads the
+    same in grey and with any kind of colour blindness.
+    """
+    t = np.linspace(0.0, 1.0, 2001)
+    if dark:
+        lightness, chroma, hue = 0.22 + 0.73 * t, 0.02 + 0.09 * np.sin(np.pi * t), np.radians(262 - 40 * t)
+    else:
+        lightness, chroma, hue = 1 - 0.72 * t, 0.11 * np.sin(np.pi * t) + 0.05 * t, np.radians(238 + 28 * t)
+    lab = np.stack([lightness, chroma * np.cos(hue), chroma * np.sin(hue)], axis=-1)
+    length = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(lab, axis=0), axis=1))])
+    even = np.linspace(0.0, length[-1], 256)
+    return _oklab_to_srgb(np.stack([np.interp(even, length, lab[:, i]) for i in range(3)], axis=-1))
+
+
+def hex_colour(weight: float, dark: bool = False) -> str:
+    """The colour of a weight, as #rrggbb; weights over 1 look like 1."""
+    red, green, blue = palette(dark)[round(min(weight, 1.0) * 255)]
+    return f"#{red:02x}{green:02x}{blue:02x}"
+
+
+@contextmanager
+def plotting() -> Iterator[None]:
+    """matplotlib with our settings alone, whatever the user's own are; InputError where it is not installed."""
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise InputError(
+            "a .png or .svg picture needs matplotlib, which is not installed: pip install regard[plot] "
+            "(a .html page needs nothing)"
+        ) from error
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(SETTINGS)
+        yield
+
+
+def _oklab_to_srgb(lab: np.ndarray) -> np.ndarray:
+    """Oklab (Ottosson 2020) to 8-bit sRGB, clipped to what a screen can show."""
+    to_lms = np.array(
+        [[1, 0.3963377774, 0.2158037573], [1, -0.1055613458, -0.0638541728], [1, -0.0894841775, -1.2914855480]]
+    )
+    to_linear = np.array(
+        [
+            [4.0767416621, -3.3077115913, 0.2309699292],
+            [-1.2684380046, 2.6097574011, -0.3413193965],
+            [-0.0041960863, -0.7034186147, 1.7076147010],
+        ]
+    )
+    linear = np.clip((lab @ to_lms.T) ** 3 @ to_linear.T, 0.0, 1.0)
+    curved = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
+    return np.round(255 * curved).astype(np.uint8)

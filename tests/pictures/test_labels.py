@@ -1,0 +1,44 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.pictures.labels import columns, drawable, visible
+
+
+@pytest.mark.parametrize(
+    ("label", "shown"),
+    [
+        (" ", "␣"),
+        ("  ", "␣␣"),
+        (" the", "␣the"),
+        ("a b ", "a b␣"),
+        ("", ""),
+        ("\n\t", "⏎⇥"),
+        ("a\u202eb", "a\\u202eb"),
+        ("\ud800", "\\ud800"),
+        ("\x00", "\\x00"),
+        ("\U000f0000", "\\U000f0000"),
+        ("क्\u200dष", "क्\u200dष"),
+        ("<s>", "<s>"),
+    ],
+)
+def test_visible(label, shown):
+    assert visible(label) == shown
+
+
+@given(st.text(st.characters()))
+def test_visible_can_be_written_and_stays_one_line(label):
+    shown = visible(label)
+    shown.encode()
+    assert len(shown.splitlines()) <= 1
+    assert visible(shown) == shown
+
+
+def test_drawable_drops_selectors_and_cuts():
+    assert drawable("❤\ufe0f") == "❤"
+    assert drawable("x" * 40) == "x" * 40
+    assert drawable("x" * 41) == "x" * 39 + "…"
+
+
+def test_columns():
+    assert (columns("ab"), columns("注意"), columns("e\u0301")) == (2, 4, 1)

@@ -1,0 +1,125 @@
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from regard.errors import InputError, RunError
+from regard.maps import Alignment
+from regard.pictures import write
+
+SUFFIXES = [".png", ".svg", ".html"]
+
+
+def square(side):
+    return Alignment(np.zeros((side, side)), ("s",) * side, ("t",) * side)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_the_same_alignment_gives_the_same_bytes(alignment, suffix, tmp_path):
+    first, second = (write(alignment, tmp_path / f"{i}{suffix}", title="T").read_bytes() for i in (1, 2))
+    assert first == second
+    assert sorted(os.listdir(tmp_path)) == [f"1{suffix}", f"2{suffix}"]
+
+
+def test_another_process_gives_the_same_svg(alignment, tmp_path):
+    code = (
+        "import sys, numpy as np; from regard.maps import Alignment; from regard.pictures import write;"
+        "w = np.random.default_rng(7).dirichlet(np.ones(5), size=3);"
+        "write(Alignment(w, ('Das', 'Haus', 'ist', 'groß', '.'), ('The', 'مرحبا', ' ')), sys.argv[1])"
+    )
+    source = str(Path(__file__).parents[2] / "src")
+    environment = os.environ | {"PYTHONHASHSEED": "3", "PYTHONPATH": source, "TZ": "Asia/Tokyo"}
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "a.svg")], check=True, env=environment)
+    assert (tmp_path / "a.svg").read_bytes() == write(alignment, tmp_path / "b.svg").read_bytes()
+
+
+def test_the_users_matplotlib_settings_change_nothing(alignment, tmp_path):
+    import matplotlib
+
+    plain = write(alignment, tmp_path / "a.svg").read_bytes()
+    with matplotlib.rc_context({"svg.fonttype": "path", "font.size": 23, "axes.grid": True, "svg.hashsalt": None}):
+        assert write(alignment, tmp_path / "b.svg").read_bytes() == plain
+        assert matplotlib.rcParams["font.size"] == 23
+
+
+def test_svg_labels_are_text(alignment, tmp_path):
+    root = ET.parse(write(alignment, tmp_path / "a.svg", title="Ein <Titel>")).getroot()
+    texts = {"".join(element.itertext()) for element in root.iter("{http://www.w3.org/2000/svg}text")}
+    assert {"Das", "Haus", "ist", "groß", ".", "The", "مرحبا", "␣", "Ein <Titel>", "0", "0.5", "1"} <= texts
+    assert not re.search(r"20\d\d-\d\d-\d\d", (tmp_path / "a.svg").read_text())
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("shape", [(0, 3), (1, 1)])
+def test_every_kind_writes_small_alignments(suffix, shape, tmp_path):
+    alignment = Alignment(np.zeros(shape), ("s",) * shape[1], ("t",) * shape[0])
+    assert write(alignment, tmp_path / f"a{suffix.upper()}").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("name", ["a.pdf", "a", "a.png.gz", ".svg"])
+def test_another_suffix_is_refused_with_the_list(alignment, name, tmp_path):
+    with pytest.raises(InputError, match=r"expected a name ending in \.png, \.svg, \.html"):
+        write(alignment, tmp_path / name)
+
+
+def test_a_missing_directory_is_named(alignment, tmp_path):
+    with pytest.raises(InputError, match="no directory"):
+        write(alignment, tmp_path / "none" / "a.html")
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_row_56_too_large_is_refused_with_an_estimate_and_the_option(suffix, tmp_path):
+    with pytest.raises(InputError, match=r"about [\d.]+ MB; at most 512 labels a side.*largest") as caught:
+        write(square(513), tmp_path / f"a{suffix}")
+    assert "\n" not in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_limit_is_the_callers(tmp_path):
+    with pytest.raises(InputError, match="at most 7 labels"):
+        write(square(11), tmp_path / "a.html", largest=7)
+    assert write(square(11), tmp_path / "a.html", largest=11).exists()
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg"])
+def test_row_49_without_matplotlib_the_extra_is_named(alignment, suffix, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(InputError, match=re.escape("pip install regard[plot]")) as caught:
+        write(alignment, tmp_path / f"a{suffix}")
+    assert caught.value.exit_code == 2
+    assert not list(tmp_path.iterdir())
+
+
+def test_row_49_the_page_needs_no_matplotlib(alignment, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert write(alignment, tmp_path / "a.html").stat().st_size > 1000
+
+
+def test_importing_pictures_does_not_import_matplotlib():
+    code = "import sys, regard.pictures; sys.exit('matplotlib' in sys.modules)"
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+
+
+def test_a_failed_write_keeps_what_was_there(alignment, tmp_path, monkeypatch):
+    path = tmp_path / "a.html"
+    path.write_text("before")
+
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(RunError, match="No space left"):
+        write(alignment, path)
+    assert path.read_text() == "before"
+    assert os.listdir(tmp_path) == ["a.html"]
+
+
+def test_spaces_unicode_and_a_very_long_name(alignment, tmp_path):
+    assert write(alignment, tmp_path / "eine Übersicht 注.html").exists()
+    assert write(alignment, str(tmp_path / ("x" * 250 + ".html"))).exists()
