@@ -1,0 +1,35 @@
+"""Models that look things up: attention as a soft dictionary lookup, trained on your data, open to inspection.
+
+Importing this loads nothing heavy; the names below are fetched when they are first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from regard.version import VERSION as __version__
+
+if TYPE_CHECKING:
+    from regard.attention import attend
+    from regard.recording import record
+    from regard.runs import load
+
+__all__ = ["__version__", "attend", "load", "record"]
+
+HOMES = {
+    "attend": "regard.attention",
+    "load": "regard.runs",
+    "record": "regard.recording",
+}
+
+
+def __getattr__(name: str) -> object:
+    """One of the names above. Raises AttributeError for any other."""
+    if name not in HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,61 @@
+"""Predictions for texts, and for standard input as it arrives."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from regard.cli.options import Asked, searching
+from regard.cli.stream import CHUNK, NAME, chunks, standard_input
+from regard.decoding.search import Search
+from regard.errors import InputError
+from regard.prediction import Prediction
+from regard.runs import Run
+
+
+class Answer:
+    """A run, and the search that the user asked for. Raises InputError where it is none."""
+
+    def __init__(self, run: Run, asked: Asked, attention: bool) -> None:
+        self.run, self.attention, self.drawn = run, attention, drawn(run, asked)
+        self.beam, self.n_best = asked.beam, asked.n_best
+
+    def texts(self, texts: Sequence[str]) -> list[Prediction]:
+        """A prediction for each text. Raises InputError."""
+        with searching(self.beam, self.n_best):
+            return self._predict(texts)
+
+    def lines(self) -> Iterator[tuple[str, Prediction]]:
+        """The lines of standard input with their predictions. Raises InputError naming a line that has none, after
+        those before it. Each is drawn by itself: what is drawn must not hang on how fast they arrive."""
+        done = 0
+        with searching(self.beam, self.n_best):
+            for chunk in chunks(standard_input(), most=CHUNK if self.drawn is None else 1):
+                try:
+                    yield from zip(chunk, self._predict(chunk), strict=True)
+                except InputError:
+                    yield from self._one_by_one(chunk, done)
+                done += len(chunk)
+
+    def _predict(self, texts: Sequence[str]) -> list[Prediction]:
+        return self.run.predict(texts, beam=self.beam, n_best=self.n_best, attention=self.attention, search=self.drawn)
+
+    def _one_by_one(self, chunk: list[str], done: int) -> Iterator[tuple[str, Prediction]]:
+        for number, line in enumerate(chunk, done + 1):
+            try:
+                (prediction,) = self._predict([line])
+            except InputError as error:
+                raise InputError(f"{NAME}:{number}: {str(error).removeprefix('text 1: ')}") from error
+            yield line, prediction
+
+
+def drawn(run: Run, asked: Asked) -> Search | None:
+    """The run's search, drawing as the user asked; None where nothing is drawn. Raises InputError."""
+    own, given = run.config.search, asked.drawing()
+    if asked.beam is not None or (not given and own.temperature is None):
+        return None
+    try:
+        search = replace(own, **given)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    if search.temperature is None:
+        raise InputError("--seed is for drawing; give --temperature too")
+    return search

@@ -1,0 +1,9 @@
+"""Packages that regard can do without."""
+
+EXTRAS = {"matplotlib": "plot", "babel": "dates", "tensorboard": "tensorboard"}
+"""Each optional package, and the extra of regard that brings it."""
+
+
+def how_to_install(package: str) -> str:
+    """The command that installs an optional package."""
+    return f"pip install 'regard[{EXTRAS[package]}]'"

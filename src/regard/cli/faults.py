@@ -1,0 +1,55 @@
+"""What an error becomes on the command line: a message of one line for each thing wrong, and an exit code."""
+
+import errno
+import sys
+
+from cyclopts import CycloptsError, UnknownOptionError
+
+from regard.cli.extras import EXTRAS, how_to_install
+from regard.cli.output import one_line
+from regard.errors import InputError, RunError
+
+ALLOCATION = ("can't allocate memory", "not enough memory", "out of memory")
+"""How PyTorch's errors without a type of their own say that an allocation failed."""
+
+
+def explain(error: BaseException) -> tuple[str, int]:
+    """The message, without a name in front, and the exit code: 1 failed, 2 bad usage, 130 interrupted."""
+    match error:
+        case InputError() | RunError():
+            return str(error), error.exit_code
+        case CycloptsError():
+            return _usage(error), 2
+        case KeyboardInterrupt():
+            return "interrupted", 130
+        case ModuleNotFoundError() if (package := (error.name or "").split(".")[0]) in EXTRAS:
+            return f"this needs {package}, which is not installed: {how_to_install(package)}", 2
+        case ImportError():
+            return f"a package cannot be imported ({one_line(str(error))}); install it again, see `regard info`", 1
+        case OSError(errno=errno.ENAMETOOLONG):
+            return f"{str(error.filename)[:80]}...: the path is too long for this file system; choose a shorter one", 2
+    if _is_out_of_memory(error):
+        return f"out of memory ({one_line(str(error))[:200]}); {_advice()}", 1
+    what = f"{type(error).__name__}: {one_line(str(error))[:500]}".removesuffix(": ")
+    return f"unexpected {what}; run again with --debug to see where", 1
+
+
+def _usage(error: CycloptsError) -> str:
+    error.verbose = False
+    command = " ".join(("regard", *(error.command_chain or ())))
+    said = one_line(str(error)).removesuffix(".")
+    text = isinstance(error, UnknownOptionError) and command.endswith((" predict", " show"))
+    hint = "; a text that begins with - goes after --" if text else ""
+    return f"{said}{hint}; see `{command} --help`"
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    torch = sys.modules.get("torch")
+    kinds = (MemoryError,) if torch is None else (MemoryError, torch.OutOfMemoryError)
+    return isinstance(error, kinds) or (
+        isinstance(error, RuntimeError) and any(phrase in str(error) for phrase in ALLOCATION)
+    )
+
+
+def _advice() -> str:
+    return "use smaller batches (train: --set training.batch_tokens=...), a smaller --beam or shorter texts"

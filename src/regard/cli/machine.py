@@ -1,0 +1,50 @@
+"""What this installation consists of and can use."""
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+from regard.cli.extras import EXTRAS, how_to_install
+from regard.cli.output import one_line
+from regard.version import VERSION
+
+PACKAGES = ("torch", "accelerate", "tokenizers", "safetensors", "sacrebleu", "numpy")
+
+
+def versions() -> dict[str, str]:
+    """Of regard, Python and the packages; for an optional one that is missing, how to install it."""
+    rows = {"regard": VERSION, "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}"}
+    rows |= {name: _version(name) or "not installed; install regard again" for name in PACKAGES}
+    return rows | {name: _version(name) or f"not installed; {how_to_install(name)}" for name in EXTRAS}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+def active() -> dict[str, str]:
+    """Devices, threads and kernels."""
+    try:
+        import torch
+    except Exception as error:  # whatever a broken installation raises is what one wants to know here
+        return {"devices": f"unknown: torch cannot be imported ({type(error).__name__}: {one_line(str(error))})"}
+    from regard.kernels.product import SHORT
+    from regard.training.processes import devices
+
+    side = round(SHORT**0.5)
+    return {
+        "devices": ", ".join(_device(kind, torch) for kind in devices()),
+        "threads": f"{torch.get_num_threads()}; --set training.threads=N changes it",
+        "product scores": f"PyTorch fused attention; on a CPU plain below {side} x {side} scores",
+        "additive scores": "plain",
+        "cross-entropy": "chunk by chunk",
+    }
+
+
+def _device(kind: str, torch) -> str:
+    if kind != "cuda":
+        return kind
+    names = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    return f"cuda ({', '.join(names)})"

@@ -1,0 +1,72 @@
+"""The command `regard`: which command is meant, and the exit code its errors become."""
+
+import logging
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+
+from cyclopts import App
+
+from regard.cli.evaluate import evaluate
+from regard.cli.faults import explain
+from regard.cli.info import info
+from regard.cli.output import OutputClosed
+from regard.cli.predict import predict
+from regard.cli.recipes import recipes
+from regard.cli.show import show
+from regard.cli.train import train
+from regard.version import VERSION
+
+HELP = """Models that look things up: train them, use them, see what they look at.
+
+Every command takes --debug, which shows the traceback of an error. Exit codes: 0 done, 1 failed, 2 bad usage or input.
+"""
+COMMANDS: dict[Callable[..., None], str] = {
+    recipes: "",
+    train: "[RECIPE_OR_FILE] [--out DIR] [--set KEY=VALUE]... [--resume]",
+    evaluate: "RUN [FILES] [--beam K] [--json]",
+    predict: "RUN [TEXT... | -] [--beam K | --temperature T] [--n-best N] [--json]",
+    show: "RUN TEXT --out FILE.png|.svg|.html [--beam K]",
+    info: "",
+}
+"""What each takes, in the order in which they are listed."""
+
+
+def application() -> App:
+    """The commands and their options."""
+    app = App(
+        name="regard",
+        help=HELP,
+        help_format="plaintext",
+        version=VERSION,
+        version_flags=["--version"],
+        suppress_keyboard_interrupt=False,
+    )
+    for place, (command, arguments) in enumerate(COMMANDS.items()):
+        usage = f"Usage: regard {command.__name__} {arguments}".rstrip()
+        app.command(command, usage=usage, sort_key=place)
+    return app
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command line and returns its exit code: 0 done, 1 failed, 2 bad usage or input, 130 interrupted, 143
+    terminated while training. An error is told on standard error, in one line for each thing wrong."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in (given[: given.index("--")] if "--" in given else given)
+    if debug:
+        given.remove("--debug")
+    heard = logging.StreamHandler()  # writes to standard error
+    logging.basicConfig(level=logging.WARNING, format="regard: %(message)s", handlers=[heard], force=True)
+    logging.getLogger("regard").setLevel(logging.INFO)
+    try:
+        application()(given, print_error=False, exit_on_error=False, result_action="return_none")
+    except OutputClosed:
+        return 0
+    except (Exception, KeyboardInterrupt) as error:
+        if debug:
+            traceback.print_exception(error)
+        message, code = explain(error)
+        for line in message.splitlines():
+            print(f"regard: {line}", file=sys.stderr)
+        return code
+    return 0

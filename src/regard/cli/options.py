@@ -1,0 +1,69 @@
+"""The arguments that several commands share."""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from regard.errors import InputError
+
+RunFolder = Annotated[Path, Parameter(name="RUN", help="Folder of a trained run.")]
+Beam = Annotated[int | None, Parameter(name="--beam", help="Width of the search; 1 is greedy. Default: the run's own.")]
+Json = Annotated[bool, Parameter(name="--json", negative="", show_default=False, help="Print JSON.")]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Asked:
+    """The search that the user asks for; what is not given is the run's own."""
+
+    beam: Beam = None
+    n_best: Annotated[
+        int, Parameter(help="Answers to each text, best first: its number, score and answer between tabs.")
+    ] = 1
+    temperature: Annotated[
+        float | None, Parameter(help="Draw answers instead: 1 as the model has it, below 1 the likely more often.")
+    ] = None
+    top_k: Annotated[int | None, Parameter(help="When drawing: from the k best tokens alone; 0 is all.")] = None
+    top_p: Annotated[
+        float | None, Parameter(help="When drawing: from the best tokens that together have this probability.")
+    ] = None
+    seed: Annotated[int | None, Parameter(help="When drawing: the same number draws the same.")] = None
+
+    def drawing(self) -> dict[str, Any]:
+        """What is given about drawing."""
+        given = {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: value for name, value in given.items() if name in ("temperature", "top_k", "top_p", "seed")}
+
+    def check(self) -> None:
+        """Refuse what no model can do, before one is loaded. Raises InputError."""
+        check_search(self.beam, self.n_best)
+        if self.beam is not None and self.drawing():
+            first = "--" + next(iter(self.drawing())).replace("_", "-")
+            raise InputError(f"--beam and {first} are both given; a beam searches, {first} is for drawing: choose one")
+
+
+def check_search(beam: int | None, n_best: int = 1) -> None:
+    """Refuses what no model can do, before one is loaded. Raises InputError."""
+    if beam is not None and beam < 1:
+        raise InputError(f"--beam is {beam}; expected at least 1")
+    if not 1 <= n_best <= (math.inf if beam is None else beam):
+        most = "" if beam is None else f", at most --beam {beam}"
+        raise InputError(f"--n-best is {n_best}; expected at least 1{most}")
+
+
+@contextmanager
+def searching(beam: int | None, n_best: int = 1) -> Iterator[None]:
+    """While a model searches as the user asked, numbers that do not fit it are the user's. Raises InputError."""
+    try:
+        yield
+    except InputError:
+        raise
+    except ValueError as error:
+        if beam is None and n_best == 1:
+            raise
+        raise InputError(str(error)) from error

@@ -1,0 +1,48 @@
+"""What commands print."""
+
+import os
+import sys
+from collections.abc import Mapping
+
+
+class OutputClosed(Exception):
+    """Whoever read standard output has closed it (`| head`), so there is nothing left to do."""
+
+
+def say(text: str) -> None:
+    """One line on standard output, at once. Raises OutputClosed when nobody reads it any more."""
+    try:
+        print(_printable(text), flush=True)
+    except BrokenPipeError as error:
+        _silence()
+        raise OutputClosed from error
+
+
+def one_line(text: str) -> str:
+    """The text with its white space, line ends too, as single spaces."""
+    return " ".join(text.split())
+
+
+def table(rows: Mapping[str, object]) -> str:
+    """Names and values in two columns."""
+    width = max(map(len, rows), default=0)
+    return "\n".join(f"{name:{width}}  {_value(value)}" for name, value in rows.items())
+
+
+def _value(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:,.0f}" if value.is_integer() or abs(value) >= 1000 else f"{value:.4g}"
+    return str(value)
+
+
+def _printable(text: str) -> str:
+    """The text with what standard output cannot encode, such as a lone surrogate, as an escape."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def _silence() -> None:
+    """Lets what is still buffered for the closed output vanish; it would fail again when Python ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

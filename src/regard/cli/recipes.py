@@ -1,0 +1,10 @@
+"""`regard recipes`."""
+
+from regard.cli.output import say, table
+
+
+def recipes() -> None:
+    """List what can be trained."""
+    from regard.recipes import names
+
+    say(table(names()))

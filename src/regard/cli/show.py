@@ -1,0 +1,34 @@
+"""`regard show`."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from regard.cli.options import Beam, RunFolder, check_search, searching
+from regard.cli.output import say
+from regard.errors import InputError
+
+
+def show(
+    run: RunFolder,
+    text: Annotated[str, Parameter(name="TEXT", help="What the run is to answer.")],
+    /,
+    *,
+    out: Annotated[Path, Parameter(help="The picture to write: a name ending in .png, .svg or .html.")],
+    beam: Beam = None,
+) -> None:
+    """Draw what a run looks at while it answers a text."""
+    check_search(beam)
+    if out.is_dir():
+        raise InputError(f"{out}: is a directory; expected the name of a picture to write")
+    from regard.pictures.write import write
+    from regard.runs import load
+
+    loaded = load(run)
+    with searching(beam):
+        (prediction,) = loaded.predict([text], beam=beam)
+    if prediction.attention is None:
+        raise InputError(f"{run}: its model does not attend to the source, so there is nothing to draw")
+    write(prediction.attention, out, title=text)
+    say(f"{prediction.text}\nThe picture is {out}.")

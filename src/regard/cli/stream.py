@@ -1,0 +1,66 @@
+"""Standard input as texts, answered while it still arrives."""
+
+import sys
+from collections.abc import Iterator
+from io import BufferedReader
+
+from regard.data.lines import DEFAULT_LIMITS
+from regard.errors import InputError
+
+NAME = "standard input"
+CHUNK = 256
+"""Lines at most that are answered together."""
+
+
+def standard_input() -> BufferedReader:
+    """Its bytes. Raises InputError when there are none to be had."""
+    if sys.stdin is None:
+        raise InputError(f"{NAME} is closed; give the texts as arguments")
+    if sys.stdin.isatty():
+        print("reading texts, one a line; Ctrl-D ends", file=sys.stderr)
+    return sys.stdin.buffer  # type: ignore[return-value]
+
+
+def chunks(stream: BufferedReader, longest: int = DEFAULT_LIMITS.max_line, most: int = CHUNK) -> Iterator[list[str]]:
+    r"""The lines of UTF-8 text that have arrived, at most `most` at a time; waits only when there are none.
+
+    Only `\n` and `\r\n` end a line. Raises InputError for a line of more than `longest` characters, or one that is not
+    text, once the lines before it are taken.
+    """
+    taken, rest = 0, b""
+    ended = False
+    while not ended:
+        data = stream.read1(1 << 16)
+        ended = not data
+        *whole, rest = (rest + data).split(b"\n")
+        if ended and rest:
+            whole, rest = [rest], b""
+        ready: list[str] = []
+        for number, raw in enumerate(whole, taken + 1):
+            fault, line = _decode(raw.removesuffix(b"\r"), number == 1, longest)
+            if (fault or len(ready) == most) and ready:
+                yield ready
+                ready = []
+            if fault:
+                raise InputError(f"{NAME}:{number}: {fault}")
+            ready.append(line)
+        if ready:
+            yield ready
+        taken += len(whole)
+        if len(rest) > 4 * longest:  # no character takes more than four bytes
+            raise InputError(f"{NAME}:{taken + 1}: {_too_long(longest)}")
+
+
+def _decode(raw: bytes, first: bool, longest: int) -> tuple[str, str]:
+    """What is wrong with the line, if anything, and its text."""
+    if b"\0" in raw:
+        return f"NUL byte at byte {raw.index(0)} of the line; expected UTF-8 text", ""
+    try:
+        line = raw.decode("utf-8-sig" if first else "utf-8")
+    except UnicodeDecodeError as error:
+        return f"byte 0x{raw[error.start]:02x} at byte {error.start} of the line is not UTF-8; convert the text", ""
+    return _too_long(longest) if len(line) > longest else "", line
+
+
+def _too_long(longest: int) -> str:
+    return f"line longer than {longest} characters; split it"

@@ -1,0 +1,68 @@
+"""`regard train`."""
+
+import os
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from regard.cli.output import say, table
+from regard.errors import InputError
+
+Recipe = Annotated[
+    str | None,
+    Parameter(
+        name="RECIPE_OR_FILE",
+        show_default=False,
+        help="A recipe (see `regard recipes`) or a YAML file. Left out with --resume: the run's own settings.",
+    ),
+]
+Out = Annotated[Path | None, Parameter(help="Folder for the run. Default: runs/ and the recipe's name.")]
+Settings = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--set",
+        negative="",
+        json_list=False,
+        help="key=value in place of the file's: training.steps=100. Repeatable.",
+    ),
+]
+Resume = Annotated[bool, Parameter(negative="", show_default=False, help="Continue the run that is in the folder.")]
+AllowChange = Annotated[
+    bool, Parameter(negative="", show_default=False, help="Resume although settings or data have changed.")
+]
+
+
+def train(
+    recipe: Recipe = None,
+    /,
+    *,
+    out: Out = None,
+    settings: Settings = None,
+    resume: Resume = False,
+    allow_change: AllowChange = False,
+) -> None:
+    """Train a recipe, or your own run file."""
+    path = _run_file(recipe, out, resume)
+    from regard import launch, run_file
+
+    folder = Path("runs") / path.stem if out is None else out
+    config = run_file.read(path, settings or ())
+    figures = launch.train(config, folder, resume=resume, allow_change=allow_change)
+    if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
+        say(table(figures))
+        say(f"The run is in {folder}. Next: regard predict {shlex.quote(str(folder))} TEXT")
+
+
+def _run_file(recipe: str | None, out: Path | None, resume: bool) -> Path:
+    """The run file that is asked for; when a run goes on, by default its own."""
+    if recipe is not None:
+        from regard.recipes import path_of
+
+        return path_of(recipe)
+    if not resume or out is None:
+        raise InputError("no recipe is given; name one (see `regard recipes`), or a run with --resume --out DIR")
+    if not (out / "config.yaml").is_file():
+        raise InputError(f"{out}: has no config.yaml to go on with; name the recipe that the run was started with")
+    return out / "config.yaml"

@@ -1,0 +1,51 @@
+"""What a run says of one text."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from regard.maps.alignment import Alignment
+from regard.pictures.page import page
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """An output, how good the model finds it, and what it looked at.
+
+    `score` is a log-probability, divided by the length penalty if the run has one. `tokens` are readable pieces, END
+    among them if the output `finished` by itself. `attention` has a row for each of them and a column for each piece of
+    the source, the mean over layers and heads; None for a model that does not attend. `alternatives` are the next best.
+    """
+
+    text: str
+    score: float
+    finished: bool
+    tokens: tuple[str, ...]
+    attention: Alignment | None = None
+    alternatives: tuple["Prediction", ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "text": self.text,
+            "score": self.score,
+            "finished": self.finished,
+            "tokens": list(self.tokens),
+            "attention": None
+            if self.attention is None
+            else {
+                "source": list(self.attention.source),
+                "target": list(self.attention.target),
+                "weights": [[round(weight, 6) for weight in row] for row in self.attention.weights.tolist()],
+            },
+            "alternatives": [each.to_json() for each in self.alternatives],
+        }
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """What a notebook shows: the text, and its attention in a sandboxed frame."""
+        bundle = {"text/plain": self.text}
+        if self.attention is not None:
+            document = page(self.attention, title=self.text).replace("&", "&amp;").replace('"', "&quot;")
+            bundle["text/html"] = (
+                f'<iframe sandbox="allow-scripts" srcdoc="{document}" width="100%" height="480"></iframe>'
+            )
+        return bundle

@@ -1,0 +1,64 @@
+"""What a run file says: data, tokenizers, model, training, search."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from regard.catalog import ModelConfig
+from regard.data.sources import Dates, Parallel, Table
+from regard.decoding.search import Search
+from regard.models.onepass import OnePassConfig
+from regard.models.transformer import TransformerConfig
+from regard.recipes import yaml_file
+from regard.text import TokenizerSettings
+from regard.training.settings import Training
+from regard.training.text_metrics import MetricName
+
+
+@dataclass(frozen=True)
+class TokenizerPair:
+    """One tokenizer a side, or, with `shared`, one for both, trained on both sides with the source's settings."""
+
+    source: TokenizerSettings
+    target: TokenizerSettings | None = None
+    shared: bool = False
+
+    def __post_init__(self) -> None:
+        if self.shared and self.target is not None:
+            raise ValueError("shared tokenizers have one description, `source`; remove `target` or `shared`")
+        if not self.shared and self.target is None:
+            raise ValueError("`target` is missing; describe it or set `shared: true`")
+
+
+@dataclass(frozen=True)
+class RunFile:
+    """A run, whole. `metrics` are measured in validation and on the test set; the first chooses the best weights.
+    `truncate` cuts training pairs that are longer than the model can take, which is refused otherwise."""
+
+    data: Dates | Parallel | Table
+    tokenizers: TokenizerPair
+    model: ModelConfig
+    metrics: tuple[MetricName, ...]
+    training: Training = field(default_factory=Training)
+    search: Search = field(default_factory=Search)
+    truncate: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.metrics:
+            raise ValueError("`metrics` is empty; name at least one")
+        if (
+            isinstance(self.model, OnePassConfig | TransformerConfig)
+            and self.model.shared
+            and not self.tokenizers.shared
+        ):
+            raise ValueError("model.shared needs one vocabulary; set tokenizers.shared: true, or model.shared: false")
+
+
+def read(path: Path, overrides: Sequence[str] = ()) -> RunFile:
+    """The run file at `path` with `key.sub=value` overrides. Raises InputError naming every mistake with its line."""
+    return yaml_file.load(path, RunFile, overrides)
+
+
+def dump(run: RunFile) -> str:
+    """The run file as YAML, every default written out."""
+    return yaml_file.dump(run)

@@ -1,0 +1,120 @@
+"""A trained run, opened: `load(folder).predict(texts)`."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from regard import run_file
+from regard.catalog import build
+from regard.data.pair import Pair
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.search import Search
+from regard.errors import InputError
+from regard.inference.attended import attended
+from regard.inference.texts import Tokenizers, search_texts
+from regard.maps.alignment import Alignment
+from regard.models.encoder_decoder import EncoderDecoder
+from regard.prediction import Prediction
+from regard.run_file import RunFile
+from regard.text import Tokenizer
+from regard.text.special import END
+from regard.training.loop import WEIGHTS
+from regard.training.pairs import Scoring, figures
+from regard.training.processes import choose_device
+from regard.training.run_directory import RunDirectory
+from regard.training.tensors import load_into
+
+CONFIG = "config.yaml"
+SOURCE, TARGET = "source.tokenizer.json", "target.tokenizer.json"
+
+
+def load(path: Path | str, device: str = "auto") -> "Run":
+    """The trained run in the folder `path`. Raises InputError that names what is missing, damaged or not a run."""
+    run = RunDirectory.open(Path(path))
+    if not run.has(WEIGHTS):
+        raise InputError(
+            f"{path}: has no {WEIGHTS} yet; finish its training with `regard train ... --out {path} --resume`"
+        )
+    config = run_file.read(run.file(CONFIG))
+    tokenizers = load_tokenizers(run, config)
+    model = build(config.model, tokenizers.source.size, tokenizers.target.size)
+    load_into(model, run.load_tensors(WEIGHTS))
+    return Run(config, model.to(choose_device(device)).eval(), tokenizers)
+
+
+def load_tokenizers(run: RunDirectory, config: RunFile) -> Tokenizers:
+    """The run's own. Raises InputError for a file that is damaged or not a tokenizer."""
+    source = Tokenizer.load(run.file(SOURCE))
+    return Tokenizers(source, source if config.tokenizers.shared else Tokenizer.load(run.file(TARGET)))
+
+
+class Run:
+    """A trained model with its tokenizers and its run file."""
+
+    def __init__(self, config: RunFile, model: EncoderDecoder, tokenizers: Tokenizers):
+        self.config, self.model, self.tokenizers = config, model, tokenizers
+
+    def search(self, beam: int | None = None, n_best: int = 1) -> Search:
+        """The run's own search, made wide enough for `n_best`, or one with this beam that draws nothing."""
+        own = self.config.search
+        if beam is not None:
+            return own.searching(beam)
+        return own if own.temperature is not None else replace(own, beam=max(own.beam, n_best))
+
+    def predict(
+        self,
+        texts: Sequence[str],
+        *,
+        beam: int | None = None,
+        n_best: int = 1,
+        attention: bool = True,
+        search: Search | None = None,
+    ) -> list[Prediction]:
+        """The output for each text, with its `n_best` - 1 alternatives and, if wanted, its attention. `search` replaces
+        the run's own.
+
+        Raises:
+            TypeError: `texts` is one text; put it in a list.
+            InputError: a text is longer than the model can take.
+            ValueError: beam or n_best do not fit together, or are larger than the vocabulary.
+        """
+        if isinstance(texts, str):
+            raise TypeError("texts is one str; give a list of them")
+        search = self.search(beam, n_best) if search is None else search
+        found = search_texts(self.model, self.tokenizers, texts, search, n_best=n_best)
+        flat = [(text, each) for text, hypotheses in zip(texts, found, strict=True) for each in hypotheses]
+        attends = attention and self.model.decoder.source_attention is not None
+        alignments = self._alignments(flat) if attends else [None] * len(flat)
+        made = iter([self._prediction(each, alignment) for (_, each), alignment in zip(flat, alignments, strict=True)])
+        return [replace(next(made), alternatives=tuple(next(made) for _ in rest)) for _, *rest in found]
+
+    def evaluate(self, pairs: Sequence[Pair] | None = None, *, beam: int | None = None) -> dict[str, float]:
+        """The run's metrics on `pairs`, by default its own test set.
+
+        Raises:
+            InputError: the run has no test set and no pairs are given.
+        """
+        pairs = self.config.data.load().test if pairs is None else pairs
+        if not pairs:
+            raise InputError(
+                "there is no test set in the run file and no files are given; give source and target files"
+            )
+        return figures(self.model, self.tokenizers, pairs, Scoring(self.config.metrics, self.search(beam)))
+
+    def _prediction(self, hypothesis: Hypothesis, alignment: Alignment | None) -> Prediction:
+        text = self.tokenizers.target.decode(hypothesis.tokens)
+        return Prediction(text, hypothesis.score, hypothesis.finished, self._labels(hypothesis), alignment)
+
+    def _labels(self, hypothesis: Hypothesis) -> tuple[str, ...]:
+        tokens = (*hypothesis.tokens, END) if hypothesis.finished else hypothesis.tokens
+        return tuple(self.tokenizers.target.pieces(tokens))
+
+    def _alignments(self, outputs: Sequence[tuple[str, Hypothesis]]) -> list[Alignment]:
+        """What each output looked at. The step after the last token exists only where END was its result."""
+        sources = [self.tokenizers.source.encode(text) for text, _ in outputs]
+        targets = [list(each.tokens if each.finished else each.tokens[:-1]) for _, each in outputs]
+        maps = attended(self.model, list(zip(sources, targets, strict=True)))
+        return [
+            Alignment(weights.mean(0).numpy(), tuple(self.tokenizers.source.pieces([*source, END])), self._labels(each))
+            for weights, source, (_, each) in zip(maps, sources, outputs, strict=True)
+        ]

@@ -1,0 +1,31 @@
+"""One tiny run to try the commands on, and commands in this process."""
+
+from pathlib import Path
+
+import pytest
+
+from regard.cli.main import main
+from tests.cli.command import finish, start, tiny
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trained run, in a folder whose name is not easy."""
+    folder = tmp_path_factory.mktemp("runs") / "größe – 日本 run"
+    code, output, errors = finish(start("train", "dates", "--out", str(folder), *tiny()))
+    assert code == 0, errors
+    assert "test/exact-match" in output
+    assert str(folder) in output
+    return folder
+
+
+@pytest.fixture
+def regard(capsys: pytest.CaptureFixture[str]):
+    """One command in this process: exit code, standard output, standard error."""
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        code = main(arguments)
+        shown = capsys.readouterr()
+        return code, shown.out, shown.err
+
+    return call

@@ -1,0 +1,90 @@
+"""What must work when nothing else does, and quickly."""
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import regard
+from tests.cli.command import environment, finish, start
+from tests.code.tree import SOURCE
+
+FAKES = {
+    "absent library": 'raise OSError("libtorch_cpu.so: cannot open shared object file")',
+    "half installed": "from torch._C import nothing",
+    "any error": 'raise RuntimeError("broken on purpose")',
+}
+
+
+@pytest.fixture(params=FAKES)
+def broken_torch(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text(FAKES[request.param], encoding="utf-8")
+    return environment(PYTHONPATH=f"{tmp_path}{os.pathsep}{SOURCE.parent}")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["train", "--help"], ["recipes"]], ids=" ".join)
+def test_row_05_works_with_a_broken_torch(arguments: list[str], broken_torch: dict[str, str]):
+    code, output, errors = finish(start(*arguments, env=broken_torch))
+    assert (code, errors) == (0, "")
+    assert output.strip()
+
+
+def test_row_05_a_broken_torch_is_told_in_one_line(broken_torch: dict[str, str]):
+    code, output, errors = finish(start("predict", "somewhere", "text", env=broken_torch))
+    assert (code, output, len(errors.splitlines())) == (1, "", 1)
+    code, output, errors = finish(start("info", env=broken_torch))
+    assert (code, errors) == (0, "")
+    assert "torch cannot be imported" in output
+
+
+@pytest.mark.parametrize("argument", ["--help", "--version"])
+def test_row_05_is_quick(argument: str):
+    taken = []
+    for _ in range(5):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        finish(start(argument))
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        taken.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert min(taken) <= 0.5
+
+
+def test_row_05_help_loads_nothing_heavy():
+    code = "import sys, regard.cli.main as m; m.main(['--help']); m.main(['--version']); m.main(['recipes'])"
+    heavy = "{'torch', 'accelerate', 'tokenizers', 'numpy', 'matplotlib', 'sacrebleu', 'pydantic'}"
+    code += f"; loaded = {heavy} & set(sys.modules); assert not loaded, loaded"
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_version_is_the_projects(tmp_path: Path):
+    code, output, _ = finish(start("--version", cwd=tmp_path))
+    assert (code, output.strip()) == (0, regard.__version__)
+
+
+def test_every_command_has_help():
+    code, output, _ = finish(start("--help"))
+    assert code == 0
+    for command in ("recipes", "train", "evaluate", "predict", "show", "info"):
+        assert f" {command} " in output
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["recipes"], ["info"]], ids=" ".join)
+def test_row_67_closed_output_ends_quietly(arguments: list[str]):
+    reading, writing = os.pipe()
+    os.close(reading)
+    process = start(*arguments, stdout=writing)
+    os.close(writing)
+    _, _, errors = finish(process)
+    assert errors == ""
+
+
+def test_row_67_closed_input():
+    closing = [sys.executable, "-c", "import os, sys; os.close(0); os.execv(sys.executable, sys.argv[1:])"]
+    done = subprocess.run(
+        [*closing, sys.executable, "-m", "regard", "recipes"], env=environment(), capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")

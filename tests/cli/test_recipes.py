@@ -1,0 +1,54 @@
+from pathlib import Path
+
+import pytest
+
+from regard.errors import InputError
+from regard.recipes import names, path_of
+
+
+def test_every_recipe_has_a_description():
+    assert {"dates", "dates-luong", "dates-transformer", "dates-bottleneck"} <= set(names())
+    assert all(description and not description.startswith("#") for description in names().values())
+
+
+def test_path_of_a_recipe():
+    assert path_of("dates").name == "dates.yaml"
+    assert path_of("dates").is_file()
+
+
+def test_a_file_wins_over_a_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    Path("dates").write_text("mine", encoding="utf-8")
+    assert path_of("dates") == Path("dates")
+
+
+def test_a_folder_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    Path("dates").mkdir()
+    assert path_of("dates").is_file()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("daets", "'daets' is neither a recipe nor a file; did you mean 'dates'? The recipes are "),
+        ("zzz", "'zzz' is neither a recipe nor a file; expected one of 'dates'"),
+        ("mine.yaml", "mine.yaml: no such file; expected a YAML file, or a recipe: dates,"),
+        ("some/dates", "some/dates: no such file; expected a YAML file, or a recipe: dates,"),
+    ],
+)
+def test_neither(given: str, said: str):
+    with pytest.raises(InputError) as caught:
+        path_of(given)
+    assert str(caught.value).startswith(said)
+
+
+def test_row_66_a_name_too_long():
+    with pytest.raises(InputError, match="File name too long"):
+        path_of("x" * 300)
+
+
+def test_listed(regard):
+    code, output, errors = regard("recipes")
+    assert (code, errors) == (0, "")
+    assert [line.split()[0] for line in output.splitlines()] == list(names())

@@ -1,0 +1,201 @@
+"""From a recipe to answers, scores and pictures, through the commands alone."""
+
+import gzip
+import json
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from regard import run_file
+from regard.maps.alignment import Alignment
+from regard.prediction import Prediction
+from regard.recipes import path_of
+from regard.runs import Run
+from tests.cli.command import finish, start, tiny
+
+PAIRS = [("14 July 1989", "1989-07-14"), ("3 May 2018", "2018-05-03")]
+LONG = "x" * 300
+
+
+def test_train_leaves_a_run(run: Path):
+    result = json.loads((run / "result.json").read_text(encoding="utf-8"))
+    assert result["steps"] == 3
+    assert 0 <= result["test/exact-match"] <= 100
+
+
+def test_train_does_not_write_over_a_run(regard, run: Path):
+    before = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
+    code, _, errors = regard("train", "dates", "--out", str(run), *tiny())
+    assert code == 2
+    assert "already holds a run; use --resume" in errors
+    assert {path: path.stat().st_mtime_ns for path in run.rglob("*")} == before
+
+
+def test_row_41_resume_with_other_settings(regard, run: Path):
+    code, _, errors = regard("train", "dates", "--out", str(run), "--resume", *tiny(training__batch_tokens="503"))
+    assert code == 2
+    assert "batch_tokens" in errors
+    assert "--allow-change" in errors
+
+
+def test_predict_answers_each_text(regard, run: Path):
+    code, output, errors = regard("predict", str(run), *(text for text, _ in PAIRS))
+    assert code == 0
+    assert len(output.splitlines()) == len(PAIRS)
+    assert "Traceback" not in errors
+
+
+def test_predict_json(regard, run: Path):
+    code, output, _ = regard(
+        "predict", str(run), "14 July 1989", "--json", "--attention", "--n-best", "3", "--beam", "3"
+    )
+    assert code == 0
+    (answer,) = map(json.loads, output.splitlines())
+    assert answer["source"] == "14 July 1989"
+    assert len(answer["alternatives"]) == 2
+    assert len(answer["attention"]["weights"]) == len(answer["tokens"])
+
+
+def test_row_51_beam_above_the_vocabulary(regard, run: Path):
+    code, output, errors = regard("predict", str(run), "14 July 1989", "--beam", "4999")
+    assert (code, output, len(errors.splitlines())) == (2, "", 1)
+    assert "4999" in errors
+    assert "the vocabulary" in errors
+    assert regard("evaluate", str(run), "--beam", "4999")[0] == 2
+
+
+def test_evaluate_on_the_test_set_gives_the_figures_of_training(regard, run: Path):
+    code, output, _ = regard("evaluate", str(run), "--json")
+    result = json.loads((run / "result.json").read_text(encoding="utf-8"))
+    assert code == 0
+    assert {f"test/{name}": figure for name, figure in json.loads(output).items()}.items() <= result.items()
+
+
+@pytest.fixture(params=["tsv", "csv", "jsonl", "tsv.gz", "text", "numbered"])
+def files(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
+    """The pairs in a file of each kind, as arguments."""
+    if request.param == "text":
+        for name, side in (("source.txt", 0), ("target.txt", 1)):
+            (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in PAIRS), encoding="utf-8")
+        return [str(tmp_path / "source.txt"), str(tmp_path / "target.txt")]
+    lines = {
+        "tsv": ["source\ttarget", *map("\t".join, PAIRS)],
+        "csv": ["source,target", *map(",".join, PAIRS)],
+        "jsonl": [json.dumps({"source": source, "target": target}) for source, target in PAIRS],
+        "numbered": [f"{target}\t{source}" for source, target in PAIRS],
+    }
+    kind = request.param.removesuffix(".gz")
+    path = tmp_path / ("pairs.tsv" if kind == "numbered" else f"pairs.{request.param}")
+    content = "".join(f"{line}\n" for line in lines[kind]).encode()
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return [str(path), *(["--columns", "2,1"] if kind == "numbered" else [])]
+
+
+def test_evaluate_reads_every_kind_of_file(regard, monkeypatch: pytest.MonkeyPatch, files: list[str]):
+    class Fake:
+        def evaluate(self, pairs, *, beam):
+            return {"seen": float([(pair.source, pair.target) for pair in pairs] == PAIRS), "beam": beam}
+
+    monkeypatch.setattr("regard.runs.load", lambda path: Fake())
+    assert regard("evaluate", "run", *files, "--beam", "7") == (0, "seen  1\nbeam  7\n", "")
+
+
+@pytest.mark.parametrize("name", ["a b ü 日.png", "x.SVG", "page.html"])
+def test_row_66_show_writes_a_picture(regard, run: Path, tmp_path: Path, name: str):
+    code, output, _ = regard("show", str(run), "14 July 1989", "--out", str(tmp_path / name))
+    assert code == 0
+    assert str(tmp_path / name) in output
+    assert (tmp_path / name).stat().st_size > 1000
+
+
+@pytest.mark.parametrize("name", ["x.pdf", "missing/x.png", ".", f"{LONG}.html"])
+def test_row_66_show_refuses_a_place(regard, run: Path, tmp_path: Path, name: str):
+    code, _, errors = regard("show", str(run), "14 July 1989", "--out", str(tmp_path / name))
+    assert (code, len(errors.splitlines())) == (2, 1)
+    assert list(tmp_path.iterdir()) == []
+
+
+class Script(Run):
+    """A run that says what it is told to."""
+
+    config = run_file.read(path_of("dates"))
+
+    def __init__(self, finished: bool = True, attention: Alignment | None = None) -> None:
+        self.finished, self.attention = finished, attention
+
+    def predict(self, texts, *, beam=None, n_best=1, attention=True, search=None) -> list[Prediction]:
+        others = tuple(Prediction(f"{n}\nth", -float(n), True, ()) for n in range(1, n_best))
+        return [Prediction(text.upper(), -0.5, self.finished, (), self.attention, others) for text in texts]
+
+
+def test_n_best_lines(regard, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("regard.runs.load", lambda path: Script())
+    code, output, _ = regard("predict", "run", "a", "b", "--n-best", "2")
+    assert code == 0
+    assert output == "1\t-0.5000\tA\n1\t-1.0000\t1 th\n2\t-0.5000\tB\n2\t-1.0000\t1 th\n"
+
+
+def test_row_51_unfinished_answers_are_counted(regard, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("regard.runs.load", lambda path: Script(finished=False))
+    shown = regard("predict", "run", "a", "b")
+    assert shown == (0, "A\nB\n", "regard: 2 of 2 answers reached the length limit unfinished\n")
+    assert json.loads(regard("predict", "run", "a", "--json")[1])["finished"] is False
+
+
+def test_row_17_a_lone_surrogate_is_shown_as_an_escape(regard, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("regard.runs.load", lambda path: Script())
+    assert regard("predict", "run", "\ud83d") == (0, "\\ud83d\n", "")
+
+
+def test_a_model_that_does_not_attend_has_no_picture(regard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr("regard.runs.load", lambda path: Script())
+    code, _, errors = regard("show", "run", "a", "--out", str(tmp_path / "x.png"))
+    assert (code, errors) == (2, "regard: run: its model does not attend to the source, so there is nothing to draw\n")
+
+
+def test_predict_answers_lines_as_they_come_and_row_67_ends_quietly(run: Path):
+    process = start("predict", str(run), "-", "--json")
+    assert process.stdin
+    assert process.stdout
+    for text, _ in PAIRS:
+        process.stdin.write(f"{text}\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["source"] == text  # while standard input is still open
+    process.stdout.close()
+    process.stdin.write(f"{PAIRS[0][0]}\n")
+    process.stdin.flush()
+    code = process.wait(timeout=60)
+    assert process.stderr
+    assert (code, process.stderr.read()) == (0, "")
+    process.stderr.close()
+    process.stdin.close()
+
+
+def test_predict_reads_lines_and_names_the_bad_one(run: Path):
+    code, output, errors = finish(start("predict", str(run), errors="surrogateescape"), "14 July 1989\n\nbad \udcff\n")
+    assert (code, len(output.splitlines())) == (2, 2)
+    assert errors.startswith("regard: standard input:3: byte 0xff")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_row_32_a_signal_saves_and_says_how_to_go_on(tmp_path: Path, number: signal.Signals, code: int):
+    folder = tmp_path / "run"
+    options = tiny(training__steps="100000", training__log_every="1")
+    process = start("train", "dates", "--out", str(folder), *options, stdout=subprocess.DEVNULL)
+    wait_for(folder / "metrics.jsonl")
+    process.send_signal(number)
+    exit_code, _, errors = finish(process)
+    assert exit_code == code
+    assert errors.splitlines()[-1].startswith(f"regard: stopped by {number.name} after update ")
+    assert "--resume" in errors
+
+
+def wait_for(path: Path) -> None:
+    for _ in range(600):
+        if path.exists() and path.stat().st_size:
+            return
+        time.sleep(0.1)
+    pytest.fail(f"{path.name} was not written within a minute")

@@ -1,0 +1,120 @@
+"""Opening a run's folder: what comes back is what was put in, and anything else is named and refused."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import regard
+from regard import launch, run_file, runs
+from regard.catalog import build
+from regard.data.pair import Pair, Splits
+from regard.errors import InputError
+from regard.models.encoder_decoder import EncoderDecoder
+from regard.run_file import RunFile
+from regard.training.loop import WEIGHTS
+from regard.training.run_directory import RunDirectory
+
+PAIRS = [Pair("abc", "cba", "1"), Pair("de", "ed", "2"), Pair("fgaa", "aagf", "3")]
+SETTINGS = """data: {kind: parallel, train: [a, b], valid: [c, d]}
+tokenizers: {source: {kind: character}, target: {kind: character}}
+model: {name: luong, embedding: 5, width: 7}
+metrics: [exact-match]
+search: {beam: 3, length_ratio: 1, length_extra: 2}
+"""
+
+
+def make(folder: Path, *, weights: bool = True, settings: str = SETTINGS) -> tuple[Path, EncoderDecoder]:
+    """A run as training leaves it, with the weights that a model begins with."""
+    file = folder / "file.yaml"
+    file.write_text(settings, encoding="utf-8")
+    config: RunFile = run_file.read(file)
+    splits = Splits(PAIRS, PAIRS)
+    tokenizers = launch.make_tokenizers(config.tokenizers, splits)
+    model = build(config.model, tokenizers.source.size, tokenizers.target.size)
+    with RunDirectory.create(folder / "run") as run:
+        launch.describe(run, config, launch.identify(config, splits, tokenizers, 1), tokenizers)
+        if weights:
+            run.save_tensors(WEIGHTS, model.state_dict())
+    return folder / "run", model
+
+
+def test_what_was_saved_comes_back(tmp_path: Path):
+    path, model = make(tmp_path)
+    run = regard.load(path)
+    assert not run.model.training
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(run.model.state_dict()[name], tensor)
+    assert run.config == run_file.read(tmp_path / "file.yaml")
+
+
+def test_predictions_have_all_their_parts(tmp_path: Path):
+    run = regard.load(make(tmp_path)[0])
+    texts = ["abc", "", "gag"]
+    found = run.predict(texts, n_best=2)
+    assert len(found) == len(texts)
+    for text, one in zip(texts, found, strict=True):
+        (other,) = one.alternatives
+        assert other.score <= one.score
+        assert one.attention is not None
+        assert one.attention.source == (*text, "</s>")
+        assert one.attention.target == one.tokens
+        assert (one.tokens[-1:] == ("</s>",)) == one.finished or not one.tokens
+    assert [one.text for one in run.predict(texts)] == [one.text for one in found]
+    with pytest.raises(TypeError, match="texts is one str"):
+        run.predict("abc")
+    assert all(one.attention is None for one in run.predict(texts, attention=False))
+
+
+def test_evaluate_gives_the_run_s_metrics(tmp_path: Path):
+    run = regard.load(make(tmp_path)[0])
+    outputs = [one.text for one in run.predict([pair.source for pair in PAIRS])]
+    equal = [Pair(pair.source, output, pair.place) for pair, output in zip(PAIRS, outputs, strict=True)]
+    assert run.evaluate(equal) == {"exact-match": 100.0}
+    assert run.evaluate([Pair("abc", "none", "1")]) == {"exact-match": 0.0}
+    with pytest.raises(InputError, match="there is no test set"):
+        run.evaluate([])
+
+
+def test_a_shared_tokenizer_is_loaded_once(tmp_path: Path):
+    shared = SETTINGS.replace("target: {kind: character}", "shared: true")
+    run = regard.load(make(tmp_path, settings=shared)[0])
+    assert run.tokenizers.source is run.tokenizers.target
+
+
+def test_a_folder_that_is_not_a_run(tmp_path: Path):
+    with pytest.raises(InputError, match="missing: no such folder; expected the folder of a run"):
+        regard.load(tmp_path / "missing")
+    with pytest.raises(InputError, match="is an empty folder; expected the folder of a run"):
+        regard.load(tmp_path)
+    (tmp_path / "notes.txt").write_text("hello", encoding="utf-8")
+    with pytest.raises(InputError, match=r"is a folder with notes\.txt; expected the folder of a run"):
+        regard.load(tmp_path)
+    with pytest.raises(InputError, match=r"notes\.txt: is plain text; expected the folder of a run"):
+        regard.load(str(tmp_path / "notes.txt"))
+
+
+def test_a_run_that_has_no_weights_yet(tmp_path: Path):
+    path, _ = make(tmp_path, weights=False)
+    with pytest.raises(InputError, match=rf"has no {WEIGHTS} yet; finish its training with .* --resume"):
+        regard.load(path)
+
+
+@pytest.mark.parametrize("name", [WEIGHTS, runs.CONFIG, runs.SOURCE, runs.TARGET])
+def test_row_34_a_flipped_byte(name: str, tmp_path: Path):
+    path, _ = make(tmp_path)
+    content = bytearray((path / name).read_bytes())
+    content[-3] ^= 1
+    (path / name).write_bytes(content)
+    with pytest.raises(InputError, match="SHA-256 mismatch") as caught:
+        regard.load(path)
+    assert str(caught.value).startswith(f"{path / name}: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_row_39_weights_of_other_sizes(tmp_path: Path):
+    path, _ = make(tmp_path)
+    with RunDirectory.create(path, resume=True) as run:
+        run.write_text(runs.CONFIG, run.read_text(runs.CONFIG).replace("width: 7", "width: 11"))
+    with pytest.raises(InputError, match=r"weights do not fit Luong: \d+ misshaped: "):
+        regard.load(path)

@@ -1,0 +1,85 @@
+"""What a prediction is to programs and to notebooks."""
+
+import json
+from html.parser import HTMLParser
+
+import numpy as np
+
+from regard.maps.alignment import Alignment
+from regard.pictures.page import page
+from regard.prediction import Prediction
+
+NASTY = '"><script>alert(1)</script>&quot;<iframe>'
+
+
+def prediction(label: str = "b") -> Prediction:
+    weights = np.array([[1.0, 0.0], [1 / 3, 2 / 3], [0.0, 1.0]])
+    attention = Alignment(weights, ("x", label), ("a", label, "</s>"))
+    other = Prediction("ax", -1.5, False, ("a", "x"))
+    return Prediction(f"a{label}", -0.25, True, ("a", label, "</s>"), attention, (other,))
+
+
+def test_to_json():
+    plain = prediction().to_json()
+    assert json.loads(json.dumps(plain, allow_nan=False)) == plain
+    assert plain == {
+        "text": "ab",
+        "score": -0.25,
+        "finished": True,
+        "tokens": ["a", "b", "</s>"],
+        "attention": {
+            "source": ["x", "b"],
+            "target": ["a", "b", "</s>"],
+            "weights": [[1.0, 0.0], [0.333333, 0.666667], [0.0, 1.0]],
+        },
+        "alternatives": [
+            {
+                "text": "ax",
+                "score": -1.5,
+                "finished": False,
+                "tokens": ["a", "x"],
+                "attention": None,
+                "alternatives": [],
+            }
+        ],
+    }
+
+
+class Elements(HTMLParser):
+    """The elements of a document with their attributes, and the text between them."""
+
+    def __init__(self, document: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(document)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_row_57_a_notebook_shows_attention_in_a_sealed_frame():
+    """Whatever the texts hold, the notebook sees one element, and in it the very page that a file would have."""
+    one = prediction(NASTY)
+    bundle = one._repr_mimebundle_()
+    assert set(bundle) == {"text/plain", "text/html"}
+    assert bundle["text/plain"] == one.text
+    outside = Elements(bundle["text/html"])
+    ((tag, attributes),) = outside.found
+    assert (tag, outside.text) == ("iframe", "")
+    assert attributes["sandbox"] == "allow-scripts"
+    assert one.attention is not None
+    assert attributes["srcdoc"] == page(one.attention, title=one.text)
+    assert attributes["srcdoc"] is not None
+    inside = Elements(attributes["srcdoc"])
+    assert [tag for tag, _ in inside.found].count("script") == 1
+    assert "iframe" not in {tag for tag, _ in inside.found}
+    assert NASTY in inside.text
+
+
+def test_without_attention_a_notebook_shows_the_text():
+    assert Prediction("<b>", -1.0, True, ("<b>",))._repr_mimebundle_() == {"text/plain": "<b>"}

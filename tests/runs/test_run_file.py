@@ -1,0 +1,112 @@
+"""Run files: what they refuse before any data is read, and that a resolved one says the same as its source."""
+
+from pathlib import Path
+
+import pytest
+
+from regard import run_file
+from regard.catalog import build
+from regard.cli.main import main
+from regard.data.sources import Parallel
+from regard.errors import InputError
+from regard.recipes import names, path_of
+from regard.run_file import RunFile
+
+RUN = """data: {{kind: parallel, train: [a, b], valid: [c, d]}}
+tokenizers:
+  source: {{kind: character}}
+  {tokenizers}
+model:
+  {model}
+metrics: [{metrics}]
+"""
+FILES = ["data.train=[a, b]", "data.valid=[c, d]"]
+"""What the recipes for translation leave to the user."""
+PLAIN = {"tokenizers": "target: {kind: character}", "model": "name: bahdanau", "metrics": "bleu"}
+
+
+def write(folder: Path, **parts: str) -> Path:
+    path = folder / "run.yaml"
+    path.write_text(RUN.format(**{**PLAIN, **parts}), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("parts", "line", "said"),
+    [
+        (
+            {"model": "{name: transformer, width: 6, heads: 4, shared: false}"},
+            5,
+            "model: width 6 is not divisible by heads 4; choose 4 x a whole number",
+        ),
+        ({"model": "{name: luong, width: 7, bidirectional: true}"}, 5, "model: width 7 is odd"),
+        ({"model": "{name: transformer, heads: 0}"}, 6, "model.heads: got 0, expected"),
+        ({"model": "name: transformer"}, 1, "model.shared needs one vocabulary; set tokenizers.shared: true"),
+        ({"model": "name: one-pass"}, 1, "model.shared needs one vocabulary; set tokenizers.shared: true"),
+        ({"tokenizers": "shared: false"}, 2, "tokenizers: `target` is missing; describe it or set `shared: true`"),
+        (
+            {"tokenizers": "target: {kind: character}\n  shared: true"},
+            2,
+            "tokenizers: shared tokenizers have one description",
+        ),
+        ({"metrics": ""}, 1, "`metrics` is empty; name at least one"),
+    ],
+)
+def test_row_04_sizes_that_do_not_fit_are_refused_before_data_is_read(
+    parts: dict[str, str],
+    line: int,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    monkeypatch.setattr(Parallel, "load", lambda self: pytest.fail("data was read"))
+    path = write(tmp_path, **parts)
+    code = main(["train", str(path), "--out", str(tmp_path / "run")])
+    errors = capsys.readouterr().err
+    assert (code, len(errors.splitlines())) == (2, 1)
+    assert errors.startswith(f"regard: {path}:{line}: {said}")
+    assert not (tmp_path / "run").exists()
+
+
+def recipe(name: str) -> RunFile:
+    return run_file.read(path_of(name), FILES if name.startswith("translate") else [])
+
+
+def test_row_04_the_same_by_an_override(tmp_path: Path):
+    with pytest.raises(InputError, match="width 256 is not divisible by heads 3"):
+        run_file.read(path_of("translate-transformer"), [*FILES, "model.heads=3"])
+
+
+@pytest.mark.parametrize("name", names())
+def test_recipes_load_and_their_resolved_form_is_equal(name: str, tmp_path: Path):
+    """Every default is written out, so a later default changes no old run."""
+    run = recipe(name)
+    resolved = tmp_path / "config.yaml"
+    resolved.write_text(run_file.dump(run), encoding="utf-8")
+    assert run_file.read(resolved) == run
+    assert run_file.dump(run_file.read(resolved)) == run_file.dump(run)
+    for part in ("learning_rate:", "betas:", "length_penalty:", "minimum_count:", "truncate:", "dropout:"):
+        assert part in run_file.dump(run)
+
+
+@pytest.mark.parametrize("name", names())
+def test_the_models_of_recipes_can_be_built(name: str):
+    config = recipe(name).model
+    model = build(config, 11, 11)
+    assert type(model).__name__.lower() == config.name.replace("-", "")
+
+
+def test_overrides_are_kept_in_the_resolved_form(tmp_path: Path):
+    overrides = ["training.seed=1009", "training.learning_rate=3e-5", "search={beam: 7}", "data.forms=all"]
+    run = run_file.read(path_of("dates"), overrides)
+    assert (run.training.seed, run.training.learning_rate, run.search.beam) == (1009, 3e-5, 7)
+    resolved = tmp_path / "config.yaml"
+    resolved.write_text(run_file.dump(run), encoding="utf-8")
+    assert run_file.read(resolved) == run
+
+
+def test_a_list_becomes_a_pair_of_files(tmp_path: Path):
+    run = run_file.read(write(tmp_path))
+    assert run.data == Parallel(train=("a", "b"), valid=("c", "d"))
+    assert run.metrics == ("bleu",)
