@@ -1,0 +1,51 @@
+"""What the benchmarks share: how a result was come by, tables, and where results go."""
+
+import json
+import os
+import platform
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+PACKAGES = ("regard", "torch", "accelerate", "numpy", "safetensors", "tokenizers")
+
+
+def conditions() -> dict[str, str | int]:
+    """Versions, and what of the machine decides about speed and rounding."""
+    return {name: version(name) for name in PACKAGES} | {
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+        "cores": os.cpu_count() or 0,
+        "threads_by_default": torch.get_num_threads(),
+    }
+
+
+def environment(**more: str) -> dict[str, str]:
+    """For a command of this checkout in a process of its own, installed or not."""
+    return {**os.environ, "PYTHONPATH": str(ROOT / "src"), **more}
+
+
+def head(*names: str) -> None:
+    """The first lines of a markdown table."""
+    row(*names)
+    row(*("---" for _ in names))
+
+
+def row(*cells: object) -> None:
+    """One more line of it, at once."""
+    print("|", " | ".join(map(str, cells)), "|", flush=True)
+
+
+def write(name: str, rows: Sequence[dict[str, Any]], **more: Any) -> None:
+    """Writes `results/NAME.json`: the conditions, `more`, and the rows."""
+    RESULTS.mkdir(exist_ok=True)
+    content = {"conditions": conditions(), **more, "rows": rows}
+    path = RESULTS / f"{name}.json"
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    print(f"\nwritten: {path.relative_to(ROOT)}")

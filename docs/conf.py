@@ -1,0 +1,69 @@
+"""Documentation: MyST pages by hand, the reference from docstrings. Build with `make docs`."""
+
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src" / "regard"
+sys.path.insert(0, str(SOURCE.parent))
+
+project = "regard"
+copyright = "the regard authors"
+release = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.apidoc", "sphinx.ext.mathjax"]
+exclude_patterns = ["_build"]
+myst_enable_extensions = ["dollarmath", "colon_fence"]
+myst_heading_anchors = 3
+html_theme = "alabaster"
+html_theme_options = {"description": release, "page_width": "1100px", "sidebar_width": "240px"}
+
+apidoc_modules = [
+    {
+        "path": str(SOURCE),
+        "destination": "reference",
+        "exclude_patterns": [str(SOURCE / "**" / "__main__.py"), str(SOURCE / "__main__.py")],
+        "separate_modules": True,
+        "module_first": True,
+        "implicit_namespaces": True,
+        "automodule_options": {"members", "undoc-members", "show-inheritance"},
+    }
+]
+autodoc_default_options = {"ignore-module-all": True}  # a name is documented where it is written, not where it is shown
+autodoc_inherit_docstrings = False  # a forward() without words of its own would show PyTorch's
+autodoc_typehints = "signature"
+autodoc_preserve_defaults = True
+autodoc_member_order = "bysource"
+suppress_warnings = ["ref.python"]  # `step` and `State` are names of many classes; each links to one of them
+
+
+def paragraph(lines: list[str]) -> list[str]:
+    """Docstrings are plain text: a block with indented lines keeps its form, the rest flows; no markup but `code`."""
+    if any(line.startswith((" ", "-")) for line in lines):
+        return ["::", "", *("   " + line for line in lines), ""]
+    pieces = " ".join(lines).replace("``", "`").split("`")
+    if len(pieces) % 2 == 0:
+        return ["::", "", *("   " + line for line in lines), ""]
+    marked = [f"``{piece.strip()}``" if index % 2 else escaped(piece) for index, piece in enumerate(pieces)]
+    return ["\\ ".join(piece for piece in marked if piece), ""]
+
+
+def escaped(text: str) -> str:
+    """Text as reStructuredText that means nothing but itself."""
+    return "".join("\\" + character if character in r"\*`|_<>[]:" else character for character in text)
+
+
+def plain(app, what, name, obj, options, lines: list[str]) -> None:
+    blocks, block = [], []
+    for line in [*lines, ""]:
+        if line.strip():
+            block.append(line)
+        elif block:
+            blocks.append(block)
+            block = []
+    lines[:] = [out for block in blocks for out in paragraph(block)]
+
+
+def setup(app) -> None:
+    app.connect("autodoc-process-docstring", plain)

@@ -1,0 +1,103 @@
+"""A module imports only from lower levels, or from its own directory at its own level (CONTRIBUTING.md)."""
+
+import graphlib
+
+import pytest
+
+from tests.code.tree import Module, imported, imports, modules
+
+LEVELS = {
+    "shapes": 0,
+    "errors": 0,
+    "version": 0,
+    "masks": 0,
+    "kernels": 0,
+    "text": 0,
+    "images": 0,
+    "maps": 0,
+    "scores": 1,
+    "align": 1,
+    "memory": 1,
+    "recording": 1,
+    "nonfinite": 1,
+    "data": 1,
+    "pictures": 1,
+    "attention": 2,
+    "heads": 3,
+    "layers": 4,
+    "encoders": 5,
+    "decoders": 5,
+    "models": 6,
+    "decoding": 6,
+    "inference": 7,
+    "pretrained": 7,
+    "recipes": 7,
+    "training": 8,
+    "catalog": 9,
+    "run_file": 9,
+    "prediction": 9,
+    "runs": 9,
+    "launch": 9,
+    "serve": 10,
+    "cli": 10,
+    "testing": 10,
+}
+TOP = 11  # regard/__init__.py and __main__.py: the door, which nothing behind it opens
+VOCABULARY = {"regard.errors", "regard.shapes"}  # words that every level shares, the lowest too; they import nothing
+
+
+def level(name: str) -> int:
+    part = name.split(".")[1:2]
+    return TOP if part in ([], ["__main__"]) else LEVELS[part[0]]
+
+
+def own(module: Module) -> list[str]:
+    """The names of regard's modules that a module imports."""
+    names = [name for node in imports(module.tree) for name in imported(node, set(modules()))]
+    return [name for name in names if name.split(".")[0] == "regard"]
+
+
+def top_part(name: str) -> str:
+    """`regard.text.special` -> `text`; nothing for `regard` itself."""
+    return name.split(".")[1] if "." in name else ""
+
+
+def directory(name: str) -> str:
+    """The package that a module lies in; of a package, itself."""
+    return modules()[name].package if name in modules() else name
+
+
+def allowed(module: Module, target: str) -> bool:
+    """Whether the target is lower, or a sibling: of the same part, or of the same level and directory."""
+    if target in VOCABULARY or level(target) < level(module.name) or top_part(target) == top_part(module.name):
+        return True
+    return level(target) == level(module.name) and directory(target) == module.package
+
+
+def test_every_module_has_a_level():
+    unknown = [name for name in modules() if top_part(name) not in {"", "__main__", *LEVELS}]
+    assert modules()
+    assert not unknown, f"give these a level in {__name__}: {unknown}"
+
+
+@pytest.mark.parametrize("name", modules())
+def test_imports_point_downward(name: str):
+    module = modules()[name]
+    upward = [
+        f"{target} (level {level(target)} from {level(name)})" for target in own(module) if not allowed(module, target)
+    ]
+    assert not upward, f"{name} imports {', '.join(upward)}"
+
+
+def test_vocabulary_imports_nothing_of_ours():
+    assert [name for name in VOCABULARY & set(modules()) if own(modules()[name])] == []
+
+
+def test_imports_are_absolute():
+    relative = [m.place(n) for m in modules().values() for n in imports(m.tree) if getattr(n, "level", 0)]
+    assert relative == []
+
+
+def test_imports_have_no_circle():
+    graph = {name: set(own(module)) - {name} for name, module in modules().items()}
+    assert list(graphlib.TopologicalSorter(graph).static_order())
