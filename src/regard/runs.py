@@ -13,6 +13,7 @@ from regard.errors import InputError
 from regard.inference.attended import attended
 from regard.inference.texts import Tokenizers, search_texts
 from regard.maps.alignment import Alignment
+from regard.maps.averages import average_heads
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.prediction import Prediction
 from regard.run_file import RunFile
@@ -114,7 +115,8 @@ class Run:
         sources = [self.tokenizers.source.encode(text) for text, _ in outputs]
         targets = [list(each.tokens if each.finished else each.tokens[:-1]) for _, each in outputs]
         maps = attended(self.model, list(zip(sources, targets, strict=True)))
+        pieces = self.tokenizers.source.pieces
         return [
-            Alignment(weights.mean(0).numpy(), tuple(self.tokenizers.source.pieces([*source, END])), self._labels(each))
+            Alignment(average_heads(weights.numpy()), tuple(pieces([*source, END])), self._labels(each))
             for weights, source, (_, each) in zip(maps, sources, outputs, strict=True)
         ]

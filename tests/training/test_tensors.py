@@ -69,7 +69,7 @@ def test_tensors_come_back_with_type_shape_and_metadata(tmp_path: Path) -> None:
     assert {name: (value.dtype, value.tolist()) for name, value in found.items()} == {
         name: (value.dtype, value.tolist()) for name, value in given.items()
     }
-    assert tensors.read_metadata(path) == {"model": "toy"}
+    assert tensors.check(path)["__metadata__"] == {"model": "toy"}
     tensors.write(path, {})
     assert tensors.read(path) == {}
 

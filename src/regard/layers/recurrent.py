@@ -16,7 +16,7 @@ KINDS: dict[RecurrentName, Callable[..., nn.RNNBase]] = {"tanh": nn.RNN, "gru": 
 
 
 class Recurrent(nn.Module):
-    """A stack of recurrent layers. State `(batch, layer, state_width)`, for an LSTM [h; c]; None starts from zero."""
+    """A stack of recurrent layers. State `(batch, layer, state_width)`, for an LSTM [h; c]."""
 
     def __init__(self, kind: RecurrentName, input_width: int, width: int, layers: int = 1, dropout: float = 0.0):
         super().__init__()

@@ -58,7 +58,7 @@ def save(root: Path, step: int, groups: Mapping[str, Mapping[str, Tensor]], stat
         discard(temporary)
         temporary.mkdir()
         for group, tensors in groups.items():
-            weights.write_plainly(temporary / plain(group + ENDING), tensors)
+            weights.write(temporary / plain(group + ENDING), tensors)
         (temporary / STATE).write_text(text, encoding="utf-8")
         files = sorted(temporary.iterdir())
         for path in files:

@@ -88,7 +88,7 @@ class RunDirectory:
     def save_tensors(self, name: str, values: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
         """Replaces the .safetensors file `name`."""
         with self.writing(name) as temporary:
-            tensors.write_plainly(temporary, values, metadata)
+            tensors.write(temporary, values, metadata)
 
     def read_text(self, name: str) -> str:
         """Raises InputError if the file is missing or is not as it was written; so do the readers below."""

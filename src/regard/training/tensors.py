@@ -11,7 +11,6 @@ import safetensors.torch
 from torch import Tensor, nn
 
 from regard.errors import InputError
-from regard.training.atomic import replacing
 from regard.training.foreign import named
 
 LARGEST_HEADER = 1 << 23  # bytes; some 50,000 tensors
@@ -20,13 +19,7 @@ LISTED = 10
 
 
 def write(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
-    """Atomically; tensors that share memory are written one by one. Raises RunError as `atomic.replacing` does."""
-    with replacing(path) as temporary:
-        write_plainly(temporary, tensors, metadata)
-
-
-def write_plainly(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
-    """As `write`, straight to `path`, for a caller that renames it."""
+    """Straight to `path`, for a caller that renames it; tensors that share memory are written one by one."""
     seen: set[int] = set()
     separate = {}
     for name, tensor in tensors.items():
@@ -44,11 +37,6 @@ def read(path: Path) -> dict[str, Tensor]:
         return safetensors.torch.load_file(path)
     except safetensors.SafetensorError as error:
         raise InputError(f"{path}: broken safetensors file ({' '.join(str(error).split())})") from error
-
-
-def read_metadata(path: Path) -> dict[str, str]:
-    """The text that the file carries besides tensors. Raises InputError as `read` does."""
-    return check(path).get("__metadata__", {})
 
 
 def check(path: Path) -> dict[str, Any]:
