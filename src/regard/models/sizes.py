@@ -1,4 +1,4 @@
-"""Types of the numbers in model configurations; a run file that breaks one is refused with its line."""
+"""Types of the numbers in configurations; a run file that breaks one is refused with its line."""
 
 from typing import Annotated
 
