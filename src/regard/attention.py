@@ -5,11 +5,14 @@ happens here and nowhere else.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
-from regard.align import Align, Softmax, softmax
+from regard.align import Align, Aligned, Softmax, softmax
+from regard.history import History
 from regard.kernels.product import fused, fused_is_faster
 from regard.masks import Mask, as_mask
 from regard.memory import Memory
@@ -104,14 +107,15 @@ class Read(NamedTuple):
 
 
 class Attend(nn.Module):
-    """One score and one alignment, as a module: `attend(query, memory) -> context`.
+    """One score and one alignment, as a module: `attend(query, memory) -> context`. With a `history` the score also
+    sees how each key was read before (see `regard.history`), so that queries are read in turn.
 
     Where the same memory is read again and again, prepare it once: `read(query, prepare(memory))`.
     """
 
-    def __init__(self, score: Score, align: Align | None = None):
+    def __init__(self, score: Score, align: Align | None = None, history: History | None = None):
         super().__init__()
-        self.score = score
+        self.score, self.history = score, history
         self.align = Softmax() if align is None else align
 
     @property
@@ -126,16 +130,35 @@ class Attend(nn.Module):
     def read(self, query: Tensor, memory: Memory, state: Any = None) -> Read:
         """Read a prepared memory with queries `(*batch, query, query_width)`; `state` is the alignment's, if any."""
         listened = wanted(self)
-        if not listened and self.align.is_softmax and fused_is_faster(query, memory.key):
+        plain = listened or self.history is not None or not self.align.is_softmax
+        if not plain and fused_is_faster(query, memory.key):
             product = self.score.as_product(query)
             if product is not None:
                 causal = memory.mask is not None and memory.mask.is_causal
                 allowed = None if memory.mask is None or causal else memory.mask.dense()
                 return Read(fused(product, memory.key, memory.value, allowed, causal=causal))
-        aligned = self.align(self.score(query, memory.key), memory.mask, query, state)
+        aligned = self.weigh(query, memory, state) if self.history is None else self.in_turn(query, memory, state)
         if listened:
             give(self, aligned.weights)
         return Read(aligned.weights @ memory.value, aligned.state, aligned.loss)
+
+    def weigh(self, query: Tensor, memory: Memory, state: Any) -> Aligned:
+        """Weights of all queries at once."""
+        return self.align(self.score(query, memory.key), memory.mask, query, state)
+
+    def in_turn(self, query: Tensor, memory: Memory, state: tuple[Tensor, Any] | None) -> Aligned:
+        """Weights of one query after the other, each with the past that those before it made. The state is that past
+        and the alignment's own."""
+        assert self.history is not None
+        past, inner = (query.new_zeros(memory.key.shape[:-1]), None) if state is None else state
+        rows = [query.new_zeros(*query.shape[:-2], 0, memory.key.shape[-2])]
+        for place, one in enumerate(query.split(1, -2) if query.shape[-2] else ()):
+            mask = None if memory.mask is None else memory.mask.of_query(place)
+            moved = replace(memory, key=memory.key + self.history(past), mask=mask, clean=False)
+            aligned = self.weigh(one, moved, inner)
+            past, inner = self.history.after(past, aligned.weights[..., 0, :]), aligned.state
+            rows.append(aligned.weights)
+        return Aligned(torch.cat(rows, -2), (past, inner))
 
     def forward(self, query: Float[Tensor, "..."], memory: Memory) -> Context:
         """Queries `(*batch, query, query_width)` -> context `(*batch, query, value_width)`. Raises as `attend` does."""

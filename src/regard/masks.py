@@ -33,6 +33,11 @@ class Mask(ABC):
     def select(self, rows: Tensor) -> "Mask":
         """The mask of the batch rows `rows` `(rows,)`, in that order, repeats allowed."""
 
+    def of_query(self, place: int) -> "Mask":
+        """The mask of the one query that stands at `place` among those it is for."""
+        allowed = self.dense()
+        return Dense(allowed if allowed.shape[-2] == 1 else allowed[..., place : place + 1, :])
+
     @property
     def shape(self) -> torch.Size:
         return self.dense().shape

@@ -17,6 +17,7 @@ LEVELS = {
     "maps": 0,
     "scores": 1,
     "align": 1,
+    "history": 1,
     "memory": 1,
     "recording": 1,
     "nonfinite": 1,

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from regard.data.batches import require_one_batch, token_batches
+from regard.data.batches import LENGTH_MULTIPLE, ROW_MULTIPLE, require_one_batch, rounded, token_batches
 from regard.data.limit import limit_lengths
 from regard.errors import InputError
 
@@ -31,6 +31,19 @@ def test_every_example_once_and_no_batch_above_the_size(tokens):
     assert sorted(index for batch in batches for index in batch) == list(range(len(LENGTHS)))
     assert all(batches)
     assert max(len(batch) * max(max(LENGTHS[index]) for index in batch) for batch in batches) <= tokens
+
+
+def test_shapes_recur():
+    def shapes(epoch):
+        batches = token_batches(LENGTHS, 4096, seed=1, epoch=epoch)
+        assert sum(len(batch) % ROW_MULTIPLE > 0 for batch in batches) <= 1
+        longest = [[max(LENGTHS[index][side] for index in batch) for side in (0, 1)] for batch in batches]
+        padded = [tuple(rounded(length, LENGTH_MULTIPLE) for length in pair) for pair in longest]
+        return [(len(batch), *pair) for batch, pair in zip(batches, padded, strict=True)]
+
+    met = {shape for epoch in range(8) for shape in shapes(epoch)}
+    again = shapes(8)
+    assert sum(shape in met for shape in again) > 0.7 * len(again)
 
 
 def test_little_padding():

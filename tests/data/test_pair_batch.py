@@ -19,6 +19,14 @@ def test_layout_for_teacher_forcing():
         assert tensor.dtype == torch.int64
 
 
+def test_padding_to_a_multiple():
+    batch = collate(EXAMPLES, multiple=3)
+    assert batch.source.tolist() == [[5, 6, 7, END, PAD, PAD], [9, END, *[PAD] * 4], [END, *[PAD] * 5]]
+    assert batch.source_lengths.tolist() == [4, 2, 1]
+    assert batch.target_in.shape == batch.target_out.shape == (3, 3)
+    assert batch.target_tokens == 6
+
+
 def test_a_source_without_its_end():
     batch = collate(EXAMPLES, source_end=False)
     assert batch.source.tolist() == [[5, 6, 7], [9, PAD, PAD], [PAD, PAD, PAD]]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from regard.align import Align
 from regard.attention import Attend
 from regard.decoders.bahdanau import BahdanauDecoder, MaxoutReadout
 from regard.decoders.bottleneck import BottleneckDecoder
@@ -24,6 +25,7 @@ from regard.layers.feedforward import FeedForward
 from regard.layers.positions import Learned, NoPositions, Positions, Sinusoidal
 from regard.layers.recurrent import CellReader, Recurrent, SequenceReader
 from regard.layers.residual import PostNorm, PreNorm
+from regard.models.aligns import ALIGNS, AlignName
 from regard.models.bahdanau import Bahdanau, BahdanauConfig
 from regard.models.bottleneck import Bottleneck, BottleneckConfig
 from regard.models.encoder_decoder import EncoderDecoder
@@ -71,6 +73,17 @@ def score(name: str, heads: int | None = None) -> tuple[Score, tuple[int, int, i
     return SCORES[name](5, key, heads), (5, key, 7)
 
 
+STOCHASTIC = {"softmax", "sparsemax", "entmax", "local-m", "straight-through"}
+"""Alignments whose rows sum to 1 where anything may be read."""
+PLACED = {"local-m", "local-p", "monotonic"}
+"""Alignments for which it matters where a key stands."""
+
+
+def align(name: AlignName, query_width: int) -> Align:
+    """An alignment for queries of that width, with a window of 2."""
+    return ALIGNS[name](query_width, 2)
+
+
 def embedding() -> TokenEmbedding:
     return TokenEmbedding(VOCABULARY, 6)
 
@@ -115,10 +128,11 @@ def luong(encoder: Encoder, start: str) -> Decoder:
 
 
 def one_pass(encoder: Encoder, start: str) -> Decoder:
-    asking, telling = Recurrent("gru", 6, 5), Recurrent("lstm", 5 + encoder.memory_width, 7, 2)
+    networks = Recurrent("gru", 6, 5), Recurrent("lstm", 5 + encoder.memory_width, 7, 2)
     starts = STARTS[start](encoder, 5), STARTS[start](encoder, 28)
     attend = Attend(Additive(5, encoder.memory_width, 3))
-    return OnePassDecoder(embedding(), asking, attend, telling, starts, nn.Linear(7, VOCABULARY))
+    readout = nn.Linear(5 + encoder.memory_width + 7, 4)
+    return OnePassDecoder(embedding(), networks, attend, starts, readout, nn.Linear(4, VOCABULARY))
 
 
 def bottleneck(encoder: Encoder, start: str) -> Decoder:
@@ -159,8 +173,23 @@ MODELS: dict[str, Callable[[], EncoderDecoder]] = {
     "luong-dot": lambda: Luong(11, 13, LuongConfig(embedding=3, width=5, score="dot")),
     "luong-general": lambda: Luong(11, 13, LuongConfig(embedding=3, width=6, layers=3, bidirectional=True)),
     "luong-concat": lambda: Luong(11, 13, LuongConfig(embedding=3, width=5, cell="gru", score="concat")),
+    "luong-scaled-dot": lambda: Luong(11, 13, LuongConfig(embedding=3, width=5, score="scaled-dot")),
+    "luong-cosine": lambda: Luong(11, 13, LuongConfig(embedding=3, width=5, score="cosine")),
+    "luong-distance": lambda: Luong(11, 13, LuongConfig(embedding=3, width=5, score="distance")),
     "luong-location": lambda: Luong(11, 13, LuongConfig(embedding=3, width=5, score="location", max_source=17)),
     "one-pass": lambda: OnePass(13, 13, OnePassConfig(width=5, encoder_width=3, encoder_layers=2)),
+    "luong-local-p": lambda: Luong(11, 13, LuongConfig(embedding=3, width=5, align="local-p", window=2)),
+    "bahdanau-monotonic": lambda: Bahdanau(11, 13, BahdanauConfig(embedding=3, width=5, align="monotonic")),
+    "bahdanau-coverage": lambda: Bahdanau(11, 13, BahdanauConfig(embedding=3, width=5, history="coverage")),
+    "bahdanau-location-aware": lambda: Bahdanau(
+        11, 13, BahdanauConfig(embedding=3, width=5, align="local-m", window=2, history="location-aware")
+    ),
+    "one-pass-local-m": lambda: OnePass(
+        13, 13, OnePassConfig(width=6, encoder_width=3, heads=2, align="local-m", window=1)
+    ),
+    "transformer-monotonic": lambda: Transformer(
+        13, 13, TransformerConfig(layers=2, width=6, hidden=7, heads=3, align="monotonic")
+    ),
     "one-pass-apart": lambda: OnePass(11, 13, OnePassConfig(width=5, encoder_width=3, shared=False)),
     "bottleneck": lambda: Bottleneck(11, 13, BottleneckConfig(embedding=3, width=5, layers=2)),
     "bottleneck-every-step": lambda: Bottleneck(
@@ -169,6 +198,9 @@ MODELS: dict[str, Callable[[], EncoderDecoder]] = {
     "transformer": lambda: Transformer(13, 13, TransformerConfig(layers=2, width=6, hidden=7, heads=3)),
     "transformer-after": lambda: Transformer(
         11, 13, TransformerConfig(layers=2, width=6, hidden=5, heads=2, norm="after", tied=False, shared=False)
+    ),
+    "transformer-grouped": lambda: Transformer(
+        13, 13, TransformerConfig(layers=1, width=8, hidden=5, heads=4, key_value_heads=2)
     ),
     "transformer-learned": lambda: Transformer(
         13, 13, TransformerConfig(layers=1, width=6, hidden=5, heads=2, positions="learned", max_length=17)

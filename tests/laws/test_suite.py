@@ -96,7 +96,12 @@ def test_a_module_that_hands_out_no_weights():
 
     with pytest.raises(AssertionError, match=r"handed none to regard\.record"):
         check_attention(Summed())
-    check_attention(Summed(), normalised=False)
+    check_attention(Summed(), without=["rows_of_weights_sum_to_one"])
+
+
+def test_a_law_that_does_not_exist_cannot_be_left_out():
+    with pytest.raises(ValueError, match=r"without names \['gravity'\]; the laws are a_key_hidden"):
+        check_attention(Own(right), without=["gravity"])
 
 
 def test_a_wrong_shape_is_told():

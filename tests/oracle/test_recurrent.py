@@ -173,6 +173,9 @@ def luong(p: Parameters, config: LuongConfig, source: list[int], target: list[in
             p["decoder.attend.score.key_weight"].T,
             p["decoder.attend.score.energy"],
         ),
+        "scaled-dot": lambda: reference.scaled_dot,
+        "cosine": lambda: reference.cosine(lambda query: np.exp(p["decoder.attend.score.sharpness.logarithm"]).item()),
+        "distance": lambda: reference.distance(config.width**0.5),
     }
     attentional, logits = np.zeros(config.width), []
     for token in target:
@@ -189,7 +192,7 @@ def luong(p: Parameters, config: LuongConfig, source: list[int], target: list[in
     return np.array(logits)
 
 
-@pytest.mark.parametrize("score", ["dot", "general", "concat", "location"])
+@pytest.mark.parametrize("score", ["dot", "general", "concat", "location", "scaled-dot", "cosine", "distance"])
 def test_luong(score: ScoreName):
     config = LuongConfig(embedding=3, width=5, score=score, max_source=7)
     model = Luong(11, 13, config).double().eval()
@@ -214,10 +217,11 @@ def test_one_pass(width: int, heads: int):
     logits = []
     for token in TARGET[0].tolist():
         y = reference.embed(p, "decoder", token)
-        h, c = reference.lstm(p, "decoder.asking.network", y, h, c, "_l0")
+        h, c = reference.lstm(p, "decoder.first.network", y, h, c, "_l0")
         context = reference.multi_head(p, "decoder.attend", heads, h, states)
-        top, cell = reference.lstm(p, "decoder.telling.network", np.concatenate([h, context]), top, cell, "_l0")
-        logits.append(p["decoder.embedding.table.weight"] @ top + p["decoder.output.bias"])
+        top, cell = reference.lstm(p, "decoder.second.network", np.concatenate([h, context]), top, cell, "_l0")
+        readout = p["decoder.readout.weight"] @ np.concatenate([h, context, top]) + p["decoder.readout.bias"]
+        logits.append(p["decoder.embedding.table.weight"] @ readout + p["decoder.output.bias"])
     close(model(SOURCE, LENGTHS, TARGET)[0], np.array(logits))
 
 

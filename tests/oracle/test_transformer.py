@@ -118,11 +118,11 @@ def test_decoder_layer(norm_first: bool):
     target, states = torch.randn(2, 3, 6).double(), torch.randn(2, 7, 6).double()
     expected = theirs(target, states, tgt_mask=FUTURE, memory_key_padding_mask=HIDDEN)
     source = ours.cross_attention.prepare(Memory(states, states, padding(LENGTHS, 7)))
-    together, _ = ours(target, empty(ours), source)
+    together, _, _ = ours(target, empty(ours), source)
     torch.testing.assert_close(together, expected)
     past, steps = empty(ours), []
     for position in target.split(1, 1):
-        step, past = ours(position, past, source)
+        step, past, _ = ours(position, past, source)
         steps.append(step)
     torch.testing.assert_close(torch.cat(steps, 1), expected)
 

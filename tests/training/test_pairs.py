@@ -162,7 +162,7 @@ def test_batches_hold_every_pair_once_and_no_more_than_they_may():
         assert sorted(row for rows in one.batches(epoch) for row in rows) == list(range(len(PAIRS)))
         for rows in one.batches(epoch):
             batch = one.batch(epoch, rows)
-            assert max(batch.source.numel(), batch.target_in.numel()) <= 31
+            assert max(batch.source.numel(), batch.target_in.numel()) <= 31 or len(rows) == 1
 
 
 def test_places_are_those_of_the_pairs():

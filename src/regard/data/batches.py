@@ -5,12 +5,17 @@ from random import Random
 
 from regard.errors import InputError
 
+LENGTH_MULTIPLE, ROW_MULTIPLE = 4, 8
+"""A training batch is padded to a multiple of so many tokens and cut to a multiple of so many rows. So shapes recur,
+and with them what oneDNN compiles for every shape that it meets: a third of a training step before (docs/log.md)."""
+
 Lengths = tuple[int, int]
 """Tokens of one example's source and target, as many as it takes up in a batch (with START or END)."""
 
 
 def token_batches(lengths: Sequence[Lengths], tokens: int, seed: int, epoch: int) -> list[list[int]]:
-    """Batches of example indices; every index occurs once, and rows x (longest side of any row) <= `tokens`.
+    """Batches of example indices; every index occurs once, and rows x (longest side of any row, padded) <= `tokens`
+    but where that leaves no row. Rows are a multiple of `ROW_MULTIPLE` but in small and last batches.
 
     Examples are sorted by target length, then source length, and cut greedily, which keeps padding low; noise from
     (seed, epoch) moves examples among neighbours and shuffles the batches, so epochs differ.
@@ -49,15 +54,23 @@ def _sorted(lengths: Sequence[Lengths], random: Random) -> list[int]:
     return [key[2] for key in keys]
 
 
+def rounded(length: int, multiple: int) -> int:
+    """The length with padding to a multiple."""
+    return -(-length // multiple) * multiple
+
+
 def _cut(order: list[int], lengths: Sequence[Lengths], tokens: int) -> list[list[int]]:
+    sides = [rounded(max(pair), LENGTH_MULTIPLE) for pair in lengths]
     batches: list[list[int]] = []
     batch: list[int] = []
     longest = 0
     for index in order:
-        longest = max(longest, *lengths[index])
-        if batch and longest * (len(batch) + 1) > tokens:
-            batches.append(batch)
-            batch, longest = [], max(lengths[index])
+        longest = max(longest, sides[index])
+        while batch and longest * (len(batch) + 1) > tokens:
+            kept = len(batch) // ROW_MULTIPLE * ROW_MULTIPLE or len(batch)
+            batches.append(batch[:kept])
+            batch = batch[kept:]
+            longest = max(sides[other] for other in (*batch, index))
         batch.append(index)
     if batch:
         batches.append(batch)

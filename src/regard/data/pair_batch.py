@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from regard.data.batches import rounded
 from regard.shapes import Int
 from regard.text.special import END, PAD, START
 
@@ -37,24 +38,27 @@ class PairBatch:
         )
 
 
-def collate(examples: Sequence[tuple[list[int], list[int]]], *, source_end: bool = True) -> PairBatch:
+def collate(
+    examples: Sequence[tuple[list[int], list[int]]], *, source_end: bool = True, multiple: int = 1
+) -> PairBatch:
     """Pads (source ids, target ids) pairs. START goes before, END after each target; END after each source by default.
+    Both sides are padded to a multiple of `multiple`.
 
     Raises ValueError for no examples at all.
     """
     if not examples:
         raise ValueError("collate() got no examples; expected at least one")
     sources = [[*source, END] if source_end else source for source, _ in examples]
-    source, source_lengths = _padded(sources)
-    target_in, target_lengths = _padded([[START, *target] for _, target in examples])
-    target_out, _ = _padded([[*target, END] for _, target in examples])
+    source, source_lengths = _padded(sources, multiple)
+    target_in, target_lengths = _padded([[START, *target] for _, target in examples], multiple)
+    target_out, _ = _padded([[*target, END] for _, target in examples], multiple)
     return PairBatch(
         source, source_lengths, target_in, target_out, target_lengths, sum(len(target) + 1 for _, target in examples)
     )
 
 
-def _padded(rows: list[list[int]]) -> tuple[Int[Tensor, "batch position"], Int[Tensor, " batch"]]:
+def _padded(rows: list[list[int]], multiple: int) -> tuple[Int[Tensor, "batch position"], Int[Tensor, " batch"]]:
     lengths = [len(row) for row in rows]
-    longest = max(lengths)
+    longest = rounded(max(lengths), multiple)
     padded = [row + [PAD] * (longest - len(row)) for row in rows]
     return torch.tensor(padded, dtype=torch.int64).reshape(len(rows), longest), torch.tensor(lengths)

@@ -1,6 +1,7 @@
 """A recurrent decoder with attention and without input feeding, so that all steps of training run in one pass."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,15 +18,16 @@ from regard.shapes import Float, States, Step, Tokens
 
 @dataclass(frozen=True, eq=False)
 class OnePassState(State):
-    """The states of both networks, `(batch, layer, state_width)`, and the prepared memory."""
+    """The states of both networks, `(batch, layer, state_width)`, the prepared memory, the alignment's state."""
 
-    asking: Tensor
-    telling: Tensor
+    first: Tensor
+    second: Tensor
     memory: Memory
+    alignment: Any = None
 
 
 class OnePassDecoder(Decoder[OnePassState]):
-    """q_t = first(E y_{t-1}); c_t reads the memory with q_t; h_t = second([q_t; c_t]).
+    """q_t = first(E y_{t-1}); c_t reads the memory with q_t; h_t = second([q_t; c_t]); readout W [q_t; c_t; h_t].
 
     The attention of a step depends on the words before it but not on earlier reads; the second network carries those.
     The weights of step t belong to the word y_t that the step predicts.
@@ -34,38 +36,41 @@ class OnePassDecoder(Decoder[OnePassState]):
     def __init__(
         self,
         embedding: TokenEmbedding,
-        asking: Recurrent,
+        networks: tuple[Recurrent, Recurrent],
         attend: Attend | MultiHead,
-        telling: Recurrent,
         starts: tuple[nn.Module, nn.Module],
+        readout: nn.Linear,
         output: nn.Linear,
         *,
         dropout: float = 0.0,
     ):
         super().__init__()
-        self.embedding, self.asking, self.attend, self.telling = embedding, asking, attend, telling
+        self.embedding, self.attend = embedding, attend
+        self.first, self.second = networks
         self.starts = nn.ModuleList(starts)
-        self.output = output
+        self.readout, self.output = readout, output
         self.dropout = Dropout(dropout)
 
     def start(self, memory: Memory) -> OnePassState:
-        asking, telling = (start(memory) for start in self.starts)
+        first, second = (start(memory) for start in self.starts)
         return OnePassState(
-            asking.unflatten(1, self.asking.state_shape),
-            telling.unflatten(1, self.telling.state_shape),
+            first.unflatten(1, self.first.state_shape),
+            second.unflatten(1, self.second.state_shape),
             self.attend.prepare(memory),
         )
 
     def run(self, tokens: Tokens, state: OnePassState) -> tuple[States, OnePassState]:
-        queries, asking = self.asking(self.embedding(tokens), state.asking)
+        queries, first = self.first(self.embedding(tokens), state.first)
         queries = self.dropout(queries)
-        context = self.attend.read(queries, state.memory).context
-        outputs, telling = self.telling(torch.cat([queries, context], -1), state.telling)
-        return self.dropout(outputs), replace(state, asking=asking, telling=telling)
+        read = self.attend.read(queries, state.memory, state.alignment)
+        outputs, second = self.second(torch.cat([queries, read.context], -1), state.second)
+        parts = torch.cat([queries, read.context, self.dropout(outputs)], -1)
+        after = replace(state, first=first, second=second, alignment=read.state)
+        return self.dropout(self.readout(parts)), after
 
     def features(self, tokens: Tokens, state: OnePassState) -> States:
         return self.run(tokens, state)[0]
 
     def advance(self, tokens: Step, state: OnePassState) -> tuple[Float[Tensor, "batch width"], OnePassState]:
-        outputs, state = self.run(tokens[:, None], state)
-        return outputs[:, 0], state
+        features, state = self.run(tokens[:, None], state)
+        return features[:, 0], state

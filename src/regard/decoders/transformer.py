@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Any, cast
 
 from torch import Tensor, nn
 
@@ -20,10 +20,12 @@ from regard.shapes import Float, States, Step, Tokens
 
 @dataclass(frozen=True, eq=False)
 class TransformerState(State):
-    """A layer's own past, `pasts`, and the source as it sees it, `sources`: prepared memories, one a layer."""
+    """A layer's own past, `pasts`, the source as it sees it, `sources`, both prepared memories, and the state of its
+    alignment with the source: one of each a layer."""
 
     pasts: tuple[Memory, ...]
     sources: tuple[Memory, ...]
+    alignments: tuple[Any, ...]
 
     @property
     def position(self) -> int:
@@ -45,8 +47,10 @@ class DecoderLayer(nn.Module):
         self.self_attention, self.cross_attention, self.feedforward = self_attention, cross_attention, feedforward
         self.residuals = nn.ModuleList(residuals)
 
-    def forward(self, states: States, past: Memory, source: Memory) -> tuple[States, Memory]:
-        """Positions that follow `past` -> their states, and the past with them in it."""
+    def forward(
+        self, states: States, past: Memory, source: Memory, alignment: Any = None
+    ) -> tuple[States, Memory, Any]:
+        """Positions that follow `past` -> their states, the past with them in it, and the alignment's state."""
         count = states.shape[1]
         grown = past
 
@@ -57,9 +61,15 @@ class DecoderLayer(nn.Module):
             mask = causal(count, grown.key.shape[-2], device=x.device) if count > 1 else None
             return self.self_attention.read(x, replace(grown, mask=mask, clean=False)).context
 
+        def read_source(x: Tensor) -> Tensor:
+            nonlocal alignment
+            read = self.cross_attention.read(x, source, alignment)
+            alignment = read.state
+            return read.context
+
         states = self.residuals[0](states, read_own)
-        states = self.residuals[1](states, lambda x: self.cross_attention.read(x, source).context)
-        return self.residuals[2](states, self.feedforward), grown
+        states = self.residuals[1](states, read_source)
+        return self.residuals[2](states, self.feedforward), grown, alignment
 
 
 class TransformerDecoder(Decoder[TransformerState]):
@@ -90,15 +100,17 @@ class TransformerDecoder(Decoder[TransformerState]):
         sources = tuple(layer.cross_attention.prepare(memory) for layer in layers)
         nothing = memory.value.new_zeros(len(memory.value), 0, self.embedding.width)
         empty = Memory(nothing, nothing)
-        return TransformerState(tuple(layer.self_attention.prepare(empty) for layer in layers), sources)
+        pasts = tuple(layer.self_attention.prepare(empty) for layer in layers)
+        return TransformerState(pasts, sources, (None,) * len(layers))
 
     def run(self, tokens: Tokens, state: TransformerState) -> tuple[States, TransformerState]:
         states = self.dropout(self.positions(self.embedding(tokens), state.position))
-        pasts = []
-        for layer, past, source in zip(self.layers, state.pasts, state.sources, strict=True):
-            states, grown = layer(states, past, source)
-            pasts.append(grown)
-        return self.norm(states), replace(state, pasts=tuple(pasts))
+        after = []
+        for layer, *parts in zip(self.layers, state.pasts, state.sources, state.alignments, strict=True):
+            states, *kept = layer(states, *parts)
+            after.append(kept)
+        pasts, alignments = zip(*after, strict=True)
+        return self.norm(states), replace(state, pasts=pasts, alignments=alignments)
 
     def features(self, tokens: Tokens, state: TransformerState) -> States:
         return self.run(tokens, state)[0]

@@ -10,6 +10,7 @@ from regard.encoders.recurrent import RecurrentEncoder
 from regard.layers.cells import CELLS, Stack
 from regard.layers.embeddings import TokenEmbedding, output_layer
 from regard.layers.recurrent import CellReader, SequenceReader
+from regard.models.aligns import ALIGNS, HISTORIES, AlignName, HistoryName
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.sizes import Share, Size
 from regard.scores import Additive
@@ -19,7 +20,9 @@ from regard.scores import Additive
 class BahdanauConfig:
     """Sizes. The paper has embedding 620, width 1000, attention 1000, maxout 500.
 
-    `cell: gru` is PyTorch's, which is faster and not the paper's (see `layers.cells`).
+    `cell: gru` is PyTorch's, which is faster and not the paper's (see `layers.cells`). `align` too may be another than
+    the paper's softmax (see `regard.align`); `window` is that of the local ones.
+    `history` lets the score see earlier weights (see `regard.history`).
     """
 
     name: Literal["bahdanau"] = "bahdanau"
@@ -28,6 +31,9 @@ class BahdanauConfig:
     attention: Size = 256
     maxout: Size = 256
     cell: Literal["gru-reset-before", "gru"] = "gru-reset-before"
+    align: AlignName = "softmax"
+    window: Size = 10
+    history: HistoryName | None = None
     start: StartName = "encoder"
     dropout: Share = 0.0
 
@@ -49,7 +55,11 @@ class Bahdanau(EncoderDecoder):
         stack = Stack(config.cell, config.embedding + memory_width, config.width)
         decoder = BahdanauDecoder(
             target,
-            Attend(Additive(config.width, memory_width, config.attention)),
+            Attend(
+                Additive(config.width, memory_width, config.attention),
+                ALIGNS[config.align](config.width, config.window),
+                HISTORIES[config.history](config.attention),
+            ),
             stack,
             choose_start(config.start, BackwardStart(memory_width, config.width), config.width),
             MaxoutReadout(config.width + config.embedding + memory_width, config.maxout, config.dropout),

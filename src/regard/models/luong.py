@@ -14,18 +14,21 @@ from regard.encoders.recurrent import RecurrentEncoder
 from regard.layers.cells import Stack
 from regard.layers.embeddings import TokenEmbedding, output_layer
 from regard.layers.recurrent import SequenceReader
+from regard.models.aligns import ALIGNS, AlignName
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.sizes import Share, Size
-from regard.scores import Additive, Dot, General, Location, Score
+from regard.scores import Additive, Cosine, Distance, Dot, General, LearnedSharpness, Location, ScaledDot, Score
 
-ScoreName = Literal["dot", "general", "concat", "location"]
+ScoreName = Literal["dot", "general", "concat", "location", "scaled-dot", "cosine", "distance"]
 
 
 @dataclass(frozen=True)
 class LuongConfig:
     """Sizes. The paper has embedding and width 1000, 4 layers, a one-directional encoder.
 
-    `max_source` bounds the source for the location score alone. With `bidirectional` each direction has half the width.
+    The paper's scores are the first four; `cosine` learns its sharpness, `distance` is sqrt(width) wide. `max_source`
+    bounds the source for the location score alone. With `bidirectional` each direction has half the width.
+    `align` is global (softmax) or local (local-m, local-p, with `window` the paper's D) as in section 3, or another.
     """
 
     name: Literal["luong"] = "luong"
@@ -36,6 +39,8 @@ class LuongConfig:
     cell: Literal["tanh", "gru", "lstm"] = "lstm"
     bidirectional: bool = False
     max_source: Size = 100
+    align: AlignName = "softmax"
+    window: Size = 10
     start: StartName = "encoder"
     dropout: Share = 0.2
 
@@ -49,6 +54,9 @@ SCORES: dict[ScoreName, Callable[[int, LuongConfig], Score]] = {
     "general": lambda width, config: General(width, width),
     "concat": lambda width, config: Additive(width, width, width),
     "location": lambda width, config: Location(width, config.max_source),
+    "scaled-dot": lambda width, config: ScaledDot(),
+    "cosine": lambda width, config: Cosine(LearnedSharpness(width**0.5)),
+    "distance": lambda width, config: Distance(width**0.5),
 }
 
 
@@ -75,7 +83,7 @@ class Luong(EncoderDecoder):
         size = math.prod(stack.state_shape)
         decoder = LuongDecoder(
             target,
-            Attend(SCORES[config.score](config.width, config)),
+            Attend(SCORES[config.score](config.width, config), ALIGNS[config.align](config.width, config.window)),
             stack,
             choose_start(config.start, SummaryStart(encoder.summary_width, size), size),
             nn.Linear(encoder.memory_width + config.width, config.width, bias=False),

@@ -5,14 +5,17 @@ from typing import Literal
 
 from torch import nn
 
+from regard.attention import Attend
 from regard.decoders.onepass import OnePassDecoder
 from regard.decoders.starts import StartName, SummaryStart, choose_start
 from regard.encoders.recurrent import RecurrentEncoder
 from regard.heads import MultiHead
 from regard.layers.embeddings import TokenEmbedding, output_layer
 from regard.layers.recurrent import Recurrent, SequenceReader
+from regard.models.aligns import ALIGNS, AlignName
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.sizes import Share, Size
+from regard.scores import ScaledDot
 
 
 @dataclass(frozen=True)
@@ -25,13 +28,15 @@ class OnePassConfig:
     encoder_width: Size = 256
     encoder_layers: Size = 1
     heads: Size = 1
+    align: AlignName = "softmax"
+    window: Size = 10
     start: StartName = "encoder"
     shared: bool = True
     dropout: Share = 0.3
 
 
 class OnePass(EncoderDecoder):
-    """Bidirectional LSTM encoder; a decoder LSTM asks, scaled dot attention reads, another LSTM tells."""
+    """Bidirectional LSTM encoder; one LSTM asks, scaled dot attention reads, another LSTM goes on."""
 
     def __init__(self, source_vocabulary: int, target_vocabulary: int, config: OnePassConfig):
         target = TokenEmbedding(target_vocabulary, config.width, dropout=config.dropout)
@@ -40,19 +45,20 @@ class OnePass(EncoderDecoder):
             "lstm", config.width, config.encoder_width, config.encoder_layers, dropout=config.dropout
         )
         encoder = RecurrentEncoder(source, reader, config.dropout)
-        asking = Recurrent("lstm", config.width, config.width)
-        telling = Recurrent("lstm", 2 * config.width, config.width)
+        first = Recurrent("lstm", config.width, config.width)
+        second = Recurrent("lstm", 2 * config.width, config.width)
 
         def start() -> nn.Module:
             size = 2 * config.width
             return choose_start(config.start, SummaryStart(encoder.summary_width, size), size)
 
+        attend = Attend(ScaledDot(), ALIGNS[config.align](config.width // config.heads, config.window))
         decoder = OnePassDecoder(
             target,
-            asking,
-            MultiHead(config.width, config.heads, memory_width=encoder.memory_width),
-            telling,
+            (first, second),
+            MultiHead(config.width, config.heads, attend=attend, memory_width=encoder.memory_width),
             (start(), start()),
+            nn.Linear(3 * config.width, config.width),
             output_layer(config.width, target_vocabulary, tied=target),
             dropout=config.dropout,
         )

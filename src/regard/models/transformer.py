@@ -5,6 +5,8 @@ from typing import Literal
 
 from torch import nn
 
+from regard.align import Align
+from regard.attention import Attend
 from regard.decoders.transformer import DecoderLayer, TransformerDecoder
 from regard.encoders.transformer import EncoderLayer, TransformerEncoder
 from regard.heads import MultiHead
@@ -12,16 +14,20 @@ from regard.layers.embeddings import TokenEmbedding, output_layer
 from regard.layers.feedforward import FeedForward
 from regard.layers.positions import Learned, NoPositions, Positions, Sinusoidal
 from regard.layers.residual import PostNorm, PreNorm, Residual
+from regard.models.aligns import ALIGNS, AlignName
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.sizes import Share, Size
+from regard.scores import ScaledDot
 
 
 @dataclass(frozen=True)
 class TransformerConfig:
     """Sizes. The base model of the paper: 6 layers, width 512, hidden 2048, 8 heads, dropout 0.1, `norm: after`.
 
-    `tied` shares the output layer's weight with the target embedding, `shared` both languages' embeddings (one
-    vocabulary). `max_length` bounds learned positions alone.
+    `key_value_heads` are shared by the heads (Ainslie 2023, 2305.13245); None: as many as `heads`. `tied` shares the
+    output layer's weight with the target embedding, `shared` both languages' embeddings (one vocabulary). `max_length`
+    bounds learned positions alone. `align` is that of the cross-attention (see `regard.align`), with `window` if it is
+    local.
     """
 
     name: Literal["transformer"] = "transformer"
@@ -29,14 +35,21 @@ class TransformerConfig:
     width: Size = 256
     hidden: Size = 1024
     heads: Size = 4
+    key_value_heads: Size | None = None
     norm: Literal["before", "after"] = "before"
     positions: Literal["sinusoidal", "learned", "none"] = "sinusoidal"
     max_length: Size = 256
+    align: AlignName = "softmax"
+    window: Size = 10
     tied: bool = True
     shared: bool = True
     dropout: Share = 0.1
 
     def __post_init__(self) -> None:
+        if self.heads % (self.key_value_heads or self.heads):
+            raise ValueError(
+                f"heads {self.heads} is not divisible by key_value_heads {self.key_value_heads}; choose a divisor"
+            )
         if self.width % self.heads:
             raise ValueError(
                 f"width {self.width} is not divisible by heads {self.heads}; choose {self.heads} x a whole number"
@@ -56,7 +69,7 @@ class Transformer(EncoderDecoder):
         decoder_layers = [
             DecoderLayer(
                 attention(config),
-                attention(config),
+                attention(config, ALIGNS[config.align](config.width // config.heads, config.window)),
                 feedforward(config),
                 (residual(config), residual(config), residual(config)),
             )
@@ -71,9 +84,10 @@ class Transformer(EncoderDecoder):
         self.max_source = self.max_target = config.max_length if config.positions == "learned" else None
 
 
-def attention(config: TransformerConfig) -> MultiHead:
+def attention(config: TransformerConfig, align: Align | None = None) -> MultiHead:
     """Heads of scaled dot products, `width / heads` wide."""
-    return MultiHead(config.width, config.heads)
+    attend = Attend(ScaledDot(), align)
+    return MultiHead(config.width, config.heads, attend=attend, key_value_heads=config.key_value_heads)
 
 
 def feedforward(config: TransformerConfig) -> FeedForward:

@@ -1,5 +1,6 @@
 """The laws of attention."""
 
+from collections.abc import Collection
 from copy import deepcopy
 from dataclasses import dataclass, field
 
@@ -17,8 +18,7 @@ def check_attention(
     *,
     widths: tuple[int | None, int | None, int | None] | None = None,
     keys: int = 131,
-    positional: bool = False,
-    normalised: bool = True,
+    without: Collection[str] = (),
     dtype: torch.dtype = torch.float64,
     tolerance: float | None = None,
 ) -> None:
@@ -27,28 +27,23 @@ def check_attention(
     Args:
         widths: of queries, keys and values, None for any. Default `module.widths`, else any.
         keys: number of keys of the largest memory, at least 7; by default so many that a fused kernel serves.
-        positional: the module looks at where a key stands, so that the order of keys matters.
-        normalised: the module hands weights to `record`, and their rows sum to 1.
+        without: names of laws that the module breaks on purpose: `the_order_of_keys_changes_nothing` if it looks at
+            where a key stands, `a_key_hidden_from_one_query_is_inert_for_it` if what a query reads depends on earlier
+            reads, `rows_of_weights_sum_to_one` if its weights do not or it hands none to `record`.
         dtype: that the module is checked in.
         tolerance: absolute and relative. Default 1e-12 in float64, 1e-5 in float32.
 
     Raises:
         AssertionError: a law is broken; the message names it.
+        ValueError: `without` names no law.
     """
+    if unknown := set(without) - {law.__name__ for law in LAWS}:
+        known = ", ".join(law.__name__ for law in LAWS)
+        raise ValueError(f"without names {sorted(unknown)}; the laws are {known}")
     query, key, value = widths or getattr(module, "widths", (None, None, None))
     filled = query or key or 8, key or query or 8, value or 8
     subject = Subject(deepcopy(module).to(dtype).eval(), filled, keys, dtype)
-    laws = [
-        a_key_hidden_from_all_is_inert,
-        a_key_hidden_from_one_query_is_inert_for_it,
-        a_query_that_may_read_nothing_gets_a_constant,
-        padding_and_batch_size_change_nothing,
-        no_position_sees_its_future,
-        recorded_equals_unrecorded,
-        every_size_works,
-        *([] if positional else [the_order_of_keys_changes_nothing]),
-        *([rows_of_weights_sum_to_one] if normalised else []),
-    ]
+    laws = [law for law in LAWS if law.__name__ not in without]
     hold(((law.__name__, law(subject)) for law in laws), TOLERANCES[dtype] if tolerance is None else tolerance)
 
 
@@ -187,10 +182,21 @@ def rows_of_weights_sum_to_one(subject: Subject) -> Pairs:
     with record(subject.module) as maps:
         subject.read(*subject.draw(2, 3, 7), mask)
     if not maps:
-        raise AssertionError(
-            "rows of weights sum to one: the module handed none to regard.record; say normalised=False"
-        )
+        raise AssertionError("rows of weights sum to one: the module handed none to regard.record; leave the law out")
     for weights in maps.values():
         allowed = mask if weights.ndim == mask.ndim else mask[:, None]
         yield weights.sum(-1), allowed.any(-1).to(weights).expand(weights.shape[:-1])
         yield weights.clamp(min=0) * allowed, weights
+
+
+LAWS = (
+    a_key_hidden_from_all_is_inert,
+    a_key_hidden_from_one_query_is_inert_for_it,
+    a_query_that_may_read_nothing_gets_a_constant,
+    padding_and_batch_size_change_nothing,
+    no_position_sees_its_future,
+    recorded_equals_unrecorded,
+    every_size_works,
+    the_order_of_keys_changes_nothing,
+    rows_of_weights_sum_to_one,
+)

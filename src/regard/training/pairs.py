@@ -7,7 +7,7 @@ from hashlib import blake2b
 
 from torch import Tensor, nn
 
-from regard.data.batches import require_one_batch, token_batches
+from regard.data.batches import LENGTH_MULTIPLE, require_one_batch, token_batches
 from regard.data.pair import Pair, Splits
 from regard.data.pair_batch import PairBatch, collate
 from regard.decoding.search import Search
@@ -88,9 +88,8 @@ class PairTask:
 
     def batch(self, epoch: int, indices: list[int]) -> PairBatch:
         """With BPE-dropout every epoch cuts its words anew, as a function of the seed, the epoch and the pair."""
-        if not self.random:
-            return collate([self.ids[index] for index in indices])
-        return collate([self._encode_anew(epoch, index) for index in indices])
+        examples = [self._encode_anew(epoch, index) if self.random else self.ids[index] for index in indices]
+        return collate(examples, multiple=LENGTH_MULTIPLE)
 
     def loss(self, model: nn.Module, batch: PairBatch, update: int) -> Loss:
         real = batch.target_out.flatten().nonzero()[:, 0]

@@ -1,0 +1,28 @@
+"""What a training loss may add for weights as they should be. All give one number a sequence."""
+
+from torch import Tensor
+
+from regard.shapes import Float, Weights
+
+
+def doubly_stochastic(weights: Weights, readable: Tensor | None = None) -> Float[Tensor, "*batch"]:
+    """sum_i (1 - sum_t a_ti)^2: every key should be read once in all (Xu 2015, 1502.03044, equation 14).
+
+    Args:
+        weights: `(*batch, query, key)`, zero for queries past the end of the output.
+        readable: `(*batch, key)`, the keys that count. Default all.
+    """
+    missing = (1 - weights.sum(-2)).square()
+    return (missing if readable is None else missing.masked_fill(~readable, 0.0)).sum(-1)
+
+
+def entropy(weights: Weights) -> Float[Tensor, "*batch"]:
+    """-sum_t sum_i a_ti log a_ti, in nats; added it sharpens, subtracted it spreads. A weight of 0 adds 0."""
+    positive = weights.clamp(min=1e-30 if weights.dtype.itemsize < 8 else 1e-300)
+    return -(weights * positive.log()).sum((-2, -1))
+
+
+def coverage(weights: Weights) -> Float[Tensor, "*batch"]:
+    """sum_t sum_i min(a_ti, sum_{u < t} a_ui): what is read once more (See 2017, 1704.04368, equation 12)."""
+    before = weights.cumsum(-2) - weights
+    return weights.minimum(before).sum((-2, -1))
