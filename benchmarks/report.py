@@ -10,17 +10,20 @@ from typing import Any
 
 import torch
 
+from regard.training.devices import multiplies_bf16
+
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 PACKAGES = ("regard", "torch", "accelerate", "numpy", "safetensors", "tokenizers")
 
 
-def conditions() -> dict[str, str | int]:
+def conditions() -> dict[str, str | int | bool]:
     """Versions, and what of the machine decides about speed and rounding."""
     return {name: version(name) for name in PACKAGES} | {
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "instructions": torch.backends.cpu.get_cpu_capability(),
+        "bf16_products": multiplies_bf16("cpu"),
         "cores": os.cpu_count() or 0,
         "threads_by_default": torch.get_num_threads(),
     }

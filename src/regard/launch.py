@@ -6,7 +6,7 @@ import platform
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,15 @@ from regard.catalog import build
 from regard.data.pair import Splits
 from regard.errors import InputError
 from regard.inference.texts import Tokenizers
+from regard.nonfinite import guarded
 from regard.run_file import RunFile, TokenizerPair
 from regard.runs import CONFIG, SOURCE, TARGET, load, load_tokenizers
 from regard.text import Tokenizer
 from regard.training.allocator import keep_freed_memory
 from regard.training.compatibility import check_resume
+from regard.training.devices import choose_device, choose_precision
 from regard.training.loop import fit
 from regard.training.pairs import PairTask, Scoring
-from regard.training.processes import choose_device
 from regard.training.run_directory import RunDirectory
 from regard.version import VERSION
 
@@ -52,16 +53,17 @@ def train(config: RunFile, out: Path, *, resume: bool = False, allow_change: boo
     """
     keep_freed_memory()
     device = choose_device(config.training.device)
+    config = settled(config, device)
     process = PartialState(cpu=device == "cpu")
-    splits = config.data.load()
-    tokenizers = kept_tokenizers(config, out) if resume else None
-    tokenizers = make_tokenizers(config.tokenizers, splits) if tokenizers is None else tokenizers
-    check_search(config, tokenizers)
-    torch.manual_seed(config.training.seed)
-    model = build(config.model, tokenizers.source.size, tokenizers.target.size)
-    scoring = Scoring(config.metrics, config.search.searching(beam=1))
-    task = PairTask(splits, tokenizers, config.training, scoring, model=model, truncate=config.truncate)
     with folder(out, resume, process) as run:
+        splits = config.data.load()
+        kept = load_tokenizers(run, config) if run.has(SOURCE) and run.has(TARGET) else None
+        tokenizers = kept or make_tokenizers(config.tokenizers, splits)
+        check_search(config, tokenizers)
+        torch.manual_seed(config.training.seed)
+        model = build(config.model, tokenizers.source.size, tokenizers.target.size)
+        scoring = Scoring(config.metrics, config.search.searching(beam=1))
+        task = PairTask(splits, tokenizers, config.training, scoring, model=model, truncate=config.truncate)
         identity = identify(config, splits, tokenizers, process.num_processes)
         if resume and (run.has(IDENTITY) or run.checkpoint_steps()):  # else killed before it was described
             check_resume(run.read_json(IDENTITY), identity, allow_change)
@@ -69,14 +71,25 @@ def train(config: RunFile, out: Path, *, resume: bool = False, allow_change: boo
         if process.is_main_process:
             describe(run, config, identity, tokenizers)
             announce(model, splits, tokenizers)
-        fitted = fit(model, task, config.training, run, resume=resume)
+        with guarded(model):
+            fitted = fit(model, task, config.training, run, resume=resume)
         result = {(f"valid/{name}" if name.split("/")[0] in config.metrics else name): fitted[name] for name in fitted}
         if process.is_main_process:
-            if splits.test:
-                found = load(out, device).evaluate(splits.test)
-                result |= {f"test/{name}": figure for name, figure in found.items()}
+            result |= tested(out, device, splits)
             run.write_json(RESULT, result)
     return result
+
+
+def tested(out: Path, device: str, splits: Splits) -> dict[str, float]:
+    """The metrics of the finished run on the test set, as `test/...`; none without one."""
+    found = load(out, device).evaluate(splits.test) if splits.test else {}
+    return {f"test/{name}": figure for name, figure in found.items()}
+
+
+def settled(config: RunFile, device: str) -> RunFile:
+    """The run file with what depends on the machine chosen, so that it is written down."""
+    precision = choose_precision(config.training.precision, device)
+    return replace(config, training=replace(config.training, precision=precision))
 
 
 @contextmanager
@@ -92,12 +105,6 @@ def folder(path: Path, resume: bool, process: PartialState) -> Iterator[RunDirec
             if process.is_main_process and not resume and not run.checkpoint_steps():
                 shutil.rmtree(path)
             raise
-
-
-def kept_tokenizers(config: RunFile, out: Path) -> Tokenizers | None:
-    """Those of the run that is resumed, or None if it was killed before it had any."""
-    run = RunDirectory.open(out)
-    return load_tokenizers(run, config) if run.has(SOURCE) and run.has(TARGET) else None
 
 
 def make_tokenizers(settings: TokenizerPair, splits: Splits) -> Tokenizers:

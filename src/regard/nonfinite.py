@@ -1,7 +1,12 @@
-"""Where the first NaN or infinity came from: `with detect_nonfinite(model): model(...)`."""
+"""Where the first NaN or infinity came from: `with detect_nonfinite(model): model(...)`.
+
+The command line's `--debug` does so for every model: its commands run inside `debugging()`, what calls a model inside
+`guarded(model)`.
+"""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
@@ -28,6 +33,24 @@ def detect_nonfinite(model: nn.Module) -> Iterator[None]:
     finally:
         for hook in hooks:
             hook.remove()
+
+
+_debugging: ContextVar[bool] = ContextVar("regard_debugging", default=False)
+
+
+@contextmanager
+def debugging() -> Iterator[None]:
+    """While the block runs, `guarded` models are looked at."""
+    token = _debugging.set(True)
+    try:
+        yield
+    finally:
+        _debugging.reset(token)
+
+
+def guarded(model: nn.Module) -> AbstractContextManager[None]:
+    """`detect_nonfinite(model)` while `debugging()`, else nothing, at no cost."""
+    return detect_nonfinite(model) if _debugging.get() else nullcontext()
 
 
 def refuse_inputs(place: str, module: nn.Module, args: Any, kwargs: Any) -> None:

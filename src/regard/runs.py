@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from regard import run_file
 from regard.catalog import build
 from regard.data.pair import Pair
@@ -11,17 +13,20 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
 from regard.errors import InputError
 from regard.inference.attended import attended
-from regard.inference.texts import Tokenizers, search_texts
+from regard.inference.texts import Tokenizers, limited, search_texts
 from regard.maps.alignment import Alignment
 from regard.maps.averages import average_heads
+from regard.maps.words import join_words
 from regard.models.encoder_decoder import EncoderDecoder
+from regard.nonfinite import guarded
 from regard.prediction import Prediction
 from regard.run_file import RunFile
 from regard.text import Tokenizer
 from regard.text.special import END
+from regard.text.words import word_indices
+from regard.training.devices import choose_device
 from regard.training.loop import WEIGHTS
 from regard.training.pairs import Scoring, figures
-from regard.training.processes import choose_device
 from regard.training.run_directory import RunDirectory
 from regard.training.tensors import load_into
 
@@ -29,8 +34,10 @@ CONFIG = "config.yaml"
 SOURCE, TARGET = "source.tokenizer.json", "target.tokenizer.json"
 
 
-def load(path: Path | str, device: str = "auto") -> "Run":
-    """The trained run in the folder `path`. Raises InputError that names what is missing, damaged or not a run."""
+def load(path: Path | str, device: str = "auto", *, allow_missing: bool = False) -> "Run":
+    """The trained run in the folder `path`; with `allow_missing`, parameters that its weights lack stay as initialised.
+
+    Raises InputError that names what is missing, damaged or not a run."""
     run = RunDirectory.open(Path(path))
     if not run.has(WEIGHTS):
         raise InputError(
@@ -39,7 +46,7 @@ def load(path: Path | str, device: str = "auto") -> "Run":
     config = run_file.read(run.file(CONFIG))
     tokenizers = load_tokenizers(run, config)
     model = build(config.model, tokenizers.source.size, tokenizers.target.size)
-    load_into(model, run.load_tensors(WEIGHTS))
+    load_into(model, run.load_tensors(WEIGHTS), allow_missing=allow_missing)
     return Run(config, model.to(choose_device(device)).eval(), tokenizers)
 
 
@@ -82,12 +89,38 @@ class Run:
         if isinstance(texts, str):
             raise TypeError("texts is one str; give a list of them")
         search = self.search(beam, n_best) if search is None else search
-        found = search_texts(self.model, self.tokenizers, texts, search, n_best=n_best)
+        with guarded(self.model):
+            found = search_texts(self.model, self.tokenizers, texts, search, n_best=n_best)
         flat = [(text, each) for text, hypotheses in zip(texts, found, strict=True) for each in hypotheses]
         attends = attention and self.model.decoder.source_attention is not None
         alignments = self._alignments(flat) if attends else [None] * len(flat)
         made = iter([self._prediction(each, alignment) for (_, each), alignment in zip(flat, alignments, strict=True)])
         return [replace(next(made), alternatives=tuple(next(made) for _ in rest)) for _, *rest in found]
+
+    def align(self, pairs: Sequence[Pair], maps: Sequence[int] | None = None) -> list[Alignment]:
+        """What the model reads while it is made to write each target, between words, which blanks separate; END is left
+        out. The mean of all its `maps` (one a layer and head, in that order), or of those chosen.
+
+        Raises:
+            InputError: the model does not attend to its source, has no such map, or a text is too long for it.
+        """
+        if self.model.decoder.source_attention is None:
+            raise InputError("the run's model does not attend to its source, so it aligns nothing")
+        places = [pair.place for pair in pairs]
+        source, target = self.tokenizers.source, self.tokenizers.target
+        sources, _ = limited(self.model.max_source, [source.encode(pair.source) for pair in pairs], places)
+        targets, _ = limited(self.model.max_target, [target.encode(pair.target) for pair in pairs], places)
+        found = []
+        weighed = attended(self.model, list(zip(sources, targets, strict=True)))
+        for pair, weights in zip(pairs, weighed, strict=True):
+            mean = average_heads(chosen(weights.numpy(), maps))[:-1, :-1]
+            words = (
+                word_indices(pair.source, source.offsets(pair.source)),
+                word_indices(pair.target, target.offsets(pair.target)),
+            )
+            joined = join_words(mean, *words)
+            found.append(Alignment(joined, tuple(pair.source.split()), tuple(pair.target.split())))
+        return found
 
     def evaluate(self, pairs: Sequence[Pair] | None = None, *, beam: int | None = None) -> dict[str, float]:
         """The run's metrics on `pairs`, by default its own test set.
@@ -100,7 +133,8 @@ class Run:
             raise InputError(
                 "there is no test set in the run file and no files are given; give source and target files"
             )
-        return figures(self.model, self.tokenizers, pairs, Scoring(self.config.metrics, self.search(beam)))
+        with guarded(self.model):
+            return figures(self.model, self.tokenizers, pairs, Scoring(self.config.metrics, self.search(beam)))
 
     def _prediction(self, hypothesis: Hypothesis, alignment: Alignment | None) -> Prediction:
         text = self.tokenizers.target.decode(hypothesis.tokens)
@@ -120,3 +154,11 @@ class Run:
             Alignment(average_heads(weights.numpy()), tuple(pieces([*source, END])), self._labels(each))
             for weights, source, (_, each) in zip(maps, sources, outputs, strict=True)
         ]
+
+
+def chosen(weights: np.ndarray, maps: Sequence[int] | None) -> np.ndarray:
+    """The maps `(map, target, source)` of those numbers, by default all. Raises InputError for others."""
+    for number in maps or ():
+        if not 0 <= number < len(weights):
+            raise InputError(f"map {number} is not there; the model has {len(weights)}, from 0 to {len(weights) - 1}")
+    return weights if maps is None else weights[list(maps)]

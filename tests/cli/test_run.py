@@ -2,19 +2,27 @@
 
 import gzip
 import json
+import math
+import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
+from torch import Tensor
 
 from regard import run_file
+from regard.data.pair import Pair
+from regard.inference.attended import attended
 from regard.maps.alignment import Alignment
 from regard.prediction import Prediction
 from regard.recipes import path_of
-from regard.runs import Run
-from tests.cli.command import finish, start, tiny
+from regard.runs import Run, load
+from regard.training.loop import WEIGHTS
+from regard.training.run_directory import RunDirectory
+from tests.cli.command import environment, finish, start, tiny
 
 PAIRS = [("14 July 1989", "1989-07-14"), ("3 May 2018", "2018-05-03")]
 LONG = "x" * 300
@@ -39,6 +47,121 @@ def test_row_41_resume_with_other_settings(regard, run: Path):
     assert code == 2
     assert "batch_tokens" in errors
     assert "--allow-change" in errors
+
+
+@pytest.fixture
+def copy(run: Path, tmp_path: Path) -> Path:
+    """The run again, to do things to."""
+    return Path(shutil.copytree(run, tmp_path / "copy"))
+
+
+def rewrite(run: Path, tensors: dict[str, Tensor]) -> None:
+    """Put other weights into a run."""
+    with RunDirectory.create(run, resume=True) as directory:
+        directory.save_tensors(WEIGHTS, tensors)
+
+
+def test_row_41_resume_with_other_data(regard, copy: Path):
+    more = tiny(data="{kind: dates, train: 211, valid: 11, test: 13}", training__steps="5")
+    code, _, errors = regard("train", "dates", "--out", str(copy), "--resume", *more)
+    told = [line.removeprefix("regard: cannot resume: ") for line in errors.splitlines()]
+    assert code == 2
+    assert [line.split(":")[0] for line in told] == ["data", "configuration.data.train", "configuration.training.steps"]
+    code, _, errors = regard("train", "dates", "--out", str(copy), "--resume", "--allow-change", *more)
+    assert code == 0
+    assert "resuming with a change: configuration.data.train: 200 in the run, 211 now" in errors
+    assert json.loads((copy / "result.json").read_text(encoding="utf-8"))["steps"] == 5
+
+
+def test_row_39_weights_that_lack_a_tensor(regard, copy: Path):
+    tensors = RunDirectory.open(copy).load_tensors(WEIGHTS)
+    del tensors["decoder.attend.score.energy"]
+    rewrite(copy, tensors)
+    code, _, errors = regard("predict", str(copy), "14 July 1989")
+    assert (code, len(errors.splitlines())) == (2, 1)
+    assert "1 missing: decoder.attend.score.energy; --allow-missing leaves" in errors
+    for command in (["predict", str(copy), "14 July 1989"], ["evaluate", str(copy)]):
+        assert regard(*command, "--allow-missing")[0] == 0
+
+
+def test_row_22_debug_names_the_layer(regard, copy: Path):
+    tensors = RunDirectory.open(copy).load_tensors(WEIGHTS)
+    tensors["decoder.attend.score.energy"].fill_(math.nan)
+    rewrite(copy, tensors)
+    for command in (["predict", str(copy), "14 July 1989"], ["evaluate", str(copy)]):
+        code, _, errors = regard(*command, "--debug")
+        assert code == 1
+        assert errors.splitlines()[-1].startswith("regard: decoder.attend")
+
+
+def test_of_several_processes_each_says_which_it_is(regard, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("RANK", "3")
+    assert regard("predict", "nowhere", "text")[2].startswith("regard: process 3: nowhere: no such folder")
+
+
+def test_two_processes_with_sharded_weights_score_the_test_set(tmp_path: Path):
+    folder = tmp_path / "run"
+    options = ["train", "dates", "--out", str(folder), *tiny(training__sharded="true")]
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run(
+        [*launcher, "-m", "regard", *options], env=environment(OMP_NUM_THREADS="1"), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("The run is in") == 1
+    result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    assert {"valid/exact-match", "test/exact-match", "steps"} <= result.keys()
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> list[str]:
+    """Two sentences of three words and their translations of one, as options."""
+    (tmp_path / "a").write_text("14 July 1989\n3 May 2018\n", encoding="utf-8")
+    (tmp_path / "b").write_text("1989-07-14\n2018-05-03\n", encoding="utf-8")
+    return ["--source", str(tmp_path / "a"), "--target", str(tmp_path / "b")]
+
+
+def test_align_prints_links_between_words(regard, run: Path, texts: list[str]):
+    code, output, _ = regard("align", str(run), *texts)
+    assert code == 0
+    assert [line.split("-")[1] for line in output.splitlines()] == ["0", "0"]
+    assert all(0 <= int(line.split("-")[0]) <= 2 for line in output.splitlines())
+    assert regard("align", str(run), *texts, "--map", "0")[1] == output
+
+
+def test_a_word_reads_what_its_characters_read(run: Path):
+    loaded = load(run)
+    (alignment,) = loaded.align([Pair("14 July 1989", "1989-07-14", "x:1")])
+    tokenizers = loaded.tokenizers
+    ids = tokenizers.source.encode("14 July 1989"), tokenizers.target.encode("1989-07-14")
+    (pieces,) = attended(loaded.model, [ids])
+    means = pieces.mean(0)[:-1, :-1].mean(0)
+    expected = [means[:2].sum(), means[2:7].sum(), means[7:].sum()]
+    assert alignment.weights[0].tolist() == pytest.approx([float(each) for each in expected])
+    assert (alignment.source, alignment.target) == (("14", "July", "1989"), ("1989-07-14",))
+
+
+@pytest.mark.parametrize("join", ["intersection", "union", "grow-diag-final-and"])
+def test_align_in_both_directions(regard, run: Path, texts: list[str], join: str):
+    code, output, _ = regard("align", str(run), *texts, "--reverse", str(run), "--join", join)
+    assert code == 0
+    assert len(output.splitlines()) == 2
+
+
+def test_align_with_a_map_that_is_not_there(regard, run: Path, texts: list[str]):
+    code, _, errors = regard("align", str(run), *texts, "--map", "1")
+    assert (code, errors) == (2, "regard: map 1 is not there; the model has 1, from 0 to 0\n")
+
+
+def test_aer(regard, tmp_path: Path):
+    (tmp_path / "found").write_text("0-0 1-1 1-2\n0-0\n", encoding="utf-8")
+    (tmp_path / "gold").write_text("0-0 1-1 1?2\n2-2\n", encoding="utf-8")
+    code, output, _ = regard("aer", str(tmp_path / "found"), str(tmp_path / "gold"))
+    assert code == 0
+    assert output.split() == ["aer", "28.57", "precision", "75.00", "recall", "66.67"]
+    (tmp_path / "gold").write_text("0-0\n", encoding="utf-8")
+    code, _, errors = regard("aer", str(tmp_path / "found"), str(tmp_path / "gold"))
+    assert code == 2
+    assert "has 2 lines" in errors
 
 
 def test_predict_answers_each_text(regard, run: Path):
@@ -99,7 +222,7 @@ def test_evaluate_reads_every_kind_of_file(regard, monkeypatch: pytest.MonkeyPat
         def evaluate(self, pairs, *, beam):
             return {"seen": float([(pair.source, pair.target) for pair in pairs] == PAIRS), "beam": beam}
 
-    monkeypatch.setattr("regard.runs.load", lambda path: Fake())
+    monkeypatch.setattr("regard.runs.load", lambda path, **options: Fake())
     assert regard("evaluate", "run", *files, "--beam", "7") == (0, "seen  1\nbeam  7\n", "")
 
 
@@ -132,26 +255,26 @@ class Script(Run):
 
 
 def test_n_best_lines(regard, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("regard.runs.load", lambda path: Script())
+    monkeypatch.setattr("regard.runs.load", lambda path, **options: Script())
     code, output, _ = regard("predict", "run", "a", "b", "--n-best", "2")
     assert code == 0
     assert output == "1\t-0.5000\tA\n1\t-1.0000\t1 th\n2\t-0.5000\tB\n2\t-1.0000\t1 th\n"
 
 
 def test_row_51_unfinished_answers_are_counted(regard, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("regard.runs.load", lambda path: Script(finished=False))
+    monkeypatch.setattr("regard.runs.load", lambda path, **options: Script(finished=False))
     shown = regard("predict", "run", "a", "b")
     assert shown == (0, "A\nB\n", "regard: 2 of 2 answers reached the length limit unfinished\n")
     assert json.loads(regard("predict", "run", "a", "--json")[1])["finished"] is False
 
 
 def test_row_17_a_lone_surrogate_is_shown_as_an_escape(regard, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("regard.runs.load", lambda path: Script())
+    monkeypatch.setattr("regard.runs.load", lambda path, **options: Script())
     assert regard("predict", "run", "\ud83d") == (0, "\\ud83d\n", "")
 
 
 def test_a_model_that_does_not_attend_has_no_picture(regard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setattr("regard.runs.load", lambda path: Script())
+    monkeypatch.setattr("regard.runs.load", lambda path, **options: Script())
     code, _, errors = regard("show", "run", "a", "--out", str(tmp_path / "x.png"))
     assert (code, errors) == (2, "regard: run: its model does not attend to the source, so there is nothing to draw\n")
 

@@ -39,6 +39,11 @@ def write(folder: Path, **parts: str) -> Path:
             5,
             "model: width 6 is not divisible by heads 4; choose 4 x a whole number",
         ),
+        (
+            {"model": "{name: transformer, heads: 4, key_value_heads: 3, shared: false}"},
+            5,
+            "model: heads 4 is not divisible by key_value_heads 3",
+        ),
         ({"model": "{name: luong, width: 7, bidirectional: true}"}, 5, "model: width 7 is odd"),
         ({"model": "{name: transformer, heads: 0}"}, 6, "model.heads: got 0, expected"),
         ({"model": "name: transformer"}, 1, "model.shared needs one vocabulary; set tokenizers.shared: true"),

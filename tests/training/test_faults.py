@@ -15,8 +15,8 @@ from torch import nn
 from torch.utils.data import get_worker_info
 
 from regard.errors import InputError, RunError
+from regard.training.devices import devices
 from regard.training.loop import fit
-from regard.training.processes import devices
 from regard.training.run_directory import RunDirectory
 from regard.training.state import random_state, restore_random_state
 from regard.training.task import Loss

@@ -70,6 +70,25 @@ def test_bf16_and_fp32_agree_on_the_loss(name: str):
     torch.testing.assert_close(rough, exact, rtol=0.01, atol=0.0)
 
 
+@pytest.mark.parametrize("name", cases.MODELS)
+def test_row_53_one_and_four_threads_agree_up_to_rounding(name: str):
+    """Bit for bit is promised for the same number of threads alone (`Training`)."""
+    model = cases.MODELS[name]().train()
+    pairs = task(model, SETTINGS)
+    batch = pairs.batch(0, list(range(len(PAIRS))))
+    before, found = torch.get_num_threads(), []
+    for threads in (1, 4):
+        torch.set_num_threads(threads)
+        torch.manual_seed(3)
+        model.zero_grad()
+        total = pairs.loss(model, batch, 1).total
+        total.backward()
+        gradients = [parameter.grad for parameter in model.parameters()]
+        found.append([total.detach(), *(gradient for gradient in gradients if gradient is not None)])
+    torch.set_num_threads(before)
+    torch.testing.assert_close(found[0], found[1], rtol=1e-4, atol=1e-5)
+
+
 def test_the_model_is_called_with_the_forcing_of_the_update():
     class Listening(nn.Module):
         def forward(self, *batch: Any, forcing: float, readout: Any) -> torch.Tensor:

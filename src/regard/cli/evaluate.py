@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from regard.cli.options import Beam, Json, RunFolder, check_search, searching
+from regard.cli.options import AllowMissing, Beam, Json, RunFolder, check_search, searching
 from regard.cli.output import say, table
 
 
@@ -24,6 +24,7 @@ def evaluate(
         bool, Parameter(negative="", show_default=False, help="Leave out bad records and count them.")
     ] = False,
     beam: Beam = None,
+    allow_missing: AllowMissing = False,
     json_: Json = False,
 ) -> None:
     """Score a run on its test set, or on your files."""
@@ -32,7 +33,7 @@ def evaluate(
     from regard.runs import load
 
     pairs = read_pairs(files, columns, skip_bad) if files else None
-    loaded = load(run)
+    loaded = load(run, allow_missing=allow_missing)
     with searching(beam):
         figures = loaded.evaluate(pairs, beam=beam)
     say(json.dumps(figures) if json_ else table(figures))

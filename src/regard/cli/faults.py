@@ -20,6 +20,8 @@ def explain(error: BaseException) -> tuple[str, int]:
             return str(error), error.exit_code
         case CycloptsError():
             return _usage(error), 2
+        case FloatingPointError():
+            return str(error), 1
         case KeyboardInterrupt():
             return "interrupted", 130
         case ModuleNotFoundError() if (package := (error.name or "").split(".")[0]) in EXTRAS:

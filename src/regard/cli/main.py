@@ -1,12 +1,16 @@
 """The command `regard`: which command is meant, and the exit code its errors become."""
 
 import logging
+import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from cyclopts import App
 
+from regard.cli.aer import aer
+from regard.cli.align import align
 from regard.cli.evaluate import evaluate
 from regard.cli.faults import explain
 from regard.cli.info import info
@@ -19,13 +23,16 @@ from regard.version import VERSION
 
 HELP = """Models that look things up: train them, use them, see what they look at.
 
-Every command takes --debug, which shows the traceback of an error. Exit codes: 0 done, 1 failed, 2 bad usage or input.
+Every command takes --debug, which shows the traceback of an error and names the layer where numbers break.
+Exit codes: 0 done, 1 failed, 2 bad usage or input.
 """
 COMMANDS: dict[Callable[..., None], str] = {
     recipes: "",
     train: "[RECIPE_OR_FILE] [--out DIR] [--set KEY=VALUE]... [--resume]",
     evaluate: "RUN [FILES] [--beam K] [--json]",
     predict: "RUN [TEXT... | -] [--beam K | --temperature T] [--n-best N] [--json]",
+    align: "RUN --source FILE --target FILE [--map N]... [--reverse RUN]",
+    aer: "FOUND GOLD",
     show: "RUN TEXT --out FILE.png|.svg|.html [--beam K]",
     info: "",
 }
@@ -59,7 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.WARNING, format="regard: %(message)s", handlers=[heard], force=True)
     logging.getLogger("regard").setLevel(logging.INFO)
     try:
-        application()(given, print_error=False, exit_on_error=False, result_action="return_none")
+        with _watching(debug):
+            application()(given, print_error=False, exit_on_error=False, result_action="return_none")
     except OutputClosed:
         return 0
     except (Exception, KeyboardInterrupt) as error:
@@ -67,6 +75,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
             traceback.print_exception(error)
         message, code = explain(error)
         for line in message.splitlines():
-            print(f"regard: {line}", file=sys.stderr)
+            print(f"regard: {_speaker()}{line}", file=sys.stderr)
         return code
     return 0
+
+
+def _watching(debug: bool) -> AbstractContextManager[None]:
+    """What --debug has a command run in."""
+    if not debug:
+        return nullcontext()
+    from regard.nonfinite import debugging
+
+    return debugging()
+
+
+def _speaker() -> str:
+    """Which of several processes speaks, unless it is the first: an error may be of one machine alone."""
+    rank = os.environ.get("RANK", "0")
+    return "" if rank == "0" else f"process {rank}: "

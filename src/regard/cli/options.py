@@ -13,6 +13,10 @@ from regard.errors import InputError
 
 RunFolder = Annotated[Path, Parameter(name="RUN", help="Folder of a trained run.")]
 Beam = Annotated[int | None, Parameter(name="--beam", help="Width of the search; 1 is greedy. Default: the run's own.")]
+AllowMissing = Annotated[
+    bool,
+    Parameter(negative="", show_default=False, help="Leave parameters that the weights lack as they are initialised."),
+]
 Json = Annotated[bool, Parameter(name="--json", negative="", show_default=False, help="Print JSON.")]
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from regard.cli.options import Asked, Json, RunFolder
+from regard.cli.options import AllowMissing, Asked, Json, RunFolder
 from regard.cli.output import say
 from regard.errors import InputError
 
@@ -27,6 +27,7 @@ def predict(
     *texts: Texts,
     asked: Asked = OWN,
     attention: Attention = False,
+    allow_missing: AllowMissing = False,
     json_: Json = False,
     piped: Piped = False,
 ) -> None:
@@ -39,7 +40,7 @@ def predict(
     from regard.cli.answers import Answer
     from regard.runs import load
 
-    answer = Answer(load(run), asked, attention)
+    answer = Answer(load(run, allow_missing=allow_missing), asked, attention)
     answers = zip(texts, answer.texts(texts), strict=True) if texts else answer.lines()
     number = unfinished = 0
     for number, (text, prediction) in enumerate(answers, 1):

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from regard.cli.options import Beam, RunFolder, check_search, searching
+from regard.cli.options import AllowMissing, Beam, RunFolder, check_search, searching
 from regard.cli.output import say
 from regard.errors import InputError
 
@@ -17,6 +17,7 @@ def show(
     *,
     out: Annotated[Path, Parameter(help="The picture to write: a name ending in .png, .svg or .html.")],
     beam: Beam = None,
+    allow_missing: AllowMissing = False,
 ) -> None:
     """Draw what a run looks at while it answers a text."""
     check_search(beam)
@@ -25,7 +26,7 @@ def show(
     from regard.pictures.write import write
     from regard.runs import load
 
-    loaded = load(run)
+    loaded = load(run, allow_missing=allow_missing)
     with searching(beam):
         (prediction,) = loaded.predict([text], beam=beam)
     if prediction.attention is None:

@@ -1,4 +1,4 @@
-"""The processes of a run (torchrun or accelerate start them), the device of this one, and what they agree on."""
+"""The processes of a run (torchrun or accelerate start them), their device, and what they agree on."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,27 +13,8 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from regard.errors import InputError
+from regard.training.devices import choose_device
 from regard.training.settings import Training
-
-
-def devices() -> list[str]:
-    """The kinds of device this machine has, the processor last."""
-    found = torch.accelerator.current_accelerator(check_available=True)
-    return ["cpu"] if found is None else [found.type, "cpu"]
-
-
-def choose_device(name: str) -> str:
-    """The kind of device meant by `name`; `auto` is the first there is.
-
-    Raises:
-        InputError: it is not there.
-    """
-    here = devices()
-    if name == "auto":
-        return here[0]
-    if name not in here:
-        raise InputError(f"device {name!r} is not available here; choose from: auto, {', '.join(here)}")
-    return name
 
 
 class Processes:

@@ -10,6 +10,7 @@ from regard.models.sizes import Share
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Precision = Literal["auto", "fp32", "bf16"]
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,9 @@ class Training:
     between them scheduled sampling (Bengio 2015, 1506.03099). It is that of the first update; read by the task."""
     teacher_forcing_end: Annotated[float, Field(ge=0, le=1)] | None = None
     """That of update `steps`, with a straight line between the two; None: the same all the time."""
-    precision: Literal["fp32", "bf16"] = "fp32"
-    """Of the forward pass in training; weights, optimizer and validation stay in fp32."""
+    precision: Precision = "fp32"
+    """Of the matrix products in training; weights, optimizer and validation stay in fp32. `auto` is bf16 where the
+    device has instructions for it, and is written down as what it was when the run began."""
     validate_every: Count = 1000
     """Updates between validations; 0: only at the end."""
     patience: Count = 0

@@ -14,6 +14,7 @@ from torch.optim.optimizer import Optimizer
 
 from regard.errors import RunError
 from regard.training.batches import Prepared
+from regard.training.devices import choose_precision
 from regard.training.processes import Processes, exchanging
 from regard.training.settings import Training
 from regard.training.signals import Stop
@@ -94,7 +95,7 @@ class Updater:
 
     def _gradients(self, prepared: Sequence[Prepared], update: int) -> tuple[Tensor, int]:
         total, tokens = torch.zeros((), device=self.here.device), 0
-        bf16 = self.settings.precision == "bf16"
+        bf16 = choose_precision(self.settings.precision, self.here.device.type) == "bf16"
         for number, item in enumerate(prepared, start=1):
             with _memory(item, self.settings), exchanging(self.model, number == len(prepared)):
                 batch = item.batch.to(self.here.device)

@@ -1,0 +1,19 @@
+"""Which word each piece of a text belongs to."""
+
+from collections.abc import Iterable
+
+
+def word_indices(text: str, spans: Iterable[tuple[int, int]]) -> list[int]:
+    """For each span of characters the index of its word, where words are what blanks separate. The first character that
+    is no blank decides; blanks alone belong to the word after them, at the end of the text to the one before."""
+    at: list[int] = []
+    word = -1
+    for place, character in enumerate(text):
+        if not character.isspace() and (place == 0 or text[place - 1].isspace()):
+            word += 1
+        at.append(word + 1 if character.isspace() else word)
+    found = []
+    for start, end in spans:
+        solid = (place for place in range(start, end) if not text[place].isspace())
+        found.append(min(at[next(solid, end - 1)], word))
+    return found

@@ -1,0 +1,43 @@
+"""What this machine computes on, and in which precision it does so faster."""
+
+import torch
+
+from regard.errors import InputError
+from regard.training.settings import Precision
+
+
+def devices() -> list[str]:
+    """The kinds of device this machine has, the processor last."""
+    found = torch.accelerator.current_accelerator(check_available=True)
+    return ["cpu"] if found is None else [found.type, "cpu"]
+
+
+def choose_device(name: str) -> str:
+    """The kind of device meant by `name`; `auto` is the first there is.
+
+    Raises:
+        InputError: it is not there.
+    """
+    here = devices()
+    if name == "auto":
+        return here[0]
+    if name not in here:
+        raise InputError(f"device {name!r} is not available here; choose from: auto, {', '.join(here)}")
+    return name
+
+
+def choose_precision(name: Precision, device: str) -> Precision:
+    """The precision meant by `name`; `auto` is bf16 where the kind of device has instructions for its products."""
+    if name != "auto":
+        return name
+    return "bf16" if multiplies_bf16(device) else "fp32"
+
+
+def multiplies_bf16(device: str) -> bool:
+    """Whether the kind of device multiplies matrices of bf16 in hardware; without that they are slower than fp32."""
+    if device == "cpu":
+        able = torch.cpu.get_capabilities()
+        return any(able.get(name, False) for name in ("amx_bf16", "avx512_bf16"))
+    if device == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    return device == "xpu" and torch.xpu.is_bf16_supported()

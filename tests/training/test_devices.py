@@ -1,0 +1,31 @@
+"""Which device and precision a word in the settings means."""
+
+import pytest
+import torch
+
+from regard.training.devices import choose_device, choose_precision, multiplies_bf16
+
+
+def test_what_is_named_is_taken():
+    assert choose_device("cpu") == "cpu"
+    assert [choose_precision(name, "cpu") for name in ("fp32", "bf16")] == ["fp32", "bf16"]
+
+
+@pytest.mark.parametrize(
+    ("able", "precision"),
+    [
+        ({}, "fp32"),
+        ({"avx512_f": True, "avx512_bf16": False}, "fp32"),
+        ({"avx512_bf16": True}, "bf16"),
+        ({"amx_bf16": True, "avx512_bf16": False}, "bf16"),
+    ],
+)
+def test_auto_is_bf16_where_the_processor_multiplies_it(
+    able: dict[str, bool], precision: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: able)
+    assert choose_precision("auto", "cpu") == precision
+
+
+def test_no_bf16_on_a_device_that_nobody_knows():
+    assert not multiplies_bf16("mps")
