@@ -79,7 +79,7 @@ def recipe(name: str) -> RunFile:
 
 
 def test_row_04_the_same_by_an_override(tmp_path: Path):
-    with pytest.raises(InputError, match="width 256 is not divisible by heads 3"):
+    with pytest.raises(InputError, match="width 128 is not divisible by heads 3"):
         run_file.read(path_of("translate-transformer"), [*FILES, "model.heads=3"])
 
 
