@@ -59,9 +59,9 @@ def train(config: RunFile, out: Path, *, resume: bool = False, allow_change: boo
         splits = config.data.load()
         kept = load_tokenizers(run, config) if run.has(SOURCE) and run.has(TARGET) else None
         tokenizers = kept or make_tokenizers(config.tokenizers, splits)
-        check_search(config, tokenizers)
         torch.manual_seed(config.training.seed)
         model = build(config.model, tokenizers.source.size, tokenizers.target.size)
+        check_search(config, tokenizers, attends=model.decoder.source_attention is not None)
         scoring = Scoring(config.metrics, config.search.searching(beam=1))
         task = PairTask(splits, tokenizers, config.training, scoring, model=model, truncate=config.truncate)
         identity = identify(config, splits, tokenizers, process.num_processes)
@@ -116,8 +116,11 @@ def make_tokenizers(settings: TokenizerPair, splits: Splits) -> Tokenizers:
     return Tokenizers(Tokenizer.train(settings.source, sources), Tokenizer.train(settings.target, targets))
 
 
-def check_search(config: RunFile, tokenizers: Tokenizers) -> None:
-    """Raises InputError for a beam that the vocabulary cannot fill, before hours are spent on training."""
+def check_search(config: RunFile, tokenizers: Tokenizers, *, attends: bool) -> None:
+    """Raises InputError for a beam that the vocabulary cannot fill, or a coverage penalty where the model does not
+    attend to its source, before hours are spent on training."""
+    if config.search.coverage_penalty and not attends:
+        raise InputError("search.coverage_penalty needs a model that attends to its source; leave it 0")
     if config.search.beam > tokenizers.target.size:
         raise InputError(
             f"search.beam is {config.search.beam}, more than the {tokenizers.target.size} entries of the target "

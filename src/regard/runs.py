@@ -9,20 +9,23 @@ import numpy as np
 from regard import run_file
 from regard.catalog import build
 from regard.data.pair import Pair
+from regard.decoding.demand import Demand
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
 from regard.errors import InputError
 from regard.inference.attended import attended
+from regard.inference.given import log_probabilities
 from regard.inference.texts import Tokenizers, limited, search_texts
 from regard.maps.alignment import Alignment
 from regard.maps.averages import average_heads
 from regard.maps.words import join_words
 from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.ensemble import Ensemble
 from regard.nonfinite import guarded
 from regard.prediction import Prediction
 from regard.run_file import RunFile
 from regard.text import Tokenizer
-from regard.text.special import END
+from regard.text.special import END, UNKNOWN
 from regard.text.words import word_indices
 from regard.training.devices import choose_device
 from regard.training.loop import WEIGHTS
@@ -62,40 +65,73 @@ class Run:
     def __init__(self, config: RunFile, model: EncoderDecoder, tokenizers: Tokenizers):
         self.config, self.model, self.tokenizers = config, model, tokenizers
 
-    def search(self, beam: int | None = None, n_best: int = 1) -> Search:
-        """The run's own search, made wide enough for `n_best`, or one with this beam that draws nothing."""
-        own = self.config.search
-        if beam is not None:
-            return own.searching(beam)
-        return own if own.temperature is not None else replace(own, beam=max(own.beam, n_best))
+    def joined(self, others: Sequence["Run"]) -> "Run":
+        """A run that writes each token by the mean of its own and the others' probabilities, with its own settings.
+
+        Raises:
+            InputError: the runs do not have the same tokenizers.
+        """
+        if not others:
+            return self
+        mine = self.tokenizers
+        for number, other in enumerate(others, 1):
+            theirs = other.tokenizers
+            if (mine.source.digest, mine.target.digest) != (theirs.source.digest, theirs.target.digest):
+                raise InputError(f"run {number} to join has other tokenizers; train it with the same data and settings")
+        models = [self.model, *(other.model for other in others)]
+        return Run(self.config, Ensemble(models).eval(), mine)
+
+    def search(self, beam: int | None = None) -> Search:
+        """The run's own search, or one with this beam that draws nothing."""
+        return self.config.search if beam is None else self.config.search.searching(beam)
 
     def predict(
         self,
         texts: Sequence[str],
         *,
         beam: int | None = None,
-        n_best: int = 1,
-        attention: bool = True,
         search: Search | None = None,
+        n_best: int = 1,
+        prefix: str = "",
+        phrases: Sequence[str] = (),
+        attention: bool = True,
     ) -> list[Prediction]:
         """The output for each text, with its `n_best` - 1 alternatives and, if wanted, its attention. `search` replaces
-        the run's own.
+        the run's own. All outputs begin with `prefix` and contain all `phrases`.
 
         Raises:
             TypeError: `texts` is one text; put it in a list.
-            InputError: a text is longer than the model can take.
-            ValueError: beam or n_best do not fit together, or are larger than the vocabulary.
+            InputError: a text is longer than the model can take, the target's vocabulary cannot write the prefix or a
+                phrase, or a phrase is empty.
+            ValueError: beam, `n_best`, vocabulary, phrases and limit do not fit together.
         """
         if isinstance(texts, str):
             raise TypeError("texts is one str; give a list of them")
-        search = self.search(beam, n_best) if search is None else search
+        demand = demanded(self.tokenizers.target, n_best, prefix, phrases)
+        search = self.search(beam) if search is None else search
         with guarded(self.model):
-            found = search_texts(self.model, self.tokenizers, texts, search, n_best=n_best)
+            found = search_texts(self.model, self.tokenizers, texts, search, demand=demand)
         flat = [(text, each) for text, hypotheses in zip(texts, found, strict=True) for each in hypotheses]
         attends = attention and self.model.decoder.source_attention is not None
         alignments = self._alignments(flat) if attends else [None] * len(flat)
         made = iter([self._prediction(each, alignment) for (_, each), alignment in zip(flat, alignments, strict=True)])
         return [replace(next(made), alternatives=tuple(next(made) for _ in rest)) for _, *rest in found]
+
+    def score(self, pairs: Sequence[Pair]) -> list[list[float]]:
+        """The log-probability of each token of each target, END last, given its source.
+
+        Raises:
+            InputError: a text is longer than the model can take.
+        """
+        return log_probabilities(self.model, self._encoded(pairs))
+
+    def _encoded(self, pairs: Sequence[Pair]) -> list[tuple[list[int], list[int]]]:
+        """Their tokens. Raises InputError for a text that is longer than the model can take."""
+        places = [pair.place for pair in pairs]
+        source, target = self.tokenizers.source, self.tokenizers.target
+        sources, _ = limited(self.model.max_source, [source.encode(pair.source) for pair in pairs], places)
+        targets, _ = limited(self.model.max_target, [target.encode(pair.target) for pair in pairs], places)
+        return list(zip(sources, targets, strict=True))
 
     def align(self, pairs: Sequence[Pair], maps: Sequence[int] | None = None) -> list[Alignment]:
         """What the model reads while it is made to write each target, between words, which blanks separate; END is left
@@ -106,12 +142,9 @@ class Run:
         """
         if self.model.decoder.source_attention is None:
             raise InputError("the run's model does not attend to its source, so it aligns nothing")
-        places = [pair.place for pair in pairs]
         source, target = self.tokenizers.source, self.tokenizers.target
-        sources, _ = limited(self.model.max_source, [source.encode(pair.source) for pair in pairs], places)
-        targets, _ = limited(self.model.max_target, [target.encode(pair.target) for pair in pairs], places)
         found = []
-        weighed = attended(self.model, list(zip(sources, targets, strict=True)))
+        weighed = attended(self.model, self._encoded(pairs))
         for pair, weights in zip(pairs, weighed, strict=True):
             mean = average_heads(chosen(weights.numpy(), maps))[:-1, :-1]
             words = (
@@ -154,6 +187,17 @@ class Run:
             Alignment(average_heads(weights.numpy()), tuple(pieces([*source, END])), self._labels(each))
             for weights, source, (_, each) in zip(maps, sources, outputs, strict=True)
         ]
+
+
+def demanded(target: Tokenizer, n_best: int, prefix: str, phrases: Sequence[str]) -> Demand:
+    """The demand of texts. Raises InputError for one that the vocabulary cannot write, and for an empty phrase."""
+    if blank := [phrase for phrase in phrases if not phrase.strip()]:
+        raise InputError(f"a phrase is {blank[0]!r}; give at least one word")
+    tokens = [tuple(target.encode(text)) if text else () for text in (prefix, *phrases)]
+    for text, pieces in zip((prefix, *phrases), tokens, strict=True):
+        if UNKNOWN in pieces:
+            raise InputError(f"{text!r} has pieces that are not in the target's vocabulary, so no output has it")
+    return Demand(n_best, tokens[0], tuple(tokens[1:]))
 
 
 def chosen(weights: np.ndarray, maps: Sequence[int] | None) -> np.ndarray:

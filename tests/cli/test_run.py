@@ -249,7 +249,7 @@ class Script(Run):
     def __init__(self, finished: bool = True, attention: Alignment | None = None) -> None:
         self.finished, self.attention = finished, attention
 
-    def predict(self, texts, *, beam=None, n_best=1, attention=True, search=None) -> list[Prediction]:
+    def predict(self, texts, *, n_best=1, **asked) -> list[Prediction]:
         others = tuple(Prediction(f"{n}\nth", -float(n), True, ()) for n in range(1, n_best))
         return [Prediction(text.upper(), -0.5, self.finished, (), self.attention, others) for text in texts]
 

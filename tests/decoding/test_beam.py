@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from regard.decoding import Hypothesis, LengthPenalty, beam, greedy
+from regard.decoding import Beam, Hypothesis, LengthPenalty, greedy
 from regard.text.special import END
 from tests.decoding.scripted import NO, Language, Scripted, Text, sources, spell
 
@@ -31,7 +31,7 @@ def assert_same(found: list[Hypothesis], wanted: list[Hypothesis]) -> None:
 def test_a_beam_wide_enough_finds_everything_in_order(seed: int):
     """With two words, 15 texts end within 4 tokens and 16 do not: as many as the beam is wide."""
     language = Language((4, 5), 31, seed)
-    found = beam(Scripted(31, language.script), sources(3), width=31, max_length=LIMIT, n_best=31)
+    found = Beam(31)(Scripted(31, language.script), sources(3), max_length=LIMIT, n_best=31)
     assert [len(each) for each in found] == [31, 31, 31]
     for row, hypotheses in enumerate(found):
         assert_same(hypotheses, expected(language, row, LIMIT))
@@ -40,7 +40,7 @@ def test_a_beam_wide_enough_finds_everything_in_order(seed: int):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_best_of_all_texts(seed: int):
     language = Language((4, 5, 6), 83, seed)
-    found = beam(Scripted(83, language.script), sources(3), width=81, max_length=LIMIT)
+    found = Beam(81)(Scripted(83, language.script), sources(3), max_length=LIMIT)
     for row, hypotheses in enumerate(found):
         assert_same(hypotheses, expected(language, row, LIMIT)[:1])
 
@@ -49,7 +49,7 @@ def test_the_best_of_all_texts(seed: int):
 def test_length_penalty_divides_by_the_formula_and_orders(alpha: float):
     language = Language((4, 5), 31, 7)
     penalty = LengthPenalty(alpha)
-    found = beam(Scripted(31, language.script), sources(2), width=31, max_length=LIMIT, penalty=penalty, n_best=31)
+    found = Beam(31, penalty)(Scripted(31, language.script), sources(2), max_length=LIMIT, n_best=31)
     for row, hypotheses in enumerate(found):
         assert_same(hypotheses, expected(language, row, LIMIT, alpha))
 
@@ -75,7 +75,7 @@ def test_length_penalty_prefers_the_longer_of_two():
 
     def best(alpha: float) -> Text:
         decoder = Scripted(7, script)
-        return beam(decoder, sources(1), width=3, max_length=5, penalty=LengthPenalty(alpha))[0][0].tokens
+        return Beam(3, LengthPenalty(alpha))(decoder, sources(1), max_length=5)[0][0].tokens
 
     assert best(0.0) == ()
     assert best(1.0) == (4, 4)
@@ -84,7 +84,7 @@ def test_length_penalty_prefers_the_longer_of_two():
 @pytest.mark.parametrize("width", [1, 2, 3, 5])
 def test_a_narrow_beam_is_never_better_than_all_texts_and_never_wrong_about_a_score(width: int):
     language = Language((4, 5, 6), 11, 3)
-    found = beam(Scripted(11, language.script), sources(5), width=width, max_length=LIMIT, n_best=width)
+    found = Beam(width)(Scripted(11, language.script), sources(5), max_length=LIMIT, n_best=width)
     for row, hypotheses in enumerate(found):
         every = {(each.tokens, each.finished): each.score for each in expected(language, row, LIMIT)}
         assert 1 <= len(hypotheses) <= width
@@ -101,7 +101,7 @@ def test_a_wider_beam_finds_what_greedy_misses():
         return chances(table.get(text, {END: 1.0}))
 
     assert greedy(Scripted(7, script), sources(1), max_length=5)[0][0].tokens in {(4, 4), (4, 5)}
-    (found,) = beam(Scripted(7, script), sources(1), width=2, max_length=5)
+    (found,) = Beam(2)(Scripted(7, script), sources(1), max_length=5)
     assert found[0].tokens == (5, 5)
     assert found[0].score == pytest.approx(math.log(0.36))
 
@@ -109,11 +109,11 @@ def test_a_wider_beam_finds_what_greedy_misses():
 def test_finished_sources_leave_the_beam():
     """Sources that end at once, after 2 and after 4 words: each takes `width` rows of a step until it is done."""
     decoder = spell(7, [(), (4, 5), (4, 5, 6, 4)])
-    found = beam(decoder, sources(3), width=1, max_length=11)
+    found = Beam(1)(decoder, sources(3), max_length=11)
     assert [each[0].tokens for each in found] == [(), (4, 5), (4, 5, 6, 4)]
     assert decoder.rows == [3, 2, 2, 1, 1]
     wide = spell(7, [(), (4, 5), (4, 5, 6, 4)])
-    assert [each[0].tokens for each in beam(wide, sources(3), width=3, max_length=11)] == [(), (4, 5), (4, 5, 6, 4)]
+    assert [each[0].tokens for each in Beam(3)(wide, sources(3), max_length=11)] == [(), (4, 5), (4, 5, 6, 4)]
     assert wide.rows[0] == 9
     assert wide.rows == sorted(wide.rows, reverse=True)
     assert all(rows % 3 == 0 for rows in wide.rows)
@@ -133,7 +133,7 @@ def test_limits_of_each_row():
     wanted = [((4, 5), False), ((4, 5, 6), True), ((4, 5, 6), False), ((4,), True)]
     for found in (
         greedy(spell(7, texts), sources(4), max_length=limit),
-        beam(spell(7, texts), sources(4), width=1, max_length=limit),
+        Beam(1)(spell(7, texts), sources(4), max_length=limit),
     ):
         assert [(each[0].tokens, each[0].finished) for each in found] == wanted
 
@@ -142,17 +142,17 @@ def test_limits_of_each_row():
 def test_limits_of_each_row_equal_a_search_alone(seed: int):
     language = Language((4, 5, 6), 11, seed)
     limit = torch.tensor([1, 5, 3])
-    found = beam(Scripted(11, language.script), sources(3), width=3, max_length=limit, n_best=3)
+    found = Beam(3)(Scripted(11, language.script), sources(3), max_length=limit, n_best=3)
     for row, most in enumerate(limit.tolist()):
         memory = sources(3).select(torch.tensor([row]))
-        (alone,) = beam(Scripted(11, language.script), memory, width=3, max_length=most, n_best=3)
+        (alone,) = Beam(3)(Scripted(11, language.script), memory, max_length=most, n_best=3)
         assert_same(found[row], alone)
 
 
 def test_no_sources():
     assert greedy(spell(7, []), sources(0), max_length=3) == []
-    assert beam(spell(7, []), sources(0), width=3, max_length=3) == []
-    assert beam(spell(7, []), sources(0), width=3, max_length=torch.tensor([], dtype=torch.long)) == []
+    assert Beam(3)(spell(7, []), sources(0), max_length=3) == []
+    assert Beam(3)(spell(7, []), sources(0), max_length=torch.tensor([], dtype=torch.long)) == []
 
 
 @pytest.mark.parametrize("width", [1, 3])
@@ -162,7 +162,7 @@ def test_row_51_end_is_never_emitted(width: int):
     def endless(row: int, text: Text) -> list[float]:
         return [NO if token == END else logit for token, logit in enumerate(language.script(row, text))]
 
-    for hypotheses in beam(Scripted(11, endless), sources(3), width=width, max_length=5, n_best=width):
+    for hypotheses in Beam(width)(Scripted(11, endless), sources(3), max_length=5, n_best=width):
         assert len(hypotheses) == width
         assert all(len(each.tokens) == 5 and not each.finished for each in hypotheses)
     for (hypothesis,) in greedy(Scripted(11, endless), sources(3), max_length=5):
@@ -174,22 +174,22 @@ def test_row_51_maximum_length_below_one(limit: int | torch.Tensor):
     with pytest.raises(ValueError, match="it must be at least 1"):
         greedy(spell(7, [(), (), ()]), sources(3), max_length=limit)
     with pytest.raises(ValueError, match="it must be at least 1"):
-        beam(spell(7, [(), (), ()]), sources(3), width=2, max_length=limit)
+        Beam(2)(spell(7, [(), (), ()]), sources(3), max_length=limit)
 
 
 def test_limits_for_another_batch():
     with pytest.raises(ValueError, match=r"shape \(2,\); give one number, or one for each of 3 rows"):
-        beam(spell(7, [(), (), ()]), sources(3), width=2, max_length=torch.tensor([3, 5]))
+        Beam(2)(spell(7, [(), (), ()]), sources(3), max_length=torch.tensor([3, 5]))
 
 
 @pytest.mark.parametrize(("width", "n_best"), [(8, 1), (0, 1), (-3, 1), (2, 3), (2, 0), (0, 0)])
 def test_row_51_widths_that_do_not_fit(width: int, n_best: int):
     with pytest.raises(ValueError, match="1 <= n_best <= width <= 7, the vocabulary"):
-        beam(spell(7, [()]), sources(1), width=width, max_length=3, n_best=n_best)
+        Beam(width)(spell(7, [()]), sources(1), max_length=3, n_best=n_best)
 
 
 def test_a_beam_as_wide_as_the_vocabulary():
-    (found,) = beam(spell(7, [(4, 5)]), sources(1), width=7, max_length=5, n_best=7)
+    (found,) = Beam(7)(spell(7, [(4, 5)]), sources(1), max_length=5, n_best=7)
     assert found[0].tokens == (4, 5)
     assert len(found) == 7
 
@@ -203,7 +203,7 @@ def test_row_52_no_token_is_possible(logit: float):
 
     for width in (1, 2):
         with pytest.raises(ValueError, match="no token is possible"):
-            beam(Scripted(7, script), sources(2), width=width, max_length=5)
+            Beam(width)(Scripted(7, script), sources(2), max_length=5)
 
 
 def test_a_dead_end_of_an_empty_place_is_no_error():
@@ -212,5 +212,5 @@ def test_a_dead_end_of_an_empty_place_is_no_error():
     def script(row: int, text: Text) -> list[float]:
         return [NO] * 7 if text[:1] not in {(), (4,)} else [NO, NO, NO, NO if len(text) < 2 else 0.0, 1.0, NO, NO]
 
-    (found,) = beam(Scripted(7, script), sources(1), width=3, max_length=3, n_best=3)
+    (found,) = Beam(3)(Scripted(7, script), sources(1), max_length=3, n_best=3)
     assert [(each.tokens, each.finished) for each in found] == [((4, 4, 4), False), ((4, 4), True)]

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from regard.decoding import beam, greedy, sample
+from regard.decoding import Beam, greedy, sample
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.sampling import Sampler
 from regard.text.special import END, PAD, START
@@ -27,7 +27,7 @@ def searches(seed: int) -> list[list[list[Hypothesis]]]:
     return [
         greedy(Scripted(11, fond), sources(3), max_length=5),
         sample(Scripted(11, fond), sources(3), sampler, max_length=5),
-        beam(Scripted(11, fond), sources(3), width=4, max_length=5, n_best=4),
+        Beam(4)(Scripted(11, fond), sources(3), max_length=5, n_best=4),
     ]
 
 
@@ -54,8 +54,8 @@ def test_a_score_is_the_model_s_own():
 
 def test_they_take_no_place_of_a_beam():
     """What is best is the same as for a model that cannot say them."""
-    plain = beam(Scripted(11, LANGUAGE.script), sources(3), width=4, max_length=1, n_best=4)
-    found = beam(Scripted(11, fond), sources(3), width=4, max_length=1, n_best=4)
+    plain = Beam(4)(Scripted(11, LANGUAGE.script), sources(3), max_length=1, n_best=4)
+    found = Beam(4)(Scripted(11, fond), sources(3), max_length=1, n_best=4)
     assert [len(row) for row in found] == [4, 4, 4]
     assert [[each.tokens for each in row] for row in found] == [[each.tokens for each in row] for row in plain]
 
@@ -67,7 +67,7 @@ def test_row_52_nothing_else_is_possible():
     for search in (
         lambda decoder: greedy(decoder, sources(2), max_length=5),
         lambda decoder: sample(decoder, sources(2), Sampler(), max_length=5),
-        lambda decoder: beam(decoder, sources(2), width=2, max_length=5),
+        lambda decoder: Beam(2)(decoder, sources(2), max_length=5),
     ):
         with pytest.raises(ValueError, match="no token is possible"):
             search(Scripted(7, script))

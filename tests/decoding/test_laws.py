@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from regard.decoders.protocol import Decoder
-from regard.decoding import Hypothesis, LengthPenalty, beam, greedy
+from regard.decoding import Beam, Hypothesis, LengthPenalty, greedy
 from regard.memory import Memory
 from regard.text.special import END
 from tests.laws import cases
@@ -44,7 +44,7 @@ def assert_same(found: list[Hypothesis], wanted: list[Hypothesis]) -> None:
 def test_beam_one_is_greedy(name: str):
     encoder, decoder = prepared(name)
     memory = encoded(encoder)
-    found, wanted = beam(decoder, memory, width=1, max_length=LIMIT), greedy(decoder, memory, max_length=LIMIT)
+    found, wanted = Beam(1)(decoder, memory, max_length=LIMIT), greedy(decoder, memory, max_length=LIMIT)
     for one, other in zip(found, wanted, strict=True):
         assert_same(one, other)
 
@@ -53,7 +53,7 @@ def test_beam_one_is_greedy(name: str):
 def test_n_best_is_sorted_and_leaves_the_best_unchanged(name: str):
     encoder, decoder = prepared(name)
     memory, penalty = encoded(encoder), LengthPenalty(0.7)
-    found = [beam(decoder, memory, width=5, max_length=LIMIT, penalty=penalty, n_best=n_best) for n_best in (1, 3, 5)]
+    found = [Beam(5, penalty)(decoder, memory, max_length=LIMIT, n_best=n_best) for n_best in (1, 3, 5)]
     for best, some, every in zip(*found, strict=True):
         assert best == some[:1]
         assert some == every[:3]
@@ -66,12 +66,12 @@ def test_batch_size_and_padding_never_matter(name: str):
     encoder, decoder = prepared(name)
     batch, memory = cases.sentences(), None
     memory = encoder(batch.tokens, batch.lengths)
-    together = beam(decoder, memory, width=3, max_length=LIMIT, n_best=3)
+    together = Beam(3)(decoder, memory, max_length=LIMIT, n_best=3)
     quick = greedy(decoder, memory, max_length=LIMIT)
     for row, length in enumerate(batch.lengths.tolist()):
         one = slice(row, row + 1)
         alone = encoder(batch.tokens[one, :length], batch.lengths[one])
-        assert_same(together[row], beam(decoder, alone, width=3, max_length=LIMIT, n_best=3)[0])
+        assert_same(together[row], Beam(3)(decoder, alone, max_length=LIMIT, n_best=3)[0])
         assert_same(quick[row], greedy(decoder, alone, max_length=LIMIT)[0])
 
 
@@ -80,7 +80,7 @@ def test_a_score_is_what_teacher_forcing_gives(name: str):
     """The log-probability of a hypothesis, END included if it ended, from one pass over its tokens."""
     encoder, decoder = prepared(name)
     memory = encoded(encoder)
-    for row, hypotheses in enumerate(beam(decoder, memory, width=3, max_length=LIMIT, n_best=3)):
+    for row, hypotheses in enumerate(Beam(3)(decoder, memory, max_length=LIMIT, n_best=3)):
         for each in hypotheses:
             tokens = [*each.tokens, END] if each.finished else list(each.tokens)
             given = torch.tensor([[2, *tokens[:-1]]])

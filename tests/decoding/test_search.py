@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.decoding import Hypothesis, LengthPenalty, beam, greedy, sample
+from regard.decoding import Beam, Hypothesis, LengthPenalty, greedy, sample
+from regard.decoding.demand import Demand
 from regard.decoding.sampling import Sampler
 from regard.decoding.search import Search
 from regard.errors import InputError
@@ -17,7 +18,7 @@ LIMIT = torch.tensor([5, 3, 7])
 
 
 def searched(search: Search, n_best: int = 1) -> list[list[Hypothesis]]:
-    return search(Scripted(11, Language((4, 5, 6), 11, 1).script), sources(3), LIMIT, n_best)
+    return search(Scripted(11, Language((4, 5, 6), 11, 1).script), sources(3), LIMIT, Demand(n_best))
 
 
 def decoder() -> Scripted:
@@ -27,7 +28,7 @@ def decoder() -> Scripted:
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
 def test_scores_of_beam_one_compare_with_those_of_a_beam(alpha: float):
     penalty = LengthPenalty(alpha)
-    narrow = beam(decoder(), sources(3), width=1, max_length=LIMIT, penalty=penalty)
+    narrow = Beam(1, penalty)(decoder(), sources(3), max_length=LIMIT)
     found = searched(Search(length_penalty=alpha))
     for (one,), (other,) in zip(found, narrow, strict=True):
         assert (one.tokens, one.finished) == (other.tokens, other.finished)

@@ -5,6 +5,7 @@ from random import Random
 import pytest
 import torch
 
+from regard.decoding.demand import Demand
 from regard.decoding.search import Search
 from regard.errors import InputError
 from regard.inference.texts import Tokenizers, limited, search_texts
@@ -69,9 +70,10 @@ def test_the_limit_grows_with_the_source(tokenizers: Tokenizers):
 
 
 def test_n_best_needs_a_beam(tokenizers: Tokenizers):
-    assert [len(each) for each in search_texts(luong(), tokenizers, ["a", "b"], Search(beam=3), n_best=3)] == [3, 3]
+    found = search_texts(luong(), tokenizers, ["a", "b"], Search(beam=3), demand=Demand(3))
+    assert [len(each) for each in found] == [3, 3]
     with pytest.raises(ValueError, match="n_best 2"):
-        search_texts(luong(), tokenizers, ["a"], Search(), n_best=2)
+        search_texts(luong(), tokenizers, ["a"], Search(), demand=Demand(2))
 
 
 def test_row_18_a_text_longer_than_the_model_can_take(tokenizers: Tokenizers):

@@ -51,7 +51,7 @@ def test_what_was_saved_comes_back(tmp_path: Path):
 def test_predictions_have_all_their_parts(tmp_path: Path):
     run = regard.load(make(tmp_path)[0])
     texts = ["abc", "", "gag"]
-    found = run.predict(texts, n_best=2)
+    found = run.predict(texts, beam=3, n_best=2)
     assert len(found) == len(texts)
     for text, one in zip(texts, found, strict=True):
         (other,) = one.alternatives

@@ -7,6 +7,7 @@ from regard.cli.options import Asked, searching
 from regard.cli.stream import CHUNK, NAME, chunks, standard_input
 from regard.decoding.search import Search
 from regard.errors import InputError
+from regard.inference.risk import least_risk
 from regard.prediction import Prediction
 from regard.runs import Run
 
@@ -16,18 +17,18 @@ class Answer:
 
     def __init__(self, run: Run, asked: Asked, attention: bool) -> None:
         self.run, self.attention, self.drawn = run, attention, drawn(run, asked)
-        self.beam, self.n_best = asked.beam, asked.n_best
+        self.asked = asked
 
     def texts(self, texts: Sequence[str]) -> list[Prediction]:
         """A prediction for each text. Raises InputError."""
-        with searching(self.beam, self.n_best):
+        with searching(self.asked):
             return self._predict(texts)
 
     def lines(self) -> Iterator[tuple[str, Prediction]]:
         """The lines of standard input with their predictions. Raises InputError naming a line that has none, after
         those before it. Each is drawn by itself: what is drawn must not hang on how fast they arrive."""
         done = 0
-        with searching(self.beam, self.n_best):
+        with searching(self.asked):
             for chunk in chunks(standard_input(), most=CHUNK if self.drawn is None else 1):
                 try:
                     yield from zip(chunk, self._predict(chunk), strict=True)
@@ -36,7 +37,16 @@ class Answer:
                 done += len(chunk)
 
     def _predict(self, texts: Sequence[str]) -> list[Prediction]:
-        return self.run.predict(texts, beam=self.beam, n_best=self.n_best, attention=self.attention, search=self.drawn)
+        found = self.run.predict(
+            texts,
+            beam=self.asked.beam,
+            search=self.drawn,
+            n_best=self.asked.n_best,
+            prefix=self.asked.prefix,
+            phrases=self.asked.phrase,
+            attention=self.attention,
+        )
+        return [_least_risk(each) for each in found] if self.asked.least_risk else found
 
     def _one_by_one(self, chunk: list[str], done: int) -> Iterator[tuple[str, Prediction]]:
         for number, line in enumerate(chunk, done + 1):
@@ -45,6 +55,12 @@ class Answer:
             except InputError as error:
                 raise InputError(f"{NAME}:{number}: {str(error).removeprefix('text 1: ')}") from error
             yield line, prediction
+
+
+def _least_risk(prediction: Prediction) -> Prediction:
+    """That of an answer and its alternatives which is most like the others."""
+    answers = (replace(prediction, alternatives=()), *prediction.alternatives)
+    return answers[least_risk([answer.text for answer in answers])]
 
 
 def drawn(run: Run, asked: Asked) -> Search | None:

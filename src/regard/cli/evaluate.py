@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from regard.cli.options import AllowMissing, Beam, Json, RunFolder, check_search, searching
+from regard.cli.options import AllowMissing, Asked, Beam, Json, RunFolder, check_search, searching
 from regard.cli.output import say, table
 
 
@@ -34,6 +34,6 @@ def evaluate(
 
     pairs = read_pairs(files, columns, skip_bad) if files else None
     loaded = load(run, allow_missing=allow_missing)
-    with searching(beam):
+    with searching(Asked(beam)):
         figures = loaded.evaluate(pairs, beam=beam)
     say(json.dumps(figures) if json_ else table(figures))

@@ -17,6 +17,7 @@ from regard.cli.info import info
 from regard.cli.output import OutputClosed
 from regard.cli.predict import predict
 from regard.cli.recipes import recipes
+from regard.cli.score import score
 from regard.cli.show import show
 from regard.cli.train import train
 from regard.version import VERSION
@@ -30,9 +31,10 @@ COMMANDS: dict[Callable[..., None], str] = {
     recipes: "",
     train: "[RECIPE_OR_FILE] [--out DIR] [--set KEY=VALUE]... [--resume]",
     evaluate: "RUN [FILES] [--beam K] [--json]",
-    predict: "RUN [TEXT... | -] [--beam K | --temperature T] [--n-best N] [--json]",
+    predict: "RUN [TEXT... | -] [--with RUN]... [--beam K | --temperature T] [--n-best N] [--json]",
     align: "RUN --source FILE --target FILE [--map N]... [--reverse RUN]",
     aer: "FOUND GOLD",
+    score: "RUN --source FILE --target FILE [--json]",
     show: "RUN TEXT --out FILE.png|.svg|.html [--beam K]",
     info: "",
 }

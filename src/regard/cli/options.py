@@ -29,6 +29,11 @@ class Asked:
     n_best: Annotated[
         int, Parameter(help="Answers to each text, best first: its number, score and answer between tabs.")
     ] = 1
+    prefix: Annotated[str, Parameter(show_default=False, help="What every answer begins with.")] = ""
+    phrase: Annotated[
+        tuple[str, ...],
+        Parameter(negative="", show_default=False, help="What every answer contains. Repeatable."),
+    ] = ()
     temperature: Annotated[
         float | None, Parameter(help="Draw answers instead: 1 as the model has it, below 1 the likely more often.")
     ] = None
@@ -36,6 +41,10 @@ class Asked:
     top_p: Annotated[
         float | None, Parameter(help="When drawing: from the best tokens that together have this probability.")
     ] = None
+    least_risk: Annotated[
+        bool,
+        Parameter(negative="", show_default=False, help="Of the --n-best drawn, the one most like the others."),
+    ] = False
     seed: Annotated[int | None, Parameter(help="When drawing: the same number draws the same.")] = None
 
     def drawing(self) -> dict[str, Any]:
@@ -49,6 +58,13 @@ class Asked:
         if self.beam is not None and self.drawing():
             first = "--" + next(iter(self.drawing())).replace("_", "-")
             raise InputError(f"--beam and {first} are both given; a beam searches, {first} is for drawing: choose one")
+        if self.least_risk and self.n_best < 2:
+            raise InputError("--least-risk chooses among answers; give --n-best, and --temperature to draw them")
+
+    @property
+    def shown(self) -> int:
+        """How many answers to each text are printed."""
+        return 1 if self.least_risk else self.n_best
 
 
 def check_search(beam: int | None, n_best: int = 1) -> None:
@@ -61,13 +77,13 @@ def check_search(beam: int | None, n_best: int = 1) -> None:
 
 
 @contextmanager
-def searching(beam: int | None, n_best: int = 1) -> Iterator[None]:
-    """While a model searches as the user asked, numbers that do not fit it are the user's. Raises InputError."""
+def searching(asked: Asked) -> Iterator[None]:
+    """While a model searches as the user asked, what does not fit it is the user's. Raises InputError."""
     try:
         yield
     except InputError:
         raise
     except ValueError as error:
-        if beam is None and n_best == 1:
+        if asked == Asked():
             raise
         raise InputError(str(error)) from error

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -18,6 +19,12 @@ Piped = Annotated[bool, Parameter(name="-", negative="", show_default=False, hel
 Attention = Annotated[
     bool, Parameter(negative="", show_default=False, help="With --json: add what each step looked at.")
 ]
+With = Annotated[
+    tuple[Path, ...],
+    Parameter(
+        name="--with", negative="", show_default=False, help="Answer together with this run of the same tokenizers."
+    ),
+]
 OWN = Asked()
 
 
@@ -26,6 +33,7 @@ def predict(
     /,
     *texts: Texts,
     asked: Asked = OWN,
+    with_: With = (),
     attention: Attention = False,
     allow_missing: AllowMissing = False,
     json_: Json = False,
@@ -40,11 +48,12 @@ def predict(
     from regard.cli.answers import Answer
     from regard.runs import load
 
-    answer = Answer(load(run, allow_missing=allow_missing), asked, attention)
+    own, *others = (load(each, allow_missing=allow_missing) for each in (run, *with_))
+    answer = Answer(own.joined(others), asked, attention)
     answers = zip(texts, answer.texts(texts), strict=True) if texts else answer.lines()
     number = unfinished = 0
     for number, (text, prediction) in enumerate(answers, 1):
-        for line in [_json(text, prediction)] if json_ else _plain(number, prediction, asked.n_best):
+        for line in [_json(text, prediction)] if json_ else _plain(number, prediction, asked.shown):
             say(line)
         unfinished += not prediction.finished
     if unfinished:

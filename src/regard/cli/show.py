@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from regard.cli.options import AllowMissing, Beam, RunFolder, check_search, searching
+from regard.cli.options import AllowMissing, Asked, Beam, RunFolder, check_search, searching
 from regard.cli.output import say
 from regard.errors import InputError
 
@@ -27,7 +27,7 @@ def show(
     from regard.runs import load
 
     loaded = load(run, allow_missing=allow_missing)
-    with searching(beam):
+    with searching(Asked(beam)):
         (prediction,) = loaded.predict([text], beam=beam)
     if prediction.attention is None:
         raise InputError(f"{run}: its model does not attend to the source, so there is nothing to draw")

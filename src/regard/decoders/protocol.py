@@ -44,7 +44,7 @@ class Decoder(nn.Module, ABC, Generic[S]):
     """
 
     output: nn.Linear
-    source_attention: str | None = "attend"
+    source_attention: str | tuple[str, ...] | None = "attend"
     """Names of the modules, within the decoder, that read the source, as `record` takes them; None: none does. Their
     weights at step t belong to the token that the step predicts."""
 

@@ -1,8 +1,22 @@
 """Search: from a decoder and a memory to sequences. Nothing here knows any decoder but by its protocol."""
 
-from regard.decoding.beam import beam
+from regard.decoding.beam import Beam
+from regard.decoding.constrained import ConstrainedBeam
+from regard.decoding.diverse import DiverseBeam
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.penalties import LengthPenalty
+from regard.decoding.penalties import CoveragePenalty, LengthPenalty
+from regard.decoding.rules import NoRepeat, Prefix
 from regard.decoding.sampling import greedy, sample
 
-__all__ = ["Hypothesis", "LengthPenalty", "beam", "greedy", "sample"]
+__all__ = [
+    "Beam",
+    "ConstrainedBeam",
+    "CoveragePenalty",
+    "DiverseBeam",
+    "Hypothesis",
+    "LengthPenalty",
+    "NoRepeat",
+    "Prefix",
+    "greedy",
+    "sample",
+]

@@ -1,142 +1,115 @@
 """Beam search."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from regard.decoders.protocol import Decoder, State
-from regard.decoding.hypothesis import Hypothesis, limits, next_scores, require_token
-from regard.decoding.penalties import LengthPenalty
+from regard.decoders.protocol import Decoder
+from regard.decoding.front import Extensions, Front
+from regard.decoding.hypothesis import Hypothesis, limits
+from regard.decoding.penalties import CoveragePenalty, LengthPenalty
+from regard.decoding.rules import Rule
 from regard.memory import Memory
-from regard.text.special import END, START
+from regard.text.special import END
 
 
-@dataclass(frozen=True, eq=False)
-class Front:
-    """The open hypotheses: `width` for each of the sources still searched, best first.
+@dataclass(frozen=True)
+class Beam:
+    """Keeps the `width` best beginnings. A source is done when it has `width` ended hypotheses and none that is open
+    scores better at its present length, had it read everything, than the worst of them. Hypotheses that reach the limit
+    are returned, marked unfinished, only where too few have ended.
 
-    `sources (source,)` says which; `scores (source, width)` are log-probabilities, minus infinity for an empty place;
-    `written (source * width, length)`; `state` has source * width rows.
+    A kind of beam is its `choose`, and which places are open at the `start`.
     """
 
-    sources: Tensor
-    scores: Tensor
-    written: Tensor
-    state: State
+    width: int
+    length: LengthPenalty = field(default_factory=LengthPenalty)
+    coverage: CoveragePenalty | None = None
+    rules: tuple[Rule, ...] = ()
 
-    def select(self, keep: Tensor) -> "Front":
-        """The sources `keep` alone."""
-        width = self.scores.shape[1]
-        rows = (keep[:, None] * width + torch.arange(width, device=keep.device)).flatten()
-        return Front(self.sources[keep], self.scores[keep], self.written[rows], self.state.select(rows))
+    @property
+    def start(self) -> tuple[int, ...]:
+        """Places that hold the empty text at first."""
+        return (0,)
 
+    def choose(self, front: Front, extended: Tensor) -> tuple[Extensions, Extensions]:
+        """Of all continuations `(source, width, vocabulary)`, those that end a hypothesis, by END among the `width`
+        best, and those `width` that go on."""
+        best = Extensions.best(extended, 2 * self.width)
+        end = best.tokens == END
+        ending = Extensions(*(each[:, : self.width] for each in best.only(end)))
+        return ending, best.only(~end).top(self.width)
 
-@torch.no_grad()
-def beam(
-    decoder: Decoder,
-    memory: Memory,
-    *,
-    width: int,
-    max_length: int | Tensor,
-    penalty: LengthPenalty | None = None,
-    n_best: int = 1,
-) -> list[list[Hypothesis]]:
-    """The `n_best` best of `width` hypotheses for each row of the memory, best first.
+    @torch.no_grad()
+    def __call__(
+        self, decoder: Decoder, memory: Memory, *, max_length: int | Tensor, n_best: int = 1
+    ) -> list[list[Hypothesis]]:
+        """The `n_best` best hypotheses for each row of the memory, best first, no text twice.
 
-    A source is done when it has `width` ended hypotheses and none that is open scores better at its present length than
-    the worst of them. Hypotheses that reach the limit are returned, marked unfinished, only where too few have ended.
+        Args:
+            max_length: most tokens, END included: one number, or `(batch,)`.
 
-    Args:
-        max_length: most tokens, END included: one number, or `(batch,)`.
+        Raises:
+            ValueError: width below 1 or above the vocabulary, n_best outside 1..width, max_length below 1, a hypothesis
+                that no token can follow, or a coverage penalty for a decoder that does not attend to its source.
+        """
+        self.check(decoder, n_best)
+        limit = limits(memory, max_length)
+        ended: list[list[Hypothesis]] = [[] for _ in limit]
+        front = Front.first(decoder, memory, self.width, self.start, self.coverage is not None)
+        while len(front.sources):
+            front, extended = front.step(decoder, self.rules)
+            ending, going = self.choose(front, extended)
+            for source, rank in (ending.scores > -torch.inf).nonzero().tolist():
+                place = int(ending.parents[source, rank])
+                score = self.score(front, source, place, float(ending.scores[source, rank]), ended=1)
+                text = tuple(front.text(source, place))
+                ended[int(front.sources[source])].append(Hypothesis(text, score, finished=True))
+            front = self.unsettled(front.follow(going), ended, limit)
+        return [best(each, n_best) for each in ended]
 
-    Raises:
-        ValueError: width below 1 or above the vocabulary, n_best outside 1..width, max_length below 1, or a hypothesis
-            that no token can follow.
-    """
-    _check(width, n_best, decoder.output.out_features)
-    limit = limits(memory, max_length)
-    penalty = LengthPenalty() if penalty is None else penalty
-    ended: list[list[Hypothesis]] = [[] for _ in limit]
-    front = _first(decoder, memory, width)
-    while len(front.sources):
-        front = _unsettled(_advance(decoder, front, ended, penalty), ended, penalty, limit)
-    return [sorted(each, key=lambda hypothesis: -hypothesis.score)[:n_best] for each in ended]
+    def check(self, decoder: Decoder, n_best: int) -> None:
+        """Raises ValueError as a search does."""
+        vocabulary = decoder.output.out_features
+        if not 1 <= n_best <= self.width <= vocabulary:
+            raise ValueError(
+                f"beam width is {self.width} and n_best {n_best}; "
+                f"they must satisfy 1 <= n_best <= width <= {vocabulary}, the vocabulary"
+            )
+        if self.coverage is not None and decoder.source_attention is None:
+            raise ValueError("a coverage penalty needs a model that attends to its source, which this one does not")
 
+    def score(self, front: Front, source: int, place: int, log_probability: float, ended: int) -> float:
+        """That of a hypothesis, END counted if it has `ended`."""
+        score = self.length(log_probability, front.written.shape[1] + ended)
+        if self.coverage is None or front.read is None:
+            return score
+        return score + self.coverage(front.read[source * self.width + place])
 
-def _check(width: int, n_best: int, vocabulary: int) -> None:
-    if not 1 <= n_best <= width <= vocabulary:
-        raise ValueError(
-            f"beam width is {width} and n_best {n_best}; "
-            f"they must satisfy 1 <= n_best <= width <= {vocabulary}, the vocabulary"
-        )
+    def unsettled(self, front: Front, ended: list[list[Hypothesis]], limit: Tensor) -> Front:
+        """The sources that are not done; at its limit, a source's open hypotheses fill what is missing of the ended."""
+        length, keep = front.written.shape[1], []
+        for row, (source, scores) in enumerate(zip(front.sources.tolist(), front.scores.tolist(), strict=True)):
+            done = ended[source]
+            done.sort(key=lambda hypothesis: -hypothesis.score)
+            if length >= int(limit[source]):
+                for place in sorted(range(self.width), key=lambda place: -scores[place])[: self.width - len(done)]:
+                    if scores[place] > -torch.inf:
+                        score = self.score(front, row, place, scores[place], ended=0)
+                        done.append(Hypothesis(tuple(front.text(row, place)), score, finished=False))
+            elif max(scores) > -torch.inf and not self.settled(done, max(scores), length):
+                keep.append(row)
+        if len(keep) == len(front.sources):
+            return front
+        return front.select(torch.tensor(keep, dtype=torch.long, device=limit.device))
 
-
-def _first(decoder: Decoder, memory: Memory, width: int) -> Front:
-    """One open hypothesis a source, in the first of its places."""
-    sources = torch.arange(memory.value.shape[0], device=memory.value.device)
-    scores = torch.full((len(sources), width), -torch.inf, device=sources.device)
-    scores[:, 0] = 0.0
-    rows = sources.repeat_interleave(width)
-    return Front(sources, scores, rows.new_full((len(rows), 1), START)[:, :0], decoder.start(memory).select(rows))
-
-
-def _advance(decoder: Decoder, front: Front, ended: list[list[Hypothesis]], penalty: LengthPenalty) -> Front:
-    """One step: the best extensions stay open; END among the best `width` closes a hypothesis."""
-    width = front.scores.shape[1]
-    last = front.written[:, -1] if front.written.shape[1] else front.written.new_full((len(front.written),), START)
-    logits, state = decoder.step(last, front.state)
-    vocabulary = logits.shape[-1]
-    extended = _extended(front.scores, next_scores(logits).unflatten(0, (-1, width))).flatten(1)
-    scores, places = extended.topk(min(2 * width, extended.shape[1]))
-    parents, tokens = places // vocabulary, places % vocabulary
-    closing = (tokens == END) & (scores > -torch.inf)
-    length = front.written.shape[1] + 1
-    for source, rank in closing[:, :width].nonzero().tolist():
-        text = front.written[source * width + int(parents[source, rank])].tolist()
-        score = penalty(float(scores[source, rank]), length)
-        ended[int(front.sources[source])].append(Hypothesis(tuple(text), score, finished=True))
-    scores, order = scores.masked_fill(tokens == END, -torch.inf).topk(width)
-    parents, tokens = parents.gather(1, order), tokens.gather(1, order)
-    rows = (parents + width * torch.arange(len(parents), device=parents.device)[:, None]).flatten()
-    written = torch.cat([front.written[rows], tokens.flatten()[:, None]], 1)
-    return replace(front, scores=scores, written=written, state=state.select(rows))
-
-
-def _extended(scores: Tensor, log_probabilities: Tensor) -> Tensor:
-    """Scores `(source, width)` of hypotheses -> `(source, width, vocabulary)` of all that may follow; none follows an
-    empty place. Raises ValueError for a hypothesis that no token can follow."""
-    empty = scores == -torch.inf
-    extended = (scores[..., None] + log_probabilities).masked_fill(empty[..., None], -torch.inf)
-    require_token(extended.amax(-1).masked_fill(empty, 0.0))
-    return extended
+    def settled(self, ended: list[Hypothesis], best_open: float, length: int) -> bool:
+        """Whether nothing that is open could be among the best."""
+        return len(ended) >= self.width and self.length(best_open, length) <= ended[self.width - 1].score
 
 
-def _unsettled(front: Front, ended: list[list[Hypothesis]], penalty: LengthPenalty, limit: Tensor) -> Front:
-    """The sources that are not done."""
-    texts = front.written.unflatten(0, front.scores.shape)
-    length = front.written.shape[1]
-    keep = [
-        place
-        for place, (source, scores, text) in enumerate(
-            zip(front.sources.tolist(), front.scores.tolist(), texts, strict=True)
-        )
-        if not _settle(ended[source], scores, text, penalty, length >= int(limit[source]))
-    ]
-    if len(keep) == len(texts):
-        return front
-    return front.select(torch.tensor(keep, dtype=torch.long, device=limit.device))
-
-
-def _settle(
-    ended: list[Hypothesis], scores: list[float], written: Tensor, penalty: LengthPenalty, at_limit: bool
-) -> bool:
-    """Whether a source is done; at its limit, open hypotheses fill what is missing of the ended."""
-    width, length = len(scores), written.shape[1]
-    if at_limit:
-        for score, text in zip(scores[: max(0, width - len(ended))], written.tolist(), strict=False):
-            if score > -torch.inf:
-                ended.append(Hypothesis(tuple(text), penalty(score, length), finished=False))
-        return True
-    ended.sort(key=lambda hypothesis: -hypothesis.score)
-    return scores[0] == -torch.inf or (len(ended) >= width and penalty(scores[0], length) <= ended[width - 1].score)
+def best(found: list[Hypothesis], count: int) -> list[Hypothesis]:
+    """The best `count` of different texts."""
+    different = {(each.tokens, each.finished): each for each in sorted(found, key=lambda hypothesis: hypothesis.score)}
+    return sorted(different.values(), key=lambda hypothesis: -hypothesis.score)[:count]

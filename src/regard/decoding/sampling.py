@@ -1,6 +1,7 @@
 """One token at a time: the best one, or one drawn."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 from regard.decoders.protocol import Decoder
 from regard.decoding.hypothesis import Hypothesis, limits, next_scores, require_token
 from regard.decoding.penalties import LengthPenalty
+from regard.decoding.rules import Rule, held
 from regard.memory import Memory
 from regard.text.special import END, START
 
@@ -61,8 +63,9 @@ def sample(
     *,
     max_length: int | Tensor,
     penalty: LengthPenalty | None = None,
+    rules: Sequence[Rule] = (),
 ) -> list[list[Hypothesis]]:
-    """One hypothesis for each row of the memory, scored as `beam` does. Finished sequences leave the batch.
+    """One hypothesis for each row of the memory, scored as `Beam` does. Finished sequences leave the batch.
 
     Args:
         max_length: most tokens, END included: one number, or `(batch,)`.
@@ -77,7 +80,7 @@ def sample(
     state = decoder.start(memory)
     while len(rows):
         logits, state = decoder.step(tokens, state)
-        following = next_scores(logits)
+        following = held(rules, next_scores(logits), written, rows)
         tokens = sampler(following)
         scores = scores + following.gather(1, tokens[:, None])[:, 0]
         written = torch.cat([written, tokens[:, None]], 1)
@@ -95,7 +98,12 @@ def sample(
 
 
 def greedy(
-    decoder: Decoder, memory: Memory, *, max_length: int | Tensor, penalty: LengthPenalty | None = None
+    decoder: Decoder,
+    memory: Memory,
+    *,
+    max_length: int | Tensor,
+    penalty: LengthPenalty | None = None,
+    rules: Sequence[Rule] = (),
 ) -> list[list[Hypothesis]]:
     """The best token at every step: one hypothesis for each row of the memory."""
-    return sample(decoder, memory, Sampler(temperature=0.0), max_length=max_length, penalty=penalty)
+    return sample(decoder, memory, Sampler(temperature=0.0), max_length=max_length, penalty=penalty, rules=rules)

@@ -1,6 +1,8 @@
 """How a run searches: the settings of its `search:` section, and the search they ask for."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated
 
 import torch
@@ -8,9 +10,13 @@ from pydantic import Field
 from torch import Tensor
 
 from regard.decoders.protocol import Decoder
-from regard.decoding.beam import beam
+from regard.decoding.beam import Beam
+from regard.decoding.constrained import ConstrainedBeam, Phrase
+from regard.decoding.demand import Demand
+from regard.decoding.diverse import DiverseBeam
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.penalties import LengthPenalty
+from regard.decoding.penalties import CoveragePenalty, LengthPenalty
+from regard.decoding.rules import NoRepeat, Prefix, Rule
 from regard.decoding.sampling import Sampler, greedy, sample
 from regard.memory import Memory
 
@@ -26,11 +32,18 @@ class Search:
     for the same batch.
 
     Raises:
-        ValueError: temperature, top_k, top_p or seed out of range, or top_k or top_p without a temperature.
+        ValueError: temperature, top_k, top_p, seed, groups or diversity out of range, top_k or top_p without a
+            temperature, or groups that do not divide the beam.
     """
 
     beam: Annotated[int, Field(ge=1)] = 1
     length_penalty: Annotated[float, Field(ge=0)] = 0.0
+    coverage_penalty: Annotated[float, Field(ge=0)] = 0.0
+    no_repeat: Annotated[int, Field(ge=0)] = 0
+    """So many tokens in a row never stand twice in one output; 0: they may."""
+    groups: int = 1
+    """Parts of the beam that are made to differ, by `diversity`."""
+    diversity: float = 0.5
     length_ratio: Annotated[float, Field(ge=0)] = 2.0
     length_extra: Annotated[int, Field(ge=1)] = 10
     temperature: float | None = None
@@ -44,29 +57,68 @@ class Search:
             raise ValueError(f"seed is {self.seed}; it must be at least 0 and below {SEEDS}")
         if self.temperature is None and (self.top_k or self.top_p < 1):
             raise ValueError(f"top_k is {self.top_k} and top_p {self.top_p}, but nothing is drawn; give a temperature")
+        DiverseBeam(self.beam, groups=self.groups, strength=self.diversity)
 
     def searching(self, beam: int) -> "Search":
-        """The same with this beam, and nothing drawn."""
-        return replace(self, beam=beam, temperature=None, top_k=0, top_p=1.0)
+        """The same with this beam in one group, and nothing drawn."""
+        return replace(self, beam=beam, groups=1, temperature=None, top_k=0, top_p=1.0)
 
     def limit(self, lengths: Tensor) -> Tensor:
         """The most tokens an output may have for sources of `lengths (batch,)`."""
         return (lengths * self.length_ratio).long() + self.length_extra
 
-    def __call__(self, decoder: Decoder, memory: Memory, limit: Tensor, n_best: int = 1) -> list[list[Hypothesis]]:
-        """The `n_best` best hypotheses for each row, or as many drawn, best first.
+    def __call__(
+        self, decoder: Decoder, memory: Memory, limit: Tensor, demand: Demand | None = None
+    ) -> list[list[Hypothesis]]:
+        """For each row of the memory the best hypotheses, or as many drawn, best first, as `demand` says.
 
         Raises:
-            ValueError: n_best above the beam, or below 1, or more than one at temperature 0.
+            ValueError: n_best above the beam, or below 1, or more than one at temperature 0; phrases longer than the
+                limit of a row, or with groups or a temperature.
         """
-        penalty = LengthPenalty(self.length_penalty)
+        demand = Demand() if demand is None else demand
+        if len(limit):
+            demand.check(int(limit.min()))
+        rules = self.rules(demand, len(limit))
         if self.temperature is not None:
-            if n_best < 1 or (n_best > 1 and self.temperature == 0):
-                raise ValueError(f"n_best is {n_best}; it must be at least 1, and 1 at temperature 0")
-            generator = torch.Generator(memory.value.device).manual_seed(self.seed)
-            sampler = Sampler(self.temperature, self.top_k, self.top_p, generator)
-            draws = [sample(decoder, memory, sampler, max_length=limit, penalty=penalty) for _ in range(n_best)]
-            return [sorted((one for (one,) in row), key=lambda one: -one.score) for row in zip(*draws, strict=True)]
-        if self.beam == 1 and n_best == 1:
-            return greedy(decoder, memory, max_length=limit, penalty=penalty)
-        return beam(decoder, memory, width=self.beam, max_length=limit, penalty=penalty, n_best=n_best)
+            if demand.phrases:
+                raise ValueError("phrases need a beam; what is drawn cannot be made to contain them")
+            return self.draw(decoder, memory, limit, demand.n_best, rules)
+        length = LengthPenalty(self.length_penalty)
+        if self.beam == demand.n_best == 1 and not self.coverage_penalty and not demand.phrases:
+            return greedy(decoder, memory, max_length=limit, penalty=length, rules=rules)
+        coverage = CoveragePenalty(self.coverage_penalty) if self.coverage_penalty else None
+        search = self.kind([demand.phrases] * len(limit))(self.beam, length, coverage, rules)
+        return search(decoder, memory, max_length=limit, n_best=demand.n_best)
+
+    def rules(self, demand: Demand, rows: int) -> tuple[Rule, ...]:
+        """What every step is held to; a prefix may repeat itself."""
+        prefix = [Prefix([demand.prefix] * rows)] if demand.prefix else []
+        return (*prefix, *([NoRepeat(self.no_repeat)] if self.no_repeat else []))
+
+    def kind(self, phrases: Sequence[Sequence[Phrase]]) -> Callable[..., Beam]:
+        """Of the beam. Raises ValueError for groups that must contain phrases."""
+        if any(phrases):
+            if self.groups > 1:
+                raise ValueError(f"groups is {self.groups}, but phrases need a beam in one group")
+            return partial(ConstrainedBeam, phrases=phrases)
+        return Beam if self.groups == 1 else partial(DiverseBeam, groups=self.groups, strength=self.diversity)
+
+    def draw(
+        self, decoder: Decoder, memory: Memory, limit: Tensor, n_best: int, rules: tuple[Rule, ...]
+    ) -> list[list[Hypothesis]]:
+        """`n_best` samples for each row, best first. Raises ValueError."""
+        assert self.temperature is not None
+        if n_best < 1 or (n_best > 1 and self.temperature == 0):
+            raise ValueError(f"n_best is {n_best}; it must be at least 1, and 1 at temperature 0")
+        sampler = Sampler(
+            self.temperature,
+            self.top_k,
+            self.top_p,
+            torch.Generator(memory.value.device).manual_seed(self.seed),
+        )
+        penalty = LengthPenalty(self.length_penalty)
+        draws = [
+            sample(decoder, memory, sampler, max_length=limit, penalty=penalty, rules=rules) for _ in range(n_best)
+        ]
+        return [sorted((one for (one,) in row), key=lambda one: -one.score) for row in zip(*draws, strict=True)]

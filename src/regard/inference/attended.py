@@ -28,7 +28,9 @@ def attended(model: EncoderDecoder, pairs: Sequence[tuple[list[int], list[int]]]
     return [weights for first in starts for weights in _maps(model, readers, pairs[first : first + ROWS])]
 
 
-def _maps(model: EncoderDecoder, readers: str, pairs: Sequence[tuple[list[int], list[int]]]) -> list[Tensor]:
+def _maps(
+    model: EncoderDecoder, readers: str | tuple[str, ...], pairs: Sequence[tuple[list[int], list[int]]]
+) -> list[Tensor]:
     batch = collate(pairs).to(next(model.parameters()).device)
     with record(model.decoder, only=readers) as maps:
         model(batch.source, batch.source_lengths, batch.target_in)

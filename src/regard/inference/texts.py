@@ -8,6 +8,7 @@ import torch
 from regard.data.batches import token_batches
 from regard.data.limit import limit_lengths
 from regard.data.pair_batch import collate
+from regard.decoding.demand import Demand
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
 from regard.models.encoder_decoder import EncoderDecoder
@@ -45,11 +46,11 @@ def search_texts(
     texts: Sequence[str],
     search: Search,
     *,
-    n_best: int = 1,
+    demand: Demand | None = None,
     places: Sequence[str] | None = None,
     truncate: bool = False,
 ) -> list[list[Hypothesis]]:
-    """The `n_best` hypotheses for each text, best first, in the order of the texts.
+    """The hypotheses for each text, best first, in the order of the texts, as many and such as `demand` says.
 
     `places` say where the texts came from, for messages; `truncate` cuts those that are longer than the model can take.
 
@@ -68,7 +69,7 @@ def search_texts(
         limit = search.limit(batch.source_lengths)
         if model.max_target is not None:
             limit = limit.clamp(max=model.max_target)
-        for row, hypotheses in zip(rows, search(model.decoder, memory, limit, n_best), strict=True):
+        for row, hypotheses in zip(rows, search(model.decoder, memory, limit, demand), strict=True):
             found[row] = hypotheses
     return found
 

@@ -1,0 +1,30 @@
+"""`regard score`."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from regard.cli.options import AllowMissing, Json, RunFolder
+from regard.cli.output import say
+
+
+def score(
+    run: RunFolder,
+    /,
+    *,
+    source: Annotated[Path, Parameter(help="Sources, one a line.")],
+    target: Annotated[Path, Parameter(help="The target of each, line by line.")],
+    allow_missing: AllowMissing = False,
+    json_: Json = False,
+) -> None:
+    """Print how likely a run finds given targets: the natural logarithm of each one's probability, its end included."""
+    from regard.data.readers import read_parallel
+    from regard.runs import load
+
+    pairs = read_parallel(source, target)
+    for pair, tokens in zip(pairs, load(run, allow_missing=allow_missing).score(pairs), strict=True):
+        total = sum(tokens)
+        record = {"source": pair.source, "target": pair.target, "score": total, "tokens": tokens}
+        say(json.dumps(record, ensure_ascii=False) if json_ else f"{total:.4f}")

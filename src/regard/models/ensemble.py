@@ -1,0 +1,115 @@
+"""Several models that write one text together."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from regard.decoders.protocol import Decoder, State
+from regard.encoders.protocol import Encoder
+from regard.memory import Memory
+from regard.models.encoder_decoder import EncoderDecoder
+from regard.shapes import Float, Lengths, Step, Tokens
+
+
+@dataclass(frozen=True, eq=False)
+class Memories(Memory):
+    """What each member has read; keys, values and mask are the first one's."""
+
+    members: tuple[Memory, ...] = ()
+
+    def select(self, rows: Tensor) -> "Memories":
+        return together([each.select(rows) for each in self.members])
+
+
+def together(members: Sequence[Memory]) -> Memories:
+    """One memory of several."""
+    first = members[0]
+    return Memories(first.key, first.value, first.mask, first.summary, clean=False, members=tuple(members))
+
+
+class EnsembleEncoder(Encoder):
+    """Each member reads the source."""
+
+    def __init__(self, members: Sequence[Encoder]):
+        super().__init__()
+        self.members = nn.ModuleList(members)
+        self.memory_width, self.summary_width = members[0].memory_width, members[0].summary_width
+
+    def forward(self, tokens: Tokens, lengths: Lengths) -> Memories:
+        return together([member(tokens, lengths) for member in self.members])
+
+
+@dataclass(frozen=True, eq=False)
+class EnsembleState(State):
+    """The members' states."""
+
+    members: tuple[State, ...]
+
+
+class Unchanged(nn.Linear):
+    """The output layer of a decoder whose features are its logits already: the identity, without its matrix."""
+
+    def __init__(self, vocabulary: int):
+        nn.Module.__init__(self)
+        self.in_features = self.out_features = vocabulary
+
+    def forward(self, input: Tensor) -> Tensor:
+        return input
+
+    def reset_parameters(self) -> None:
+        """It has none."""
+
+
+def _names(readers: Sequence[str | tuple[str, ...] | None]) -> Iterator[str]:
+    """The members' readers, within the ensemble. The recorder calls a module `x.attend` by the name `x`."""
+    for number, reader in enumerate(readers):
+        for name in (reader,) if isinstance(reader, str) else reader or ():
+            yield from {f"members.{number}.{name}", f"members.{number}.{name}".removesuffix(".attend")}
+
+
+class EnsembleDecoder(Decoder[EnsembleState]):
+    """Features are the logarithm of the mean of the members' probabilities."""
+
+    def __init__(self, members: Sequence[Decoder]):
+        super().__init__()
+        self.members = nn.ModuleList(members)
+        self.output = Unchanged(members[0].output.out_features)
+        readers = [member.source_attention for member in members]
+        self.source_attention = tuple(_names(readers)) if None not in readers else None
+
+    @property
+    def decoders(self) -> list[Decoder]:
+        """The members."""
+        return [member for member in self.members if isinstance(member, Decoder)]
+
+    def start(self, memory: Memory) -> EnsembleState:
+        assert isinstance(memory, Memories)
+        pairs = zip(self.decoders, memory.members, strict=True)
+        return EnsembleState(tuple(member.start(own) for member, own in pairs))
+
+    def advance(self, tokens: Step, state: EnsembleState) -> tuple[Float[Tensor, "batch vocabulary"], EnsembleState]:
+        steps = [member.step(tokens, own) for member, own in zip(self.decoders, state.members, strict=True)]
+        scores = torch.stack([logits.float().log_softmax(-1) for logits, _ in steps])
+        mean = scores.logsumexp(0) - torch.tensor(float(len(steps))).log()
+        return mean, EnsembleState(tuple(own for _, own in steps))
+
+
+class Ensemble(EncoderDecoder):
+    """The mean of the probabilities that the members give to each next token; they share both vocabularies.
+
+    Raises:
+        ValueError: their target vocabularies differ in size.
+    """
+
+    def __init__(self, members: Sequence[EncoderDecoder]):
+        sizes = {member.decoder.output.out_features for member in members}
+        if len(sizes) != 1:
+            raise ValueError(f"the members' target vocabularies have {sorted(sizes)} entries; they need one vocabulary")
+        super().__init__(
+            EnsembleEncoder([member.encoder for member in members]),
+            EnsembleDecoder([member.decoder for member in members]),
+        )
+        self.max_source = min((each.max_source for each in members if each.max_source is not None), default=None)
+        self.max_target = min((each.max_target for each in members if each.max_target is not None), default=None)

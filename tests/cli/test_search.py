@@ -1,0 +1,105 @@
+"""Searching as the user asks: prefixes, phrases, several runs together, given targets, the least risk."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from regard.runs import load
+
+TEXT = "14 July 1989"
+
+
+def answers(regard, run: Path, *arguments: str) -> list[dict]:
+    code, output, errors = regard("predict", str(run), TEXT, "--json", *arguments)
+    assert (code, errors) == (0, "") or "unfinished" in errors
+    return [json.loads(line) for line in output.splitlines()]
+
+
+def test_prefix(regard, run: Path):
+    (answer,) = answers(regard, run, "--prefix", "19")
+    assert answer["text"].startswith("19")
+
+
+def test_phrases(regard, run: Path):
+    """The recipe searches greedily; phrases make it a beam of the same width."""
+    (answer,) = answers(regard, run, "--phrase", "07", "--phrase", "-3", "--beam", "5")
+    assert not answer["finished"] or ("07" in answer["text"] and "-3" in answer["text"])
+    (both,) = answers(regard, run, "--prefix", "20", "--phrase", "11", "--beam", "3")
+    assert both["text"].startswith("20")
+
+
+@pytest.mark.parametrize("n_best", ["1", "2", "5"])
+def test_more_answers_never_change_the_best(regard, run: Path, n_best: str):
+    (best,) = answers(regard, run, "--beam", "5")
+    (more,) = answers(regard, run, "--beam", "5", "--n-best", n_best)
+    assert more["text"] == best["text"]
+    assert more["score"] == best["score"]
+    assert len(more["alternatives"]) == int(n_best) - 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--prefix", "ß"], "'ß' has pieces that are not in the target's vocabulary, so no output has it"),
+        (["--phrase", "日本"], "'日本' has pieces that are not in the target's vocabulary"),
+        (["--phrase", " "], "a phrase is ' '; give at least one word"),
+        (["--phrase", "1" * 200], "has 201 tokens with its end, more than its limit of"),
+        (["--phrase", "07", "--temperature", "1"], "phrases need a beam; what is drawn cannot be made to contain them"),
+        (["--n-best", "99"], "n_best 99"),
+        (["--least-risk"], "--least-risk chooses among answers; give --n-best"),
+    ],
+)
+def test_what_cannot_be_met(regard, run: Path, arguments: list[str], said: str):
+    code, output, errors = regard("predict", str(run), TEXT, *arguments)
+    assert (code, output, len(errors.splitlines())) == (2, "", 1)
+    assert said in errors
+
+
+def test_two_runs_together(regard, run: Path):
+    """A run beside itself says what it says alone."""
+    (alone,) = answers(regard, run)
+    (twice,) = answers(regard, run, "--with", str(run))
+    assert twice["text"] == alone["text"]
+    assert twice["score"] == pytest.approx(alone["score"], rel=1e-4)
+
+
+def test_runs_of_other_tokenizers(regard, run: Path, tmp_path: Path):
+    from tests.runs.test_load import make
+
+    code, _, errors = regard("predict", str(run), TEXT, "--with", str(make(tmp_path)[0]))
+    assert code == 2
+    assert errors == "regard: run 1 to join has other tokenizers; train it with the same data and settings\n"
+
+
+def test_least_risk_is_one_of_those_drawn(regard, run: Path):
+    draw = ["--temperature", "1", "--seed", "3", "--n-best", "5"]
+    (every,) = answers(regard, run, *draw)
+    (one,) = answers(regard, run, *draw, "--least-risk")
+    assert one["text"] in {every["text"], *(each["text"] for each in every["alternatives"])}
+    code, output, _ = regard("predict", str(run), TEXT, *draw, "--least-risk")
+    assert code == 0
+    assert output == f"{one['text']}\n"
+
+
+def test_scores_of_given_targets(regard, run: Path, tmp_path: Path):
+    """What a greedy answer scored is what it scores when it is given."""
+    (answer,) = load(run).predict([TEXT], beam=1)
+    for name, text in (("source.txt", TEXT), ("target.txt", answer.text)):
+        (tmp_path / name).write_text(f"{text}\n", encoding="utf-8")
+    files = ["--source", str(tmp_path / "source.txt"), "--target", str(tmp_path / "target.txt")]
+    code, output, _ = regard("score", str(run), *files)
+    assert code == 0
+    _, records, _ = regard("score", str(run), *files, "--json")
+    record = json.loads(records)
+    assert float(output) == pytest.approx(record["score"], abs=1e-4)
+    spoken = record["tokens"] if answer.finished else record["tokens"][:-1]
+    assert sum(spoken) == pytest.approx(answer.score, rel=1e-4)
+    assert len(record["tokens"]) == len(answer.text) + 1
+
+
+def test_files_of_other_lengths(regard, run: Path, tmp_path: Path):
+    (tmp_path / "a").write_text("one\ntwo\n", encoding="utf-8")
+    (tmp_path / "b").write_text("one\n", encoding="utf-8")
+    code, output, errors = regard("score", str(run), "--source", str(tmp_path / "a"), "--target", str(tmp_path / "b"))
+    assert (code, output, len(errors.splitlines())) == (2, "", 1)

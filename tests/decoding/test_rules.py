@@ -1,0 +1,211 @@
+"""Rules and demands against enumeration: of all texts, those that the rule allows, in the same order."""
+
+import pytest
+import torch
+
+from regard.decoding import Beam, ConstrainedBeam, DiverseBeam, Hypothesis, NoRepeat, Prefix, greedy
+from regard.decoding.constrained import missing
+from regard.decoding.demand import Demand
+from regard.decoding.search import Search
+from regard.text.special import END
+from tests.decoding.scripted import NO, Language, Scripted, Text, sources, spell
+from tests.decoding.test_beam import assert_same, expected
+
+LIMIT = 5
+SEEDS = range(5)
+
+
+def repeats(text: Text, size: int) -> bool:
+    runs = [text[at : at + size] for at in range(len(text) - size + 1)]
+    return len(set(runs)) < len(runs)
+
+
+def contains(text: Text, phrase: Text) -> bool:
+    return any(text[at : at + len(phrase)] == phrase for at in range(len(text)))
+
+
+def language(seed: int) -> tuple[Language, Scripted]:
+    found = Language((4, 5), 63, seed)
+    return found, Scripted(63, found.script)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_no_repeat(seed: int, size: int):
+    """A beam that holds everything: what is found is what repeats nothing, with the scores it had. A text of two words
+    that must not repeat a word ends by itself: END may always follow."""
+    spoken, decoder = language(seed)
+    found = Beam(63, rules=(NoRepeat(size),))(decoder, sources(2), max_length=LIMIT, n_best=63)
+    for row, hypotheses in enumerate(found):
+        allowed = [each for each in expected(spoken, row, LIMIT) if not repeats(each.tokens, size)]
+        assert_same(hypotheses, allowed)
+
+
+def test_no_repeat_leaves_something_where_nothing_else_could_follow():
+    """A model that can say one word alone, and never ends."""
+    decoder = Scripted(7, lambda row, text: [-torch.inf] * 4 + [0.0, -torch.inf, -torch.inf])
+    assert greedy(decoder, sources(1), max_length=3, rules=[NoRepeat(1)])[0][0].tokens == (4, 4, 4)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_prefix(seed: int):
+    """Each source has one of its own, or none; the scores count the prefix."""
+    spoken, decoder = language(seed)
+    prefixes = [(5, 4), (), (4,)]
+    found = Beam(63, rules=(Prefix(prefixes),))(decoder, sources(3), max_length=LIMIT, n_best=63)
+    for row, (hypotheses, prefix) in enumerate(zip(found, prefixes, strict=True)):
+        begun = [each for each in expected(spoken, row, LIMIT) if each.tokens[: len(prefix)] == prefix]
+        assert_same(hypotheses, begun)
+
+
+def test_prefix_of_greedy_and_of_finished_rows():
+    """Rows leave the batch; those behind them keep their own prefixes."""
+    decoder = spell(11, [(4,), (5, 6, 4), (6, 6)])
+    found = greedy(decoder, sources(3), max_length=9, rules=[Prefix([(), (7, 8, 9), (9,)])])
+    assert [each.tokens[:3] for (each,) in found] == [(4,), (7, 8, 9), (9, 6)]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("phrases", [((4, 4),), ((5, 4), (4, 5)), ((4,), (5,)), ((5, 5, 5),), ()])
+def test_phrases(seed: int, phrases: tuple[Text, ...]):
+    """The best text that contains all phrases, by enumeration; every finished one contains them."""
+    spoken, decoder = language(seed)
+    found = ConstrainedBeam(60, phrases=[phrases] * 2)(decoder, sources(2), max_length=LIMIT, n_best=60)
+    for row, hypotheses in enumerate(found):
+        whole = [
+            each
+            for each in expected(spoken, row, LIMIT)
+            if each.finished and all(contains(each.tokens, phrase) for phrase in phrases)
+        ]
+        ended = [each for each in hypotheses if each.finished]
+        assert_same(ended, whole)
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 5])
+def test_a_narrow_beam_still_meets_its_phrases(width: int):
+    spoken = Language((4, 5, 6, 7), 13, 3)
+    phrases = [((7, 7), (6, 4)), (), ((5,),)]
+    search = ConstrainedBeam(width, phrases=phrases)
+    found = search(Scripted(13, spoken.script), sources(3), max_length=17)
+    for (best,), wanted in zip(found, phrases, strict=True):
+        assert best.finished
+        assert all(contains(best.tokens, phrase) for phrase in wanted)
+
+
+@pytest.mark.parametrize(
+    ("text", "phrase", "left"),
+    [
+        ((), (4, 5), (4, 5)),
+        ((4,), (4, 5), (5,)),
+        ((4, 6), (4, 5), (4, 5)),
+        ((4, 4), (4, 4, 5), (5,)),
+        ((4, 4, 4), (4, 4, 5), (5,)),
+        ((4, 5, 9), (4, 5), ()),
+        ((9, 4, 5), (5,), ()),
+    ],
+)
+def test_what_of_a_phrase_is_missing(text: Text, phrase: Text, left: Text):
+    assert missing(text, phrase) == left
+
+
+def test_groups_of_one_are_a_beam():
+    _, decoder = language(3)
+    found = DiverseBeam(6, groups=1)(decoder, sources(3), max_length=LIMIT, n_best=6)
+    for row, wanted in zip(found, Beam(6)(decoder, sources(3), max_length=LIMIT, n_best=6), strict=True):
+        assert_same(row, wanted)
+
+
+def test_the_first_group_is_a_beam_of_its_own():
+    """Nothing precedes it, so it finds what a beam of its width finds."""
+    _, decoder = language(7)
+    alone = Beam(2)(decoder, sources(3), max_length=LIMIT, n_best=2)
+    found = DiverseBeam(6, groups=3, strength=2.0)(decoder, sources(3), max_length=LIMIT, n_best=6)
+    for row, wanted in zip(found, alone, strict=True):
+        assert {each.tokens for each in wanted} <= {each.tokens for each in row}
+
+
+def test_groups_without_strength_say_the_same():
+    _, decoder = language(5)
+    same = DiverseBeam(3, groups=3, strength=0.0)(decoder, sources(2), max_length=LIMIT, n_best=3)
+    (best,) = {each.tokens for each in Beam(1)(decoder, sources(2), max_length=LIMIT)[0]}
+    assert [each.tokens for each in same[0]] == [best]
+
+
+def test_strong_groups_begin_differently():
+    """Three groups of one and three words, in texts of exactly three."""
+    spoken = Language((4, 5, 6), 13, 1)
+
+    def three(row: int, text: Text) -> list[float]:
+        logits = spoken.script(row, text)
+        return [logit if (token == END) == (len(text) == 3) else NO for token, logit in enumerate(logits)]
+
+    for row in DiverseBeam(3, groups=3, strength=100.0)(Scripted(13, three), sources(2), max_length=9, n_best=3):
+        assert {each.tokens[0] for each in row} == {4, 5, 6}
+
+
+def test_scores_of_a_diverse_beam_are_the_models_own():
+    spoken, decoder = language(2)
+    for row, hypotheses in enumerate(DiverseBeam(4, groups=2)(decoder, sources(3), max_length=LIMIT, n_best=4)):
+        every = {(each.tokens, each.finished): each.score for each in expected(spoken, row, LIMIT)}
+        for each in hypotheses:
+            assert each.score == pytest.approx(every[each.tokens, each.finished], rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (lambda: NoRepeat(0), "no_repeat is 0; it must be at least 1"),
+        (lambda: DiverseBeam(5, groups=2), "groups is 2; it must be a divisor of the beam's width 5"),
+        (lambda: DiverseBeam(4, groups=0), "groups is 0"),
+        (lambda: DiverseBeam(4, groups=2, strength=-1.0), "strength is -1.0"),
+        (lambda: ConstrainedBeam(4, phrases=[[()]]), "a phrase is empty"),
+        (lambda: Demand(1, (4, 5), ((6, 6),)).check(4), "has 5 tokens with its end, more than its limit of 4"),
+        (lambda: Search(beam=3, groups=2), "groups is 2"),
+    ],
+)
+def test_what_cannot_be(made, said: str):
+    with pytest.raises(ValueError, match=said):
+        made()
+
+
+def test_a_demand_inside_its_prefix_needs_no_more_room():
+    Demand(1, (4, 5), ((4, 5), (5,))).check(3)
+
+
+def demanded(search: Search, demand: Demand) -> list[list[Hypothesis]]:
+    spoken = Language((4, 5, 6), 13, 1)
+    return search(Scripted(13, spoken.script), sources(2), torch.tensor([9, 11]), demand)
+
+
+@pytest.mark.parametrize("search", [Search(), Search(beam=3), Search(beam=4, groups=2), Search(temperature=1.0)])
+def test_every_search_keeps_its_prefix(search: Search):
+    for (best,) in demanded(search, Demand(prefix=(6, 6, 5))):
+        assert best.tokens[:3] == (6, 6, 5)
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_prefix_phrase_and_no_repeat_together(beam: int):
+    demand = Demand(1, (6, 6), ((4, 5),))
+    for (best,) in demanded(Search(beam=beam, no_repeat=2), demand):
+        assert best.tokens[:2] == (6, 6)
+        assert contains(best.tokens, (4, 5))
+        assert not repeats(best.tokens, 2)
+
+
+def test_phrases_need_a_beam_in_one_group():
+    with pytest.raises(ValueError, match="groups is 2, but phrases need a beam in one group"):
+        demanded(Search(beam=4, groups=2), Demand(phrases=((4,),)))
+    with pytest.raises(ValueError, match="phrases need a beam; what is drawn"):
+        demanded(Search(temperature=1.0), Demand(phrases=((4,),)))
+
+
+def test_a_demand_longer_than_the_limit():
+    with pytest.raises(ValueError, match="has 10 tokens with its end, more than its limit of 9"):
+        demanded(Search(beam=2), Demand(prefix=(4,) * 9))
+
+
+def test_end_may_not_come_before_the_phrases():
+    decoder = spell(9, [(4,)])
+    (found,) = ConstrainedBeam(2, phrases=[((5, 5),)])(decoder, sources(1), max_length=7)
+    assert contains(found[0].tokens, (5, 5))
+    assert END not in found[0].tokens
