@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from jaxtyping import Float
 
 from regard import run_file
 from regard.catalog import build
@@ -133,27 +134,36 @@ class Run:
         targets, _ = limited(self.model.max_target, [target.encode(pair.target) for pair in pairs], places)
         return list(zip(sources, targets, strict=True))
 
-    def align(self, pairs: Sequence[Pair], maps: Sequence[int] | None = None) -> list[Alignment]:
+    def word_maps(self, pairs: Sequence[Pair]) -> list[Float[np.ndarray, "map _target _source"]]:
         """What the model reads while it is made to write each target, between words, which blanks separate; END is left
-        out. The mean of all its `maps` (one a layer and head, in that order), or of those chosen.
+        out. One map a layer and head, in that order.
 
         Raises:
-            InputError: the model does not attend to its source, has no such map, or a text is too long for it.
+            InputError: the model does not attend to its source, or a text is too long for it.
         """
         if self.model.decoder.source_attention is None:
             raise InputError("the run's model does not attend to its source, so it aligns nothing")
         source, target = self.tokenizers.source, self.tokenizers.target
-        found = []
         weighed = attended(self.model, self._encoded(pairs))
-        for pair, weights in zip(pairs, weighed, strict=True):
-            mean = average_heads(chosen(weights.numpy(), maps))[:-1, :-1]
-            words = (
+        return [
+            join_words(
+                weights.numpy()[:, :-1, :-1],
                 word_indices(pair.source, source.offsets(pair.source)),
                 word_indices(pair.target, target.offsets(pair.target)),
             )
-            joined = join_words(mean, *words)
-            found.append(Alignment(joined, tuple(pair.source.split()), tuple(pair.target.split())))
-        return found
+            for pair, weights in zip(pairs, weighed, strict=True)
+        ]
+
+    def align(self, pairs: Sequence[Pair], maps: Sequence[int] | None = None) -> list[Alignment]:
+        """The mean of all word maps of each pair, or of those whose numbers are given.
+
+        Raises:
+            InputError: as `word_maps`, and where the model has no such map.
+        """
+        return [
+            Alignment(average_heads(chosen(weights, maps)), tuple(pair.source.split()), tuple(pair.target.split()))
+            for pair, weights in zip(pairs, self.word_maps(pairs), strict=True)
+        ]
 
     def evaluate(self, pairs: Sequence[Pair] | None = None, *, beam: int | None = None) -> dict[str, float]:
         """The run's metrics on `pairs`, by default its own test set.

@@ -152,6 +152,19 @@ def test_align_with_a_map_that_is_not_there(regard, run: Path, texts: list[str])
     assert (code, errors) == (2, "regard: map 1 is not there; the model has 1, from 0 to 0\n")
 
 
+def test_align_ranks_maps_by_gold(regard, run: Path, texts: list[str], tmp_path: Path):
+    """The one map of this model, whose error is that of its links."""
+    (tmp_path / "found").write_text(regard("align", str(run), *texts)[1], encoding="utf-8")
+    (tmp_path / "gold").write_text("0-0\n2-0\n", encoding="utf-8")
+    code, output, _ = regard("align", str(run), *texts, "--pick", str(tmp_path / "gold"))
+    _, scores, _ = regard("aer", str(tmp_path / "found"), str(tmp_path / "gold"))
+    assert (code, output.split()) == (0, ["map", "0", scores.split()[1]])
+    (tmp_path / "gold").write_text("0-0\n", encoding="utf-8")
+    code, output, errors = regard("align", str(run), *texts, "--pick", str(tmp_path / "gold"))
+    assert (code, output) == (2, "")
+    assert "has 1 lines" in errors
+
+
 def test_aer(regard, tmp_path: Path):
     (tmp_path / "found").write_text("0-0 1-1 1-2\n0-0\n", encoding="utf-8")
     (tmp_path / "gold").write_text("0-0 1-1 1?2\n2-2\n", encoding="utf-8")

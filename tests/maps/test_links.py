@@ -5,6 +5,7 @@ import pytest
 
 from regard.maps.links import (
     Gold,
+    errors_of_maps,
     grow_diag_final_and,
     intersection,
     pharaoh,
@@ -69,3 +70,12 @@ def test_nothing_to_score():
 def test_pharaoh_is_in_order():
     assert pharaoh(links("10-2 2-1 2-0")) == "2-0 2-1 10-2"
     assert pharaoh(frozenset()) == ""
+
+
+def test_errors_of_maps():
+    """Of two maps over two sentences the second is right but for one word: AER by hand, 1 - (2 + 2) / (3 + 2)."""
+    right, wrong = np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([[0.1, 0.9], [0.7, 0.3]])
+    gold = [Gold(frozenset({(0, 0), (1, 1)}), frozenset({(0, 0), (1, 1)})), Gold(frozenset(), frozenset())]
+    maps = [np.stack([wrong, right]), np.array([[[1.0]], [[1.0]]])]
+    assert errors_of_maps(maps, gold) == pytest.approx([1.0, 1 - 4 / 5])
+    assert errors_of_maps([], []) == []

@@ -1,12 +1,16 @@
 """`regard align`."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from regard.cli.options import RunFolder
-from regard.cli.output import say
+from regard.cli.output import say, table
+from regard.errors import InputError
+
+if TYPE_CHECKING:
+    from regard.data.pair import Pair
 
 Joined = Literal["intersection", "union", "grow-diag-final-and"]
 
@@ -28,20 +32,54 @@ def align(
     reverse: Annotated[
         Path | None, Parameter(help="A run of the other direction, to join the links of both.", show_default=False)
     ] = None,
+    pick: Annotated[
+        Path | None,
+        Parameter(help="Print no links but each map's error rate against these gold links, the best first."),
+    ] = None,
     join: Annotated[Joined, Parameter(help="How, with --reverse.")] = "grow-diag-final-and",
 ) -> None:
     """Print which words belong to each other, as i-j, by what a run reads while it writes the target."""
-    from regard.data.pair import Pair
     from regard.data.readers import read_parallel
+
+    pairs = read_parallel(source, target)
+    if pick is not None:
+        say(table(_ranked(run, pairs, pick)))
+        return
+    for line in _links(run, pairs, maps) if reverse is None else _joined((run, reverse), pairs, maps, join):
+        say(line)
+
+
+def _ranked(run: Path, pairs: "list[Pair]", pick: Path) -> dict[str, str]:
+    """The error rate of each map in per cent, best first."""
+    from regard.data.links import read_gold
+    from regard.maps.links import errors_of_maps
+    from regard.runs import load
+
+    gold = read_gold(pick)
+    if len(gold) != len(pairs):
+        raise InputError(f"{pick} has {len(gold)} lines, the text has {len(pairs)}; expected equally many")
+    errors = enumerate(errors_of_maps(load(run).word_maps(pairs), gold))
+    return {f"map {number}": f"{100 * error:.2f}" for number, error in sorted(errors, key=lambda each: each[1])}
+
+
+def _links(run: Path, pairs: "list[Pair]", maps: list[int] | None) -> list[str]:
+    """The links of each pair in one direction."""
+    from regard.maps.links import pharaoh, strongest
+    from regard.runs import load
+
+    return [pharaoh(strongest(each.weights)) for each in load(run).align(pairs, maps)]
+
+
+def _joined(runs: tuple[Path, Path], pairs: "list[Pair]", maps: list[int] | None, join: Joined) -> list[str]:
+    """The links of each pair in both directions; `maps` are those of the first."""
+    from regard.data.pair import Pair
     from regard.maps.links import grow_diag_final_and, intersection, pharaoh, strongest, turned, union
     from regard.runs import load
 
-    pairs = read_parallel(source, target)
-    found = [strongest(each.weights) for each in load(run).align(pairs, maps)]
-    if reverse is not None:
-        exchanged = [Pair(pair.target, pair.source, pair.place) for pair in pairs]
-        back = [strongest(each.weights) for each in load(reverse).align(exchanged)]
-        how = {"intersection": intersection, "union": union, "grow-diag-final-and": grow_diag_final_and}[join]
-        found = [how(links, turned(other)) for links, other in zip(found, back, strict=True)]
-    for links in found:
-        say(pharaoh(links))
+    how = {"intersection": intersection, "union": union, "grow-diag-final-and": grow_diag_final_and}[join]
+    exchanged = [Pair(pair.target, pair.source, pair.place) for pair in pairs]
+    forward, backward = load(runs[0]).align(pairs, maps), load(runs[1]).align(exchanged)
+    return [
+        pharaoh(how(strongest(one.weights), turned(strongest(other.weights))))
+        for one, other in zip(forward, backward, strict=True)
+    ]

@@ -32,7 +32,7 @@ COMMANDS: dict[Callable[..., None], str] = {
     train: "[RECIPE_OR_FILE] [--out DIR] [--set KEY=VALUE]... [--resume]",
     evaluate: "RUN [FILES] [--beam K] [--json]",
     predict: "RUN [TEXT... | -] [--with RUN]... [--beam K | --temperature T] [--n-best N] [--json]",
-    align: "RUN --source FILE --target FILE [--map N]... [--reverse RUN]",
+    align: "RUN --source FILE --target FILE [--map N]... [--reverse RUN] [--pick GOLD]",
     aer: "FOUND GOLD",
     score: "RUN --source FILE --target FILE [--json]",
     show: "RUN TEXT --out FILE.png|.svg|.html [--beam K]",

@@ -94,3 +94,9 @@ def score_links(found: Sequence[Links], gold: Sequence[Gold]) -> LinkScores:
 def pharaoh(links: Links) -> str:
     """`i-j` for each link, in order, with blanks between."""
     return " ".join(f"{source}-{target}" for source, target in sorted(links))
+
+
+def errors_of_maps(maps: Sequence[Float[np.ndarray, "map _target _source"]], gold: Sequence[Gold]) -> list[float]:
+    """The error rate of each map, by the strongest links of each sentence alone."""
+    count = len(maps[0]) if maps else 0
+    return [score_links([strongest(each[number]) for each in maps], gold).aer for number in range(count)]
