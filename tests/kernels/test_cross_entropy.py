@@ -79,7 +79,7 @@ def test_bf16_training_sums_in_full_precision(monkeypatch: pytest.MonkeyPatch):
     features, weight, bias, targets = inputs(503, torch.float32)
     features, weight = features / 7, weight / 7  # logits near 1: those of a product in bf16 are off by hundredths
     half = features.detach().bfloat16().requires_grad_()
-    weight = weight.detach().bfloat16().float().requires_grad_()
+    weight, bias = (each.detach().bfloat16().float().requires_grad_() for each in (weight, bias))
     with torch.autocast("cpu", torch.bfloat16):
         found = cross_entropy(half, weight, bias, targets, 0.1)
     wanted = plain(half.float(), weight, bias, targets, 0.1)

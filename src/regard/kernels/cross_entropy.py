@@ -5,7 +5,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-CHUNK = 512
+CHUNK = 1024
 """Rows of logits that exist at one time."""
 ROWS = 64
 """The last chunk is filled up with zeros to a multiple of so many rows: oneDNN compiles a product for every shape."""
@@ -15,7 +15,8 @@ def cross_entropy(features: Tensor, weight: Tensor, bias: Tensor, targets: Tenso
     """Sum over rows of the cross-entropy between softmax(W f + b) and (1 - smoothing) onehot + smoothing / V.
 
     The gradients are made chunk by chunk in the forward pass, while the chunk's logits are at hand. Under autocast the
-    matrix products are in its precision; the softmax, the sums, the result and the gradients have that of `weight`.
+    matrix products are in its precision and logits and probabilities are stored in it; every sum is made, and result
+    and gradients are returned, in that of `weight`. A probability that it cannot hold counts as the least it can.
 
     Args:
         features: `(row, width)`. weight: `(vocabulary, width)`. bias: `(vocabulary,)`. targets: `(row,)`.
@@ -37,22 +38,34 @@ class _CrossEntropy(torch.autograd.Function):
     def forward(ctx, features, weight, bias, targets, smoothing, products):
         total = features.new_zeros(())
         wanted = any(ctx.needs_input_grad)
-        grad_features, grad_weight, grad_bias = (torch.zeros_like(each) for each in (features, weight, bias))
-        small_weight = weight.to(products)
+        grads = grad_features, grad_weight, grad_bias = [torch.zeros_like(each) for each in (features, weight, bias)]
+        small_weight, small_bias = weight.to(products), bias.to(products)
         small_features = functional.pad(features.to(products), (0, 0, 0, -len(features) % ROWS))
+        least = torch.finfo(weight.dtype).tiny
+        ones = small_features.new_ones(1, len(small_features))
         for first in range(0, len(features), CHUNK):
             rows = slice(first, first + CHUNK)
-            chosen = targets[rows, None]
-            logits = functional.linear(small_features[rows], small_weight).to(weight.dtype).add_(bias)
-            total += _chunk(logits[: len(chosen)], chosen, smoothing)
+            chunk, chosen = small_features[rows], targets[rows]
+            logits = functional.linear(chunk, small_weight, small_bias)
+            probabilities = torch.softmax(logits, 1)
+            targeted = torch.arange(len(chosen), device=chosen.device), chosen
+            likelihoods = probabilities[targeted].to(weight.dtype)
+            total += smoothing * logits[targeted].sum(dtype=weight.dtype) - likelihoods.clamp(min=least).log().sum()
             if wanted:
-                logits[len(chosen) :] = 0.0
-                grad_bias += logits.sum(0)
-                grad = logits.to(products)
+                grad = probabilities
+                grad[len(chosen) :] = 0.0
+                grad[targeted] = (likelihoods - (1 - smoothing)).to(products)
                 grad_features[rows] = (grad @ small_weight)[: len(chosen)].to(weight.dtype)
-                grad_weight += grad.t() @ small_features[rows]
+                grad_weight += grad.t() @ chunk
+                grad_bias += (ones[:, : len(chunk)] @ grad)[0]
+        if smoothing:
+            share = smoothing / len(weight)
+            mean_row, sum_of_rows = share * weight.sum(0), share * features.sum(0)
+            total -= features.sum(0) @ mean_row + len(features) * share * bias.sum()
+            for grad, part in zip(grads, (mean_row, sum_of_rows, share * len(features)), strict=True):
+                grad -= part
         if wanted:
-            ctx.save_for_backward(grad_features, grad_weight, grad_bias)
+            ctx.save_for_backward(*grads)
         return total
 
     @staticmethod
@@ -61,19 +74,3 @@ class _CrossEntropy(torch.autograd.Function):
         grad_features, grad_weight, grad_bias = ctx.saved_tensors
         (grad,) = grads
         return grad * grad_features, grad * grad_weight, grad * grad_bias, None, None, None
-
-
-def _chunk(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
-    """The loss; its gradient with respect to the logits `(row, vocabulary)` is written over them."""
-    vocabulary = logits.shape[1]
-    logits -= logits.amax(1, keepdim=True)
-    loss = (smoothing - 1) * logits.gather(1, targets).sum()
-    if smoothing:
-        loss -= smoothing / vocabulary * logits.sum()
-    total = logits.exp_().sum(1, keepdim=True)
-    loss += total.log().sum()
-    logits.div_(total)
-    if smoothing:
-        logits -= smoothing / vocabulary
-    logits.scatter_add_(1, targets, logits.new_full(targets.shape, smoothing - 1))
-    return loss

@@ -5,17 +5,17 @@ possible is skipped with probability p at every step; of the rest the one learnt
 The backend's own version draws from a generator that cannot be seeded, so it would make no run repeatable.
 
 Speed: a word type has VARIANTS segmentations, each drawn by the procedure above from (word, number of the variant)
-and remembered. A sentence chooses one of them for each of its words, by a generator seeded with (seed, text). Every
+and remembered. A sentence chooses one of them for each of its words, by the bytes of a hash of (seed, text). Every
 variant is an exact sample, so a word's segmentations follow the paper's distribution as VARIANTS draws from it do.
 """
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import shake_128
 from random import Random
 
-_VARIANT_BITS = 5
-VARIANTS = 2**_VARIANT_BITS
-_REMEMBERED = 500_000
+VARIANTS = 32  # divides 256, so that a byte chooses each as often
+_REMEMBERED = 50_000
 _LONGEST_REMEMBERED = 64
 _Merge = tuple[int, int, str, str]  # rank, where the left piece starts, left piece, right piece
 
@@ -30,26 +30,25 @@ class MergeDropout:
         self._ranks = ranks
         self._ids = ids
         self._probability = probability
-        self._variants: dict[tuple[str, int], tuple[int, ...]] = {}
+        self._variants: dict[str, list[tuple[int, ...] | None]] = {}
 
-    def encode(self, words: Iterable[str], text: str, seed: int) -> list[int]:
+    def encode(self, words: Sequence[str], text: str, seed: int) -> list[int]:
         """Ids of the words of `text` (as byte-level characters): a pure function of (text, seed)."""
-        choice = Random(f"{seed} {text}")
+        drawn = shake_128(f"{seed} {text}".encode()).digest(len(words))
         ids: list[int] = []
-        for word in words:
-            ids.extend(self._variant(word, choice.getrandbits(_VARIANT_BITS)))
+        for word, byte in zip(words, drawn, strict=True):
+            variants = self._variants.get(word)
+            known = variants[byte % VARIANTS] if variants is not None else None
+            ids.extend(self._draw(word, byte % VARIANTS) if known is None else known)
         return ids
 
-    def _variant(self, word: str, number: int) -> tuple[int, ...]:
-        known = self._variants.get((word, number))
-        if known is not None:
-            return known
+    def _draw(self, word: str, number: int) -> tuple[int, ...]:
         draw, probability = Random(f"{number} {word}").random, self._probability
         variant = tuple(self._ids[piece] for piece in segment(word, self._ranks, lambda: draw() < probability))
         if len(word) <= _LONGEST_REMEMBERED:
             if len(self._variants) >= _REMEMBERED:
                 self._variants.clear()
-            self._variants[word, number] = variant
+            self._variants.setdefault(word, [None] * VARIANTS)[number] = variant
         return variant
 
 
