@@ -7,8 +7,9 @@ from torch.nn import functional
 
 CHUNK = 1024
 """Rows of logits that exist at one time."""
-ROWS = 64
-"""The last chunk is filled up with zeros to a multiple of so many rows: oneDNN compiles a product for every shape."""
+ROWS, COLUMNS = 64, 32
+"""Rows of the last chunk and columns are filled up with zeros to a multiple of these, which keeps products quick and
+their shapes few."""
 
 
 def cross_entropy(features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
@@ -36,37 +37,17 @@ def plain(features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoot
 class _CrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(ctx, features, weight, bias, targets, smoothing, products):
-        total = features.new_zeros(())
-        wanted = any(ctx.needs_input_grad)
-        grads = grad_features, grad_weight, grad_bias = [torch.zeros_like(each) for each in (features, weight, bias)]
-        small_weight, small_bias = weight.to(products), bias.to(products)
-        small_features = functional.pad(features.to(products), (0, 0, 0, -len(features) % ROWS))
-        least = torch.finfo(weight.dtype).tiny
-        ones = small_features.new_ones(1, len(small_features))
-        for first in range(0, len(features), CHUNK):
-            rows = slice(first, first + CHUNK)
-            chunk, chosen = small_features[rows], targets[rows]
-            logits = functional.linear(chunk, small_weight, small_bias)
-            probabilities = torch.softmax(logits, 1)
-            targeted = torch.arange(len(chosen), device=chosen.device), chosen
-            likelihoods = probabilities[targeted].to(weight.dtype)
-            total += smoothing * logits[targeted].sum(dtype=weight.dtype) - likelihoods.clamp(min=least).log().sum()
-            if wanted:
-                grad = probabilities
-                grad[len(chosen) :] = 0.0
-                grad[targeted] = (likelihoods - (1 - smoothing)).to(products)
-                grad_features[rows] = (grad @ small_weight)[: len(chosen)].to(weight.dtype)
-                grad_weight += grad.t() @ chunk
-                grad_bias += (ones[:, : len(chunk)] @ grad)[0]
-        if smoothing:
-            share = smoothing / len(weight)
-            mean_row, sum_of_rows = share * weight.sum(0), share * features.sum(0)
-            total -= features.sum(0) @ mean_row + len(features) * share * bias.sum()
-            for grad, part in zip(grads, (mean_row, sum_of_rows, share * len(features)), strict=True):
-                grad -= part
-        if wanted:
-            ctx.save_for_backward(*grads)
-        return total
+        count, width = features.shape
+        # The bias is the weight of one more feature, which is 1.
+        given = _filled(torch.cat([features, features.new_ones(count, 1)], 1), ROWS, products)
+        table = _filled(torch.cat([weight, bias[:, None]], 1), 1, products)
+        total, grad_given, grad_table = _chunks(given, table, targets, smoothing, weight.dtype)
+        share, features_sum, weight_sum = smoothing / len(weight), features.sum(0), weight.sum(0)
+        grad_features = grad_given[:count, :width] - share * weight_sum
+        grad_weight = grad_table[:, :width] - share * features_sum
+        grad_bias = grad_table[:, width] - share * count
+        ctx.save_for_backward(grad_features, grad_weight, grad_bias)
+        return total - share * (features_sum @ weight_sum + count * bias.sum())
 
     @staticmethod
     @once_differentiable
@@ -74,3 +55,28 @@ class _CrossEntropy(torch.autograd.Function):
         grad_features, grad_weight, grad_bias = ctx.saved_tensors
         (grad,) = grads
         return grad * grad_features, grad * grad_weight, grad * grad_bias, None, None, None
+
+
+def _filled(rows: Tensor, multiple: int, dtype: torch.dtype) -> Tensor:
+    return functional.pad(rows, (0, -rows.shape[1] % COLUMNS, 0, -len(rows) % multiple)).to(dtype)
+
+
+def _chunks(
+    given: Tensor, table: Tensor, targets: Tensor, smoothing: float, dtype: torch.dtype
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Value and gradients, but for what smoothing takes from every class alike."""
+    total, least = given.new_zeros((), dtype=dtype), torch.finfo(dtype).tiny
+    grad_given, grad_table = (torch.zeros_like(each, dtype=dtype) for each in (given, table))
+    for first in range(0, len(targets), CHUNK):
+        rows = slice(first, first + CHUNK)
+        chosen = targets[rows]
+        targeted = torch.arange(len(chosen), device=chosen.device), chosen
+        logits = given[rows] @ table.t()
+        grad = torch.softmax(logits, 1)
+        likelihoods = grad[targeted].to(dtype)
+        total += smoothing * logits[targeted].sum(dtype=dtype) - likelihoods.clamp(min=least).log().sum()
+        grad[len(chosen) :] = 0.0
+        grad[targeted] = (likelihoods - (1 - smoothing)).to(grad.dtype)
+        grad_given[rows] = (grad @ table).to(dtype)
+        grad_table += grad.t() @ given[rows]
+    return total, grad_given, grad_table
