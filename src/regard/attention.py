@@ -16,7 +16,7 @@ from regard.history import History
 from regard.kernels.product import fused, fused_is_faster
 from regard.masks import Mask, as_mask
 from regard.memory import Memory
-from regard.recording import give, wanted
+from regard.recording import give, give_draw, wanted
 from regard.scores import Score
 from regard.shapes import Context, Float, Weights
 
@@ -99,11 +99,10 @@ def shapes(query: Tensor, key: Tensor, value: Tensor) -> str:
 
 
 class Read(NamedTuple):
-    """What a read gives: context `(*batch, query, value_width)`, the alignment's state, and its loss if it has one."""
+    """What a read gives: context `(*batch, query, value_width)` and the alignment's state."""
 
     context: Tensor
     state: Any = None
-    loss: Tensor | None = None
 
 
 class Attend(nn.Module):
@@ -140,11 +139,14 @@ class Attend(nn.Module):
         aligned = self.weigh(query, memory, state) if self.history is None else self.in_turn(query, memory, state)
         if listened:
             give(self, aligned.weights)
-        return Read(aligned.weights @ memory.value, aligned.state, aligned.loss)
+        return Read(aligned.weights @ memory.value, aligned.state)
 
     def weigh(self, query: Tensor, memory: Memory, state: Any) -> Aligned:
-        """Weights of all queries at once."""
-        return self.align(self.score(query, memory.key), memory.mask, query, state)
+        """Weights of all queries at once. What was drawn is handed over here."""
+        aligned = self.align(self.score(query, memory.key), memory.mask, query, state)
+        if aligned.draw is not None:
+            give_draw(self, aligned.draw)
+        return aligned
 
     def in_turn(self, query: Tensor, memory: Memory, state: tuple[Tensor, Any] | None) -> Aligned:
         """Weights of one query after the other, each with the past that those before it made. The state is that past

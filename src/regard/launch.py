@@ -63,7 +63,8 @@ def train(config: RunFile, out: Path, *, resume: bool = False, allow_change: boo
         model = build(config.model, tokenizers.source.size, tokenizers.target.size)
         check_search(config, tokenizers, attends=model.decoder.source_attention is not None)
         scoring = Scoring(config.metrics, config.search.searching(beam=1))
-        task = PairTask(splits, tokenizers, config.training, scoring, model=model, truncate=config.truncate)
+        extras = {"attention": config.attention_losses, "truncate": config.truncate}
+        task = PairTask(splits, tokenizers, config.training, scoring, model=model, **extras)
         identity = identify(config, splits, tokenizers, process.num_processes)
         if resume and (run.has(IDENTITY) or run.checkpoint_steps()):  # else killed before it was described
             check_resume(run.read_json(IDENTITY), identity, allow_change)

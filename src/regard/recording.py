@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fnmatch import fnmatchcase
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,8 +19,12 @@ class Maps(Mapping[str, Tensor]):
     """Recorded weights by module name, `(batch, [head,] query, key)`. The steps of a decode are joined into one map:
     later steps follow along the query axis and keys that an early step had not yet are 0."""
 
-    def __init__(self, names: dict[int, str], heads: Sequence[int] | None, rows: Sequence[int] | None):
-        self._names, self._heads, self._rows = names, heads, rows
+    def __init__(
+        self, names: dict[int, str], heads: Sequence[int] | None, rows: Sequence[int] | None, differentiable: bool
+    ):
+        self._names, self._heads, self._rows, self._differentiable = names, heads, rows, differentiable
+        self.draws: dict[str, list[Any]] = {}
+        """What modules with drawn weights hand over for their training, in the order of the steps."""
         self._steps: dict[str, list[Tensor]] = {}
         self._queries: dict[str, int] = {}
 
@@ -34,7 +39,10 @@ class Maps(Mapping[str, Tensor]):
             weights = weights[:, list(self._heads)]
         if self._rows is not None:
             weights = weights[..., [row - first for row in self._rows if first <= row < self._queries[name]], :]
-        self._steps.setdefault(name, []).append(weights.detach())
+        self._steps.setdefault(name, []).append(weights if self._differentiable else weights.detach())
+
+    def add_draw(self, module: nn.Module, draw: Any) -> None:
+        self.draws.setdefault(self._names[id(module)], []).append(draw)
 
     def __getitem__(self, name: str) -> Tensor:
         steps = self._steps[name]
@@ -63,6 +71,7 @@ def record(
     *,
     heads: Sequence[int] | None = None,
     rows: Sequence[int] | None = None,
+    differentiable: bool = False,
 ) -> Iterator[Maps]:
     """Collect the attention weights that `model` computes inside the block.
 
@@ -70,6 +79,7 @@ def record(
         only: names of the modules to listen to, with `*` and `?` as wildcards, e.g. `"decoder.*.cross_attention"`.
         heads: heads to keep, of maps that have heads. Default all.
         rows: query positions to keep, counted over all steps of a decode. Default all.
+        differentiable: leave the weights in the graph, so that a loss may be made of them.
 
     Raises:
         ValueError: no module of the model has a name that `only` asks for.
@@ -82,7 +92,7 @@ def record(
     }
     if not names:
         raise ValueError(f"no module is called {only!r}; the model has {[name for name, _ in model.named_children()]}")
-    maps = Maps(names, heads, rows)
+    maps = Maps(names, heads, rows, differentiable)
     token = _listening.set(maps)
     try:
         yield maps
@@ -94,6 +104,13 @@ def wanted(module: nn.Module) -> bool:
     """Whether somebody listens to this module now."""
     maps = _listening.get()
     return maps is not None and maps.wants(module)
+
+
+def give_draw(module: nn.Module, draw: Any) -> None:
+    """Hand what `module` drew (`regard.align.Draw`) to whoever listens to it."""
+    maps = _listening.get()
+    if maps is not None and maps.wants(module):
+        maps.add_draw(module, draw)
 
 
 def give(module: nn.Module, weights: Tensor) -> None:

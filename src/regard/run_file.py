@@ -11,6 +11,7 @@ from regard.models.onepass import OnePassConfig
 from regard.models.transformer import TransformerConfig
 from regard.recipes import yaml_file
 from regard.text import TokenizerSettings
+from regard.training.attention_losses import AttentionLosses
 from regard.training.settings import Training
 from regard.training.text_metrics import MetricName
 
@@ -33,7 +34,8 @@ class TokenizerPair:
 @dataclass(frozen=True)
 class RunFile:
     """A run, whole. `metrics` are measured in validation and on the test set; the first chooses the best weights.
-    `truncate` cuts training pairs that are longer than the model can take, which is refused otherwise."""
+    `truncate` cuts training pairs that are longer than the model can take, which is refused otherwise.
+    `attention_losses` are added for how the model reads its source."""
 
     data: Dates | Parallel | Table
     tokenizers: TokenizerPair
@@ -42,6 +44,7 @@ class RunFile:
     training: Training = field(default_factory=Training)
     search: Search = field(default_factory=Search)
     truncate: bool = False
+    attention_losses: AttentionLosses = field(default_factory=AttentionLosses)
 
     def __post_init__(self) -> None:
         if not self.metrics:

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from regard.align.losses import coverage, doubly_stochastic, entropy
+from regard.align.losses import coverage, doubly_stochastic, entropy, guided
 
 WEIGHTS = torch.tensor([[[0.5, 0.5, 0.0], [0.25, 0.0, 0.75]], [[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]]).double()
 
@@ -20,3 +20,12 @@ def test_by_hand():
 def test_gradients(loss):
     weights = torch.randn(2, 3, 5, dtype=torch.float64).softmax(-1).requires_grad_()
     assert torch.autograd.gradcheck(loss, weights)
+
+
+def test_guided_by_hand():
+    """The first query should read two keys alike, of the second nothing is known."""
+    links = torch.tensor([[[0.5, 0.5, 0.0], [0.0, 0.0, 0.0]], [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]]]).double()
+    assert guided(WEIGHTS, links).tolist() == pytest.approx([torch.tensor([2.0]).log().item(), 0.0])
+    assert guided(WEIGHTS, links.flip(-1)).isfinite().all()
+    weights = torch.randn(2, 2, 3, dtype=torch.float64).softmax(-1).requires_grad_()
+    assert torch.autograd.gradcheck(lambda each: guided(each, links), weights)

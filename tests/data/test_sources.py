@@ -86,3 +86,20 @@ def test_a_run_file_can_hold_them():
         adapter.validate_python({"kind": "dates", "train": 0})
     for source in (Dates, Parallel, Table):
         assert dataclasses.fields(source)[0].name == "kind"
+
+
+def test_parallel_with_links(tmp_path):
+    for name, text in {"a": "1 2\n3\n", "b": "x\ny z\n", "links": "1-0\n0-0 0-1\n"}.items():
+        (tmp_path / name).write_text(text)
+    a, b, links = (str(tmp_path / name) for name in ("a", "b", "links"))
+    pairs = Parallel(train=(a, b), valid=(a, b), links=links).load()
+    assert [pair.links for pair in pairs.train] == [frozenset({(1, 0)}), frozenset({(0, 0), (0, 1)})]
+    assert [pair.links for pair in pairs.valid] == [None, None]
+    (tmp_path / "links").write_text("1-0\n1-0\n")
+    with pytest.raises(InputError, match=r"links:2: link 1-0 lies outside the 1 and 2 words of .*a:2"):
+        Parallel(train=(a, b), valid=(a, b), links=links).load()
+    (tmp_path / "links").write_text("1-0\n")
+    with pytest.raises(InputError, match="links has 1 lines, the training pairs are 2; expected equally many"):
+        Parallel(train=(a, b), valid=(a, b), links=links).load()
+    with pytest.raises(InputError, match="links go by line, so skip_bad must be false"):
+        Parallel(train=(a, b), valid=(a, b), links=links, skip_bad=True)

@@ -73,7 +73,7 @@ def score(name: str, heads: int | None = None) -> tuple[Score, tuple[int, int, i
     return SCORES[name](5, key, heads), (5, key, 7)
 
 
-STOCHASTIC = {"softmax", "sparsemax", "entmax", "local-m", "straight-through"}
+STOCHASTIC = {"softmax", "sparsemax", "entmax", "local-m", "straight-through", "hard"}
 """Alignments whose rows sum to 1 where anything may be read."""
 PLACED = {"local-m", "local-p", "monotonic"}
 """Alignments for which it matters where a key stands."""

@@ -2,15 +2,17 @@
 
 from regard.align.local import LocalMonotonic, LocalPredictive
 from regard.align.monotonic import Monotonic
-from regard.align.protocol import Align, Aligned
-from regard.align.sampled import StraightThrough
+from regard.align.protocol import Align, Aligned, Draw
+from regard.align.sampled import Hard, StraightThrough
 from regard.align.soft import Softmax, softmax
 from regard.align.sparse import Entmax15, Sparsemax, entmax15, sparsemax
 
 __all__ = [
     "Align",
     "Aligned",
+    "Draw",
     "Entmax15",
+    "Hard",
     "LocalMonotonic",
     "LocalPredictive",
     "Monotonic",

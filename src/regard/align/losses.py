@@ -18,11 +18,28 @@ def doubly_stochastic(weights: Weights, readable: Tensor | None = None) -> Float
 
 def entropy(weights: Weights) -> Float[Tensor, "*batch"]:
     """-sum_t sum_i a_ti log a_ti, in nats; added it sharpens, subtracted it spreads. A weight of 0 adds 0."""
-    positive = weights.clamp(min=1e-30 if weights.dtype.itemsize < 8 else 1e-300)
-    return -(weights * positive.log()).sum((-2, -1))
+    return row_entropy(weights).sum(-1)
+
+
+def row_entropy(weights: Weights) -> Float[Tensor, "*batch query"]:
+    """The same for each query alone."""
+    return -(weights * _logarithm(weights)).sum(-1)
 
 
 def coverage(weights: Weights) -> Float[Tensor, "*batch"]:
     """sum_t sum_i min(a_ti, sum_{u < t} a_ui): what is read once more (See 2017, 1704.04368, equation 12)."""
     before = weights.cumsum(-2) - weights
     return weights.minimum(before).sum((-2, -1))
+
+
+def guided(weights: Weights, links: Weights) -> Float[Tensor, "*batch"]:
+    """-sum_t sum_i g_ti log a_ti: reads should be where the given links are (Chen 2016, 1607.01628, equation 5).
+
+    Args:
+        links: of the shape of the weights; rows sum to 1, or to 0 where nothing is known.
+    """
+    return -(links * _logarithm(weights)).sum((-2, -1))
+
+
+def _logarithm(weights: Weights) -> Weights:
+    return weights.clamp(min=1e-30 if weights.dtype.itemsize < 8 else 1e-300).log()

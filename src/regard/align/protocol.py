@@ -6,15 +6,28 @@ from typing import Any, NamedTuple
 from torch import Tensor, nn
 
 from regard.masks import Mask
-from regard.shapes import Query, Scores
+from regard.shapes import Float, Query, Scores
+
+
+class Draw(NamedTuple):
+    """What training needs of weights that were drawn, because no gradient passes through a draw. All with a gradient.
+
+    log_probability: `(*batch, query)`, of the key that was drawn; 0 where none was
+    entropy: `(*batch, query)`, of what it was drawn from, in nats
+    baseline: the loss a token that is usual, a buffer of the alignment which is saved with it and kept by the training
+    """
+
+    log_probability: Float[Tensor, "*batch query"]
+    entropy: Float[Tensor, "*batch query"]
+    baseline: Tensor
 
 
 class Aligned(NamedTuple):
-    """What an alignment gives: weights `(*batch, query, key)`, its state after these queries, and a loss to add up."""
+    """What an alignment gives: weights `(*batch, query, key)`, its state after these queries, and what it drew."""
 
     weights: Tensor
     state: Any = None
-    loss: Tensor | None = None
+    draw: Draw | None = None
 
 
 class Align(nn.Module, ABC):

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from regard.data.batches import rounded
-from regard.shapes import Int
+from regard.shapes import Float, Int
 from regard.text.special import END, PAD, START
 
 
@@ -16,7 +16,8 @@ class PairBatch:
     """Ids (int64), padded on the right with PAD. The decoder reads `target_in` and should say `target_out`.
 
     `target_lengths` counts positions of either, so START or END is included. `target_tokens` is their sum, kept as a
-    number because reading it off an accelerator would wait for the device.
+    number because reading it off an accelerator would wait for the device. `links` say where each target position
+    should read, END included: rows sum to 1, or to 0 where nothing is known.
     """
 
     source: Int[Tensor, "batch source"]
@@ -25,6 +26,7 @@ class PairBatch:
     target_out: Int[Tensor, "batch target"]
     target_lengths: Int[Tensor, " batch"]
     target_tokens: int
+    links: Float[Tensor, "batch target source"] | None = None
 
     def to(self, device: torch.device | str) -> "PairBatch":
         """The same batch on `device`."""
@@ -35,6 +37,7 @@ class PairBatch:
             target_in=self.target_in.to(device, non_blocking=True),
             target_out=self.target_out.to(device, non_blocking=True),
             target_lengths=self.target_lengths.to(device, non_blocking=True),
+            links=None if self.links is None else self.links.to(device, non_blocking=True),
         )
 
 

@@ -1,10 +1,12 @@
 """Where a run's examples come from: each class is what the `data:` section of a run file becomes."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Literal
 
 from regard.data.dates import DateExample, Forms, generate
+from regard.data.links import read_links
 from regard.data.pair import Pair, Splits
 from regard.data.readers import read_csv, read_jsonl, read_parallel, read_tsv
 from regard.errors import InputError
@@ -42,13 +44,19 @@ class Dates:
 
 @dataclass(frozen=True, kw_only=True)
 class Parallel:
-    """Two text files a set, (source, target), aligned by line. `skip_bad` leaves out pairs with a blank side."""
+    """Two text files a set, (source, target), aligned by line. `skip_bad` leaves out pairs with a blank side. `links`
+    is a file with the word alignment of the training pairs, a line of `i-j` each, for guided training."""
 
     kind: Literal["parallel"] = "parallel"
     train: tuple[str, str]
     valid: tuple[str, str]
     test: tuple[str, str] | None = None
     skip_bad: bool = False
+    links: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.links and self.skip_bad:
+            raise InputError("parallel: links go by line, so skip_bad must be false")
 
     def load(self) -> Splits:
         """Reads all files. Raises InputError naming file and line for whatever cannot be used."""
@@ -56,7 +64,7 @@ class Parallel:
             read_parallel(*paths, skip_bad=self.skip_bad) if paths else ()
             for paths in (self.train, self.valid, self.test)
         )
-        return Splits(train, valid, test)
+        return Splits(_linked(train, self.links) if self.links else train, valid, test)
 
 
 _READERS = {".tsv": read_tsv, ".csv": read_csv, ".jsonl": read_jsonl}
@@ -95,6 +103,21 @@ class Table:
 
     def _read(self, path: str) -> list[Pair]:
         return _READERS[_suffix(path)](path, (self.source, self.target), skip_bad=self.skip_bad)
+
+
+def _linked(pairs: Sequence[Pair], path: str) -> list[Pair]:
+    found = read_links(path)
+    if len(found) != len(pairs):
+        raise InputError(f"{path} has {len(found)} lines, the training pairs are {len(pairs)}; expected equally many")
+    for number, (pair, links) in enumerate(zip(pairs, found, strict=True), 1):
+        sizes = len(pair.source.split()), len(pair.target.split())
+        for link in sorted(links):
+            if link[0] >= sizes[0] or link[1] >= sizes[1]:
+                raise InputError(
+                    f"{path}:{number}: link {link[0]}-{link[1]} lies outside the {sizes[0]} and {sizes[1]} words of "
+                    f"{pair.place}"
+                )
+    return [replace(pair, links=links) for pair, links in zip(pairs, found, strict=True)]
 
 
 def _suffix(path: str) -> str:

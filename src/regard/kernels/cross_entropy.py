@@ -12,7 +12,9 @@ ROWS, COLUMNS = 64, 32
 their shapes few."""
 
 
-def cross_entropy(features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
+def cross_entropy(
+    features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float = 0.0
+) -> tuple[Tensor, Tensor]:
     """Sum over rows of the cross-entropy between softmax(W f + b) and (1 - smoothing) onehot + smoothing / V.
 
     The gradients are made chunk by chunk in the forward pass, while the chunk's logits are at hand. Under autocast the
@@ -21,6 +23,9 @@ def cross_entropy(features: Tensor, weight: Tensor, bias: Tensor, targets: Tenso
 
     Args:
         features: `(row, width)`. weight: `(vocabulary, width)`. bias: `(vocabulary,)`. targets: `(row,)`.
+
+    Returns:
+        The sum, and without a gradient what each row adds to it, `(row,)`.
     """
     device = features.device.type
     products = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
@@ -41,19 +46,21 @@ class _CrossEntropy(torch.autograd.Function):
         # The bias is the weight of one more feature, which is 1.
         given = _filled(torch.cat([features, features.new_ones(count, 1)], 1), ROWS, products)
         table = _filled(torch.cat([weight, bias[:, None]], 1), 1, products)
-        total, grad_given, grad_table = _chunks(given, table, targets, smoothing, weight.dtype)
+        losses, grad_given, grad_table = _chunks(given, table, targets, smoothing, weight.dtype)
         share, features_sum, weight_sum = smoothing / len(weight), features.sum(0), weight.sum(0)
         grad_features = grad_given[:count, :width] - share * weight_sum
         grad_weight = grad_table[:, :width] - share * features_sum
         grad_bias = grad_table[:, width] - share * count
         ctx.save_for_backward(grad_features, grad_weight, grad_bias)
-        return total - share * (features_sum @ weight_sum + count * bias.sum())
+        losses -= share * (features @ weight_sum + bias.sum())
+        ctx.mark_non_differentiable(losses)
+        return losses.sum(), losses
 
     @staticmethod
     @once_differentiable
     def backward(ctx, *grads):  # pyright: ignore[reportIncompatibleMethodOverride]  # the decorator hides its names
         grad_features, grad_weight, grad_bias = ctx.saved_tensors
-        (grad,) = grads
+        grad, _ = grads
         return grad * grad_features, grad * grad_weight, grad * grad_bias, None, None, None
 
 
@@ -64,8 +71,8 @@ def _filled(rows: Tensor, multiple: int, dtype: torch.dtype) -> Tensor:
 def _chunks(
     given: Tensor, table: Tensor, targets: Tensor, smoothing: float, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Value and gradients, but for what smoothing takes from every class alike."""
-    total, least = given.new_zeros((), dtype=dtype), torch.finfo(dtype).tiny
+    """Each row's loss and the gradients of their sum, but for what smoothing takes from every class alike."""
+    losses, least = given.new_zeros(len(targets), dtype=dtype), torch.finfo(dtype).tiny
     grad_given, grad_table = (torch.zeros_like(each, dtype=dtype) for each in (given, table))
     for first in range(0, len(targets), CHUNK):
         rows = slice(first, first + CHUNK)
@@ -74,9 +81,9 @@ def _chunks(
         logits = given[rows] @ table.t()
         grad = torch.softmax(logits, 1)
         likelihoods = grad[targeted].to(dtype)
-        total += smoothing * logits[targeted].sum(dtype=dtype) - likelihoods.clamp(min=least).log().sum()
+        losses[rows] = smoothing * logits[targeted].to(dtype) - likelihoods.clamp(min=least).log()
         grad[len(chosen) :] = 0.0
         grad[targeted] = (likelihoods - (1 - smoothing)).to(grad.dtype)
         grad_given[rows] = (grad @ table).to(dtype)
         grad_table += grad.t() @ given[rows]
-    return total, grad_given, grad_table
+    return losses, grad_given, grad_table

@@ -6,6 +6,7 @@ from typing import Literal
 from regard.align import (
     Align,
     Entmax15,
+    Hard,
     LocalMonotonic,
     LocalPredictive,
     Monotonic,
@@ -15,7 +16,7 @@ from regard.align import (
 )
 from regard.history import Coverage, History, LocationAware
 
-AlignName = Literal["softmax", "sparsemax", "entmax", "local-m", "local-p", "straight-through", "monotonic"]
+AlignName = Literal["softmax", "sparsemax", "entmax", "local-m", "local-p", "straight-through", "hard", "monotonic"]
 
 HistoryName = Literal["coverage", "location-aware"]
 
@@ -26,6 +27,7 @@ ALIGNS: dict[AlignName, Callable[[int, int], Align]] = {
     "local-m": lambda query_width, window: LocalMonotonic(window),
     "local-p": lambda query_width, window: LocalPredictive(query_width, query_width, window),
     "straight-through": lambda query_width, window: StraightThrough(),
+    "hard": lambda query_width, window: Hard(),
     "monotonic": lambda query_width, window: Monotonic(),
 }
 """Each is made for queries of a width; `window` is for the local ones alone."""

@@ -1,12 +1,13 @@
 """Any encoder with any decoder."""
 
 from collections.abc import Callable
+from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from regard.decoders.protocol import Decoder, unroll
 from regard.encoders.protocol import Encoder
-from regard.shapes import Float, Lengths, Source, States, Tokens
+from regard.shapes import Lengths, Source, States, Tokens
 
 
 class EncoderDecoder(nn.Module):
@@ -35,8 +36,8 @@ class EncoderDecoder(nn.Module):
         target: Tokens,
         *,
         forcing: float = 1.0,
-        readout: Callable[[States, nn.Linear], Tensor] | None = None,
-    ) -> Float[Tensor, "..."]:
+        readout: Callable[[States, nn.Linear], Any] | None = None,
+    ) -> Any:
         """Logits `(batch, position, vocabulary)` of the token after each target token.
 
         With `readout`, what it makes of the features and the output layer: a loss that never stores all logits, say.

@@ -16,6 +16,8 @@ from regard.inference.texts import Tokenizers, limited, search_texts
 from regard.kernels.cross_entropy import cross_entropy
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.shapes import Float
+from regard.training.attention_losses import AttentionLoss, AttentionLosses
+from regard.training.guidance import link_rows, piece_links
 from regard.training.schedules import forcing
 from regard.training.settings import Training
 from regard.training.task import Loss
@@ -46,14 +48,19 @@ class PairTask:
         scoring: Scoring,
         *,
         model: EncoderDecoder,
+        attention: AttentionLosses | None = None,
         truncate: bool = False,
     ):
         """Raises InputError for fewer pairs than one batch, for one longer than a batch, and for one longer than the
-        model can take, in any of the sets, unless `truncate` says to cut it."""
+        model can take, in any of the sets, unless `truncate` says to cut it; and for an attention loss that model or
+        data do not allow."""
         self.train, self.valid, self.tokenizers, self.settings = splits.train, splits.valid, tokenizers, settings
         self.scoring = replace(scoring, truncate=truncate)
         self.metric = scoring.metrics[0]
         self.limits = (model.max_source, model.max_target)
+        attention = AttentionLosses() if attention is None else attention
+        self.attention_loss = AttentionLoss(attention, model)
+        self.links = piece_links(self.train, tokenizers) if attention.guided else None
         for pairs in (splits.valid, splits.test):
             self._sources(pairs, truncate)
         places = [pair.place for pair in self.train]
@@ -89,23 +96,31 @@ class PairTask:
     def batch(self, epoch: int, indices: list[int]) -> PairBatch:
         """With BPE-dropout every epoch cuts its words anew, as a function of the seed, the epoch and the pair."""
         examples = [self._encode_anew(epoch, index) if self.random else self.ids[index] for index in indices]
-        return collate(examples, multiple=LENGTH_MULTIPLE)
+        batch = collate(examples, multiple=LENGTH_MULTIPLE)
+        if self.links is None:
+            return batch
+        sizes = batch.target_in.shape[1], batch.source.shape[1]
+        return replace(batch, links=link_rows([self.links[index] for index in indices], *sizes))
 
     def loss(self, model: nn.Module, batch: PairBatch, update: int) -> Loss:
         real = batch.target_out.flatten().nonzero()[:, 0]
         targets = batch.target_out.flatten()[real]
 
-        def readout(features: Tensor, output: nn.Linear) -> Float[Tensor, ""]:
+        def readout(features: Tensor, output: nn.Linear) -> tuple[Float[Tensor, ""], Float[Tensor, " token"]]:
             rows = features.flatten(0, 1)[real]
             return cross_entropy(rows, output.weight, output.bias, targets, self.settings.label_smoothing)
 
-        total = model(
-            batch.source,
-            batch.source_lengths,
-            batch.target_in,
-            forcing=forcing(self.settings, update),
-            readout=readout,
-        )
+        with self.attention_loss.listening(model) as maps:
+            total, losses = model(
+                batch.source,
+                batch.source_lengths,
+                batch.target_in,
+                forcing=forcing(self.settings, update),
+                readout=readout,
+            )
+        if maps is not None:
+            spread = losses.new_zeros(batch.target_out.numel()).index_copy(0, real, losses)
+            total = total + self.attention_loss(maps, batch, spread.view(batch.target_out.shape))
         return Loss(total, batch.target_tokens)
 
     def validate(self, model: nn.Module) -> dict[str, float]:

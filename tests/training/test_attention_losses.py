@@ -1,0 +1,196 @@
+"""What is added for how the source is read, and REINFORCE against the exact expectation."""
+
+import itertools
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard.align import Hard
+from regard.align.losses import coverage, doubly_stochastic, entropy, guided
+from regard.attention import Attend
+from regard.data.pair import Pair, Splits
+from regard.errors import InputError
+from regard.inference.texts import Tokenizers
+from regard.models.bottleneck import Bottleneck, BottleneckConfig
+from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.luong import Luong, LuongConfig
+from regard.models.transformer import Transformer, TransformerConfig
+from regard.recording import record
+from regard.text import Tokenizer, TokenizerSettings
+from regard.training.attention_losses import AttentionLosses
+from regard.training.guidance import link_rows, piece_links
+from regard.training.pairs import PairTask, Scoring
+from regard.training.settings import Training
+
+PAIRS = [
+    Pair("ab c", "x yy", "here:1", links=frozenset({(0, 1), (1, 0), (1, 1)})),
+    Pair("c", "y", "here:2"),
+    Pair("a b", "yx x", "here:3", links=frozenset({(1, 0)})),
+]
+CHARACTERS = TokenizerSettings("character")
+
+
+def tokenizers(settings: TokenizerSettings = CHARACTERS) -> Tokenizers:
+    source = Tokenizer.train(settings, [pair.source for pair in PAIRS])
+    return Tokenizers(source, Tokenizer.train(settings, [pair.target for pair in PAIRS]))
+
+
+def luong(both: Tokenizers, **settings) -> EncoderDecoder:
+    config = LuongConfig(**{"embedding": 3, "width": 4, "layers": 1, "dropout": 0.0, **settings})
+    return Luong(both.source.size, both.target.size, config).double()
+
+
+def transformer(both: Tokenizers) -> EncoderDecoder:
+    config = TransformerConfig(width=8, layers=2, heads=2, hidden=8, dropout=0.0, shared=False)
+    return Transformer(both.source.size, both.target.size, config).double()
+
+
+def attend_of(model: EncoderDecoder) -> Attend:
+    attend = model.decoder.get_submodule("attend")
+    assert isinstance(attend, Attend)
+    return attend
+
+
+def task(both: Tokenizers, model: EncoderDecoder, losses: AttentionLosses, pairs: list[Pair] = PAIRS) -> PairTask:
+    splits, training = Splits(pairs, pairs), Training(batch_tokens=5, label_smoothing=0.1)
+    return PairTask(splits, both, training, Scoring(("exact-match",)), model=model, attention=losses)
+
+
+@pytest.mark.parametrize("name", ["doubly_stochastic", "entropy", "coverage", "guided"])
+@pytest.mark.parametrize("build", [luong, transformer])
+def test_a_penalty_is_added_for_real_positions(build, name: str):
+    """A half of what the formula gives for each pair alone, where nothing is padded; and its gradient counts."""
+    both = tokenizers()
+    model = build(both)
+    plain, one = (task(both, model, AttentionLosses(**{name: share})) for share in (0.0, 0.5))
+    rows = [0, 1, 2]
+    added = one.loss(model, one.batch(0, rows), 1).total - plain.loss(model, plain.batch(0, rows), 1).total
+    expected = torch.zeros((), dtype=torch.float64)
+    links = piece_links(PAIRS, both)
+    for row in rows:
+        batch = plain.batch(0, [row])
+        targets, sources = int(batch.target_lengths), int(batch.source_lengths)
+        with record(model.decoder, model.decoder.source_attention, differentiable=True) as maps:
+            model(batch.source, batch.source_lengths, batch.target_in)
+        found = [each[0, None] if each.ndim == 3 else each[0] for each in maps.values()]
+        weights = torch.cat(found)[:, :targets, :sources]
+        known = link_rows([links[row]], targets, sources)[0].double()
+        formula = {"doubly_stochastic": doubly_stochastic, "entropy": entropy, "coverage": coverage}.get(name)
+        value = guided(weights.mean(0), known) if formula is None else formula(weights).mean()
+        expected = expected + 0.5 * value
+    torch.testing.assert_close(added, expected, rtol=1e-9, atol=1e-9)
+    parameters = [each for each in model.parameters() if each.requires_grad]
+    gradients = [
+        torch.autograd.grad(total, parameters, allow_unused=True, materialize_grads=True) for total in (added, expected)
+    ]
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-7, atol=1e-9)
+
+
+class Prescribed(Hard):
+    """Draws what it is told, a key a call, for the only sequence there is; then the first key."""
+
+    def __init__(self):
+        super().__init__()
+        self.keys: list[int] = []
+
+    def draw(self, probabilities: Tensor) -> Tensor:
+        return torch.full(probabilities.shape[:-1], self.keys.pop(0) if self.keys else 0)
+
+
+@pytest.mark.parametrize("baseline", [0.0, 1.3])
+def test_reinforce_is_the_gradient_of_the_expected_loss(baseline: float):
+    """Of a target of 2 positions and a source of 3, by enumerating all 9 ways to read; a baseline changes nothing."""
+    both, pairs = tokenizers(), 2 * [Pair("ab", "y", "here:1")]
+    model, align = luong(both, align="hard"), Prescribed().double()
+    attend_of(model).align = align
+    learning, alone = (task(both, model, AttentionLosses(reinforce=share), pairs) for share in (1.0, 0.0))
+    batch, parameters = learning.batch(0, [0]), list(model.parameters())
+    expected = torch.zeros((), dtype=torch.float64)
+    found = [torch.zeros_like(parameter) for parameter in parameters]
+    for keys in itertools.product(range(3), repeat=2):
+        align.keys = list(keys)
+        with record(model.decoder, "attend") as maps:
+            model(batch.source, batch.source_lengths, batch.target_in)
+        probability = torch.cat([draw.log_probability for draw in maps.draws["attend"][:2]]).sum().exp()
+        align.keys, align.baseline = list(keys), torch.tensor(baseline, dtype=torch.float64)
+        surrogate = learning.loss(model, batch, 1).total
+        align.keys = list(keys)
+        loss = alone.loss(model, batch, 1).total
+        assert surrogate.item() == pytest.approx(loss.item())
+        gradients = torch.autograd.grad(surrogate, parameters, materialize_grads=True, allow_unused=True)
+        for total, gradient in zip(found, gradients, strict=True):
+            total += probability.detach() * gradient
+        expected = expected + probability * loss
+    exact = torch.autograd.grad(expected, parameters, materialize_grads=True, allow_unused=True)
+    torch.testing.assert_close(found, list(exact), rtol=1e-9, atol=1e-11)
+
+
+def test_the_baseline_is_a_moving_average_of_the_loss_a_token():
+    both = tokenizers()
+    model = luong(both, align="hard")
+    one = task(both, model, AttentionLosses(baseline_decay=0.75))
+    align, expected = attend_of(model).align, 0.0
+    assert isinstance(align, Hard)
+    baseline = align.baseline
+    for rows in ([0, 1], [2]):
+        batch = one.batch(0, rows)
+        found = one.loss(model, batch, 1)
+        expected = 0.75 * expected + 0.25 * found.total.item() / found.tokens
+        assert baseline.item() == pytest.approx(expected)
+    baseline.fill_(2.0)
+    torch.nn.init.constant_(model.decoder.output.bias, torch.nan)
+    one.loss(model, one.batch(0, [0]), 1)
+    assert baseline.item() == 2.0
+
+
+def test_entropy_of_what_is_drawn_from_is_wanted():
+    both = tokenizers()
+    model = luong(both, align="hard")
+    batch = task(both, model, AttentionLosses()).batch(0, [0, 2])
+    totals = []
+    for share in (0.0, 0.5):
+        torch.manual_seed(3)
+        totals.append(task(both, model, AttentionLosses(draw_entropy=share)).loss(model, batch, 1).total)
+    torch.manual_seed(3)
+    with record(model.decoder, "attend") as maps:
+        model(batch.source, batch.source_lengths, batch.target_in)
+    entropies = torch.cat([draw.entropy for draw in maps.draws["attend"]], -1)
+    real = torch.arange(entropies.shape[1]) < batch.target_lengths[:, None]
+    torch.testing.assert_close(totals[1] - totals[0], -0.5 * entropies[real].sum())
+
+
+def test_links_of_words_become_rows_of_pieces():
+    """Source "ab c" is a, b, blank, c and END, target "x yy" is x, blank, y, y and END; a blank goes with what comes."""
+    (links, nothing, _) = piece_links(PAIRS, tokenizers())
+    found = link_rows([links, nothing], 5, 5)
+    assert found[0].tolist() == [
+        [0, 0, 0.5, 0.5, 0],
+        [0.25, 0.25, 0.25, 0.25, 0],
+        [0.25, 0.25, 0.25, 0.25, 0],
+        [0.25, 0.25, 0.25, 0.25, 0],
+        [0, 0, 0, 0, 0],
+    ]
+    assert not found[1].any()
+
+
+def test_what_model_and_data_do_not_allow():
+    both = tokenizers()
+    config = BottleneckConfig(embedding=3, width=4)
+    bottleneck = Bottleneck(both.source.size, both.target.size, config)
+    with pytest.raises(InputError, match="attention_losses need a model that attends to its source"):
+        task(both, bottleneck, AttentionLosses(coverage=1.0))
+    without = [replace(pair, links=None) for pair in PAIRS]
+    with pytest.raises(InputError, match=r"guided needs word links; name their file in data\.links"):
+        task(both, luong(both), AttentionLosses(guided=1.0), without)
+    changing = tokenizers(TokenizerSettings("bpe", size=262, dropout=0.1))
+    with pytest.raises(InputError, match="guided needs pieces that stay"):
+        task(changing, luong(changing), AttentionLosses(guided=1.0))
+
+
+def test_nothing_is_recorded_where_nothing_is_added():
+    both = tokenizers()
+    one = task(both, luong(both), AttentionLosses())
+    with one.attention_loss.listening(luong(both)) as maps:
+        assert maps is None
