@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from random import Random
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.decoders.protocol import Decoder, State
+from regard.layers.output import Output
 from regard.memory import Memory
 from regard.text.special import END
 
@@ -31,7 +32,7 @@ class Scripted(Decoder[Written]):
 
     def __init__(self, vocabulary: int, script: Script) -> None:
         super().__init__()
-        self.output = nn.Linear(1, vocabulary)
+        self.output = Output(1, vocabulary)
         self.script = script
         self.rows: list[int] = []
 

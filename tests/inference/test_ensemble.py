@@ -7,6 +7,7 @@ from regard.data.pair_batch import collate
 from regard.decoding import Beam, greedy
 from regard.inference.attended import attended
 from regard.inference.given import log_probabilities
+from regard.layers.output import Output
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.ensemble import Ensemble
 from regard.testing import check_decoder
@@ -75,7 +76,7 @@ def test_the_tightest_limits():
 
 def test_other_vocabularies():
     models = members("transformer", "transformer")
-    models[1].decoder.output = torch.nn.Linear(6, 7)
+    models[1].decoder.output = Output(6, 7)
     with pytest.raises(ValueError, match=r"have \[7, 13\] entries; they need one vocabulary"):
         Ensemble(models)
 

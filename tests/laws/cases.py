@@ -22,6 +22,7 @@ from regard.heads import MultiHead
 from regard.layers.cells import GRUResetBefore, Stack
 from regard.layers.embeddings import TokenEmbedding
 from regard.layers.feedforward import FeedForward
+from regard.layers.output import Output
 from regard.layers.positions import Learned, NoPositions, Positions, Sinusoidal
 from regard.layers.recurrent import CellReader, Recurrent, SequenceReader
 from regard.layers.residual import PostNorm, PreNorm
@@ -117,14 +118,14 @@ def bahdanau(encoder: Encoder, start: str) -> Decoder:
     stack = Stack("gru-reset-before", 6 + encoder.memory_width, 7)
     readout = MaxoutReadout(7 + 6 + encoder.memory_width, 5)
     attend = Attend(Additive(7, encoder.memory_width, 3))
-    return BahdanauDecoder(embedding(), attend, stack, STARTS[start](encoder, 7), readout, nn.Linear(5, VOCABULARY))
+    return BahdanauDecoder(embedding(), attend, stack, STARTS[start](encoder, 7), readout, Output(5, VOCABULARY))
 
 
 def luong(encoder: Encoder, start: str) -> Decoder:
     stack = Stack("lstm", 6 + 5, 7, 2)
     combine = nn.Linear(encoder.memory_width + 7, 5, bias=False)
     attend = Attend(General(7, encoder.memory_width))
-    return LuongDecoder(embedding(), attend, stack, STARTS[start](encoder, 28), combine, nn.Linear(5, VOCABULARY))
+    return LuongDecoder(embedding(), attend, stack, STARTS[start](encoder, 28), combine, Output(5, VOCABULARY))
 
 
 def one_pass(encoder: Encoder, start: str) -> Decoder:
@@ -132,12 +133,12 @@ def one_pass(encoder: Encoder, start: str) -> Decoder:
     starts = STARTS[start](encoder, 5), STARTS[start](encoder, 28)
     attend = Attend(Additive(5, encoder.memory_width, 3))
     readout = nn.Linear(5 + encoder.memory_width + 7, 4)
-    return OnePassDecoder(embedding(), networks, attend, starts, readout, nn.Linear(4, VOCABULARY))
+    return OnePassDecoder(embedding(), networks, attend, starts, readout, Output(4, VOCABULARY))
 
 
 def bottleneck(encoder: Encoder, start: str) -> Decoder:
     recurrent = Recurrent("tanh", 6 + encoder.summary_width, 7)
-    output = nn.Linear(7, VOCABULARY)
+    output = Output(7, VOCABULARY)
     return BottleneckDecoder(embedding(), recurrent, STARTS[start](encoder, 7), output, summary_each_step=True)
 
 
@@ -156,7 +157,7 @@ def transformer(encoder: Encoder, start: str) -> Decoder:
             (PostNorm(6), PreNorm(6), PostNorm(6)),
         ),
     ]
-    return TransformerDecoder(embedding(), NoPositions(), layers, nn.LayerNorm(6), nn.Linear(6, VOCABULARY))
+    return TransformerDecoder(embedding(), NoPositions(), layers, nn.LayerNorm(6), Output(6, VOCABULARY))
 
 
 RECURRENT: dict[str, Callable[[Encoder, str], Decoder]] = {

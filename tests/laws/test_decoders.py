@@ -3,14 +3,17 @@
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from regard.decoders.protocol import Decoder, State, unroll
 from regard.decoders.starts import SummaryStart
 from regard.decoders.transformer import TransformerDecoder
 from regard.encoders.protocol import Encoder
+from regard.layers.output import Output
 from regard.memory import Memory
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.testing import check_decoder
+from regard.text.special import PAD
 from tests.laws import cases
 
 
@@ -176,7 +179,7 @@ class Leaking(Decoder):
 
     def __init__(self):
         super().__init__()
-        self.embedding, self.output = cases.embedding(), nn.Linear(6, cases.VOCABULARY)
+        self.embedding, self.output = cases.embedding(), Output(6, cases.VOCABULARY)
 
     def start(self, memory: Memory) -> State:
         return State()
@@ -214,5 +217,8 @@ def test_a_model_is_its_two_parts():
     features = model.features(batch.tokens, batch.lengths, batch.target)
     logits = model(batch.tokens, batch.lengths, batch.target)
     torch.testing.assert_close(model.decoder.output(features), logits)
-    seen = model(batch.tokens, batch.lengths, batch.target, readout=lambda states, output: output(states).sum())
-    torch.testing.assert_close(seen, logits.sum())
+    expected = (batch.target + 1) % cases.VOCABULARY
+    total, losses = model(batch.tokens, batch.lengths, batch.target, expected=expected)
+    each = functional.cross_entropy(logits.flatten(0, 1), expected.flatten(), reduction="none", ignore_index=PAD)
+    torch.testing.assert_close(losses.flatten(), each)
+    torch.testing.assert_close(total, each.sum())

@@ -162,7 +162,7 @@ def test_entropy_of_what_is_drawn_from_is_wanted():
 
 
 def test_links_of_words_become_rows_of_pieces():
-    """Source "ab c" is a, b, blank, c and END, target "x yy" is x, blank, y, y and END; a blank goes with what comes."""
+    """Source "ab c" is a, b, blank, c and END, target "x yy" is x, blank, y, y and END; blanks go with what comes."""
     (links, nothing, _) = piece_links(PAIRS, tokenizers())
     found = link_rows([links, nothing], 5, 5)
     assert found[0].tolist() == [

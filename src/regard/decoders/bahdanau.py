@@ -13,6 +13,7 @@ from regard.decoders.stepwise import Stepwise
 from regard.layers.cells import Stack
 from regard.layers.dropout import Dropout
 from regard.layers.embeddings import TokenEmbedding
+from regard.layers.output import Output
 from regard.memory import Memory
 
 
@@ -50,7 +51,7 @@ class BahdanauDecoder(Stepwise[BahdanauState]):
         stack: Stack,
         start: nn.Module,
         readout: nn.Module,
-        output: nn.Linear,
+        output: Output,
     ):
         super().__init__()
         self.embedding, self.attend, self.stack = embedding, attend, stack

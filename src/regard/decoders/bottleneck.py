@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from regard.decoders.protocol import Decoder, State
 from regard.layers.dropout import Dropout
 from regard.layers.embeddings import TokenEmbedding
+from regard.layers.output import Output
 from regard.layers.recurrent import Recurrent
 from regard.memory import Memory
 from regard.shapes import Float, States, Step, Tokens
@@ -32,7 +33,7 @@ class BottleneckDecoder(Decoder[BottleneckState]):
         embedding: TokenEmbedding,
         recurrent: Recurrent,
         start: nn.Module,
-        output: nn.Linear,
+        output: Output,
         *,
         summary_each_step: bool,
         dropout: float = 0.0,

@@ -12,6 +12,7 @@ from regard.decoders.stepwise import Stepwise
 from regard.layers.cells import Stack
 from regard.layers.dropout import Dropout
 from regard.layers.embeddings import TokenEmbedding
+from regard.layers.output import Output
 from regard.memory import Memory
 
 
@@ -39,7 +40,7 @@ class LuongDecoder(Stepwise[LuongState]):
         stack: Stack,
         start: nn.Module,
         combine: nn.Linear,
-        output: nn.Linear,
+        output: Output,
         *,
         dropout: float = 0.0,
     ):

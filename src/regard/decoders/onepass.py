@@ -11,6 +11,7 @@ from regard.decoders.protocol import Decoder, State
 from regard.heads import MultiHead
 from regard.layers.dropout import Dropout
 from regard.layers.embeddings import TokenEmbedding
+from regard.layers.output import Output
 from regard.layers.recurrent import Recurrent
 from regard.memory import Memory
 from regard.shapes import Float, States, Step, Tokens
@@ -40,7 +41,7 @@ class OnePassDecoder(Decoder[OnePassState]):
         attend: Attend | MultiHead,
         starts: tuple[nn.Module, nn.Module],
         readout: nn.Linear,
-        output: nn.Linear,
+        output: Output,
         *,
         dropout: float = 0.0,
     ):

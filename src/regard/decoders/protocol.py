@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
+from regard.layers.output import Output
 from regard.memory import Memory
 from regard.shapes import Float, Rows, States, Step, Tokens
 
@@ -43,7 +44,7 @@ class Decoder(nn.Module, ABC, Generic[S]):
     `features` are what stands before the last linear map `output`: logits = output(features).
     """
 
-    output: nn.Linear
+    output: Output
     source_attention: str | tuple[str, ...] | None = "attend"
     """Names of the modules, within the decoder, that read the source, as `record` takes them; None: none does. Their
     weights at step t belong to the token that the step predicts."""

@@ -11,6 +11,7 @@ from regard.heads import MultiHead
 from regard.layers.dropout import Dropout
 from regard.layers.embeddings import TokenEmbedding
 from regard.layers.feedforward import FeedForward
+from regard.layers.output import Output
 from regard.layers.positions import Positions
 from regard.layers.residual import Residual
 from regard.masks import causal
@@ -86,7 +87,7 @@ class TransformerDecoder(Decoder[TransformerState]):
         positions: Positions,
         layers: Iterable[DecoderLayer],
         norm: nn.Module,
-        output: nn.Linear,
+        output: Output,
         *,
         dropout: float = 0.0,
     ):

@@ -32,20 +32,3 @@ class TokenEmbedding(nn.Module):
 
     def forward(self, tokens: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch width"]:
         return self.dropout(self.table(tokens) * self.scale)
-
-
-def output_layer(width: int, vocabulary: int, tied: TokenEmbedding | None = None) -> nn.Linear:
-    """Features to logits; `tied` shares its weight with an embedding of the same vocabulary and width.
-
-    Raises:
-        ValueError: the embedding to tie to has other sizes.
-    """
-    layer = nn.Linear(width, vocabulary)
-    nn.init.zeros_(layer.bias)
-    if tied is not None:
-        if (tied.vocabulary, tied.width) != (vocabulary, width):
-            raise ValueError(
-                f"cannot tie an output of {vocabulary} x {width} to an embedding of {tied.vocabulary} x {tied.width}"
-            )
-        layer.weight = tied.table.weight
-    return layer

@@ -8,7 +8,8 @@ from regard.decoders.bahdanau import BahdanauDecoder, MaxoutReadout
 from regard.decoders.starts import BackwardStart, StartName, choose_start
 from regard.encoders.recurrent import RecurrentEncoder
 from regard.layers.cells import CELLS, Stack
-from regard.layers.embeddings import TokenEmbedding, output_layer
+from regard.layers.embeddings import TokenEmbedding
+from regard.layers.output import Output
 from regard.layers.recurrent import CellReader, SequenceReader
 from regard.models.aligns import ALIGNS, HISTORIES, AlignName, HistoryName
 from regard.models.encoder_decoder import EncoderDecoder
@@ -63,6 +64,6 @@ class Bahdanau(EncoderDecoder):
             stack,
             choose_start(config.start, BackwardStart(memory_width, config.width), config.width),
             MaxoutReadout(config.width + config.embedding + memory_width, config.maxout, config.dropout),
-            output_layer(config.maxout, target_vocabulary),
+            Output(config.maxout, target_vocabulary),
         )
         super().__init__(encoder, decoder)

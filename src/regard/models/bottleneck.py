@@ -6,7 +6,8 @@ from typing import Literal
 from regard.decoders.bottleneck import BottleneckDecoder
 from regard.decoders.starts import SummaryStart
 from regard.encoders.recurrent import RecurrentEncoder
-from regard.layers.embeddings import TokenEmbedding, output_layer
+from regard.layers.embeddings import TokenEmbedding
+from regard.layers.output import Output
 from regard.layers.recurrent import Recurrent, SequenceReader
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.sizes import Share, Size
@@ -52,7 +53,7 @@ class Bottleneck(EncoderDecoder):
             target,
             recurrent,
             SummaryStart(encoder.summary_width, layers * state_width),
-            output_layer(config.width, target_vocabulary),
+            Output(config.width, target_vocabulary),
             summary_each_step=each_step,
             dropout=config.dropout,
         )

@@ -1,6 +1,5 @@
 """Any encoder with any decoder."""
 
-from collections.abc import Callable
 from typing import Any
 
 from torch import nn
@@ -36,11 +35,13 @@ class EncoderDecoder(nn.Module):
         target: Tokens,
         *,
         forcing: float = 1.0,
-        readout: Callable[[States, nn.Linear], Any] | None = None,
+        expected: Tokens | None = None,
+        smoothing: float = 0.0,
     ) -> Any:
         """Logits `(batch, position, vocabulary)` of the token after each target token.
 
-        With `readout`, what it makes of the features and the output layer: a loss that never stores all logits, say.
+        With `expected (batch, position)`, the loss of these tokens instead, as `Output.loss` gives it.
         """
         features = self.features(source, source_lengths, target, forcing)
-        return self.decoder.output(features) if readout is None else readout(features, self.decoder.output)
+        output = self.decoder.output
+        return output(features) if expected is None else output.loss(features, expected, smoothing)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from regard.decoders.protocol import Decoder, State
 from regard.encoders.protocol import Encoder
+from regard.layers.output import Output
 from regard.memory import Memory
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.shapes import Float, Lengths, Step, Tokens
@@ -48,7 +49,7 @@ class EnsembleState(State):
     members: tuple[State, ...]
 
 
-class Unchanged(nn.Linear):
+class Unchanged(Output):
     """The output layer of a decoder whose features are its logits already: the identity, without its matrix."""
 
     def __init__(self, vocabulary: int):

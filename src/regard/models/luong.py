@@ -12,7 +12,8 @@ from regard.decoders.luong import LuongDecoder
 from regard.decoders.starts import StartName, SummaryStart, choose_start
 from regard.encoders.recurrent import RecurrentEncoder
 from regard.layers.cells import Stack
-from regard.layers.embeddings import TokenEmbedding, output_layer
+from regard.layers.embeddings import TokenEmbedding
+from regard.layers.output import Output
 from regard.layers.recurrent import SequenceReader
 from regard.models.aligns import ALIGNS, AlignName
 from regard.models.encoder_decoder import EncoderDecoder
@@ -87,7 +88,7 @@ class Luong(EncoderDecoder):
             stack,
             choose_start(config.start, SummaryStart(encoder.summary_width, size), size),
             nn.Linear(encoder.memory_width + config.width, config.width, bias=False),
-            output_layer(config.width, target_vocabulary),
+            Output(config.width, target_vocabulary),
             dropout=config.dropout,
         )
         super().__init__(encoder, decoder)

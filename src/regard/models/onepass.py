@@ -10,7 +10,8 @@ from regard.decoders.onepass import OnePassDecoder
 from regard.decoders.starts import StartName, SummaryStart, choose_start
 from regard.encoders.recurrent import RecurrentEncoder
 from regard.heads import MultiHead
-from regard.layers.embeddings import TokenEmbedding, output_layer
+from regard.layers.embeddings import TokenEmbedding
+from regard.layers.output import Output
 from regard.layers.recurrent import Recurrent, SequenceReader
 from regard.models.aligns import ALIGNS, AlignName
 from regard.models.encoder_decoder import EncoderDecoder
@@ -59,7 +60,7 @@ class OnePass(EncoderDecoder):
             MultiHead(config.width, config.heads, attend=attend, memory_width=encoder.memory_width),
             (start(), start()),
             nn.Linear(3 * config.width, config.width),
-            output_layer(config.width, target_vocabulary, tied=target),
+            Output(config.width, target_vocabulary, tied=target),
             dropout=config.dropout,
         )
         super().__init__(encoder, decoder)

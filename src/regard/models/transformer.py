@@ -10,8 +10,9 @@ from regard.attention import Attend
 from regard.decoders.transformer import DecoderLayer, TransformerDecoder
 from regard.encoders.transformer import EncoderLayer, TransformerEncoder
 from regard.heads import MultiHead
-from regard.layers.embeddings import TokenEmbedding, output_layer
+from regard.layers.embeddings import TokenEmbedding
 from regard.layers.feedforward import FeedForward
+from regard.layers.output import Output
 from regard.layers.positions import Learned, NoPositions, Positions, Sinusoidal
 from regard.layers.residual import PostNorm, PreNorm, Residual
 from regard.models.aligns import ALIGNS, AlignName
@@ -76,7 +77,7 @@ class Transformer(EncoderDecoder):
             for _ in range(config.layers)
         ]
         encoder = TransformerEncoder(source, positions(config), encoder_layers, last_norm(config), config.dropout)
-        output = output_layer(config.width, target_vocabulary, tied=target if config.tied else None)
+        output = Output(config.width, target_vocabulary, tied=target if config.tied else None)
         decoder = TransformerDecoder(
             target, positions(config), decoder_layers, last_norm(config), output, dropout=config.dropout
         )

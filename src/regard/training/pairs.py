@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
-from torch import Tensor, nn
+from torch import nn
 
 from regard.data.batches import LENGTH_MULTIPLE, require_one_batch, token_batches
 from regard.data.pair import Pair, Splits
@@ -13,9 +13,7 @@ from regard.data.pair_batch import PairBatch, collate
 from regard.decoding.search import Search
 from regard.errors import InputError
 from regard.inference.texts import Tokenizers, limited, search_texts
-from regard.kernels.cross_entropy import cross_entropy
 from regard.models.encoder_decoder import EncoderDecoder
-from regard.shapes import Float
 from regard.training.attention_losses import AttentionLoss, AttentionLosses
 from regard.training.guidance import link_rows, piece_links
 from regard.training.schedules import forcing
@@ -103,24 +101,17 @@ class PairTask:
         return replace(batch, links=link_rows([self.links[index] for index in indices], *sizes))
 
     def loss(self, model: nn.Module, batch: PairBatch, update: int) -> Loss:
-        real = batch.target_out.flatten().nonzero()[:, 0]
-        targets = batch.target_out.flatten()[real]
-
-        def readout(features: Tensor, output: nn.Linear) -> tuple[Float[Tensor, ""], Float[Tensor, " token"]]:
-            rows = features.flatten(0, 1)[real]
-            return cross_entropy(rows, output.weight, output.bias, targets, self.settings.label_smoothing)
-
         with self.attention_loss.listening(model) as maps:
             total, losses = model(
                 batch.source,
                 batch.source_lengths,
                 batch.target_in,
                 forcing=forcing(self.settings, update),
-                readout=readout,
+                expected=batch.target_out,
+                smoothing=self.settings.label_smoothing,
             )
         if maps is not None:
-            spread = losses.new_zeros(batch.target_out.numel()).index_copy(0, real, losses)
-            total = total + self.attention_loss(maps, batch, spread.view(batch.target_out.shape))
+            total = total + self.attention_loss(maps, batch, losses)
         return Loss(total, batch.target_tokens)
 
     def validate(self, model: nn.Module) -> dict[str, float]:

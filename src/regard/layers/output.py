@@ -1,0 +1,40 @@
+"""From features to logits, and the loss of given tokens."""
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from regard.kernels.cross_entropy import cross_entropy
+from regard.layers.embeddings import TokenEmbedding
+from regard.shapes import Float, Tokens
+from regard.text.special import PAD
+
+
+class Output(nn.Linear):
+    """Features `(*batch, width)` to logits `(*batch, vocabulary)`; `tied` shares its weight with an embedding of the
+    same vocabulary and width.
+
+    Raises:
+        ValueError: the embedding to tie to has other sizes.
+    """
+
+    def __init__(self, width: int, vocabulary: int, tied: TokenEmbedding | None = None):
+        super().__init__(width, vocabulary)
+        nn.init.zeros_(self.bias)
+        if tied is not None:
+            if (tied.vocabulary, tied.width) != (vocabulary, width):
+                raise ValueError(
+                    f"cannot tie an output of {vocabulary} x {width} to an embedding of {tied.vocabulary} x "
+                    f"{tied.width}"
+                )
+            self.weight = tied.table.weight
+
+    def loss(
+        self, features: Any, targets: Tokens, smoothing: float = 0.0
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]:
+        """The cross-entropy of `targets (batch, position)`, padding left out, given the features there: the sum, and
+        without a gradient what each position adds. The logits are never all stored."""
+        flat = targets.flatten()
+        real = (flat != PAD).nonzero()[:, 0]
+        total, losses = cross_entropy(features.flatten(0, 1)[real], self.weight, self.bias, flat[real], smoothing)
+        return total, losses.new_zeros(len(flat)).index_copy(0, real, losses).view(targets.shape)
