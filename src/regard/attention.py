@@ -99,10 +99,11 @@ def shapes(query: Tensor, key: Tensor, value: Tensor) -> str:
 
 
 class Read(NamedTuple):
-    """What a read gives: context `(*batch, query, value_width)` and the alignment's state."""
+    """What a read gives: context `(*batch, query, value_width)`, the alignment's state, and weights if asked for."""
 
     context: Tensor
     state: Any = None
+    weights: Tensor | None = None
 
 
 class Attend(nn.Module):
@@ -124,12 +125,13 @@ class Attend(nn.Module):
 
     def prepare(self, memory: Memory) -> Memory:
         """The memory with the score's key side computed. Needed once a memory, not once a query."""
-        return Memory(self.score.prepare(memory.key), memory.value, memory.mask, memory.summary, clean=False)
+        return replace(memory, key=self.score.prepare(memory.key), clean=False)
 
-    def read(self, query: Tensor, memory: Memory, state: Any = None) -> Read:
-        """Read a prepared memory with queries `(*batch, query, query_width)`; `state` is the alignment's, if any."""
+    def read(self, query: Tensor, memory: Memory, state: Any = None, *, weights: bool = False) -> Read:
+        """Read a prepared memory with queries `(*batch, query, query_width)`; `state` is the alignment's, if any. The
+        read has its weights where they are asked for."""
         listened = wanted(self)
-        plain = listened or self.history is not None or not self.align.is_softmax
+        plain = listened or weights or self.history is not None or not self.align.is_softmax
         if not plain and fused_is_faster(query, memory.key):
             product = self.score.as_product(query)
             if product is not None:
@@ -139,7 +141,7 @@ class Attend(nn.Module):
         aligned = self.weigh(query, memory, state) if self.history is None else self.in_turn(query, memory, state)
         if listened:
             give(self, aligned.weights)
-        return Read(aligned.weights @ memory.value, aligned.state)
+        return Read(aligned.weights @ memory.value, aligned.state, aligned.weights if weights else None)
 
     def weigh(self, query: Tensor, memory: Memory, state: Any) -> Aligned:
         """Weights of all queries at once. What was drawn is handed over here."""

@@ -5,15 +5,17 @@ from regard.models.bottleneck import Bottleneck, BottleneckConfig
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.luong import Luong, LuongConfig
 from regard.models.onepass import OnePass, OnePassConfig
+from regard.models.pointer import PointerConfig, PointerGenerator
 from regard.models.transformer import Transformer, TransformerConfig
 
-ModelConfig = BahdanauConfig | LuongConfig | BottleneckConfig | OnePassConfig | TransformerConfig
+ModelConfig = BahdanauConfig | LuongConfig | BottleneckConfig | OnePassConfig | PointerConfig | TransformerConfig
 
 MODELS = {
     "bahdanau": Bahdanau,
     "luong": Luong,
     "bottleneck": Bottleneck,
     "one-pass": OnePass,
+    "pointer-generator": PointerGenerator,
     "transformer": Transformer,
 }
 

@@ -18,9 +18,9 @@ from regard import run_file
 from regard.catalog import build
 from regard.data.pair import Splits
 from regard.errors import InputError
-from regard.inference.texts import Tokenizers
+from regard.inference.tokenizers import Tokenizers
 from regard.nonfinite import guarded
-from regard.run_file import RunFile, TokenizerPair
+from regard.run_file import RunFile
 from regard.runs import CONFIG, SOURCE, TARGET, load, load_tokenizers
 from regard.text import Tokenizer
 from regard.training.allocator import keep_freed_memory
@@ -58,7 +58,7 @@ def train(config: RunFile, out: Path, *, resume: bool = False, allow_change: boo
     with folder(out, resume, process) as run:
         splits = config.data.load()
         kept = load_tokenizers(run, config) if run.has(SOURCE) and run.has(TARGET) else None
-        tokenizers = kept or make_tokenizers(config.tokenizers, splits)
+        tokenizers = kept or make_tokenizers(config, splits)
         torch.manual_seed(config.training.seed)
         model = build(config.model, tokenizers.source.size, tokenizers.target.size)
         check_search(config, tokenizers, attends=model.decoder.source_attention is not None)
@@ -108,12 +108,13 @@ def folder(path: Path, resume: bool, process: PartialState) -> Iterator[RunDirec
             raise
 
 
-def make_tokenizers(settings: TokenizerPair, splits: Splits) -> Tokenizers:
+def make_tokenizers(config: RunFile, splits: Splits) -> Tokenizers:
     """Trained on the training pairs; the same text always gives the same tokenizers."""
+    settings = config.tokenizers
     sources, targets = [pair.source for pair in splits.train], [pair.target for pair in splits.train]
     if settings.target is None:
         both = Tokenizer.train(settings.source, [*sources, *targets])
-        return Tokenizers(both, both)
+        return Tokenizers(both, both, config.copying)
     return Tokenizers(Tokenizer.train(settings.source, sources), Tokenizer.train(settings.target, targets))
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.masks import Mask, Padding, as_mask, padding
-from regard.shapes import Lengths, Rows, States
+from regard.shapes import Lengths, Rows, States, Tokens
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,13 +20,15 @@ class Memory:
     What no query may read is cleaned once, when the memory is made: whatever stands in padding, NaN included, is inert.
     `clean=False` says that keys and values come from a memory that was cleaned already.
 
-    `summary (batch, width)` is an encoder's account of the whole sequence in one vector, for decoders that need one.
+    `summary (batch, width)` is an encoder's account of the whole sequence in one vector, for decoders that need one,
+    and `tokens (batch, key)` are the ids that stand there, for decoders that copy them.
     """
 
     key: Tensor
     value: Tensor
     mask: Mask | None = None
     summary: Tensor | None = None
+    tokens: Tokens | None = None
     clean: InitVar[bool] = True
 
     def __post_init__(self, clean: bool) -> None:
@@ -42,10 +44,16 @@ class Memory:
         object.__setattr__(self, "value", self.key if same else self.value.masked_fill(hidden, 0.0))
 
     @classmethod
-    def of(cls, states: States, lengths: Lengths | None = None, summary: Tensor | None = None) -> "Memory":
+    def of(
+        cls,
+        states: States,
+        lengths: Lengths | None = None,
+        summary: Tensor | None = None,
+        tokens: Tokens | None = None,
+    ) -> "Memory":
         """States `(batch, position, width)` as their own keys and values, closed past `lengths (batch,)`."""
         mask = None if lengths is None else padding(lengths, states.shape[1])
-        return cls(states, states, mask, summary)
+        return cls(states, states, mask, summary, tokens)
 
     @property
     def lengths(self) -> Tensor | None:
@@ -68,4 +76,5 @@ class Memory:
         key = pick(self.key)
         value = key if self.value is self.key else pick(self.value)
         mask = None if self.mask is None else self.mask.select(rows)
-        return Memory(key, value, mask, None if self.summary is None else pick(self.summary), clean=False)
+        summary, tokens = (None if part is None else pick(part) for part in (self.summary, self.tokens))
+        return Memory(key, value, mask, summary, tokens, clean=False)

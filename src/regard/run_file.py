@@ -8,6 +8,7 @@ from regard.catalog import ModelConfig
 from regard.data.sources import Dates, Parallel, Table
 from regard.decoding.search import Search
 from regard.models.onepass import OnePassConfig
+from regard.models.pointer import PointerConfig
 from regard.models.transformer import TransformerConfig
 from regard.recipes import yaml_file
 from regard.text import TokenizerSettings
@@ -49,12 +50,19 @@ class RunFile:
     def __post_init__(self) -> None:
         if not self.metrics:
             raise ValueError("`metrics` is empty; name at least one")
+        if isinstance(self.model, PointerConfig) and not self.tokenizers.shared:
+            raise ValueError("model pointer-generator needs one vocabulary; set tokenizers.shared: true")
         if (
             isinstance(self.model, OnePassConfig | TransformerConfig)
             and self.model.shared
             and not self.tokenizers.shared
         ):
             raise ValueError("model.shared needs one vocabulary; set tokenizers.shared: true, or model.shared: false")
+
+    @property
+    def copying(self) -> bool:
+        """Whether outputs may have words that only their source has."""
+        return isinstance(self.model, PointerConfig) and self.model.copying
 
 
 def read(path: Path, overrides: Sequence[str] = ()) -> RunFile:

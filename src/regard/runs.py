@@ -16,7 +16,8 @@ from regard.decoding.search import Search
 from regard.errors import InputError
 from regard.inference.attended import attended
 from regard.inference.given import log_probabilities
-from regard.inference.texts import Tokenizers, limited, search_texts
+from regard.inference.texts import limited, search_texts
+from regard.inference.tokenizers import Tokenizers
 from regard.maps.alignment import Alignment
 from regard.maps.averages import average_heads
 from regard.maps.words import join_words
@@ -57,7 +58,8 @@ def load(path: Path | str, device: str = "auto", *, allow_missing: bool = False)
 def load_tokenizers(run: RunDirectory, config: RunFile) -> Tokenizers:
     """The run's own. Raises InputError for a file that is damaged or not a tokenizer."""
     source = Tokenizer.load(run.file(SOURCE))
-    return Tokenizers(source, source if config.tokenizers.shared else Tokenizer.load(run.file(TARGET)))
+    target = source if config.tokenizers.shared else Tokenizer.load(run.file(TARGET))
+    return Tokenizers(source, target, copying=config.copying)
 
 
 class Run:
@@ -115,7 +117,7 @@ class Run:
         flat = [(text, each) for text, hypotheses in zip(texts, found, strict=True) for each in hypotheses]
         attends = attention and self.model.decoder.source_attention is not None
         alignments = self._alignments(flat) if attends else [None] * len(flat)
-        made = iter([self._prediction(each, alignment) for (_, each), alignment in zip(flat, alignments, strict=True)])
+        made = iter([self._prediction(*each, alignment) for each, alignment in zip(flat, alignments, strict=True)])
         return [replace(next(made), alternatives=tuple(next(made) for _ in rest)) for _, *rest in found]
 
     def score(self, pairs: Sequence[Pair]) -> list[list[float]]:
@@ -129,9 +131,10 @@ class Run:
     def _encoded(self, pairs: Sequence[Pair]) -> list[tuple[list[int], list[int]]]:
         """Their tokens. Raises InputError for a text that is longer than the model can take."""
         places = [pair.place for pair in pairs]
-        source, target = self.tokenizers.source, self.tokenizers.target
-        sources, _ = limited(self.model.max_source, [source.encode(pair.source) for pair in pairs], places)
-        targets, _ = limited(self.model.max_target, [target.encode(pair.target) for pair in pairs], places)
+        sources = [self.tokenizers.source_ids(pair.source) for pair in pairs]
+        targets = [self.tokenizers.target_ids(pair.target, pair.source) for pair in pairs]
+        sources, _ = limited(self.model.max_source, sources, places)
+        targets, _ = limited(self.model.max_target, targets, places)
         return list(zip(sources, targets, strict=True))
 
     def word_maps(self, pairs: Sequence[Pair]) -> list[Float[np.ndarray, "map _target _source"]]:
@@ -179,23 +182,23 @@ class Run:
         with guarded(self.model):
             return figures(self.model, self.tokenizers, pairs, Scoring(self.config.metrics, self.search(beam)))
 
-    def _prediction(self, hypothesis: Hypothesis, alignment: Alignment | None) -> Prediction:
-        text = self.tokenizers.target.decode(hypothesis.tokens)
-        return Prediction(text, hypothesis.score, hypothesis.finished, self._labels(hypothesis), alignment)
+    def _prediction(self, source: str, hypothesis: Hypothesis, alignment: Alignment | None) -> Prediction:
+        text = self.tokenizers.text(hypothesis.tokens, source)
+        return Prediction(text, hypothesis.score, hypothesis.finished, self._labels(source, hypothesis), alignment)
 
-    def _labels(self, hypothesis: Hypothesis) -> tuple[str, ...]:
+    def _labels(self, source: str, hypothesis: Hypothesis) -> tuple[str, ...]:
         tokens = (*hypothesis.tokens, END) if hypothesis.finished else hypothesis.tokens
-        return tuple(self.tokenizers.target.pieces(tokens))
+        return tuple(self.tokenizers.target_pieces(tokens, source))
 
     def _alignments(self, outputs: Sequence[tuple[str, Hypothesis]]) -> list[Alignment]:
         """What each output looked at. The step after the last token exists only where END was its result."""
-        sources = [self.tokenizers.source.encode(text) for text, _ in outputs]
+        sources = [self.tokenizers.source_ids(text) for text, _ in outputs]
         targets = [list(each.tokens if each.finished else each.tokens[:-1]) for _, each in outputs]
         maps = attended(self.model, list(zip(sources, targets, strict=True)))
-        pieces = self.tokenizers.source.pieces
+        pieces = self.tokenizers.source_pieces
         return [
-            Alignment(average_heads(weights.numpy()), tuple(pieces([*source, END])), self._labels(each))
-            for weights, source, (_, each) in zip(maps, sources, outputs, strict=True)
+            Alignment(average_heads(weights.numpy()), tuple(pieces([*source, END], text)), self._labels(text, each))
+            for weights, source, (text, each) in zip(maps, sources, outputs, strict=True)
         ]
 
 

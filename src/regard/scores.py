@@ -92,19 +92,22 @@ class General(Product):
 class Additive(Score):
     """v^T tanh(W_q q + W_k k) (Bahdanau 2015, appendix A.1.2).
 
-    Luong's concat score v^T tanh(W [q; k]) is the same function, with W = [W_q, W_k] (Luong 2015, equation 8).
+    Luong's concat score v^T tanh(W [q; k]) is the same function, with W = [W_q, W_k] (Luong 2015, equation 8). With
+    `bias` it is v^T tanh(W_q q + W_k k + b) (See 2017, equation 1).
     """
 
-    def __init__(self, query_width: int, key_width: int, width: int, *, heads: int | None = None):
+    def __init__(self, query_width: int, key_width: int, width: int, *, heads: int | None = None, bias: bool = False):
         super().__init__()
         self.query_width, self.key_width = query_width, key_width
         self.query_weight = weight(heads, query_width, width)
         self.key_weight = weight(heads, key_width, width)
         energy = weight(heads, width, 1).squeeze(-1)
         self.energy = nn.Parameter(energy.detach().clone())
+        self.bias = nn.Parameter(torch.zeros(*(() if heads is None else (heads, 1)), width)) if bias else None
 
     def prepare(self, key: Key) -> Tensor:
-        return key @ self.key_weight
+        prepared = key @ self.key_weight
+        return prepared if self.bias is None else prepared + self.bias
 
     def forward(self, query: Query, key: Key) -> Scores:
         return additive(query @ self.query_weight, key, self.energy)

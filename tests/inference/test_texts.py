@@ -8,7 +8,8 @@ import torch
 from regard.decoding.demand import Demand
 from regard.decoding.search import Search
 from regard.errors import InputError
-from regard.inference.texts import Tokenizers, limited, search_texts
+from regard.inference.texts import limited, search_texts
+from regard.inference.tokenizers import Tokenizers
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.luong import Luong, LuongConfig
 from regard.models.transformer import Transformer, TransformerConfig

@@ -12,6 +12,7 @@ from regard.decoders.bahdanau import BahdanauDecoder, MaxoutReadout
 from regard.decoders.bottleneck import BottleneckDecoder
 from regard.decoders.luong import LuongDecoder
 from regard.decoders.onepass import OnePassDecoder
+from regard.decoders.pointer import PointerDecoder
 from regard.decoders.protocol import Decoder
 from regard.decoders.starts import BackwardStart, LearnedStart, SummaryStart, ZeroStart
 from regard.decoders.transformer import DecoderLayer, TransformerDecoder
@@ -20,8 +21,9 @@ from regard.encoders.recurrent import RecurrentEncoder
 from regard.encoders.transformer import EncoderLayer, TransformerEncoder
 from regard.heads import MultiHead
 from regard.layers.cells import GRUResetBefore, Stack
-from regard.layers.embeddings import TokenEmbedding
+from regard.layers.embeddings import OpenEmbedding, TokenEmbedding
 from regard.layers.feedforward import FeedForward
+from regard.layers.mixture import CopyOutput
 from regard.layers.output import Output
 from regard.layers.positions import Learned, NoPositions, Positions, Sinusoidal
 from regard.layers.recurrent import CellReader, Recurrent, SequenceReader
@@ -32,6 +34,7 @@ from regard.models.bottleneck import Bottleneck, BottleneckConfig
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.luong import Luong, LuongConfig
 from regard.models.onepass import OnePass, OnePassConfig
+from regard.models.pointer import PointerConfig, PointerGenerator
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.scores import (
     Additive,
@@ -160,11 +163,25 @@ def transformer(encoder: Encoder, start: str) -> Decoder:
     return TransformerDecoder(embedding(), NoPositions(), layers, nn.LayerNorm(6), Output(6, VOCABULARY))
 
 
+def pointer(encoder: Encoder, start: str) -> Decoder:
+    width = encoder.memory_width
+    return PointerDecoder(
+        OpenEmbedding(VOCABULARY, 6),
+        Attend(Additive(7, width, 3, bias=True)),
+        Stack("lstm", 6 + width, 7),
+        STARTS[start](encoder, 14),
+        nn.Linear(7 + width, 5),
+        CopyOutput(5, VOCABULARY),
+        nn.Linear(7 + width + 6 + width, 1),
+    )
+
+
 RECURRENT: dict[str, Callable[[Encoder, str], Decoder]] = {
     "bahdanau": bahdanau,
     "luong": luong,
     "one-pass": one_pass,
     "bottleneck": bottleneck,
+    "pointer": pointer,
 }
 DECODERS = {**RECURRENT, "transformer": transformer}
 
@@ -191,6 +208,8 @@ MODELS: dict[str, Callable[[], EncoderDecoder]] = {
     "transformer-monotonic": lambda: Transformer(
         13, 13, TransformerConfig(layers=2, width=6, hidden=7, heads=3, align="monotonic")
     ),
+    "pointer": lambda: PointerGenerator(13, 13, PointerConfig(embedding=3, width=5, attention=7, history="coverage")),
+    "pointer-closed": lambda: PointerGenerator(13, 13, PointerConfig(embedding=3, width=5, attention=3, copying=False)),
     "one-pass-apart": lambda: OnePass(11, 13, OnePassConfig(width=5, encoder_width=3, shared=False)),
     "bottleneck": lambda: Bottleneck(11, 13, BottleneckConfig(embedding=3, width=5, layers=2)),
     "bottleneck-every-step": lambda: Bottleneck(

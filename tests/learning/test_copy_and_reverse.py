@@ -11,7 +11,6 @@ from torch import Tensor
 from regard.data.pair_batch import collate
 from regard.decoding import greedy
 from regard.inference.attended import attended
-from regard.kernels.cross_entropy import cross_entropy
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.luong import Luong, LuongConfig
 from regard.models.transformer import Transformer, TransformerConfig
@@ -63,8 +62,7 @@ def learn(lesson: Lesson, order: Order) -> EncoderDecoder:
     for _ in range(steps):
         batch = collate(examples(lesson.rows, order, random))
         features = model.features(batch.source, batch.source_lengths, batch.target_in)
-        real, output = batch.target_out > 0, model.decoder.output
-        loss = cross_entropy(features[real], output.weight, output.bias, batch.target_out[real])
+        loss, _ = model.decoder.output.loss(features, batch.target_out)
         optimizer.zero_grad()
         (loss / batch.target_tokens).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

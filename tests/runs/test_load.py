@@ -30,7 +30,7 @@ def make(folder: Path, *, weights: bool = True, settings: str = SETTINGS) -> tup
     file.write_text(settings, encoding="utf-8")
     config: RunFile = run_file.read(file)
     splits = Splits(PAIRS, PAIRS)
-    tokenizers = launch.make_tokenizers(config.tokenizers, splits)
+    tokenizers = launch.make_tokenizers(config, splits)
     model = build(config.model, tokenizers.source.size, tokenizers.target.size)
     with RunDirectory.create(folder / "run") as run:
         launch.describe(run, config, launch.identify(config, splits, tokenizers, 1), tokenizers)

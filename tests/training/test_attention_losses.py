@@ -12,7 +12,7 @@ from regard.align.losses import coverage, doubly_stochastic, entropy, guided
 from regard.attention import Attend
 from regard.data.pair import Pair, Splits
 from regard.errors import InputError
-from regard.inference.texts import Tokenizers
+from regard.inference.tokenizers import Tokenizers
 from regard.models.bottleneck import Bottleneck, BottleneckConfig
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.luong import Luong, LuongConfig

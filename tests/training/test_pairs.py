@@ -11,7 +11,7 @@ from regard.data.pair import Pair, Splits
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
 from regard.errors import InputError
-from regard.inference.texts import Tokenizers
+from regard.inference.tokenizers import Tokenizers
 from regard.models.bahdanau import Bahdanau, BahdanauConfig
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.luong import Luong, LuongConfig

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from regard.data.pair import Pair, Splits
-from regard.inference.texts import Tokenizers
+from regard.inference.tokenizers import Tokenizers
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.text import Tokenizer, TokenizerSettings
 from regard.training.batches import Stream

@@ -1,6 +1,7 @@
 """What every decoder is, and the state that it passes from step to step."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Generic, TypeVar
 
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 
 from regard.layers.output import Output
 from regard.memory import Memory
-from regard.shapes import Float, Rows, States, Step, Tokens
+from regard.shapes import Float, Rows, Step, Tokens
 
 Kind = TypeVar("Kind", bound="State")
 
@@ -41,7 +42,8 @@ S = TypeVar("S", bound=State)
 class Decoder(nn.Module, ABC, Generic[S]):
     """Turns a memory into a sequence, one token at a time.
 
-    `features` are what stands before the last linear map `output`: logits = output(features).
+    `features` are what stands before the last layer `output`: logits = output(features). They are tensors, `(batch,
+    [position,] width)`, unless a decoder's output layer takes something else.
     """
 
     output: Output
@@ -54,7 +56,7 @@ class Decoder(nn.Module, ABC, Generic[S]):
         """The state before the first token; all work that is needed once a memory is done here."""
 
     @abstractmethod
-    def advance(self, tokens: Step, state: S) -> tuple[Float[Tensor, "batch width"], S]:
+    def advance(self, tokens: Step, state: S) -> tuple[Any, S]:
         """Read the tokens `(batch,)` just given -> features of the next token, and the state after them. The state
         given is consumed."""
 
@@ -63,17 +65,21 @@ class Decoder(nn.Module, ABC, Generic[S]):
         features, state = self.advance(tokens, state)
         return self.output(features), state
 
-    def features(self, tokens: Tokens, state: S) -> States:
+    def features(self, tokens: Tokens, state: S) -> Any:
         """Teacher forcing: features `(batch, position, width)` after each of the given tokens `(batch, position)`.
         The same as stepping through them; decoders that can do it in one pass override this."""
         features = []
         for token in tokens.unbind(1):
             feature, state = self.advance(token, state)
             features.append(feature)
-        return torch.stack(features, 1)
+        return self.join(features)
+
+    def join(self, steps: Sequence[Any]) -> Any:
+        """The features of steps, one after the other."""
+        return torch.stack(list(steps), 1)
 
 
-def unroll(decoder: Decoder[S], tokens: Tokens, state: S, forcing: float) -> States:
+def unroll(decoder: Decoder[S], tokens: Tokens, state: S, forcing: float) -> Any:
     """Features as `Decoder.features`, but each token after the first is the given one only with probability `forcing`,
     else the decoder's own best guess: 1 is teacher forcing, 0 free running, between them scheduled sampling
     (Bengio 2015, 1506.03099). Draws from torch's generator."""
@@ -83,7 +89,8 @@ def unroll(decoder: Decoder[S], tokens: Tokens, state: S, forcing: float) -> Sta
         feature, state = decoder.advance(given, state)
         features.append(feature)
         if position + 1 < tokens.shape[1]:
-            own = decoder.output(feature.detach()).argmax(-1)
+            with torch.no_grad():
+                own = decoder.output(feature).argmax(-1)
             forced = torch.rand(own.shape, device=own.device) < forcing
             given = torch.where(forced, tokens[:, position + 1], own)
-    return torch.stack(features, 1)
+    return decoder.join(features)

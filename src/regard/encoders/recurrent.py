@@ -19,4 +19,4 @@ class RecurrentEncoder(Encoder):
 
     def forward(self, tokens: Tokens, lengths: Lengths) -> Memory:
         states, final = self.reader(self.embedding(tokens), lengths)
-        return Memory.of(self.dropout(states), lengths, final)
+        return Memory.of(self.dropout(states), lengths, final, tokens)

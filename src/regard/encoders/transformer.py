@@ -52,7 +52,7 @@ class TransformerEncoder(Encoder):
         for layer in self.layers:
             states = layer(states, mask)
         states = self.norm(states)
-        return Memory.of(states, lengths, mean(states, mask, lengths))
+        return Memory.of(states, lengths, mean(states, mask, lengths), tokens)
 
 
 def mean(states: States, mask: Mask, lengths: Lengths) -> Tensor:

@@ -1,7 +1,6 @@
 """Texts in, texts out: batches by length, search, and the outputs in the order of the inputs."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import torch
 
@@ -11,19 +10,11 @@ from regard.data.pair_batch import collate
 from regard.decoding.demand import Demand
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
+from regard.inference.tokenizers import Tokenizers
 from regard.models.encoder_decoder import EncoderDecoder
-from regard.text import Tokenizer
 
 BATCH = 4096
 """Padded source tokens times the beam that are searched together."""
-
-
-@dataclass(frozen=True)
-class Tokenizers:
-    """The source's and the target's, the same object where they share one."""
-
-    source: Tokenizer
-    target: Tokenizer
 
 
 def limited(
@@ -59,7 +50,7 @@ def search_texts(
         ValueError: the search's numbers do not fit together (see `beam`).
     """
     device = next(model.parameters()).device
-    ids = [tokenizers.source.encode(text) for text in texts]
+    ids = [tokenizers.source_ids(text) for text in texts]
     places = [f"text {number}" for number in range(1, len(ids) + 1)] if places is None else places
     ids, _ = limited(model.max_source, ids, places, truncate=truncate)
     found: list[list[Hypothesis]] = [[] for _ in texts]

@@ -4,7 +4,7 @@ from torch import Tensor, nn
 
 from regard.layers.dropout import Dropout
 from regard.shapes import Float, Int
-from regard.text.special import PAD
+from regard.text.special import PAD, UNKNOWN
 
 
 class TokenEmbedding(nn.Module):
@@ -32,3 +32,10 @@ class TokenEmbedding(nn.Module):
 
     def forward(self, tokens: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch width"]:
         return self.dropout(self.table(tokens) * self.scale)
+
+
+class OpenEmbedding(TokenEmbedding):
+    """For ids past the vocabulary too, which stand for words that only one source has: all are read as UNKNOWN."""
+
+    def forward(self, tokens: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch width"]:
+        return super().forward(tokens.where(tokens < self.vocabulary, UNKNOWN))

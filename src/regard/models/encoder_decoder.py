@@ -6,7 +6,7 @@ from torch import nn
 
 from regard.decoders.protocol import Decoder, unroll
 from regard.encoders.protocol import Encoder
-from regard.shapes import Lengths, Source, States, Tokens
+from regard.shapes import Lengths, Source, Tokens
 
 
 class EncoderDecoder(nn.Module):
@@ -20,7 +20,7 @@ class EncoderDecoder(nn.Module):
         super().__init__()
         self.encoder, self.decoder = encoder, decoder
 
-    def features(self, source: Source, source_lengths: Lengths, target: Tokens, forcing: float = 1.0) -> States:
+    def features(self, source: Source, source_lengths: Lengths, target: Tokens, forcing: float = 1.0) -> Any:
         """What stands before the output layer, for the right-shifted target `(batch, position)` that begins with START.
         `forcing` is the probability of teacher forcing at each step."""
         state = self.decoder.start(self.encoder(source, source_lengths))

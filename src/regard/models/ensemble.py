@@ -27,7 +27,8 @@ class Memories(Memory):
 def together(members: Sequence[Memory]) -> Memories:
     """One memory of several."""
     first = members[0]
-    return Memories(first.key, first.value, first.mask, first.summary, clean=False, members=tuple(members))
+    parts = first.key, first.value, first.mask, first.summary, first.tokens
+    return Memories(*parts, clean=False, members=tuple(members))
 
 
 class EnsembleEncoder(Encoder):

@@ -95,26 +95,31 @@ class Tokenizer:
         words = self._words(text)
         return self._dropout.encode(words, text, seed)
 
-    def decode(self, ids: Iterable[int]) -> str:
+    def decode(self, ids: Iterable[int], own: Sequence[str] = ()) -> str:
         """The text of ids; never raises for any whole numbers.
 
-        PAD, START, END and ids outside the vocabulary are dropped. UNKNOWN becomes U+FFFD, and so do bytes that form
-        no character.
+        PAD, START, END and ids outside the vocabulary are dropped, but for those of the words `own`, which follow it.
+        UNKNOWN becomes U+FFFD, and so do bytes that form no character.
         """
-        return self._kind.join([self._vocabulary[i] for i in ids if i not in _SILENT and 0 <= i < self.size])
+        words = [*self._vocabulary, *own] if own else self._vocabulary
+        return self._kind.join([words[i] for i in ids if i not in _SILENT and 0 <= i < len(words)])
 
-    def pieces(self, ids: Iterable[int]) -> list[str]:
+    def pieces(self, ids: Iterable[int], own: Sequence[str] = ()) -> list[str]:
         r"""One readable label for each id.
 
         `<s>` and the like for special ids, otherwise the text without the space around it, `·` for a lone space,
-        `\xNN` for bytes that form no character. Raises ValueError for ids outside the vocabulary.
+        `\xNN` for bytes that form no character. Ids past the vocabulary are those of the words `own`. Raises ValueError
+        for any other id.
         """
-        return [self._label(i) for i in ids]
+        return [self._label(i, own) for i in ids]
 
-    def _label(self, index: int) -> str:
-        if not 0 <= index < self.size:
-            raise ValueError(f"id is {index}: expected 0 to {self.size - 1}, the vocabulary's ids")
-        return NAMES[index] if index < len(NAMES) else self._kind.label(self._vocabulary[index])
+    def _label(self, index: int, own: Sequence[str]) -> str:
+        last = self.size + len(own) - 1
+        if not 0 <= index <= last:
+            raise ValueError(f"id is {index}: expected 0 to {last}, the vocabulary's ids")
+        if index < len(NAMES):
+            return NAMES[index]
+        return self._kind.label(self._vocabulary[index] if index < self.size else own[index - self.size])
 
     def _words(self, text: str) -> Sequence[str]:
         normalizer, splitter = self._backend.normalizer, self._backend.pre_tokenizer

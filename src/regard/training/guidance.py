@@ -8,7 +8,7 @@ from torch import Tensor
 
 from regard.data.pair import Pair
 from regard.errors import InputError
-from regard.inference.texts import Tokenizers
+from regard.inference.tokenizers import Tokenizers
 from regard.shapes import Float
 from regard.text import Tokenizer
 from regard.text.words import word_indices

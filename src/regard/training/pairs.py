@@ -12,7 +12,8 @@ from regard.data.pair import Pair, Splits
 from regard.data.pair_batch import PairBatch, collate
 from regard.decoding.search import Search
 from regard.errors import InputError
-from regard.inference.texts import Tokenizers, limited, search_texts
+from regard.inference.texts import limited, search_texts
+from regard.inference.tokenizers import Tokenizers, readable
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.training.attention_losses import AttentionLoss, AttentionLosses
 from regard.training.guidance import link_rows, piece_links
@@ -61,12 +62,8 @@ class PairTask:
         self.links = piece_links(self.train, tokenizers) if attention.guided else None
         for pairs in (splits.valid, splits.test):
             self._sources(pairs, truncate)
-        places = [pair.place for pair in self.train]
-        targets = [tokenizers.target.encode(pair.target) for pair in self.train]
-        targets, cut = limited(model.max_target, targets, places, truncate=truncate)
-        if cut:
-            log.warning("%d targets were cut to the model's maximum of %d", cut, model.max_target)
-        self.ids = list(zip(self._sources(self.train, truncate), targets, strict=True))
+        self.ids = list(zip(self._sources(self.train, truncate), self._targets(truncate), strict=True))
+        self.ids = [(source, readable(target, source, tokenizers.target.size)) for source, target in self.ids]
         self.lengths = [(len(source) + 1, len(target) + 1) for source, target in self.ids]
         self.random = max(tokenizers.source.settings.dropout, tokenizers.target.settings.dropout) > 0
         require_one_batch(self.lengths, settings.batch_tokens, "training pairs")
@@ -78,10 +75,17 @@ class PairTask:
                 )
 
     def _sources(self, pairs: Sequence[Pair], truncate: bool) -> list[list[int]]:
-        ids = [self.tokenizers.source.encode(pair.source) for pair in pairs]
+        ids = [self.tokenizers.source_ids(pair.source) for pair in pairs]
         ids, cut = limited(self.limits[0], ids, [pair.place for pair in pairs], truncate=truncate)
         if cut:
             log.warning("%d sources were cut to the model's maximum of %d", cut, self.limits[0])
+        return ids
+
+    def _targets(self, truncate: bool) -> list[list[int]]:
+        ids = [self.tokenizers.target_ids(pair.target, pair.source) for pair in self.train]
+        ids, cut = limited(self.limits[1], ids, [pair.place for pair in self.train], truncate=truncate)
+        if cut:
+            log.warning("%d targets were cut to the model's maximum of %d", cut, self.limits[1])
         return ids
 
     def place(self, index: int) -> str:
@@ -133,7 +137,7 @@ def figures(model: EncoderDecoder, tokenizers: Tokenizers, pairs: Sequence[Pair]
     """The metrics on all pairs, and where pairs have groups, on each group too, as `metric/group`."""
     texts, places = [pair.source for pair in pairs], [pair.place for pair in pairs]
     found = search_texts(model, tokenizers, texts, scoring.search, places=places, truncate=scoring.truncate)
-    outputs = [tokenizers.target.decode(hypotheses[0].tokens) for hypotheses in found]
+    outputs = [tokenizers.text(best.tokens, text) for text, (best, *_) in zip(texts, found, strict=True)]
     references = [pair.target for pair in pairs]
     scores = {name: METRICS[name](outputs, references) for name in scoring.metrics}
     groups = {pair.group for pair in pairs}

@@ -1,0 +1,64 @@
+"""Both sides' tokenizers, and words that only a source has."""
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from regard.text import Tokenizer
+from regard.text.special import UNKNOWN
+
+
+@dataclass(frozen=True)
+class Tokenizers:
+    """The source's and the target's, the same object where they share one.
+
+    With `copying`, which needs a shared one, the words of a source that the vocabulary lacks have ids of their own for
+    this source alone, from the vocabulary's size on, in the order of their first places (See 2017, section 2.2).
+    """
+
+    source: Tokenizer
+    target: Tokenizer
+    copying: bool = False
+
+    def source_ids(self, text: str) -> list[int]:
+        """The ids of a source, without END."""
+        return self._with_own(text, self.own_words(text))
+
+    def target_ids(self, text: str, source: str) -> list[int]:
+        """The ids of a target, without START or END, in which the source's own words have their ids."""
+        if not self.copying:
+            return self.target.encode(text)
+        return self._with_own(text, self.own_words(source))
+
+    def text(self, ids: Iterable[int], source: str) -> str:
+        """The text of ids that were written for a source."""
+        return self.target.decode(ids, self.own_words(source))
+
+    def source_pieces(self, ids: Sequence[int], source: str) -> list[str]:
+        """One readable label for each id of a source."""
+        return self.source.pieces(ids, self.own_words(source))
+
+    def target_pieces(self, ids: Sequence[int], source: str) -> list[str]:
+        """One readable label for each id that was written for a source."""
+        return self.target.pieces(ids, self.own_words(source))
+
+    def own_words(self, source: str) -> list[str]:
+        """The words of a source that the vocabulary lacks, each once; none without copying."""
+        return list(dict.fromkeys(self._unknown(source))) if self.copying else []
+
+    def _unknown(self, text: str) -> list[str]:
+        pairs = zip(self.source.encode(text), self.source.offsets(text), strict=True)
+        return [re.sub(r"\s+", " ", text[start:end]) for index, (start, end) in pairs if index == UNKNOWN]
+
+    def _with_own(self, text: str, own: list[str]) -> list[int]:
+        ids = self.source.encode(text)
+        if not own:
+            return ids
+        places = {word: self.source.size + number for number, word in enumerate(own)}
+        words = iter(self._unknown(text))
+        return [places.get(next(words), UNKNOWN) if index == UNKNOWN else index for index in ids]
+
+
+def readable(target: list[int], source: Collection[int], vocabulary: int) -> list[int]:
+    """A target's ids without those of words that its source, which may have been cut, does not have."""
+    return [index if index < vocabulary or index in source else UNKNOWN for index in target]

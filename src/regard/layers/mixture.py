@@ -1,0 +1,70 @@
+"""Writing a word of the vocabulary, or copying one that the source has."""
+
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+from regard.layers.output import Output
+from regard.shapes import Float, Tokens
+from regard.text.special import PAD
+
+
+@dataclass(frozen=True, eq=False)
+class Copying:
+    """What is known before the next word, for each of `*batch`.
+
+    features: `(*batch, width)`, of which the words of the vocabulary are made
+    gate:     `(*batch,)`, the logit of writing and not copying
+    weights:  `(*batch, key)`, how the source was read
+    tokens:   `(*batch, key)`, what stands there; ids from the vocabulary's size on are words that only this source has
+    room:     `(*batch, own)`, zeros, as many as a source of the batch has words of its own
+    """
+
+    features: Tensor
+    gate: Tensor
+    weights: Tensor
+    tokens: Tensor
+    room: Tensor
+
+
+def stacked(steps: list[Copying]) -> Copying:
+    """Steps `(batch, ...)` one after the other, `(batch, position, ...)`."""
+    return Copying(*(torch.stack([getattr(step, each.name) for step in steps], 1) for each in fields(Copying)))
+
+
+class CopyOutput(Output):
+    """P(w) = p P_vocabulary(w) + (1 - p) sum_{i: x_i = w} a_i over the vocabulary and the source's own words, where p
+    is the sigmoid of the gate (See 2017, 1704.04368, equation 9)."""
+
+    def forward(self, input: Copying) -> Float[Tensor, "*batch extended"]:
+        """The logarithm of P; minus infinity for what neither could say."""
+        written = _wide(super().forward(input.features)).softmax(-1) * _wide(input.gate).sigmoid()[..., None]
+        copied = _wide(input.weights) * (-_wide(input.gate)).sigmoid()[..., None]
+        both = torch.cat([written, input.room.to(written.dtype)], -1).scatter_add(-1, input.tokens, copied)
+        return _logarithm(both).masked_fill(both == 0, -torch.inf)
+
+    def loss(
+        self, features: Copying, targets: Tokens, smoothing: float = 0.0
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]:
+        """-log P of the targets, as `Output.loss` gives it. Smoothing is that of the words of the vocabulary alone."""
+        real = targets != PAD
+        rows = Copying(*(getattr(features, each.name)[real] for each in fields(Copying)))
+        target = targets[real][:, None]
+        logs = _wide(super().forward(rows.features)).log_softmax(-1)
+        vocabulary = logs.shape[-1]
+        known = logs.gather(1, target.clamp(max=vocabulary - 1)).exp().masked_fill(target >= vocabulary, 0.0)[:, 0]
+        found = (_wide(rows.weights) * (rows.tokens == target)).sum(-1)
+        gate = _wide(rows.gate)
+        losses = -(1 - smoothing) * _logarithm(gate.sigmoid() * known + (-gate).sigmoid() * found)
+        losses = losses - smoothing * logs.mean(-1)
+        return losses.sum(), losses.new_zeros(targets.shape).masked_scatter(real, losses.detach())
+
+
+def _wide(numbers: Tensor) -> Tensor:
+    """In at least fp32."""
+    return numbers.to(torch.promote_types(numbers.dtype, torch.float32))
+
+
+def _logarithm(probabilities: Tensor) -> Tensor:
+    return probabilities.clamp(min=torch.finfo(probabilities.dtype).tiny).log()

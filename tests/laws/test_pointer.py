@@ -1,0 +1,122 @@
+"""The pointer-generator's mixture, by hand and by its laws."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from regard.data.pair_batch import collate
+from regard.layers.mixture import Copying, CopyOutput
+from regard.models.pointer import PointerConfig, PointerGenerator
+from tests.laws import cases
+
+
+def mixture(gate: float, own: int = 2) -> Copying:
+    """A source of the tokens 4, 5, 4 and 6; the vocabulary has 0 to 4, so that 5 and 6 are the source's own."""
+    return Copying(
+        torch.zeros(1, 3, dtype=torch.float64),
+        torch.tensor([gate], dtype=torch.float64),
+        torch.tensor([[0.1, 0.2, 0.3, 0.4]], dtype=torch.float64),
+        torch.tensor([[4, 5, 4, 6]]),
+        torch.zeros(1, own, dtype=torch.float64),
+    )
+
+
+def output() -> CopyOutput:
+    layer = CopyOutput(3, 5).double()
+    nn.init.constant_(layer.bias, 0.0)
+    return layer
+
+
+def test_the_mixture_by_hand():
+    """A gate of ln 3 writes with probability 3/4, each of five words alike; what is copied adds up by word."""
+    found = output()(mixture(torch.tensor(3.0).log().item())).exp()
+    wanted = [0.15, 0.15, 0.15, 0.15, 0.15 + 0.25 * 0.4, 0.25 * 0.2, 0.25 * 0.4]
+    torch.testing.assert_close(found, torch.tensor([wanted], dtype=torch.float64), rtol=1e-6, atol=1e-6)
+    assert found.sum().item() == pytest.approx(1.0)
+
+
+def test_what_neither_can_say_is_impossible():
+    """Room for a third own word, which this source does not have."""
+    logarithms = output()(mixture(0.0, own=3))
+    assert logarithms[0, 7] == -torch.inf
+    assert logarithms[:, :7].isfinite().all()
+    assert output()(mixture(torch.inf))[0, 5:].eq(-torch.inf).all()
+
+
+def many(rows: int = 2, positions: int = 3) -> tuple[Copying, Tensor]:
+    """Drawn mixtures `(row, position)` with a source of five tokens, three of which are own words, and targets."""
+    tokens = torch.tensor([[4, 5, 6, 7, 0], [1, 6, 4, 5, 5]])
+    fields = (
+        torch.randn(rows, positions, 3, dtype=torch.float64),
+        torch.randn(rows, positions, dtype=torch.float64),
+        torch.randn(rows, positions, 5, dtype=torch.float64).softmax(-1),
+    )
+    numbers = [each.requires_grad_() for each in fields]
+    room = torch.zeros(rows, positions, 3, dtype=torch.float64)
+    return Copying(*numbers, tokens[:, None].expand(-1, positions, -1), room), torch.tensor([[4, 6, 2], [5, 1, 0]])
+
+
+def test_the_loss_is_that_of_the_distribution():
+    """Position by position, padding left out; and its gradient."""
+    layer, (copying, targets) = output(), many()
+    total, losses = layer.loss(copying, targets)
+    each = -layer(copying).gather(-1, targets[..., None])[..., 0].masked_fill(targets == 0, 0.0)
+    torch.testing.assert_close(losses, each.detach())
+    torch.testing.assert_close(total, each.sum())
+    leaves = [copying.features, copying.gate, copying.weights, layer.weight, layer.bias]
+    torch.testing.assert_close(torch.autograd.grad(total, leaves), torch.autograd.grad(each.sum(), leaves))
+
+
+def test_smoothing_is_that_of_the_vocabulary():
+    layer, (copying, targets) = output(), many()
+    real = targets != 0
+    plain, _ = layer.loss(copying, targets)
+    spread = -nn.functional.linear(copying.features, layer.weight, layer.bias).log_softmax(-1).mean(-1)[real].sum()
+    torch.testing.assert_close(layer.loss(copying, targets, 0.2)[0], 0.8 * plain + 0.2 * spread)
+
+
+def test_gradcheck():
+    layer, (copying, targets) = output(), many()
+
+    def loss(features: Tensor, gate: Tensor, weights: Tensor, table: Tensor) -> Tensor:
+        changed = Copying(features, gate, weights, copying.tokens, copying.room)
+        return torch.func.functional_call(_Loss(layer), {"layer.weight": table}, (changed, targets))
+
+    assert torch.autograd.gradcheck(loss, (copying.features, copying.gate, copying.weights, layer.weight))
+
+
+class _Loss(nn.Module):
+    def __init__(self, layer: CopyOutput):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, copying: Copying, targets: Tensor) -> Tensor:
+        return self.layer.loss(copying, targets)[0]
+
+
+def test_a_distribution_over_the_source_s_own_words_too():
+    """Sums to 1 at every step, in one pass and stepwise, whichever batch gives the room."""
+    model = PointerGenerator(13, 13, PointerConfig(embedding=3, width=5, attention=7, history="coverage")).double()
+    model.eval()
+    batch = collate([([4, 13, 14, 13], [5, 14]), ([6, 7], [13, 7])])
+    logarithms = model(batch.source, batch.source_lengths, batch.target_in)
+    assert logarithms.shape == (2, 3, 15)
+    torch.testing.assert_close(logarithms.exp().sum(-1), torch.ones(2, 3, dtype=torch.float64))
+    assert logarithms[0, :, 13:].isfinite().all()
+    assert logarithms[1, :, 13:].eq(-torch.inf).all()
+    alone = model(batch.source[1:, :3], batch.source_lengths[1:], batch.target_in[1:])
+    torch.testing.assert_close(alone, logarithms[1:, :, :13], rtol=1e-12, atol=1e-12)
+    state = model.decoder.start(model.encoder(batch.source, batch.source_lengths))
+    for position, tokens in enumerate(batch.target_in.unbind(1)):
+        step, state = model.decoder.step(tokens, state)
+        torch.testing.assert_close(step, logarithms[:, position], rtol=1e-12, atol=1e-12)
+
+
+def test_words_past_the_vocabulary_are_read_as_unknown():
+    table = cases.OpenEmbedding(5, 3)
+    torch.testing.assert_close(table(torch.tensor([1, 5, 4, 70])), table(torch.tensor([1, 1, 4, 1])))
+
+
+def test_vocabularies_must_be_one():
+    with pytest.raises(ValueError, match="the vocabularies have 11 and 13 entries; share one"):
+        PointerGenerator(11, 13, PointerConfig())
