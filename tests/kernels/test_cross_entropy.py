@@ -23,13 +23,11 @@ def inputs(rows: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tenso
 def test_equals_the_plain_form(rows: int, chunk: int, smoothing: float, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(kernel, "CHUNK", chunk)
     given = inputs(rows)
-    (found, rows), wanted = cross_entropy(*given, smoothing), plain(*given, smoothing)
+    (found, each), wanted = cross_entropy(*given, smoothing), plain(*given, smoothing)
     torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
-    alone = [
-        plain(given[0][row : row + 1], *given[1:3], given[3][row : row + 1], smoothing) for row in range(len(rows))
-    ]
-    torch.testing.assert_close(rows, torch.stack([*alone, wanted])[:-1], rtol=1e-12, atol=1e-12)
-    assert not rows.requires_grad
+    alone = [plain(given[0][row : row + 1], *given[1:3], given[3][row : row + 1], smoothing) for row in range(rows)]
+    torch.testing.assert_close(each, torch.stack([*alone, wanted])[:-1], rtol=1e-12, atol=1e-12)
+    assert not each.requires_grad
     upstream = torch.tensor(-2.5, dtype=torch.float64)
     gradients = [torch.autograd.grad(total, given[:3], upstream) for total in (found, wanted)]
     torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-12, atol=1e-12)

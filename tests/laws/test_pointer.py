@@ -46,14 +46,14 @@ def test_what_neither_can_say_is_impossible():
 def many(rows: int = 2, positions: int = 3) -> tuple[Copying, Tensor]:
     """Drawn mixtures `(row, position)` with a source of five tokens, three of which are own words, and targets."""
     tokens = torch.tensor([[4, 5, 6, 7, 0], [1, 6, 4, 5, 5]])
-    fields = (
-        torch.randn(rows, positions, 3, dtype=torch.float64),
-        torch.randn(rows, positions, dtype=torch.float64),
-        torch.randn(rows, positions, 5, dtype=torch.float64).softmax(-1),
+    copying = Copying(
+        torch.randn(rows, positions, 3, dtype=torch.float64).requires_grad_(),
+        torch.randn(rows, positions, dtype=torch.float64).requires_grad_(),
+        torch.randn(rows, positions, 5, dtype=torch.float64).softmax(-1).requires_grad_(),
+        tokens[:, None].expand(-1, positions, -1),
+        torch.zeros(rows, positions, 3, dtype=torch.float64),
     )
-    numbers = [each.requires_grad_() for each in fields]
-    room = torch.zeros(rows, positions, 3, dtype=torch.float64)
-    return Copying(*numbers, tokens[:, None].expand(-1, positions, -1), room), torch.tensor([[4, 6, 2], [5, 1, 0]])
+    return copying, torch.tensor([[4, 6, 2], [5, 1, 0]])
 
 
 def test_the_loss_is_that_of_the_distribution():

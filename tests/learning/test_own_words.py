@@ -53,5 +53,7 @@ def test_names_never_seen(copying: bool, right: range, tmp_path: Path):
     if copying:
         name = new[0].target.split()[1]
         assert answers[0].tokens == ("dear", name, "</s>")
-        assert answers[0].attention.source[answers[0].attention.weights[1].argmax()] == name
+        attention = answers[0].attention
+        assert attention is not None
+        assert attention.source[attention.weights[1].argmax()] == name
         assert run.score(new[:1])[0][1] > -0.5

@@ -36,7 +36,8 @@ SCORING = Scoring(("exact-match", "bleu"))
 
 def tokenizers(dropout: float = 0.0) -> Tokenizers:
     kind = TokenizerSettings("bpe", size=271, dropout=dropout) if dropout else TokenizerSettings("character")
-    return Tokenizers(*(Tokenizer.train(kind, side) for side in zip(*TEXTS, strict=True)))
+    source, target = (Tokenizer.train(kind, side) for side in zip(*TEXTS, strict=True))
+    return Tokenizers(source, target)
 
 
 def model_for(both: Tokenizers) -> EncoderDecoder:

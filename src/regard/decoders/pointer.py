@@ -40,8 +40,6 @@ class PointerDecoder(Decoder[PointerState]):
         readout: [s_t; c_t] `(batch, parts_width)` to features.
     """
 
-    output: CopyOutput
-
     def __init__(
         self,
         embedding: OpenEmbedding,

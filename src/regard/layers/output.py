@@ -29,6 +29,9 @@ class Output(nn.Linear):
                 )
             self.weight = tied.table.weight
 
+    def forward(self, input: Any) -> Float[Tensor, "..."]:
+        return super().forward(input)
+
     def loss(
         self, features: Any, targets: Tokens, smoothing: float = 0.0
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]:

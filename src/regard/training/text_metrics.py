@@ -1,12 +1,15 @@
 """How good outputs are, against references: one figure, higher is better, between 0 and 100."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal
 
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-MetricName = Literal["exact-match", "bleu", "chrf"]
+from regard.training.rouge import rouge_l, rouge_n
+
+MetricName = Literal["exact-match", "bleu", "chrf", "rouge-1", "rouge-2", "rouge-l"]
 
 
 def exact_match(outputs: Sequence[str], references: Sequence[str]) -> float:
@@ -29,4 +32,7 @@ METRICS: dict[MetricName, Callable[[Sequence[str], Sequence[str]], float]] = {
     "exact-match": exact_match,
     "bleu": bleu,
     "chrf": chrf,
+    "rouge-1": partial(rouge_n, n=1),
+    "rouge-2": partial(rouge_n, n=2),
+    "rouge-l": rouge_l,
 }
