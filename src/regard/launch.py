@@ -19,6 +19,7 @@ from regard.catalog import build
 from regard.data.pair import Splits
 from regard.errors import InputError
 from regard.inference.tokenizers import Tokenizers
+from regard.models.encoder_decoder import EncoderDecoder
 from regard.nonfinite import guarded
 from regard.run_file import RunFile
 from regard.runs import CONFIG, SOURCE, TARGET, load, load_tokenizers
@@ -62,9 +63,7 @@ def train(config: RunFile, out: Path, *, resume: bool = False, allow_change: boo
         torch.manual_seed(config.training.seed)
         model = build(config.model, tokenizers.source.size, tokenizers.target.size)
         check_search(config, tokenizers, attends=model.decoder.source_attention is not None)
-        scoring = Scoring(config.metrics, config.search.searching(beam=1))
-        extras = {"attention": config.attention_losses, "truncate": config.truncate}
-        task = PairTask(splits, tokenizers, config.training, scoring, model=model, **extras)
+        task = make_task(config, splits, tokenizers, model)
         identity = identify(config, splits, tokenizers, process.num_processes)
         if resume and (run.has(IDENTITY) or run.checkpoint_steps()):  # else killed before it was described
             check_resume(run.read_json(IDENTITY), identity, allow_change)
@@ -116,6 +115,19 @@ def make_tokenizers(config: RunFile, splits: Splits) -> Tokenizers:
         both = Tokenizer.train(settings.source, [*sources, *targets])
         return Tokenizers(both, both, config.copying)
     return Tokenizers(Tokenizer.train(settings.source, sources), Tokenizer.train(settings.target, targets))
+
+
+def make_task(config: RunFile, splits: Splits, tokenizers: Tokenizers, model: EncoderDecoder) -> PairTask:
+    """What is learned, and how it is validated: greedily. Raises InputError as `PairTask` does."""
+    return PairTask(
+        splits,
+        tokenizers,
+        config.training,
+        Scoring(config.metrics, config.search.searching(beam=1)),
+        model=model,
+        attention=config.attention_losses,
+        truncate=config.truncate,
+    )
 
 
 def check_search(config: RunFile, tokenizers: Tokenizers, *, attends: bool) -> None:

@@ -91,9 +91,9 @@ def test_row_53_one_and_four_threads_agree_up_to_rounding(name: str):
 
 def test_the_model_is_called_with_the_forcing_of_the_update():
     class Listening(nn.Module):
-        def forward(self, *batch: Any, forcing: float, readout: Any) -> torch.Tensor:
+        def forward(self, *batch: Any, forcing: float, **asked: Any) -> tuple[torch.Tensor, torch.Tensor]:
             heard.append(forcing)
-            return torch.zeros(())
+            return torch.zeros(()), torch.zeros(asked["expected"].shape)
 
     heard: list[float] = []
     chosen = settings(batch_tokens=23, steps=5, teacher_forcing=1.0, teacher_forcing_end=0.2)
