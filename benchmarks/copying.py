@@ -4,7 +4,6 @@
 """
 
 import json
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +12,7 @@ from typing import Any
 
 from benchmarks import report
 from regard.data.pair import Pair
-from regard.inference.texts import search_texts
+from regard.inference.texts import best_texts, search_texts
 from regard.inference.tokenizers import Tokenizers
 from regard.runs import load
 from regard.training.text_metrics import METRICS, MetricName
@@ -23,15 +22,10 @@ ROUGE: tuple[MetricName, ...] = ("rouge-l", "rouge-1", "rouge-2")
 
 def train(folder: str, seed: int, copying: bool) -> Path:
     """The run in runs/, trained if it is not there."""
-    run = report.ROOT / "runs" / f"summarise-{'copying' if copying else 'plain'}-{seed}"
-    if not (run / "result.json").is_file():
-        files = zip(("train", "valid", "test"), ("train", "dev", "test"), strict=True)
-        settings = [f"data.{name}={folder}/{stem}.jsonl.gz" for name, stem in files]
-        settings += [f"training.seed={seed}", f"model.copying={str(copying).lower()}"]
-        options = [part for setting in settings for part in ("--set", setting)]
-        command = [sys.executable, "-m", "regard", "train", "summarise", "--out", str(run), *options]
-        subprocess.run(command, env=report.environment(), check=True)
-    return run
+    files = zip(("train", "valid", "test"), ("train", "dev", "test"), strict=True)
+    settings = [f"data.{name}={folder}/{stem}.jsonl.gz" for name, stem in files]
+    settings += [f"training.seed={seed}", f"model.copying={str(copying).lower()}"]
+    return report.trained("summarise", f"summarise-{'copying' if copying else 'plain'}-{seed}", settings)
 
 
 def own_words_written(pairs: Sequence[Pair], outputs: Sequence[str], tokenizers: Tokenizers) -> tuple[int, int]:
@@ -49,7 +43,7 @@ def measure(run: Path) -> dict[str, Any]:
     pairs = list(trained.config.data.load().test)
     texts = [pair.source for pair in pairs]
     found = search_texts(trained.model, trained.tokenizers, texts, trained.search(), truncate=True)
-    outputs = [trained.tokenizers.text(best.tokens, text) for text, (best, *_) in zip(texts, found, strict=True)]
+    outputs = best_texts(trained.tokenizers, texts, found)
     scores = {name: METRICS[name](outputs, [pair.target for pair in pairs]) for name in ROUGE}
     wanted, written = own_words_written(pairs, outputs, trained.tokenizers)
     result = json.loads((run / "result.json").read_text(encoding="utf-8"))

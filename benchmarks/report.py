@@ -3,6 +3,8 @@
 import json
 import os
 import platform
+import subprocess
+import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -32,6 +34,16 @@ def conditions() -> dict[str, str | int | bool]:
 def environment(**more: str) -> dict[str, str]:
     """For a command of this checkout in a process of its own, installed or not."""
     return {**os.environ, "PYTHONPATH": str(ROOT / "src"), **more}
+
+
+def trained(recipe: str, name: str, settings: Sequence[str]) -> Path:
+    """The finished run `runs/NAME` of a recipe, trained by the command line in a fresh process if it is not there."""
+    run = ROOT / "runs" / name
+    if not (run / "result.json").is_file():
+        options = [part for setting in settings for part in ("--set", setting)]
+        command = [sys.executable, "-m", "regard", "train", recipe, "--out", str(run), *options]
+        subprocess.run(command, env=environment(), check=True)
+    return run
 
 
 def head(*names: str) -> None:

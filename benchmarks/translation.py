@@ -4,7 +4,6 @@
 """
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,21 +15,18 @@ SETS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
 FIGURES = ("test/bleu", "test/chrf", "valid/bleu", "seconds", "tokens_per_second", "steps", "parameters")
 
 
-def options(folder: str) -> list[str]:
-    """The settings that name the data."""
+def settings(folder: str) -> list[str]:
+    """Those that name the data."""
     files = {name: [f"{folder}/{stem}.{language}.gz" for language in ("de", "en")] for name, stem in SETS.items()}
-    return [part for name, pair in files.items() for part in ("--set", f"data.{name}=[{', '.join(pair)}]")]
+    return [f"data.{name}=[{', '.join(pair)}]" for name, pair in files.items()]
 
 
 def train(recipe: str, folder: str) -> dict[str, Any]:
     """Trains a recipe into runs/, or takes the run that is there; the figures of its `result.json`."""
-    run = report.ROOT / "runs" / recipe
-    if not (run / "result.json").is_file():
-        command = [sys.executable, "-m", "regard", "train", recipe, "--out", str(run), *options(folder)]
-        subprocess.run(command, env=report.environment(), check=True)
+    run = report.trained(recipe, recipe, settings(folder))
     result = json.loads((run / "result.json").read_text(encoding="utf-8"))
     environment = json.loads((run / "environment.json").read_text(encoding="utf-8"))
-    command = f"regard train {recipe} {' '.join(options('multi30k'))}"
+    command = " ".join([f"regard train {recipe}", *(f"--set {setting}" for setting in settings("multi30k"))])
     return {"recipe": recipe, "command": command, "threads": environment["threads"]} | {k: result[k] for k in FIGURES}
 
 

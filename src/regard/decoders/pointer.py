@@ -86,4 +86,4 @@ class PointerDecoder(Decoder[PointerState]):
         return parts.new_full((len(parts),), torch.inf) if self.gate is None else self.gate(parts)[:, 0]
 
     def join(self, steps: Sequence[Copying]) -> Copying:
-        return stacked(list(steps))
+        return stacked(steps)

@@ -34,6 +34,6 @@ def _maps(
     batch = collate(pairs).to(next(model.parameters()).device)
     with record(model.decoder, only=readers) as maps:
         model(batch.source, batch.source_lengths, batch.target_in)
-    weights = torch.cat([each if each.ndim == 4 else each[:, None] for each in maps.values()], 1)
+    weights = maps.together()
     sizes = zip(batch.target_lengths.tolist(), batch.source_lengths.tolist(), strict=True)
     return [weights[row, :, :target, :source].cpu() for row, (target, source) in enumerate(sizes)]

@@ -65,6 +65,11 @@ def search_texts(
     return found
 
 
+def best_texts(tokenizers: Tokenizers, texts: Sequence[str], found: Sequence[Sequence[Hypothesis]]) -> list[str]:
+    """What `search_texts` found best for each text."""
+    return [tokenizers.text(best.tokens, text) for text, (best, *_) in zip(texts, found, strict=True)]
+
+
 def _batches(ids: Sequence[list[int]], tokens: int) -> Iterator[list[int]]:
     """Rows of similar length together."""
     lengths = [(len(each) + 1, 0) for each in ids]

@@ -44,19 +44,19 @@ class Tokenizers:
 
     def own_words(self, source: str) -> list[str]:
         """The words of a source that the vocabulary lacks, each once; none without copying."""
-        return list(dict.fromkeys(self._unknown(source))) if self.copying else []
+        unknown = [word for index, word in self._words(source) if index == UNKNOWN] if self.copying else []
+        return list(dict.fromkeys(unknown))
 
-    def _unknown(self, text: str) -> list[str]:
+    def _words(self, text: str) -> list[tuple[int, str]]:
+        """The id and the text of each piece."""
         pairs = zip(self.source.encode(text), self.source.offsets(text), strict=True)
-        return [re.sub(r"\s+", " ", text[start:end]) for index, (start, end) in pairs if index == UNKNOWN]
+        return [(index, re.sub(r"\s+", " ", text[start:end])) for index, (start, end) in pairs]
 
     def _with_own(self, text: str, own: list[str]) -> list[int]:
-        ids = self.source.encode(text)
         if not own:
-            return ids
+            return self.source.encode(text)
         places = {word: self.source.size + number for number, word in enumerate(own)}
-        words = iter(self._unknown(text))
-        return [places.get(next(words), UNKNOWN) if index == UNKNOWN else index for index in ids]
+        return [places.get(word, UNKNOWN) if index == UNKNOWN else index for index, word in self._words(text)]
 
 
 def readable(target: list[int], source: Collection[int], vocabulary: int) -> list[int]:

@@ -1,5 +1,6 @@
 """Writing a word of the vocabulary, or copying one that the source has."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import torch
@@ -28,7 +29,7 @@ class Copying:
     room: Tensor
 
 
-def stacked(steps: list[Copying]) -> Copying:
+def stacked(steps: Sequence[Copying]) -> Copying:
     """Steps `(batch, ...)` one after the other, `(batch, position, ...)`."""
     return Copying(*(torch.stack([getattr(step, each.name) for step in steps], 1) for each in fields(Copying)))
 

@@ -101,8 +101,8 @@ class Tokenizer:
         PAD, START, END and ids outside the vocabulary are dropped, but for those of the words `own`, which follow it.
         UNKNOWN becomes U+FFFD, and so do bytes that form no character.
         """
-        words = [*self._vocabulary, *own] if own else self._vocabulary
-        return self._kind.join([words[i] for i in ids if i not in _SILENT and 0 <= i < len(words)])
+        end = self.size + len(own)
+        return self._kind.join([self._entry(i, own) for i in ids if i not in _SILENT and 0 <= i < end])
 
     def pieces(self, ids: Iterable[int], own: Sequence[str] = ()) -> list[str]:
         r"""One readable label for each id.
@@ -119,7 +119,10 @@ class Tokenizer:
             raise ValueError(f"id is {index}: expected 0 to {last}, the vocabulary's ids")
         if index < len(NAMES):
             return NAMES[index]
-        return self._kind.label(self._vocabulary[index] if index < self.size else own[index - self.size])
+        return self._kind.label(self._entry(index, own))
+
+    def _entry(self, index: int, own: Sequence[str]) -> str:
+        return self._vocabulary[index] if index < self.size else own[index - self.size]
 
     def _words(self, text: str) -> Sequence[str]:
         normalizer, splitter = self._backend.normalizer, self._backend.pre_tokenizer

@@ -75,8 +75,7 @@ class AttentionLoss:
 
     def _penalties(self, maps: Maps, batch: PairBatch, real: TokenLosses) -> Tensor:
         settings = self.settings
-        joined = torch.cat([each if each.ndim == 4 else each[:, None] for each in maps.values()], 1).to(real.dtype)
-        weights = joined * real[:, None, :, None]
+        weights = maps.together().to(real.dtype) * real[:, None, :, None]
         total = weights.new_zeros(())
         if settings.doubly_stochastic:
             readable = torch.arange(weights.shape[-1], device=weights.device) < batch.source_lengths[:, None]

@@ -12,7 +12,7 @@ from regard.data.pair import Pair, Splits
 from regard.data.pair_batch import PairBatch, collate
 from regard.decoding.search import Search
 from regard.errors import InputError
-from regard.inference.texts import limited, search_texts
+from regard.inference.texts import best_texts, limited, search_texts
 from regard.inference.tokenizers import Tokenizers, readable
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.training.attention_losses import AttentionLoss, AttentionLosses
@@ -76,17 +76,11 @@ class PairTask:
 
     def _sources(self, pairs: Sequence[Pair], truncate: bool) -> list[list[int]]:
         ids = [self.tokenizers.source_ids(pair.source) for pair in pairs]
-        ids, cut = limited(self.limits[0], ids, [pair.place for pair in pairs], truncate=truncate)
-        if cut:
-            log.warning("%d sources were cut to the model's maximum of %d", cut, self.limits[0])
-        return ids
+        return _cut("sources", self.limits[0], ids, pairs, truncate)
 
     def _targets(self, truncate: bool) -> list[list[int]]:
         ids = [self.tokenizers.target_ids(pair.target, pair.source) for pair in self.train]
-        ids, cut = limited(self.limits[1], ids, [pair.place for pair in self.train], truncate=truncate)
-        if cut:
-            log.warning("%d targets were cut to the model's maximum of %d", cut, self.limits[1])
-        return ids
+        return _cut("targets", self.limits[1], ids, self.train, truncate)
 
     def place(self, index: int) -> str:
         """Where a training pair came from."""
@@ -133,11 +127,21 @@ class PairTask:
         return (source, target) if fits else plain
 
 
+def _cut(
+    name: str, maximum: int | None, ids: list[list[int]], pairs: Sequence[Pair], truncate: bool
+) -> list[list[int]]:
+    """None longer than the model can take; says how many were cut."""
+    ids, cut = limited(maximum, ids, [pair.place for pair in pairs], truncate=truncate)
+    if cut:
+        log.warning("%d %s were cut to the model's maximum of %d", cut, name, maximum)
+    return ids
+
+
 def figures(model: EncoderDecoder, tokenizers: Tokenizers, pairs: Sequence[Pair], scoring: Scoring) -> dict[str, float]:
     """The metrics on all pairs, and where pairs have groups, on each group too, as `metric/group`."""
     texts, places = [pair.source for pair in pairs], [pair.place for pair in pairs]
     found = search_texts(model, tokenizers, texts, scoring.search, places=places, truncate=scoring.truncate)
-    outputs = [tokenizers.text(best.tokens, text) for text, (best, *_) in zip(texts, found, strict=True)]
+    outputs = best_texts(tokenizers, texts, found)
     references = [pair.target for pair in pairs]
     scores = {name: METRICS[name](outputs, references) for name in scoring.metrics}
     groups = {pair.group for pair in pairs}
