@@ -25,16 +25,14 @@ from regard.scores import ScaledDot
 class TransformerConfig:
     """Sizes. The base model of the paper: 6 layers, width 512, hidden 2048, 8 heads, dropout 0.1, `norm: after`.
 
-    Encoder and decoder have as many `layers`, unless `decoder_layers` says otherwise: a deep encoder with a shallow
-    decoder is as good and faster (Kasai 2021, 2006.10369). `key_value_heads` are shared by the heads (Ainslie 2023,
-    2305.13245); None: as many as `heads`. `tied` shares the output layer's weight with the target embedding, `shared`
-    both languages' embeddings (one vocabulary). `max_length` bounds learned positions alone. `align` is that of the
-    cross-attention (see `regard.align`), with `window` if it is local.
+    `key_value_heads` are shared by the heads (Ainslie 2023, 2305.13245); None: as many as `heads`. `tied` shares the
+    output layer's weight with the target embedding, `shared` both languages' embeddings (one vocabulary). `max_length`
+    bounds learned positions alone. `align` is that of the cross-attention (see `regard.align`), with `window` if it is
+    local.
     """
 
     name: Literal["transformer"] = "transformer"
     layers: Size = 3
-    decoder_layers: Size | None = None
     width: Size = 256
     hidden: Size = 1024
     heads: Size = 4
@@ -76,7 +74,7 @@ class Transformer(EncoderDecoder):
                 feedforward(config),
                 (residual(config), residual(config), residual(config)),
             )
-            for _ in range(config.decoder_layers or config.layers)
+            for _ in range(config.layers)
         ]
         encoder = TransformerEncoder(source, positions(config), encoder_layers, last_norm(config), config.dropout)
         output = Output(config.width, target_vocabulary, tied=target if config.tied else None)

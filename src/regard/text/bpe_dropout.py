@@ -12,6 +12,7 @@ variant is an exact sample, so a word's segmentations follow the paper's distrib
 import heapq
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import shake_128
+from itertools import pairwise
 from random import Random
 
 VARIANTS = 32  # divides 256, so that a byte chooses each as often
@@ -62,17 +63,20 @@ def segment(word: str, ranks: Mapping[tuple[str, str], int], skip: Callable[[], 
     pieces = list(word)
     following, preceding = list(range(1, size + 1)), list(range(-1, size - 1))
     queue: list[_Merge] = []
+    for start, pair in enumerate(pairwise(pieces)):
+        rank = ranks.get(pair)
+        if rank is not None:
+            queue.append((rank, start, *pair))
+    heapq.heapify(queue)
     skipped: list[_Merge] = []
 
     def offer(start: int) -> None:
         if start >= 0 and following[start] < size:
-            left, right = pieces[start], pieces[following[start]]
-            rank = ranks.get((left, right))
+            pair = pieces[start], pieces[following[start]]
+            rank = ranks.get(pair)
             if rank is not None:
-                heapq.heappush(queue, (rank, start, left, right))
+                heapq.heappush(queue, (rank, start, *pair))
 
-    for start in range(size):
-        offer(start)
     while queue:
         _, start, left, right = entry = heapq.heappop(queue)
         end = following[start]

@@ -3,8 +3,10 @@
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
+from sys import intern
 
 from tokenizers import Tokenizer as Backend
 
@@ -16,6 +18,8 @@ from regard.text.special import END, NAMES, PAD, REPLACEMENT, START
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _SILENT = (PAD, START, END)
+_REMEMBERED = 2**17
+"""Texts whose words are kept, so that every epoch need not cut them anew."""
 
 
 class Tokenizer:
@@ -33,6 +37,7 @@ class Tokenizer:
         self._kind = storage.KINDS[settings.kind]
         vocabulary, merges = storage.model_of(backend)
         self._vocabulary = sorted(vocabulary, key=vocabulary.__getitem__)
+        self._words = lru_cache(maxsize=_REMEMBERED)(self._cut)
         ranks = {pair: rank for rank, pair in enumerate(merges)}
         self._dropout = MergeDropout(ranks, vocabulary, settings.dropout)
 
@@ -124,9 +129,10 @@ class Tokenizer:
     def _entry(self, index: int, own: Sequence[str]) -> str:
         return self._vocabulary[index] if index < self.size else own[index - self.size]
 
-    def _words(self, text: str) -> Sequence[str]:
+    def _cut(self, text: str) -> tuple[str, ...]:
+        """Its words, each kept once however many texts have it."""
         normalizer, splitter = self._backend.normalizer, self._backend.pre_tokenizer
-        return [word for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text))]
+        return tuple(intern(word) for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text)))
 
 
 def _clean(text: str) -> str:
