@@ -15,6 +15,7 @@ from regard.data.pair import Pair
 from regard.inference.texts import best_texts, search_texts
 from regard.inference.tokenizers import Tokenizers
 from regard.runs import load
+from regard.tasks.text_to_text.run import TextToTextRun
 from regard.training.text_metrics import METRICS, MetricName
 
 ROUGE: tuple[MetricName, ...] = ("rouge-l", "rouge-1", "rouge-2")
@@ -39,7 +40,7 @@ def own_words_written(pairs: Sequence[Pair], outputs: Sequence[str], tokenizers:
 
 def measure(run: Path) -> dict[str, Any]:
     """The figures of a run on its test set."""
-    trained = load(run)
+    trained = load(run, task=TextToTextRun)
     pairs = list(trained.config.data.load().test)
     texts = [pair.source for pair in pairs]
     found = search_texts(trained.model, trained.tokenizers, texts, trained.search(), truncate=True)

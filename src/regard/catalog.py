@@ -1,14 +1,20 @@
 """The names of models, and what they stand for."""
 
+from regard.models.attention_language_model import AttentionLanguageModel, AttentionLanguageModelConfig
 from regard.models.bahdanau import Bahdanau, BahdanauConfig
 from regard.models.bottleneck import Bottleneck, BottleneckConfig
 from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.gpt2 import GPT2, GPT2Config
+from regard.models.language_model import LanguageModel
+from regard.models.lstmn import LSTMN, LSTMNConfig
 from regard.models.luong import Luong, LuongConfig
 from regard.models.onepass import OnePass, OnePassConfig
 from regard.models.pointer import PointerConfig, PointerGenerator
+from regard.models.recurrent_language_model import RecurrentLanguageModel, RecurrentLanguageModelConfig
 from regard.models.transformer import Transformer, TransformerConfig
 
 ModelConfig = BahdanauConfig | LuongConfig | BottleneckConfig | OnePassConfig | PointerConfig | TransformerConfig
+LanguageModelConfig = RecurrentLanguageModelConfig | AttentionLanguageModelConfig | LSTMNConfig | GPT2Config
 
 MODELS = {
     "bahdanau": Bahdanau,
@@ -18,8 +24,19 @@ MODELS = {
     "pointer-generator": PointerGenerator,
     "transformer": Transformer,
 }
+LANGUAGE_MODELS = {
+    "recurrent": RecurrentLanguageModel,
+    "attention": AttentionLanguageModel,
+    "lstmn": LSTMN,
+    "gpt2": GPT2,
+}
 
 
 def build(config: ModelConfig, source_vocabulary: int, target_vocabulary: int) -> EncoderDecoder:
     """The model of a configuration, with fresh weights."""
     return MODELS[config.name](source_vocabulary, target_vocabulary, config)
+
+
+def build_language_model(config: LanguageModelConfig, vocabulary: int) -> LanguageModel:
+    """The language model of a configuration, with fresh weights."""
+    return LANGUAGE_MODELS[config.name](vocabulary, config)

@@ -1,6 +1,5 @@
 """From a run file to a trained run in a folder."""
 
-import hashlib
 import logging
 import platform
 import shutil
@@ -15,25 +14,27 @@ import torch
 from accelerate import PartialState
 
 from regard import run_file
-from regard.catalog import build
-from regard.data.pair import Splits
 from regard.errors import InputError
-from regard.inference.tokenizers import Tokenizers
-from regard.models.encoder_decoder import EncoderDecoder
 from regard.nonfinite import guarded
 from regard.run_file import RunFile
-from regard.runs import CONFIG, SOURCE, TARGET, load, load_tokenizers
-from regard.text import Tokenizer
+from regard.runs import CONFIG, load
+from regard.tasks.job import Job
+from regard.tasks.language_model.job import prepare as prepare_language_model
+from regard.tasks.language_model.run_file import LanguageModelling
+from regard.tasks.pointing.job import prepare as prepare_pointing
+from regard.tasks.pointing.run_file import Pointing
+from regard.tasks.text_to_text.job import prepare as prepare_text_to_text
 from regard.training.allocator import keep_freed_memory
 from regard.training.compatibility import check_resume
 from regard.training.devices import choose_device, choose_precision
 from regard.training.loop import fit
-from regard.training.pairs import PairTask, Scoring
 from regard.training.run_directory import RunDirectory
 from regard.version import VERSION
 
-FORMAT = 1
+FORMAT = 2
 IDENTITY, RESULT = "identity.json", "result.json"
+ABOUT_TRAINING = ("seconds", "steps", "parameters", "tokens_per_second")
+"""What `fit` tells beside the figures of the validation."""
 HARMLESS = ("workers", "log_every", "tensorboard")
 """Settings of the training that do not change the weights and may differ when a run is resumed."""
 
@@ -57,32 +58,38 @@ def train(config: RunFile, out: Path, *, resume: bool = False, allow_change: boo
     config = settled(config, device)
     process = PartialState(cpu=device == "cpu")
     with folder(out, resume, process) as run:
-        splits = config.data.load()
-        kept = load_tokenizers(run, config) if run.has(SOURCE) and run.has(TARGET) else None
-        tokenizers = kept or make_tokenizers(config, splits)
         torch.manual_seed(config.training.seed)
-        model = build(config.model, tokenizers.source.size, tokenizers.target.size)
-        check_search(config, tokenizers, attends=model.decoder.source_attention is not None)
-        task = make_task(config, splits, tokenizers, model)
-        identity = identify(config, splits, tokenizers, process.num_processes)
+        job = prepare(config, run, process.num_processes)
+        identity = identify(config, job, process.num_processes)
         if resume and (run.has(IDENTITY) or run.checkpoint_steps()):  # else killed before it was described
             check_resume(run.read_json(IDENTITY), identity, allow_change)
         process.wait_for_everyone()
         if process.is_main_process:
-            describe(run, config, identity, tokenizers)
-            announce(model, splits, tokenizers)
-        with guarded(model):
-            fitted = fit(model, task, config.training, run, resume=resume)
-        result = {(f"valid/{name}" if name.split("/")[0] in config.metrics else name): fitted[name] for name in fitted}
+            describe(run, config, identity, job)
+            log.info(job.summary)
+        with guarded(job.model):
+            fitted = fit(job.model, job.task, config.training, run, resume=resume)
+        result = {name if name in ABOUT_TRAINING else f"valid/{name}": figure for name, figure in fitted.items()}
         if process.is_main_process:
-            result |= tested(out, device, splits)
+            result |= tested(out, device, job)
             run.write_json(RESULT, result)
     return result
 
 
-def tested(out: Path, device: str, splits: Splits) -> dict[str, float]:
+def prepare(config: RunFile, run: RunDirectory, processes: int) -> Job:
+    """What the run's task needs. Raises InputError."""
+    match config:
+        case LanguageModelling():
+            return prepare_language_model(config, run, processes)
+        case Pointing():
+            return prepare_pointing(config)
+        case _:
+            return prepare_text_to_text(config, run)
+
+
+def tested(out: Path, device: str, job: Job) -> dict[str, float]:
     """The metrics of the finished run on the test set, as `test/...`; none without one."""
-    found = load(out, device).evaluate(splits.test) if splits.test else {}
+    found = load(out, device).evaluate(job.tests) if job.tests else {}
     return {f"test/{name}": figure for name, figure in found.items()}
 
 
@@ -107,80 +114,30 @@ def folder(path: Path, resume: bool, process: PartialState) -> Iterator[RunDirec
             raise
 
 
-def make_tokenizers(config: RunFile, splits: Splits) -> Tokenizers:
-    """Trained on the training pairs; the same text always gives the same tokenizers."""
-    settings = config.tokenizers
-    sources, targets = [pair.source for pair in splits.train], [pair.target for pair in splits.train]
-    if settings.target is None:
-        both = Tokenizer.train(settings.source, [*sources, *targets])
-        return Tokenizers(both, both, config.copying)
-    return Tokenizers(Tokenizer.train(settings.source, sources), Tokenizer.train(settings.target, targets))
-
-
-def make_task(config: RunFile, splits: Splits, tokenizers: Tokenizers, model: EncoderDecoder) -> PairTask:
-    """What is learned, and how it is validated: greedily. Raises InputError as `PairTask` does."""
-    return PairTask(
-        splits,
-        tokenizers,
-        config.training,
-        Scoring(config.metrics, config.search.searching(beam=1)),
-        model=model,
-        attention=config.attention_losses,
-        truncate=config.truncate,
-    )
-
-
-def check_search(config: RunFile, tokenizers: Tokenizers, *, attends: bool) -> None:
-    """Raises InputError for a beam that the vocabulary cannot fill, or a coverage penalty where the model does not
-    attend to its source, before hours are spent on training."""
-    if config.search.coverage_penalty and not attends:
-        raise InputError("search.coverage_penalty needs a model that attends to its source; leave it 0")
-    if config.search.beam > tokenizers.target.size:
-        raise InputError(
-            f"search.beam is {config.search.beam}, more than the {tokenizers.target.size} entries of the target "
-            "vocabulary; lower it"
-        )
-
-
-def identify(config: RunFile, splits: Splits, tokenizers: Tokenizers, processes: int) -> dict[str, Any]:
+def identify(config: RunFile, job: Job, processes: int) -> dict[str, Any]:
     """What must be the same, or knowingly changed, for a run to be resumed."""
-    data = hashlib.sha256()
-    for pair in (*splits.train, *splits.valid):
-        data.update(f"{pair.source}\0{pair.target}\n".encode(errors="surrogatepass"))
     configuration = asdict(config)
-    del configuration["search"]
+    configuration.pop("search", None)
     for name in HARMLESS:
         del configuration["training"][name]
     return {
         "format_version": FORMAT,
         "architecture": config.model.name,
         "world_size": processes,
-        "tokenizer": f"{tokenizers.source.digest} {tokenizers.target.digest}",
-        "data": data.hexdigest(),
+        "tokenizer": " ".join(tokenizer.digest for tokenizer in job.tokenizers.values()),
+        "data": job.digest,
         "configuration": configuration,
     }
 
 
-def describe(run: RunDirectory, config: RunFile, identity: dict[str, Any], tokenizers: Tokenizers) -> None:
+def describe(run: RunDirectory, config: RunFile, identity: dict[str, Any], job: Job) -> None:
     """Write everything about a run that is known before it is trained."""
     run.write_text(CONFIG, run_file.dump(config))
     run.write_json(IDENTITY, identity)
-    with run.writing(SOURCE) as path:
-        tokenizers.source.save(path)
-    with run.writing(TARGET) as path:
-        tokenizers.target.save(path)
+    for name, tokenizer in job.tokenizers.items():
+        with run.writing(name) as path:
+            tokenizer.save(path)
     packages = ("torch", "accelerate", "tokenizers", "safetensors", "sacrebleu")
     environment = {"regard": VERSION} | {name: version(name) for name in packages}
     environment |= {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system()}
     run.write_json("environment.json", environment | {"threads": torch.get_num_threads()})
-
-
-def announce(model: torch.nn.Module, splits: Splits, tokenizers: Tokenizers) -> None:
-    """Say in the log what is about to be trained."""
-    parameters = sum(parameter.numel() for parameter in model.parameters())
-    log.info(
-        "%s pairs to train on, %s to validate, %s to test; vocabularies of %s and %s; %s parameters",
-        *(f"{count:,}" for count in (len(splits.train), len(splits.valid), len(splits.test))),
-        *(f"{tokenizer.size:,}" for tokenizer in (tokenizers.source, tokenizers.target)),
-        f"{parameters:,}",
-    )

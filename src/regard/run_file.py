@@ -1,68 +1,15 @@
-"""What a run file says: data, tokenizers, model, training, search."""
+"""What a run file says: its task, and all that the task needs to know."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from regard.catalog import ModelConfig
-from regard.data.sources import Dates, Parallel, Table
-from regard.decoding.search import Search
-from regard.models.onepass import OnePassConfig
-from regard.models.pointer import PointerConfig
-from regard.models.transformer import TransformerConfig
 from regard.recipes import yaml_file
-from regard.text import TokenizerSettings
-from regard.training.attention_losses import AttentionLosses
-from regard.training.settings import Training
-from regard.training.text_metrics import MetricName
+from regard.tasks.language_model.run_file import LanguageModelling
+from regard.tasks.pointing.run_file import Pointing
+from regard.tasks.text_to_text.run_file import TextToText
 
-
-@dataclass(frozen=True)
-class TokenizerPair:
-    """One tokenizer a side, or, with `shared`, one for both, trained on both sides with the source's settings."""
-
-    source: TokenizerSettings
-    target: TokenizerSettings | None = None
-    shared: bool = False
-
-    def __post_init__(self) -> None:
-        if self.shared and self.target is not None:
-            raise ValueError("shared tokenizers have one description, `source`; remove `target` or `shared`")
-        if not self.shared and self.target is None:
-            raise ValueError("`target` is missing; describe it or set `shared: true`")
-
-
-@dataclass(frozen=True)
-class RunFile:
-    """A run, whole. `metrics` are measured in validation and on the test set; the first chooses the best weights.
-    `truncate` cuts training pairs that are longer than the model can take, which is refused otherwise.
-    `attention_losses` are added for how the model reads its source."""
-
-    data: Dates | Parallel | Table
-    tokenizers: TokenizerPair
-    model: ModelConfig
-    metrics: tuple[MetricName, ...]
-    training: Training = field(default_factory=Training)
-    search: Search = field(default_factory=Search)
-    truncate: bool = False
-    attention_losses: AttentionLosses = field(default_factory=AttentionLosses)
-
-    def __post_init__(self) -> None:
-        if not self.metrics:
-            raise ValueError("`metrics` is empty; name at least one")
-        if isinstance(self.model, PointerConfig) and not self.tokenizers.shared:
-            raise ValueError("model pointer-generator needs one vocabulary; set tokenizers.shared: true")
-        if (
-            isinstance(self.model, OnePassConfig | TransformerConfig)
-            and self.model.shared
-            and not self.tokenizers.shared
-        ):
-            raise ValueError("model.shared needs one vocabulary; set tokenizers.shared: true, or model.shared: false")
-
-    @property
-    def copying(self) -> bool:
-        """Whether outputs may have words that only their source has."""
-        return isinstance(self.model, PointerConfig) and self.model.copying
+RunFile = TextToText | LanguageModelling | Pointing
+"""One class a task; the key `task` of the file tells them apart."""
 
 
 def read(path: Path, overrides: Sequence[str] = ()) -> RunFile:

@@ -3,6 +3,7 @@
 import errno
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -78,18 +79,18 @@ def test_row_49_the_extra_is_named(module: str, extra: str):
             "--n-best is 3; expected at least 1, at most --beam",
         ),
         (["predict", "nowhere", "text"], "nowhere: no such folder; expected the folder of a run"),
-        (["evaluate", "nowhere", "a", "b", "c"], "3 files given; expected source and target text"),
-        (["evaluate", "nowhere", "a.txt"], "a.txt: one file must be a table (.tsv, .csv, .jsonl"),
-        (["evaluate", "nowhere", "a.tsv", "--columns", "a"], "--columns is 'a'; expected two names or two numbers"),
-        (["evaluate", "nowhere", "a.jsonl", "--columns", "1,2"], "--columns is '1,2'; expected two names with a comma"),
-        (["evaluate", "nowhere", "a.tsv"], "a.tsv: no such file"),
+        (["evaluate", "{run}", "a", "b", "c"], "3 files given; expected source and target text"),
+        (["evaluate", "{run}", "a.txt"], "a.txt: one file must be a table (.tsv, .csv, .jsonl"),
+        (["evaluate", "{run}", "a.tsv", "--columns", "a"], "--columns is 'a'; expected two names or two numbers"),
+        (["evaluate", "{run}", "a.jsonl", "--columns", "1,2"], "--columns is '1,2'; expected two names with a comma"),
+        (["evaluate", "{run}", "a.tsv"], "a.tsv: no such file"),
         (["show", "nowhere", "text"], 'Command "show" parameter --out requires an argument'),
         (["train", "dates", "--set", "model.widht=3"], "--set model.widht: unknown key; did you mean 'width'?"),
         (["train", LONG], f"{LONG}: cannot be read (File name too long)"),
     ],
 )
-def test_bad_usage_is_one_line(regard, arguments: list[str], said: str):
-    code, output, errors = regard(*arguments)
+def test_bad_usage_is_one_line(regard, run: Path, arguments: list[str], said: str):
+    code, output, errors = regard(*(argument.replace("{run}", str(run)) for argument in arguments))
     assert (code, output) == (2, "")
     assert errors.startswith(f"regard: {said}")
     assert len(errors.splitlines()) == 1

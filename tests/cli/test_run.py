@@ -17,9 +17,10 @@ from regard import run_file
 from regard.data.pair import Pair
 from regard.inference.attended import attended
 from regard.maps.alignment import Alignment
-from regard.prediction import Prediction
 from regard.recipes import path_of
-from regard.runs import Run, load
+from regard.runs import load
+from regard.tasks.text_to_text.prediction import Prediction
+from regard.tasks.text_to_text.run import TextToTextRun
 from regard.training.loop import WEIGHTS
 from regard.training.run_directory import RunDirectory
 from tests.cli.command import environment, finish, start, tiny
@@ -254,7 +255,7 @@ def test_row_66_show_refuses_a_place(regard, run: Path, tmp_path: Path, name: st
     assert list(tmp_path.iterdir()) == []
 
 
-class Script(Run):
+class Script(TextToTextRun):
     """A run that says what it is told to."""
 
     config = run_file.read(path_of("dates"))

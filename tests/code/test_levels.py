@@ -34,16 +34,17 @@ LEVELS = {
     "pretrained": 7,
     "recipes": 7,
     "training": 8,
-    "catalog": 9,
-    "run_file": 9,
-    "prediction": 9,
-    "runs": 9,
-    "launch": 9,
-    "serve": 10,
-    "cli": 10,
-    "testing": 10,
+    "catalog": 8,
+    "tasks": 9,
+    "run_file": 10,
+    "runs": 10,
+    "launch": 10,
+    "experiments": 11,
+    "serve": 12,
+    "cli": 12,
+    "testing": 12,
 }
-TOP = 11  # regard/__init__.py and __main__.py: the door, which nothing behind it opens
+TOP = 13  # regard/__init__.py and __main__.py: the door, which nothing behind it opens
 VOCABULARY = {"regard.errors", "regard.shapes"}  # words that every level shares, the lowest too; they import nothing
 
 

@@ -159,7 +159,7 @@ def test_scores_of_a_diverse_beam_are_the_models_own():
         (lambda: DiverseBeam(4, groups=0), "groups is 0"),
         (lambda: DiverseBeam(4, groups=2, strength=-1.0), "strength is -1.0"),
         (lambda: ConstrainedBeam(4, phrases=[[()]]), "a phrase is empty"),
-        (lambda: Demand(1, (4, 5), ((6, 6),)).check(4), "has 5 tokens with its end, more than its limit of 4"),
+        (lambda: Demand(1, ((4, 5),), ((6, 6),)).check([9, 4]), "has 5 tokens with its end, more than its limit of 4"),
         (lambda: Search(beam=3, groups=2), "groups is 2"),
     ],
 )
@@ -169,7 +169,7 @@ def test_what_cannot_be(made, said: str):
 
 
 def test_a_demand_inside_its_prefix_needs_no_more_room():
-    Demand(1, (4, 5), ((4, 5), (5,))).check(3)
+    Demand(1, ((4, 5),), ((4, 5), (5,))).check([3])
 
 
 def demanded(search: Search, demand: Demand) -> list[list[Hypothesis]]:
@@ -179,13 +179,13 @@ def demanded(search: Search, demand: Demand) -> list[list[Hypothesis]]:
 
 @pytest.mark.parametrize("search", [Search(), Search(beam=3), Search(beam=4, groups=2), Search(temperature=1.0)])
 def test_every_search_keeps_its_prefix(search: Search):
-    for (best,) in demanded(search, Demand(prefix=(6, 6, 5))):
+    for (best,) in demanded(search, Demand(prefixes=((6, 6, 5),))):
         assert best.tokens[:3] == (6, 6, 5)
 
 
 @pytest.mark.parametrize("beam", [1, 3])
 def test_prefix_phrase_and_no_repeat_together(beam: int):
-    demand = Demand(1, (6, 6), ((4, 5),))
+    demand = Demand(1, ((6, 6),), ((4, 5),))
     for (best,) in demanded(Search(beam=beam, no_repeat=2), demand):
         assert best.tokens[:2] == (6, 6)
         assert contains(best.tokens, (4, 5))
@@ -201,7 +201,7 @@ def test_phrases_need_a_beam_in_one_group():
 
 def test_a_demand_longer_than_the_limit():
     with pytest.raises(ValueError, match="has 10 tokens with its end, more than its limit of 9"):
-        demanded(Search(beam=2), Demand(prefix=(4,) * 9))
+        demanded(Search(beam=2), Demand(prefixes=((4,) * 9,)))
 
 
 def test_end_may_not_come_before_the_phrases():

@@ -10,8 +10,8 @@ from regard import launch
 from regard.data.pair import Pair
 from regard.data.sources import Parallel
 from regard.models.pointer import PointerConfig
-from regard.run_file import RunFile, TokenizerPair
 from regard.runs import load
+from regard.tasks.text_to_text.run_file import TextToText, TokenizerPair
 from regard.text import TokenizerSettings
 from regard.training.settings import Training
 
@@ -37,12 +37,14 @@ def test_names_never_seen(copying: bool, right: range, tmp_path: Path):
             files.append(tmp_path / f"{name}.{side}")
             files[-1].write_text("".join(f"{getattr(each, side)}\n" for each in examples), encoding="utf-8")
     train, valid = (tuple(map(str, files[:2])), tuple(map(str, files[2:])))
-    config = RunFile(
-        Parallel(train=(train[0], train[1]), valid=(valid[0], valid[1])),
-        TokenizerPair(TokenizerSettings("word", minimum_count=2), shared=True),
-        PointerConfig(embedding=16, width=16, attention=16, copying=copying),
-        ("exact-match",),
-        Training(steps=120, batch_tokens=300, learning_rate=1e-2, warmup=10, schedule="linear", validate_every=0),
+    config = TextToText(
+        data=Parallel(train=(train[0], train[1]), valid=(valid[0], valid[1])),
+        tokenizers=TokenizerPair(TokenizerSettings("word", minimum_count=2), shared=True),
+        model=PointerConfig(embedding=16, width=16, attention=16, copying=copying),
+        metrics=("exact-match",),
+        training=Training(
+            steps=120, batch_tokens=300, learning_rate=1e-2, warmup=10, schedule="linear", validate_every=0
+        ),
     )
     launch.train(config, tmp_path / "run")
     run, new = load(tmp_path / "run"), pairs(20, random)

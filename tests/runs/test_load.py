@@ -7,36 +7,41 @@ import torch
 
 import regard
 from regard import launch, run_file, runs
-from regard.catalog import build
-from regard.data.pair import Pair, Splits
+from regard.data.pair import Pair
 from regard.errors import InputError
 from regard.models.encoder_decoder import EncoderDecoder
-from regard.run_file import RunFile
+from regard.tasks.text_to_text.job import prepare
+from regard.tasks.text_to_text.run import SOURCE, TARGET
+from regard.tasks.text_to_text.run_file import TextToText
 from regard.training.loop import WEIGHTS
 from regard.training.run_directory import RunDirectory
 
 PAIRS = [Pair("abc", "cba", "1"), Pair("de", "ed", "2"), Pair("fgaa", "aagf", "3")]
-SETTINGS = """data: {kind: parallel, train: [a, b], valid: [c, d]}
+SETTINGS = """task: text-to-text
+data: {kind: parallel, train: [a, b], valid: [a, b]}
 tokenizers: {source: {kind: character}, target: {kind: character}}
 model: {name: luong, embedding: 5, width: 7}
 metrics: [exact-match]
+training: {batch_tokens: 9}
 search: {beam: 3, length_ratio: 1, length_extra: 2}
 """
 
 
 def make(folder: Path, *, weights: bool = True, settings: str = SETTINGS) -> tuple[Path, EncoderDecoder]:
     """A run as training leaves it, with the weights that a model begins with."""
+    for name, texts in (("a", [pair.source for pair in PAIRS]), ("b", [pair.target for pair in PAIRS])):
+        (folder / name).write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
     file = folder / "file.yaml"
-    file.write_text(settings, encoding="utf-8")
-    config: RunFile = run_file.read(file)
-    splits = Splits(PAIRS, PAIRS)
-    tokenizers = launch.make_tokenizers(config, splits)
-    model = build(config.model, tokenizers.source.size, tokenizers.target.size)
+    file.write_text(settings.replace("[a, b]", f"[{folder}/a, {folder}/b]"), encoding="utf-8")
+    config = run_file.read(file)
+    assert isinstance(config, TextToText)
     with RunDirectory.create(folder / "run") as run:
-        launch.describe(run, config, launch.identify(config, splits, tokenizers, 1), tokenizers)
+        job = prepare(config, run)
+        launch.describe(run, config, launch.identify(config, job, 1), job)
         if weights:
-            run.save_tensors(WEIGHTS, model.state_dict())
-    return folder / "run", model
+            run.save_tensors(WEIGHTS, job.model.state_dict())
+    assert isinstance(job.model, EncoderDecoder)
+    return folder / "run", job.model
 
 
 def test_what_was_saved_comes_back(tmp_path: Path):
@@ -100,7 +105,7 @@ def test_a_run_that_has_no_weights_yet(tmp_path: Path):
         regard.load(path)
 
 
-@pytest.mark.parametrize("name", [WEIGHTS, runs.CONFIG, runs.SOURCE, runs.TARGET])
+@pytest.mark.parametrize("name", [WEIGHTS, runs.CONFIG, SOURCE, TARGET])
 def test_row_34_a_flipped_byte(name: str, tmp_path: Path):
     path, _ = make(tmp_path)
     content = bytearray((path / name).read_bytes())

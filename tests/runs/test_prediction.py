@@ -7,7 +7,7 @@ import numpy as np
 
 from regard.maps.alignment import Alignment
 from regard.pictures.page import page
-from regard.prediction import Prediction
+from regard.tasks.text_to_text.prediction import Prediction
 
 NASTY = '"><script>alert(1)</script>&quot;<iframe>'
 

@@ -5,14 +5,19 @@ from pathlib import Path
 import pytest
 
 from regard import run_file
-from regard.catalog import build
+from regard.catalog import build, build_language_model
 from regard.cli.main import main
 from regard.data.sources import Parallel
 from regard.errors import InputError
+from regard.models.pointer_network import PointerNetwork
 from regard.recipes import names, path_of
 from regard.run_file import RunFile
+from regard.tasks.language_model.run_file import LanguageModelling
+from regard.tasks.pointing.run_file import Pointing
+from regard.tasks.text_to_text.run_file import TextToText
 
-RUN = """data: {{kind: parallel, train: [a, b], valid: [c, d]}}
+RUN = """task: text-to-text
+data: {{kind: parallel, train: [a, b], valid: [c, d]}}
 tokenizers:
   source: {{kind: character}}
   {tokenizers}
@@ -36,22 +41,22 @@ def write(folder: Path, **parts: str) -> Path:
     [
         (
             {"model": "{name: transformer, width: 6, heads: 4, shared: false}"},
-            5,
+            6,
             "model: width 6 is not divisible by heads 4; choose 4 x a whole number",
         ),
         (
             {"model": "{name: transformer, heads: 4, key_value_heads: 3, shared: false}"},
-            5,
+            6,
             "model: heads 4 is not divisible by key_value_heads 3",
         ),
-        ({"model": "{name: luong, width: 7, bidirectional: true}"}, 5, "model: width 7 is odd"),
-        ({"model": "{name: transformer, heads: 0}"}, 6, "model.heads: got 0, expected"),
+        ({"model": "{name: luong, width: 7, bidirectional: true}"}, 6, "model: width 7 is odd"),
+        ({"model": "{name: transformer, heads: 0}"}, 7, "model.heads: got 0, expected"),
         ({"model": "name: transformer"}, 1, "model.shared needs one vocabulary; set tokenizers.shared: true"),
         ({"model": "name: one-pass"}, 1, "model.shared needs one vocabulary; set tokenizers.shared: true"),
-        ({"tokenizers": "shared: false"}, 2, "tokenizers: `target` is missing; describe it or set `shared: true`"),
+        ({"tokenizers": "shared: false"}, 3, "tokenizers: `target` is missing; describe it or set `shared: true`"),
         (
             {"tokenizers": "target: {kind: character}\n  shared: true"},
-            2,
+            3,
             "tokenizers: shared tokenizers have one description",
         ),
         ({"metrics": ""}, 1, "`metrics` is empty; name at least one"),
@@ -75,7 +80,9 @@ def test_row_04_sizes_that_do_not_fit_are_refused_before_data_is_read(
 
 
 def recipe(name: str) -> RunFile:
+    text = ["data.train=text.txt"]
     needed = {"translate": FILES, "summarise": ["data.train=a.jsonl", "data.valid=b.jsonl"]}
+    needed |= {"language": text, "characters": text}
     return run_file.read(path_of(name), needed.get(name.split("-")[0], []))
 
 
@@ -92,20 +99,26 @@ def test_recipes_load_and_their_resolved_form_is_equal(name: str, tmp_path: Path
     resolved.write_text(run_file.dump(run), encoding="utf-8")
     assert run_file.read(resolved) == run
     assert run_file.dump(run_file.read(resolved)) == run_file.dump(run)
-    for part in ("learning_rate:", "betas:", "length_penalty:", "minimum_count:", "truncate:", "dropout:"):
+    for part in ("learning_rate:", "betas:", "length_penalty:", "dropout:"):
         assert part in run_file.dump(run)
+    assert ("minimum_count:" in run_file.dump(run)) is not isinstance(run, Pointing)
 
 
 @pytest.mark.parametrize("name", names())
 def test_the_models_of_recipes_can_be_built(name: str):
-    config = recipe(name).model
-    model = build(config, 11, 11)
-    assert type(model).__name__.lower() == config.name.replace("-", "")
+    run = recipe(name)
+    if isinstance(run, LanguageModelling):
+        model = build_language_model(run.model, 11)
+        assert type(model).__name__.lower().removesuffix("languagemodel") == run.model.name
+        return
+    model = PointerNetwork(2, run.model) if isinstance(run, Pointing) else build(run.model, 11, 11)
+    assert type(model).__name__.lower() == run.model.name.replace("-", "")
 
 
 def test_overrides_are_kept_in_the_resolved_form(tmp_path: Path):
     overrides = ["training.seed=1009", "training.learning_rate=3e-5", "search={beam: 7}", "data.forms=all"]
     run = run_file.read(path_of("dates"), overrides)
+    assert isinstance(run, TextToText)
     assert (run.training.seed, run.training.learning_rate, run.search.beam) == (1009, 3e-5, 7)
     resolved = tmp_path / "config.yaml"
     resolved.write_text(run_file.dump(run), encoding="utf-8")
@@ -114,5 +127,6 @@ def test_overrides_are_kept_in_the_resolved_form(tmp_path: Path):
 
 def test_a_list_becomes_a_pair_of_files(tmp_path: Path):
     run = run_file.read(write(tmp_path))
+    assert isinstance(run, TextToText)
     assert run.data == Parallel(train=("a", "b"), valid=("c", "d"))
     assert run.metrics == ("bleu",)

@@ -26,6 +26,11 @@ def word() -> Tokenizer:
 
 
 @pytest.fixture(scope="session")
+def space() -> Tokenizer:
+    return Tokenizer.train(TokenizerSettings("space"), CORPUS)
+
+
+@pytest.fixture(scope="session")
 def bpe() -> Tokenizer:
     return Tokenizer.train(TokenizerSettings("bpe", size=401), CORPUS)
 
@@ -35,6 +40,6 @@ def dropping() -> Tokenizer:
     return Tokenizer.train(TokenizerSettings("bpe", size=401, dropout=0.3), CORPUS)
 
 
-@pytest.fixture(params=["character", "word", "bpe"])
+@pytest.fixture(params=["character", "word", "space", "bpe"])
 def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
     return request.getfixturevalue(request.param)

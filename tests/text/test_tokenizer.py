@@ -107,14 +107,14 @@ def test_size_and_minimum_count() -> None:
     assert Tokenizer.train(TokenizerSettings("bpe", size=263), CORPUS).size == 263
 
 
-@pytest.mark.parametrize("kind", ["character", "word", "bpe"])
+@pytest.mark.parametrize("kind", ["character", "word", "space", "bpe"])
 @pytest.mark.parametrize("texts", [[], [""], ["", " \n", "\u2003"]])
 def test_no_training_text(kind: str, texts: list[str]) -> None:
     with pytest.raises(InputError, match="training text is empty"):
         Tokenizer.train(TokenizerSettings(kind), iter(texts))  # pyright: ignore[reportArgumentType]
 
 
-@pytest.mark.parametrize("kind", ["character", "word", "bpe"])
+@pytest.mark.parametrize("kind", ["character", "word", "space", "bpe"])
 def test_what_breaks_the_text_breaks_the_training(kind: str) -> None:
     def texts() -> Iterator[str]:
         yield "a b"
@@ -172,3 +172,15 @@ def _shared() -> Tokenizer:
     if not _CACHE:
         _CACHE.append(Tokenizer.train(TokenizerSettings("bpe", size=401), CORPUS))
     return _CACHE[0]
+
+
+@pytest.mark.parametrize("text", ["a <unk> b", r"\<s> </s>", r"<pad> \\<unk>", "x<s> <s>x", r"\ \\ \x"])
+def test_row_43_words_between_blanks_may_be_special_names(space: Tokenizer, text: str) -> None:
+    """They are words like others, in text and in the vocabulary."""
+    trained = Tokenizer.train(TokenizerSettings("space"), [text])
+    ids = trained.encode(text)
+    assert min(ids) > UNKNOWN
+    assert not {START, END, PAD} & set(ids)
+    assert trained.decode(ids) == text
+    assert trained.pieces(ids) == text.split()
+    assert len(space.encode(text)) == len(text.split())

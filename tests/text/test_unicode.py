@@ -36,7 +36,7 @@ def test_row_17_offsets_map_back(tokenizer: Tokenizer, text: str) -> None:
     covered = {position for start, end in spans for position in range(start, end)}
     lost = "".join(character for position, character in enumerate(text) if position not in covered)
     assert re.fullmatch(_UNICODE_SPACE, lost) or not lost
-    assert tokenizer.settings.kind == "word" or not lost
+    assert tokenizer.settings.kind in ("word", "space") or not lost
 
 
 @given(text=_ANY)
@@ -102,7 +102,7 @@ def test_row_16_special_names_are_plain_text(tokenizer: Tokenizer, text: str) ->
 
 def test_row_16_special_names_in_training_text_are_plain_text() -> None:
     corpus = ["<s> <pad> </s> <unk>"] * 11
-    for kind in ("character", "word", "bpe"):
+    for kind in ("character", "word", "space", "bpe"):
         trained = Tokenizer.train(TokenizerSettings(kind), corpus)
         ids = trained.encode(corpus[0])
         assert min(ids) > 3

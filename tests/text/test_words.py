@@ -13,7 +13,7 @@ def test_by_hand():
     assert word_indices("", []) == []
 
 
-@pytest.mark.parametrize("kind", ["character", "word", "bpe"])
+@pytest.mark.parametrize("kind", ["character", "word", "space", "bpe"])
 @pytest.mark.parametrize("text", [TEXT, "ein", "日本 語", "x\u3000y", "👩‍👩‍👧 ja"])
 def test_every_word_has_a_piece(kind, text: str):
     tokenizer = Tokenizer.train(TokenizerSettings(kind), [TEXT, "ein Mädchen"] * 3)

@@ -18,10 +18,10 @@ from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.luong import Luong, LuongConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.recording import record
+from regard.tasks.text_to_text.guidance import link_rows, piece_links
+from regard.tasks.text_to_text.task import PairTask, Scoring
 from regard.text import Tokenizer, TokenizerSettings
 from regard.training.attention_losses import AttentionLosses
-from regard.training.guidance import link_rows, piece_links
-from regard.training.pairs import PairTask, Scoring
 from regard.training.settings import Training
 
 PAIRS = [
@@ -140,7 +140,7 @@ def test_the_baseline_is_a_moving_average_of_the_loss_a_token():
         expected = 0.75 * expected + 0.25 * found.total.item() / found.tokens
         assert baseline.item() == pytest.approx(expected)
     baseline.fill_(2.0)
-    torch.nn.init.constant_(model.decoder.output.bias, torch.nan)
+    torch.nn.init.constant_(model.get_parameter("decoder.output.bias"), torch.nan)
     one.loss(model, one.batch(0, [0]), 1)
     assert baseline.item() == 2.0
 

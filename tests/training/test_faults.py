@@ -31,9 +31,9 @@ class Poisoned(toy.Following):
         super().__init__()
         self.poisoned, self.factor, self.calls = calls, factor, 0
 
-    def loss(self, model: nn.Module, batch: Any, update: int) -> Loss:
+    def loss(self, model: nn.Module, batch: Any, update: int, carried: Any) -> Loss:
         self.calls += 1
-        loss = super().loss(model, batch, update)
+        loss = super().loss(model, batch, update, carried)
         return Loss(loss.total * self.factor, loss.tokens) if self.calls in self.poisoned else loss
 
 
@@ -61,8 +61,8 @@ def test_row_28_a_loss_that_explodes_can_end_the_run(tmp_path: Path):
 
 def test_row_29_out_of_memory(tmp_path: Path):
     class Huge(toy.Following):
-        def loss(self, model: nn.Module, batch: Any, update: int) -> Loss:
-            loss = super().loss(model, batch, update)
+        def loss(self, model: nn.Module, batch: Any, update: int, carried: Any) -> Loss:
+            loss = super().loss(model, batch, update, carried)
             if loss.tokens and (tmp_path / "run" / "checkpoints" / "step-00000003").exists():
                 torch.empty(1 << 52)
             return loss

@@ -107,8 +107,8 @@ def test_accumulated_batches_weigh_by_their_tokens(tmp_path: Path):
             single = super().batches(epoch)
             return [[*first, *second] for first, second in zip(single[::2], single[1::2], strict=True)]
 
-        def loss(self, model: nn.Module, batch: Any, update: int) -> Any:
-            rows = [super(Joined, self).loss(model, part, update) for part in batch.parts]
+        def loss(self, model: nn.Module, batch: Any, update: int, carried: Any) -> Any:
+            rows = [super(Joined, self).loss(model, part, update, carried) for part in batch.parts]
             return toy.Loss(sum((row.total for row in rows), torch.zeros(())), sum(row.tokens for row in rows))
 
         def batch(self, epoch: int, indices: list[int]) -> Any:

@@ -9,9 +9,9 @@ from torch import nn
 from regard.data.pair import Pair, Splits
 from regard.inference.tokenizers import Tokenizers
 from regard.models.encoder_decoder import EncoderDecoder
+from regard.tasks.text_to_text.task import PairTask, Scoring
 from regard.text import Tokenizer, TokenizerSettings
 from regard.training.batches import Stream
-from regard.training.pairs import PairTask, Scoring
 from regard.training.processes import Processes
 from regard.training.settings import Training
 from regard.training.signals import Stop

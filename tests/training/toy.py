@@ -66,8 +66,8 @@ class Following:
     metric = "accuracy"
     higher_is_better = True
 
-    def __init__(self, batches: int = 7, seed: int = 1) -> None:
-        self.count, self.seed = batches, seed
+    def __init__(self, batches: int = 7, seed: int = 1, carrying: bool = False) -> None:
+        self.count, self.seed, self.carrying = batches, seed, carrying
         self.validations = 0
         self.updates: list[int] = []
 
@@ -84,13 +84,15 @@ class Following:
         words = torch.stack(rows)
         return ToyBatch(words, (3 * words + 1) % WORDS)
 
-    def loss(self, model: nn.Module, batch: ToyBatch, update: int) -> Loss:
+    def loss(self, model: nn.Module, batch: ToyBatch, update: int, carried: Any) -> Loss:
+        """With `carrying`, what a batch hands on to the next one weighs that a little."""
         self.updates.append(update)
         logits = model(batch.words)
-        return Loss(
-            functional.cross_entropy(logits.flatten(0, 1).float(), batch.wanted.flatten(), reduction="sum"),
-            batch.wanted.numel(),
-        )
+        total = functional.cross_entropy(logits.flatten(0, 1).float(), batch.wanted.flatten(), reduction="sum")
+        if carried is not None:
+            total = total * (1 + carried["share"])
+        handed = {"share": batch.words.double().mean() / 10} if self.carrying else None
+        return Loss(total, batch.wanted.numel(), handed)
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         self.validations += 1
@@ -109,7 +111,7 @@ class Trouble(Following):
         super().__init__(**rest)
         self.kind, self.at, self.calls = kind, at, 0
 
-    def loss(self, model: nn.Module, batch: ToyBatch, update: int) -> Loss:
+    def loss(self, model: nn.Module, batch: ToyBatch, update: int, carried: Any) -> Loss:
         self.calls += 1
         here = self.calls == self.at
         if here and self.kind in ("kill", "terminate", "interrupt", "twice"):
@@ -120,7 +122,7 @@ class Trouble(Following):
                 time.sleep(60)
         if here and self.kind == "raise" and os.environ.get("RANK", "1") == "1":
             raise ValueError("rank 1 has an accident")
-        return super().loss(model, batch, update)
+        return super().loss(model, batch, update, carried)
 
 
 def settings(**changes: Any) -> Training:
@@ -139,7 +141,8 @@ def train(path: Path, changes: dict[str, Any]) -> int:
     changes = dict(changes)
     trouble, resume = changes.pop("trouble", None), changes.pop("resume", False)
     dropout, batches = changes.pop("dropout", 0.3), changes.pop("batches", 7)
-    task = Trouble(*trouble, batches=batches) if trouble else Following(batches)
+    options = {"batches": batches, "carrying": changes.pop("carrying", False)}
+    task = Trouble(*trouble, **options) if trouble else Following(**options)
     try:
         run = directory(path, resume)
         fit(model(dropout), task, settings(**changes), run, resume=resume)

@@ -54,11 +54,12 @@ def _ranked(run: Path, pairs: "list[Pair]", pick: Path) -> dict[str, str]:
     from regard.data.links import read_gold
     from regard.maps.links import errors_of_maps
     from regard.runs import load
+    from regard.tasks.text_to_text.run import TextToTextRun
 
     gold = read_gold(pick)
     if len(gold) != len(pairs):
         raise InputError(f"{pick} has {len(gold)} lines, the text has {len(pairs)}; expected equally many")
-    errors = enumerate(errors_of_maps(load(run).word_maps(pairs), gold))
+    errors = enumerate(errors_of_maps(load(run, task=TextToTextRun).word_maps(pairs), gold))
     return {f"map {number}": f"{100 * error:.2f}" for number, error in sorted(errors, key=lambda each: each[1])}
 
 
@@ -66,8 +67,9 @@ def _links(run: Path, pairs: "list[Pair]", maps: list[int] | None) -> list[str]:
     """The links of each pair in one direction."""
     from regard.maps.links import pharaoh, strongest
     from regard.runs import load
+    from regard.tasks.text_to_text.run import TextToTextRun
 
-    return [pharaoh(strongest(each.weights)) for each in load(run).align(pairs, maps)]
+    return [pharaoh(strongest(each.weights)) for each in load(run, task=TextToTextRun).align(pairs, maps)]
 
 
 def _joined(runs: tuple[Path, Path], pairs: "list[Pair]", maps: list[int] | None, join: Joined) -> list[str]:
@@ -75,10 +77,14 @@ def _joined(runs: tuple[Path, Path], pairs: "list[Pair]", maps: list[int] | None
     from regard.data.pair import Pair
     from regard.maps.links import grow_diag_final_and, intersection, pharaoh, strongest, turned, union
     from regard.runs import load
+    from regard.tasks.text_to_text.run import TextToTextRun
 
     how = {"intersection": intersection, "union": union, "grow-diag-final-and": grow_diag_final_and}[join]
     exchanged = [Pair(pair.target, pair.source, pair.place) for pair in pairs]
-    forward, backward = load(runs[0]).align(pairs, maps), load(runs[1]).align(exchanged)
+    forward, backward = (
+        load(runs[0], task=TextToTextRun).align(pairs, maps),
+        load(runs[1], task=TextToTextRun).align(exchanged),
+    )
     return [
         pharaoh(how(strongest(one.weights), turned(strongest(other.weights))))
         for one, other in zip(forward, backward, strict=True)

@@ -3,20 +3,20 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from regard.cli.drawn import drawn
 from regard.cli.options import Asked, searching
 from regard.cli.stream import CHUNK, NAME, chunks, standard_input
-from regard.decoding.search import Search
 from regard.errors import InputError
 from regard.inference.risk import least_risk
-from regard.prediction import Prediction
-from regard.runs import Run
+from regard.tasks.text_to_text.prediction import Prediction
+from regard.tasks.text_to_text.run import TextToTextRun
 
 
 class Answer:
     """A run, and the search that the user asked for. Raises InputError where it is none."""
 
-    def __init__(self, run: Run, asked: Asked, attention: bool) -> None:
-        self.run, self.attention, self.drawn = run, attention, drawn(run, asked)
+    def __init__(self, run: TextToTextRun, asked: Asked, attention: bool) -> None:
+        self.run, self.attention, self.drawn = run, attention, drawn(run.config.search, asked)
         self.asked = asked
 
     def texts(self, texts: Sequence[str]) -> list[Prediction]:
@@ -61,17 +61,3 @@ def _least_risk(prediction: Prediction) -> Prediction:
     """That of an answer and its alternatives which is most like the others."""
     answers = (replace(prediction, alternatives=()), *prediction.alternatives)
     return answers[least_risk([answer.text for answer in answers])]
-
-
-def drawn(run: Run, asked: Asked) -> Search | None:
-    """The run's search, drawing as the user asked; None where nothing is drawn. Raises InputError."""
-    own, given = run.config.search, asked.drawing()
-    if asked.beam is not None or (not given and own.temperature is None):
-        return None
-    try:
-        search = replace(own, **given)
-    except ValueError as error:
-        raise InputError(str(error)) from error
-    if search.temperature is None:
-        raise InputError("--seed is for drawing; give --temperature too")
-    return search

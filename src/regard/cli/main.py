@@ -12,7 +12,9 @@ from cyclopts import App
 from regard.cli.aer import aer
 from regard.cli.align import align
 from regard.cli.evaluate import evaluate
+from regard.cli.experiment import experiment
 from regard.cli.faults import explain
+from regard.cli.generate import generate
 from regard.cli.info import info
 from regard.cli.output import OutputClosed
 from regard.cli.predict import predict
@@ -32,10 +34,12 @@ COMMANDS: dict[Callable[..., None], str] = {
     train: "[RECIPE_OR_FILE] [--out DIR] [--set KEY=VALUE]... [--resume]",
     evaluate: "RUN [FILES] [--beam K] [--json]",
     predict: "RUN [TEXT... | -] [--with RUN]... [--beam K | --temperature T] [--n-best N] [--json]",
+    generate: "RUN [PROMPT... | -] [--tokens N] [--temperature T] [--top-k K] [--top-p P] [--beam K] [--json]",
     align: "RUN --source FILE --target FILE [--map N]... [--reverse RUN] [--pick GOLD]",
     aer: "FOUND GOLD",
     score: "RUN --source FILE --target FILE [--json]",
     show: "RUN TEXT --out FILE.png|.svg|.html [--beam K]",
+    experiment: "[NAME] [--out DIR] [--full]",
     info: "",
 }
 """What each takes, in the order in which they are listed."""

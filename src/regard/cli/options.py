@@ -22,18 +22,13 @@ Json = Annotated[bool, Parameter(name="--json", negative="", show_default=False,
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Asked:
-    """The search that the user asks for; what is not given is the run's own."""
+class Drawing:
+    """How the user wants texts to be searched or drawn; what is not given is the run's own."""
 
     beam: Beam = None
     n_best: Annotated[
         int, Parameter(help="Answers to each text, best first: its number, score and answer between tabs.")
     ] = 1
-    prefix: Annotated[str, Parameter(show_default=False, help="What every answer begins with.")] = ""
-    phrase: Annotated[
-        tuple[str, ...],
-        Parameter(negative="", show_default=False, help="What every answer contains. Repeatable."),
-    ] = ()
     temperature: Annotated[
         float | None, Parameter(help="Draw answers instead: 1 as the model has it, below 1 the likely more often.")
     ] = None
@@ -41,10 +36,6 @@ class Asked:
     top_p: Annotated[
         float | None, Parameter(help="When drawing: from the best tokens that together have this probability.")
     ] = None
-    least_risk: Annotated[
-        bool,
-        Parameter(negative="", show_default=False, help="Of the --n-best drawn, the one most like the others."),
-    ] = False
     seed: Annotated[int | None, Parameter(help="When drawing: the same number draws the same.")] = None
 
     def drawing(self) -> dict[str, Any]:
@@ -58,6 +49,26 @@ class Asked:
         if self.beam is not None and self.drawing():
             first = "--" + next(iter(self.drawing())).replace("_", "-")
             raise InputError(f"--beam and {first} are both given; a beam searches, {first} is for drawing: choose one")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Asked(Drawing):
+    """The answers that the user asks for."""
+
+    prefix: Annotated[str, Parameter(show_default=False, help="What every answer begins with.")] = ""
+    phrase: Annotated[
+        tuple[str, ...],
+        Parameter(negative="", show_default=False, help="What every answer contains. Repeatable."),
+    ] = ()
+    least_risk: Annotated[
+        bool,
+        Parameter(negative="", show_default=False, help="Of the --n-best drawn, the one most like the others."),
+    ] = False
+
+    def check(self) -> None:
+        """Refuse what no model can do, before one is loaded. Raises InputError."""
+        super().check()
         if self.least_risk and self.n_best < 2:
             raise InputError("--least-risk chooses among answers; give --n-best, and --temperature to draw them")
 
@@ -77,13 +88,13 @@ def check_search(beam: int | None, n_best: int = 1) -> None:
 
 
 @contextmanager
-def searching(asked: Asked) -> Iterator[None]:
+def searching(asked: Drawing) -> Iterator[None]:
     """While a model searches as the user asked, what does not fit it is the user's. Raises InputError."""
     try:
         yield
     except InputError:
         raise
     except ValueError as error:
-        if asked == Asked():
+        if asked == type(asked)():
             raise
         raise InputError(str(error)) from error

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +13,8 @@ from regard.cli.output import say
 from regard.errors import InputError
 
 if TYPE_CHECKING:
-    from regard.prediction import Prediction
+    from regard.tasks.pointing.run import PointingRun
+    from regard.tasks.text_to_text.prediction import Prediction
 
 Texts = Annotated[str, Parameter(name="TEXT", help="What to answer. None: the lines of standard input.")]
 Piped = Annotated[bool, Parameter(name="-", negative="", show_default=False, help="The lines of standard input.")]
@@ -46,18 +48,42 @@ def predict(
     if texts and piped:
         raise InputError("texts and - are both given; choose one, or put a text that is - after --")
     from regard.cli.answers import Answer
-    from regard.runs import load
+    from regard.runs import expect, load
+    from regard.tasks.pointing.run import PointingRun
+    from regard.tasks.text_to_text.run import TextToTextRun
 
-    own, *others = (load(each, allow_missing=allow_missing) for each in (run, *with_))
-    answer = Answer(own.joined(others), asked, attention)
-    answers = zip(texts, answer.texts(texts), strict=True) if texts else answer.lines()
+    loaded = load(run, allow_missing=allow_missing)
+    if isinstance(loaded, PointingRun):
+        if asked != OWN or with_ or attention:
+            raise InputError(
+                "this run points to elements of a set, as its run file says; it takes sets and --json alone"
+            )
+        _point(loaded, texts, json_)
+        return
+    others = [load(each, allow_missing=allow_missing, task=TextToTextRun) for each in with_]
+    answer = Answer(expect(loaded, TextToTextRun, run).joined(others), asked, attention)
+    _say(zip(texts, answer.texts(texts), strict=True) if texts else answer.lines(), asked, json_)
+
+
+def _say(answers: Iterable[tuple[str, "Prediction"]], asked: Asked, as_json: bool) -> None:
+    """The answers as they come, and how many of them had no end."""
     number = unfinished = 0
     for number, (text, prediction) in enumerate(answers, 1):
-        for line in [_json(text, prediction)] if json_ else _plain(number, prediction, asked.shown):
+        for line in [_json(text, prediction)] if as_json else _plain(number, prediction, asked.shown):
             say(line)
         unfinished += not prediction.finished
     if unfinished:
         print(f"regard: {unfinished} of {number} answers reached the length limit unfinished", file=sys.stderr)
+
+
+def _point(run: "PointingRun", sets: Sequence[str], as_json: bool) -> None:
+    """The places that answer each set, or each line of standard input."""
+    from regard.cli.pointed import line, parse
+    from regard.cli.stream import CHUNK, chunks, standard_input
+
+    for some in [sets] if sets else chunks(standard_input(), most=CHUNK):
+        for text, pointed in zip(some, run.point([parse(text) for text in some]), strict=True):
+            say(line(text, pointed, as_json=as_json))
 
 
 def _json(text: str, prediction: "Prediction") -> str:

@@ -22,9 +22,11 @@ def score(
     """Print how likely a run finds given targets: the natural logarithm of each one's probability, its end included."""
     from regard.data.readers import read_parallel
     from regard.runs import load
+    from regard.tasks.text_to_text.run import TextToTextRun
 
     pairs = read_parallel(source, target)
-    for pair, tokens in zip(pairs, load(run, allow_missing=allow_missing).score(pairs), strict=True):
+    loaded = load(run, allow_missing=allow_missing, task=TextToTextRun)
+    for pair, tokens in zip(pairs, loaded.score(pairs), strict=True):
         total = sum(tokens)
         record = {"source": pair.source, "target": pair.target, "score": total, "tokens": tokens}
         say(json.dumps(record, ensure_ascii=False) if json_ else f"{total:.4f}")

@@ -23,13 +23,21 @@ def show(
     check_search(beam)
     if out.is_dir():
         raise InputError(f"{out}: is a directory; expected the name of a picture to write")
+    from regard.cli.pointed import parse
     from regard.pictures.write import write
-    from regard.runs import load
+    from regard.runs import expect, load
+    from regard.tasks.pointing.run import PointingRun
+    from regard.tasks.text_to_text.run import TextToTextRun
 
     loaded = load(run, allow_missing=allow_missing)
-    with searching(Asked(beam)):
-        (prediction,) = loaded.predict([text], beam=beam)
-    if prediction.attention is None:
+    if isinstance(loaded, PointingRun):
+        (pointed,) = loaded.point([parse(text)])
+        answer, attention = " ".join(map(str, pointed.places)), pointed.attention
+    else:
+        with searching(Asked(beam)):
+            (prediction,) = expect(loaded, TextToTextRun, run).predict([text], beam=beam)
+        answer, attention = prediction.text, prediction.attention
+    if attention is None:
         raise InputError(f"{run}: its model does not attend to the source, so there is nothing to draw")
-    write(prediction.attention, out, title=text)
-    say(f"{prediction.text}\nThe picture is {out}.")
+    write(attention, out, title=text)
+    say(f"{answer}\nThe picture is {out}.")

@@ -10,6 +10,13 @@ from cyclopts import Parameter
 from regard.cli.output import say, table
 from regard.errors import InputError
 
+NEXT = {
+    "text-to-text": "regard predict {} TEXT",
+    "language-model": "regard generate {} PROMPT",
+    "pointing": "regard predict {} 'NUMBER NUMBER ...'",
+}
+"""What a run of each task is for."""
+
 Recipe = Annotated[
     str | None,
     Parameter(
@@ -52,7 +59,7 @@ def train(
     figures = launch.train(config, folder, resume=resume, allow_change=allow_change)
     if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
         say(table(figures))
-        say(f"The run is in {folder}. Next: regard predict {shlex.quote(str(folder))} TEXT")
+        say(f"The run is in {folder}. Next: {NEXT[config.task].format(shlex.quote(str(folder)))}")
 
 
 def _run_file(recipe: str | None, out: Path | None, resume: bool) -> Path:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Literal
 
+from regard.data import questions
 from regard.data.dates import DateExample, Forms, generate
 from regard.data.links import read_links
 from regard.data.pair import Pair, Splits
@@ -12,6 +13,7 @@ from regard.data.readers import read_csv, read_jsonl, read_parallel, read_tsv
 from regard.errors import InputError
 
 _MOST_DATES = 1_000_000
+_MOST_QUESTIONS = 1_000_000
 _MOST_HELD_OUT_DATES = 100_000  # a tenth of the days has no more texts to give without long searching
 
 
@@ -27,19 +29,33 @@ class Dates:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        for name, size, most in (
-            ("train", self.train, _MOST_DATES),
-            ("valid", self.valid, _MOST_HELD_OUT_DATES),
-            ("test", self.test, _MOST_HELD_OUT_DATES),
-        ):
-            least = 0 if name == "test" else 1
-            if not least <= size <= most:
-                raise InputError(f"dates: {name} is {size}; expected {least} to {most} examples")
+        _check_sizes("dates", self.train, self.valid, self.test, most=_MOST_DATES, held_out=_MOST_HELD_OUT_DATES)
 
     def load(self) -> Splits:
         """Generates all three sets. Raises InputError when `forms` is "all" and Babel is not installed."""
         train, valid, test = generate((self.train, self.valid, self.test), self.forms, self.seed)
         return Splits(_pairs("train", train), _pairs("valid", valid), _pairs("test", test))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Questions:
+    """Generated questions about a context of so many `facts`, and their answers; the links of a pair are between the
+    words that were asked for and where they stand in the context."""
+
+    kind: Literal["questions"] = "questions"
+    train: int = 20_000
+    valid: int = 500
+    test: int = 1_000
+    facts: int = 4
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        _check_sizes("questions", self.train, self.valid, self.test, most=_MOST_QUESTIONS)
+
+    def load(self) -> Splits:
+        """Generates all three sets. Raises InputError for a number of facts that cannot be told."""
+        train, valid, test = questions.generate((self.train, self.valid, self.test), self.facts, self.seed)
+        return Splits(_asked("train", train), _asked("valid", valid), _asked("test", test))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +81,18 @@ class Parallel:
             for paths in (self.train, self.valid, self.test)
         )
         return Splits(_linked(train, self.links) if self.links else train, valid, test)
+
+
+def _check_sizes(kind: str, train: int, valid: int, test: int, *, most: int, held_out: int | None = None) -> None:
+    """Raises InputError for a set that is empty, except the test set, or too large."""
+    held_out = most if held_out is None else held_out
+    for name, size, least, largest in (
+        ("train", train, 1, most),
+        ("valid", valid, 1, held_out),
+        ("test", test, 0, held_out),
+    ):
+        if not least <= size <= largest:
+            raise InputError(f"{kind}: {name} is {size}; expected {least} to {largest} examples")
 
 
 _READERS = {".tsv": read_tsv, ".csv": read_csv, ".jsonl": read_jsonl}
@@ -128,4 +156,11 @@ def _pairs(name: str, examples: list[DateExample]) -> list[Pair]:
     return [
         Pair(each.text, each.iso, f"dates {name} {number} ({each.pattern})", "ambiguous" if each.ambiguous else "")
         for number, each in enumerate(examples, 1)
+    ]
+
+
+def _asked(name: str, found: list[questions.Question]) -> list[Pair]:
+    return [
+        Pair(each.text, each.answer, f"questions {name} {number}", links=each.links)
+        for number, each in enumerate(found, 1)
     ]

@@ -7,14 +7,14 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Attend
-from regard.decoders.protocol import Decoder, State
+from regard.decoders.protocol import SequenceDecoder, State
 from regard.heads import MultiHead
 from regard.layers.dropout import Dropout
 from regard.layers.embeddings import TokenEmbedding
 from regard.layers.output import Output
 from regard.layers.recurrent import Recurrent
 from regard.memory import Memory
-from regard.shapes import Float, States, Step, Tokens
+from regard.shapes import States, Tokens
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +27,7 @@ class OnePassState(State):
     alignment: Any = None
 
 
-class OnePassDecoder(Decoder[OnePassState]):
+class OnePassDecoder(SequenceDecoder[OnePassState]):
     """q_t = first(E y_{t-1}); c_t reads the memory with q_t; h_t = second([q_t; c_t]); readout W [q_t; c_t; h_t].
 
     The attention of a step depends on the words before it but not on earlier reads; the second network carries those.
@@ -68,10 +68,3 @@ class OnePassDecoder(Decoder[OnePassState]):
         parts = torch.cat([queries, read.context, self.dropout(outputs)], -1)
         after = replace(state, first=first, second=second, alignment=read.state)
         return self.dropout(self.readout(parts)), after
-
-    def features(self, tokens: Tokens, state: OnePassState) -> States:
-        return self.run(tokens, state)[0]
-
-    def advance(self, tokens: Step, state: OnePassState) -> tuple[Float[Tensor, "batch width"], OnePassState]:
-        features, state = self.run(tokens[:, None], state)
-        return features[:, 0], state

@@ -8,7 +8,6 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
-from regard.layers.output import Output
 from regard.memory import Memory
 from regard.shapes import Float, Rows, Step, Tokens
 
@@ -22,6 +21,14 @@ class State:
     def select(self: Kind, rows: Rows) -> Kind:
         """The state of the batch rows `rows`, in that order, repeats allowed."""
         return replace(self, **{field.name: _select(getattr(self, field.name), rows) for field in fields(self)})
+
+    def detach(self: Kind) -> Kind:
+        """The same numbers without their history; of a state that is tensors alone."""
+        return replace(self, **{name: tensor.detach() for name, tensor in self.tensors().items()})
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The parts by name, of a state that is tensors alone."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 def _select(part: Any, rows: Tensor) -> Any:
@@ -46,7 +53,8 @@ class Decoder(nn.Module, ABC, Generic[S]):
     [position,] width)`, unless a decoder's output layer takes something else.
     """
 
-    output: Output
+    output: Any
+    """A `Predictor`; each decoder knows which."""
     source_attention: str | tuple[str, ...] | None = "attend"
     """Names of the modules, within the decoder, that read the source, as `record` takes them; None: none does. Their
     weights at step t belong to the token that the step predicts."""
@@ -77,6 +85,26 @@ class Decoder(nn.Module, ABC, Generic[S]):
     def join(self, steps: Sequence[Any]) -> Any:
         """The features of steps, one after the other."""
         return torch.stack(list(steps), 1)
+
+
+class SequenceDecoder(Decoder[S]):
+    """A decoder that reads any number of tokens in one pass."""
+
+    @abstractmethod
+    def run(self, tokens: Tokens, state: S) -> tuple[Any, S]:
+        """Read tokens `(batch, position)` -> features after each of them, and the state after the last. The state given
+        is consumed."""
+
+    def features(self, tokens: Tokens, state: S) -> Any:
+        return self.run(tokens, state)[0]
+
+    def advance(self, tokens: Step, state: S) -> tuple[Any, S]:
+        features, state = self.run(tokens[:, None], state)
+        return self.at(features, 0), state
+
+    def at(self, features: Any, position: int) -> Any:
+        """The features of one position."""
+        return features[:, position]
 
 
 def unroll(decoder: Decoder[S], tokens: Tokens, state: S, forcing: float) -> Any:

@@ -6,17 +6,17 @@ from typing import Any, cast
 
 from torch import Tensor, nn
 
-from regard.decoders.protocol import Decoder, State
+from regard.decoders.protocol import SequenceDecoder, State
 from regard.heads import MultiHead
 from regard.layers.dropout import Dropout
 from regard.layers.embeddings import TokenEmbedding
 from regard.layers.feedforward import FeedForward
 from regard.layers.output import Output
+from regard.layers.past import empty_past, read_past
 from regard.layers.positions import Positions
 from regard.layers.residual import Residual
-from regard.masks import causal
 from regard.memory import Memory
-from regard.shapes import Float, States, Step, Tokens
+from regard.shapes import States, Tokens
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,15 +52,12 @@ class DecoderLayer(nn.Module):
         self, states: States, past: Memory, source: Memory, alignment: Any = None
     ) -> tuple[States, Memory, Any]:
         """Positions that follow `past` -> their states, the past with them in it, and the alignment's state."""
-        count = states.shape[1]
         grown = past
 
         def read_own(x: Tensor) -> Tensor:
             nonlocal grown
-            new = self.self_attention.prepare(Memory(x, x))
-            grown = past.append(new.key, new.value) if past.key.shape[-2] else new
-            mask = causal(count, grown.key.shape[-2], device=x.device) if count > 1 else None
-            return self.self_attention.read(x, replace(grown, mask=mask, clean=False)).context
+            context, grown = read_past(self.self_attention, x, past)
+            return context
 
         def read_source(x: Tensor) -> Tensor:
             nonlocal alignment
@@ -73,7 +70,7 @@ class DecoderLayer(nn.Module):
         return self.residuals[2](states, self.feedforward), grown, alignment
 
 
-class TransformerDecoder(Decoder[TransformerState]):
+class TransformerDecoder(SequenceDecoder[TransformerState]):
     """Layers over embedded, right-shifted targets with positions; each step adds to a cache of keys and values.
 
     The cross-attention weights at step t belong to the word y_t that the step predicts.
@@ -99,9 +96,7 @@ class TransformerDecoder(Decoder[TransformerState]):
     def start(self, memory: Memory) -> TransformerState:
         layers = cast("Sequence[DecoderLayer]", self.layers)
         sources = tuple(layer.cross_attention.prepare(memory) for layer in layers)
-        nothing = memory.value.new_zeros(len(memory.value), 0, self.embedding.width)
-        empty = Memory(nothing, nothing)
-        pasts = tuple(layer.self_attention.prepare(empty) for layer in layers)
+        pasts = tuple(empty_past(layer.self_attention, memory.value) for layer in layers)
         return TransformerState(pasts, sources, (None,) * len(layers))
 
     def run(self, tokens: Tokens, state: TransformerState) -> tuple[States, TransformerState]:
@@ -112,10 +107,3 @@ class TransformerDecoder(Decoder[TransformerState]):
             after.append(kept)
         pasts, alignments = zip(*after, strict=True)
         return self.norm(states), replace(state, pasts=pasts, alignments=alignments)
-
-    def features(self, tokens: Tokens, state: TransformerState) -> States:
-        return self.run(tokens, state)[0]
-
-    def advance(self, tokens: Step, state: TransformerState) -> tuple[Float[Tensor, "batch width"], TransformerState]:
-        states, state = self.run(tokens[:, None], state)
-        return states[:, 0], state

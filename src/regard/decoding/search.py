@@ -77,8 +77,7 @@ class Search:
                 limit of a row, or with groups or a temperature.
         """
         demand = Demand() if demand is None else demand
-        if len(limit):
-            demand.check(int(limit.min()))
+        demand.check(limit.tolist())
         rules = self.rules(demand, len(limit))
         if self.temperature is not None:
             if demand.phrases:
@@ -93,7 +92,7 @@ class Search:
 
     def rules(self, demand: Demand, rows: int) -> tuple[Rule, ...]:
         """What every step is held to; a prefix may repeat itself."""
-        prefix = [Prefix([demand.prefix] * rows)] if demand.prefix else []
+        prefix = [Prefix(demand.prefixes_of(rows))] if any(demand.prefixes) else []
         return (*prefix, *([NoRepeat(self.no_repeat)] if self.no_repeat else []))
 
     def kind(self, phrases: Sequence[Sequence[Phrase]]) -> Callable[..., Beam]:

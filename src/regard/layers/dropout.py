@@ -18,3 +18,13 @@ class Dropout(nn.Module):
     def extra_repr(self) -> str:
         """The rate, for `repr`."""
         return f"rate={self.rate}"
+
+
+class VariationalDropout(Dropout):
+    """The same, but the units that are dropped are those of all positions of a sequence `(batch, position, width)`
+    (Gal 2016, 1512.05287)."""
+
+    def forward(self, states: Tensor) -> Tensor:
+        if not (self.training and self.rate):
+            return states
+        return states * dropout(states.new_ones(len(states), 1, states.shape[-1]), self.rate)

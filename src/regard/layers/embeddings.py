@@ -11,15 +11,15 @@ class TokenEmbedding(nn.Module):
     """Vectors of tokens `(*batch,)` -> `(*batch, width)`, with dropout.
 
     The table starts small, so that an output layer tied to it starts near even; what is read from it is multiplied by
-    sqrt(width) (Vaswani 2017, section 3.4), so that the layers above start with numbers near 1.
+    `scale`, by default sqrt(width) (Vaswani 2017, section 3.4), so that the layers above start with numbers near 1.
     """
 
-    def __init__(self, vocabulary: int, width: int, *, dropout: float = 0.0):
+    def __init__(self, vocabulary: int, width: int, *, dropout: float = 0.0, scale: float | None = None):
         super().__init__()
         self.table = nn.Embedding(vocabulary, width, padding_idx=PAD)
         nn.init.normal_(self.table.weight, std=width**-0.5)
         nn.init.zeros_(self.table.weight[PAD].data)
-        self.scale = width**0.5
+        self.scale = width**0.5 if scale is None else scale
         self.dropout = Dropout(dropout)
 
     @property

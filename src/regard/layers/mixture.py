@@ -28,6 +28,10 @@ class Copying:
     tokens: Tensor
     room: Tensor
 
+    def at(self, position: int) -> "Copying":
+        """What is known at one position, of `(batch, position, ...)`."""
+        return Copying(*(getattr(self, each.name)[:, position] for each in fields(self)))
+
 
 def stacked(steps: Sequence[Copying]) -> Copying:
     """Steps `(batch, ...)` one after the other, `(batch, position, ...)`."""

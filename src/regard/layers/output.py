@@ -1,5 +1,6 @@
 """From features to logits, and the loss of given tokens."""
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from torch import Tensor, nn
@@ -10,7 +11,24 @@ from regard.shapes import Float, Tokens
 from regard.text.special import PAD
 
 
-class Output(nn.Linear):
+class Predictor(ABC):
+    """What stands last in a decoder: a module from features to logits of `out_features` tokens, and their loss."""
+
+    out_features: int
+
+    @abstractmethod
+    def __call__(self, input: Any) -> Tensor:
+        """Features of `*batch` -> logits `(*batch, token)`."""
+
+    @abstractmethod
+    def loss(
+        self, features: Any, targets: Tokens, smoothing: float = 0.0
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]:
+        """The loss of `targets (batch, position)`, padding left out, given the features there: the sum, and without a
+        gradient what each position adds."""
+
+
+class Output(nn.Linear, Predictor):
     """Features `(*batch, width)` to logits `(*batch, vocabulary)`; `tied` shares its weight with an embedding of the
     same vocabulary and width.
 

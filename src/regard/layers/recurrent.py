@@ -39,6 +39,28 @@ class Recurrent(nn.Module):
         return outputs, rearrange(torch.stack(tuple(after)), "p l b w -> b l (p w)")
 
 
+class RecurrentStack(nn.Module):
+    """Recurrent layers of one width on top of each other, with `dropout` before each and after the last. State
+    `(batch, layer, state_width)`."""
+
+    def __init__(self, kind: RecurrentName, input_width: int, width: int, layers: int, dropout: Dropout):
+        super().__init__()
+        widths = [input_width] + [width] * (layers - 1)
+        networks = [Recurrent(kind, each, width) for each in widths]
+        self.layers, self.dropout = nn.ModuleList(networks), dropout
+        self.width, self.state_shape = width, (layers, networks[0].state_shape[1])
+
+    def forward(
+        self, inputs: Inputs, state: Float[Tensor, "batch layer state_width"]
+    ) -> tuple[States, Float[Tensor, "batch layer state_width"]]:
+        """Inputs `(batch, position, input_width)` -> the top layer's `(batch, position, width)` and the last state."""
+        after = []
+        for layer, before in zip(self.layers, state.split(1, 1), strict=True):
+            inputs, last = layer(self.dropout(inputs), before)
+            after.append(last)
+        return self.dropout(inputs), torch.cat(after, 1)
+
+
 class Reader(nn.Module):
     """Reads each sequence of a padded batch to its own end, forwards and perhaps backwards, layer upon layer.
 

@@ -1,7 +1,6 @@
 """The stacked LSTM with global attention and input feeding: Luong, Pham, Manning 2015 (1508.04025)."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,10 +16,8 @@ from regard.layers.output import Output
 from regard.layers.recurrent import SequenceReader
 from regard.models.aligns import ALIGNS, AlignName
 from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.scores import SCORES, ScoreName
 from regard.models.sizes import Share, Size
-from regard.scores import Additive, Cosine, Distance, Dot, General, LearnedSharpness, Location, ScaledDot, Score
-
-ScoreName = Literal["dot", "general", "concat", "location", "scaled-dot", "cosine", "distance"]
 
 
 @dataclass(frozen=True)
@@ -50,17 +47,6 @@ class LuongConfig:
             raise ValueError(f"width {self.width} is odd; two directions need halves of it")
 
 
-SCORES: dict[ScoreName, Callable[[int, LuongConfig], Score]] = {
-    "dot": lambda width, config: Dot(),
-    "general": lambda width, config: General(width, width),
-    "concat": lambda width, config: Additive(width, width, width),
-    "location": lambda width, config: Location(width, config.max_source),
-    "scaled-dot": lambda width, config: ScaledDot(),
-    "cosine": lambda width, config: Cosine(LearnedSharpness(width**0.5)),
-    "distance": lambda width, config: Distance(width**0.5),
-}
-
-
 class Luong(EncoderDecoder):
     """Attention over the top layer's states, asked by the current state; the attentional vector feeds the next step.
 
@@ -84,7 +70,9 @@ class Luong(EncoderDecoder):
         size = math.prod(stack.state_shape)
         decoder = LuongDecoder(
             target,
-            Attend(SCORES[config.score](config.width, config), ALIGNS[config.align](config.width, config.window)),
+            Attend(
+                SCORES[config.score](config.width, config.max_source), ALIGNS[config.align](config.width, config.window)
+            ),
             stack,
             choose_start(config.start, SummaryStart(encoder.summary_width, size), size),
             nn.Linear(encoder.memory_width + config.width, config.width, bias=False),

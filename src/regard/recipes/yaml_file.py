@@ -4,7 +4,7 @@ import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import pydantic
 import yaml
@@ -14,13 +14,13 @@ from regard.recipes import yaml_nodes
 from regard.recipes.expected import bare, expected, members, shown
 from regard.recipes.yaml_nodes import Node, Problem, nearest
 
-T = TypeVar("T")
 STRICT = pydantic.ConfigDict(strict=True, arbitrary_types_allowed=True)
 FAILED = object()  # stands for a part whose problems are noted already
 
 
-def load(path: Path, schema: type[T], overrides: Sequence[str] = ()) -> T:
-    """Reads `path` as the dataclass `schema`, with `overrides` (`key.sub=value`, the last one wins) put on top.
+def load(path: Path, schema: Any, overrides: Sequence[str] = ()) -> Any:
+    """Reads `path` as the dataclass `schema`, or as one of a union of them, with `overrides` (`key.sub=value`, the last
+    one wins) put on top.
 
     A union of dataclasses is told apart by the field that is a `Literal` in all of them (`kind`, `name`), which the
     file must give. Scalars are checked by pydantic without conversion, save that a whole number is also a number.

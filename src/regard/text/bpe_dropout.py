@@ -62,11 +62,7 @@ def segment(word: str, ranks: Mapping[tuple[str, str], int], skip: Callable[[], 
     size = len(word)
     pieces = list(word)
     following, preceding = list(range(1, size + 1)), list(range(-1, size - 1))
-    queue: list[_Merge] = []
-    for start, pair in enumerate(pairwise(pieces)):
-        rank = ranks.get(pair)
-        if rank is not None:
-            queue.append((rank, start, *pair))
+    queue = [(ranks[pair], start, *pair) for start, pair in enumerate(pairwise(pieces)) if pair in ranks]
     heapq.heapify(queue)
     skipped: list[_Merge] = []
 

@@ -7,9 +7,9 @@ from typing import Literal
 from regard.errors import InputError
 from regard.text.special import NAMES
 
-KindName = Literal["character", "word", "bpe"]
+KindName = Literal["character", "word", "space", "bpe"]
 
-_SMALLEST = {"character": len(NAMES) + 1, "word": len(NAMES) + 1, "bpe": len(NAMES) + 256}
+_SMALLEST = {"character": len(NAMES) + 1, "word": len(NAMES) + 1, "space": len(NAMES) + 1, "bpe": len(NAMES) + 256}
 
 
 @dataclass(frozen=True)

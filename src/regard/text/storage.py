@@ -18,12 +18,13 @@ from regard.text.byte_pair import ALPHABET, BytePair
 from regard.text.character import Character
 from regard.text.kind import Kind
 from regard.text.settings import TokenizerSettings, problem_with
+from regard.text.space import Space
 from regard.text.special import NAMES
 from regard.text.word import Word
 
 FORMAT = "regard-tokenizer"
 VERSION = 1
-KINDS: Mapping[str, Kind] = {"character": Character(), "word": Word(), "bpe": BytePair()}
+KINDS: Mapping[str, Kind] = {"character": Character(), "word": Word(), "space": Space(), "bpe": BytePair()}
 
 
 def write(settings: TokenizerSettings, backend: Backend) -> bytes:

@@ -105,6 +105,9 @@ class Trainer:
             self.metrics.rewind(found.step)
             self.progress.note(f"going on after update {found.step}")
             restore_optimizer(self.model, self.optimizer, found.tensors("optimizer"))
+            if found.state["carries"][self.here.rank]:
+                carried = found.tensors(f"carried-{self.here.rank}")
+                self.updater.carried = {name: tensor.to(self.here.device) for name, tensor in carried.items()}
         if self.settings.average_decay:
             if found is not None:
                 load_average(self.model, found.tensors("average"))
@@ -200,8 +203,8 @@ class Trainer:
         self.clock = time.monotonic()
         update = counters.update
         unwanted = selection.saved(update, self.settings) if regular else selection.stopped(update)
-        tensors = snapshot(self.model, self.optimizer, self.average)
-        state = self.memo.state(self.here)
+        tensors = snapshot(self.model, self.optimizer, self.average, self.updater.carried, self.here)
+        state = self.memo.state(self.here, self.updater.carried is not None)
         if self.here.main:
             self.run.save_checkpoint(update, tensors, state)
             for old in set(unwanted) & set(self.run.checkpoint_steps()):

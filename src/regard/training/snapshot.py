@@ -12,6 +12,7 @@ from regard.training.processes import Processes
 from regard.training.schedules import Plateau
 from regard.training.selection import Selection
 from regard.training.state import assign, full, optimizer_tensors, random_state, weights
+from regard.training.task import Carried
 
 
 @dataclass
@@ -37,14 +38,16 @@ class Memo:
     selection: Selection = field(default_factory=Selection)
     plateau: Plateau = field(default_factory=Plateau)
 
-    def state(self, here: Processes) -> dict[str, Any]:
-        """As plain JSON values, with the random states of all processes; every process calls it."""
+    def state(self, here: Processes, carries: bool) -> dict[str, Any]:
+        """As plain JSON values, with the random states of all processes and whether each hands something on to its next
+        batch; every process calls it."""
         return {
             "counters": asdict(self.counters),
             "selection": self.selection.state(),
             "plateau": asdict(self.plateau),
             "processes": here.count,
             "random": here.gather(random_state(here.device)),
+            "carries": here.gather(carries),
         }
 
     @classmethod
@@ -63,12 +66,19 @@ class Memo:
         return cls(counters, selection, Plateau(**state["plateau"]))
 
 
-def snapshot(model: nn.Module, optimizer: Optimizer, average: MovingAverage | None) -> dict[str, dict[str, Tensor]]:
-    """The groups `model`, `optimizer` and, with a moving average, `average`, whole and on the CPU; every process calls
-    it, and the tensors may share memory with the model."""
+def snapshot(
+    model: nn.Module, optimizer: Optimizer, average: MovingAverage | None, carried: Carried | None, here: Processes
+) -> dict[str, dict[str, Tensor]]:
+    """The groups `model`, `optimizer`, with a moving average `average`, and where a process has something to hand on to
+    its next batch `carried-N`, whole and on the CPU; every process calls it, and the tensors may share memory with the
+    model."""
     groups = {"model": weights(model), "optimizer": optimizer_tensors(model, optimizer)}
     if average is not None:
         groups["average"] = average_tensors(model, average)
+    own = None if carried is None else {name: tensor.cpu().contiguous() for name, tensor in carried.items()}
+    for rank, each in enumerate(here.gather(own)):
+        if each is not None:
+            groups[f"carried-{rank}"] = each
     return groups
 
 

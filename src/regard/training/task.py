@@ -15,16 +15,21 @@ class Batch(Protocol):
     def to(self, device: torch.device, /) -> "Batch": ...
 
 
+Carried = dict[str, Tensor]
+
+
 @dataclass(frozen=True)
 class Loss:
     """A loss summed over its tokens; the loop divides by the tokens of the whole update, over all processes.
 
-    total:  scalar tensor with a gradient
-    tokens: how many terms were summed (target tokens, as a rule)
+    total:   scalar tensor with a gradient
+    tokens:  how many terms were summed (target tokens, as a rule)
+    carried: tensors by name, without a gradient, that the next batch's loss is given; None where batches stand alone
     """
 
     total: Tensor
     tokens: int
+    carried: Carried | None = None
 
 
 @runtime_checkable
@@ -33,8 +38,9 @@ class Task(Protocol):
 
     `batches` and `batch` are pure functions of the task's settings and their arguments: they draw from generators
     seeded by them, never from global random states. This is what makes a run independent of its number of workers and
-    lets a resumed run see the same batches. `loss` may draw from the global states, which a checkpoint holds, but keeps
-    nothing from call to call: what changes in the course of a run is a function of the update.
+    lets a resumed run see the same batches. `loss` may draw from the global states, which a checkpoint holds, and hand
+    tensors on to its next call, which a checkpoint holds too, but keeps nothing itself: what else changes in the course
+    of a run is a function of the update.
     """
 
     metric: str
@@ -49,9 +55,10 @@ class Task(Protocol):
         """Builds one batch; may run in a worker process. What it returns has `.to(device)`."""
         ...
 
-    def loss(self, model: nn.Module, batch: Any, update: int) -> Loss:
+    def loss(self, model: nn.Module, batch: Any, update: int, carried: Carried | None) -> Loss:
         """The summed loss of a batch of the given update (counted from 1), in one call `model(...)`: the model may be
-        wrapped for several processes, whose gradients meet through that call alone."""
+        wrapped for several processes, whose gradients meet through that call alone. `carried` is what the batch before
+        handed on, in the same process; None at the start and where an update was left out."""
         ...
 
     def validate(self, model: nn.Module) -> dict[str, float]:

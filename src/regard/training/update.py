@@ -19,7 +19,7 @@ from regard.training.processes import Processes, exchanging
 from regard.training.settings import Training
 from regard.training.signals import Stop
 from regard.training.state import full, local
-from regard.training.task import Task
+from regard.training.task import Carried, Task
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,8 @@ def make_optimizer(model: nn.Module, settings: Training) -> AdamW:
 
 
 class Updater:
-    """Makes updates of a (possibly wrapped) model; the only place where gradients are touched."""
+    """Makes updates of a (possibly wrapped) model; the only place where gradients are touched. `carried` is what the
+    last batch hands on to the next."""
 
     def __init__(
         self, model: nn.Module, optimizer: Optimizer, task: Task, settings: Training, here: Processes, stop: Stop
@@ -66,6 +67,7 @@ class Updater:
         self.stop = stop
         self.model, self.optimizer, self.task, self.settings, self.here = model, optimizer, task, settings, here
         self.parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        self.carried: Carried | None = None
         self._exact = torch.float32 if here.device.type == "mps" else torch.float64
 
     def __call__(self, prepared: Sequence[Prepared], update: int, rate: float) -> Outcome:
@@ -90,6 +92,8 @@ class Updater:
         outcome = Outcome(loss / max(1.0, count), int(count), norm.item() * scale, stop)
         if outcome.good:
             self._apply(gradients, scale, outcome.norm, rate)
+        else:
+            self.carried = None  # it may not be finite either
         self.optimizer.zero_grad(set_to_none=True)
         return outcome
 
@@ -100,10 +104,11 @@ class Updater:
             with _memory(item, self.settings), exchanging(self.model, number == len(prepared)):
                 batch = item.batch.to(self.here.device)
                 with torch.autocast(self.here.device.type, torch.bfloat16, enabled=bf16):
-                    loss = self.task.loss(self.model, batch, update)
+                    loss = self.task.loss(self.model, batch, update, self.carried)
                 loss.total.backward()
             total += loss.total.detach()
             tokens += loss.tokens
+            self.carried = loss.carried
         return total, tokens
 
     def _apply(self, gradients: list[Tensor], scale: float, norm: float, rate: float) -> None:

@@ -16,9 +16,9 @@ from regard.models.bahdanau import Bahdanau, BahdanauConfig
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.luong import Luong, LuongConfig
 from regard.models.transformer import Transformer, TransformerConfig
+from regard.tasks.text_to_text import task as text_to_text
+from regard.tasks.text_to_text.task import PairTask, Scoring, figures
 from regard.text import Tokenizer, TokenizerSettings
-from regard.training import pairs
-from regard.training.pairs import PairTask, Scoring, figures
 from regard.training.settings import Training
 from regard.training.text_metrics import METRICS, bleu, chrf, exact_match
 
@@ -208,7 +208,9 @@ def test_groups_are_scored_apart(monkeypatch: pytest.MonkeyPatch):
     encode = both.target.encode
     outputs = ["ein", "ein", "die Matte", "ein"]
     monkeypatch.setattr(
-        pairs, "search_texts", lambda *_, **__: [[Hypothesis(tuple(ids), 0.0, True)] for ids in map(encode, outputs)]
+        text_to_text,
+        "search_texts",
+        lambda *_, **__: [[Hypothesis(tuple(ids), 0.0, True)] for ids in map(encode, outputs)],
     )
     targets = ["ein", "die Matte", "die Matte", "die"]
     groups = ["", "hard", "", ""]

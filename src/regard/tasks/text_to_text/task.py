@@ -15,11 +15,11 @@ from regard.errors import InputError
 from regard.inference.texts import best_texts, limited, search_texts
 from regard.inference.tokenizers import Tokenizers, readable
 from regard.models.encoder_decoder import EncoderDecoder
+from regard.tasks.text_to_text.guidance import link_rows, piece_links
 from regard.training.attention_losses import AttentionLoss, AttentionLosses
-from regard.training.guidance import link_rows, piece_links
 from regard.training.schedules import forcing
 from regard.training.settings import Training
-from regard.training.task import Loss
+from regard.training.task import Carried, Loss
 from regard.training.text_metrics import METRICS, MetricName
 
 log = logging.getLogger("regard")
@@ -98,7 +98,7 @@ class PairTask:
         sizes = batch.target_in.shape[1], batch.source.shape[1]
         return replace(batch, links=link_rows([self.links[index] for index in indices], *sizes))
 
-    def loss(self, model: nn.Module, batch: PairBatch, update: int) -> Loss:
+    def loss(self, model: nn.Module, batch: PairBatch, update: int, carried: Carried | None = None) -> Loss:
         with self.attention_loss.listening(model) as maps:
             total, losses = model(
                 batch.source,

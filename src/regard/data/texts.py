@@ -1,0 +1,69 @@
+"""Running text for language models: what the `data:` section of their run files becomes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from regard.data.lines import read_lines
+from regard.errors import InputError
+
+Unit = Literal["line", "file"]
+
+
+@dataclass(frozen=True)
+class TextSplits:
+    """Texts that a run trains on, chooses its best checkpoint by, and is measured on, in the order of their files.
+    `test` may be empty."""
+
+    train: Sequence[str]
+    valid: Sequence[str]
+    test: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunningText:
+    """A text file a set, optionally .gz. Each `unit` of a file is a text with an end of its own: its lines, blank ones
+    too, or the whole with its line breaks. Without `valid` the last `held_out` of the training file's characters, cut
+    at a line, are for validation."""
+
+    kind: Literal["text"] = "text"
+    train: str
+    valid: str | None = None
+    test: str | None = None
+    unit: Unit = "line"
+    held_out: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not 0 < self.held_out < 1:
+            raise InputError(f"text: held_out is {self.held_out}; expected a share above 0 and below 1")
+
+    def load(self) -> TextSplits:
+        """Reads all files. Raises InputError naming file and line for whatever cannot be used."""
+        train = read_lines(self.train)
+        if self.valid is None:
+            train, valid = _cut(train, self.held_out, self.train)
+        else:
+            valid = read_lines(self.valid)
+        test = read_lines(self.test) if self.test else []
+        return TextSplits(*(self.texts(lines) for lines in (train, valid, test)))
+
+    def read(self, path: str) -> list[str]:
+        """The texts of another file. Raises InputError as `load` does."""
+        return self.texts(read_lines(path))
+
+    def texts(self, lines: list[str]) -> list[str]:
+        """The texts that lines are."""
+        return lines if self.unit == "line" or not lines else ["\n".join(lines) + "\n"]
+
+
+def _cut(lines: list[str], share: float, path: str) -> tuple[list[str], list[str]]:
+    """The lines before and behind the last `share` of the characters. Raises InputError where one of them is blank."""
+    wanted, held = share * sum(len(line) + 1 for line in lines), 0
+    place = len(lines)
+    while place and held < wanted:
+        place -= 1
+        held += len(lines[place]) + 1
+    parts = lines[:place], lines[place:]
+    if not all("".join(part).strip() for part in parts):
+        raise InputError(f"{path}: {len(lines)} lines are too few to hold some out; give valid, a file of its own")
+    return parts

@@ -1,0 +1,114 @@
+"""Parts of one long row of tokens as batches, for training: pure functions of the seed and the epoch.
+
+Every epoch cuts the text at other places. Of the row's tokens the first is only read.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+import torch
+from torch import Tensor
+
+from regard.errors import InputError
+from regard.shapes import Int
+
+
+@dataclass(frozen=True)
+class WindowBatch:
+    """Parts of a text, `given (batch, position)`, and what follows each token, `expected`. With `fresh` they do not go
+    on where the batch before ended."""
+
+    given: Int[Tensor, "batch position"]
+    expected: Int[Tensor, "batch position"]
+    fresh: bool = True
+
+    def to(self, device: torch.device | str) -> "WindowBatch":
+        """The same batch on `device`."""
+        given, expected = (each.to(device, non_blocking=True) for each in (self.given, self.expected))
+        return replace(self, given=given, expected=expected)
+
+
+@dataclass(frozen=True)
+class Windows(ABC):
+    """Batches of `rows` windows, `size` tokens long, of `tokens (position,)`.
+
+    Raises:
+        InputError: the text is shorter than one batch.
+    """
+
+    tokens: Tensor
+    size: int
+    rows: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        needed, found = self.rows * self.size + 1, len(self.tokens)
+        if found < needed:
+            raise InputError(
+                f"training text: shorter than one batch: needed {needed} tokens ({self.rows} x {self.size} and one), "
+                f"found {found}; add text or lower batch_tokens"
+            )
+
+    @abstractmethod
+    def batches(self, epoch: int) -> list[list[int]]:
+        """The epoch's batches as lists of examples, in the order of training."""
+
+    @abstractmethod
+    def batch(self, epoch: int, examples: Sequence[int]) -> WindowBatch:
+        """The windows that are meant."""
+
+    def random(self, epoch: int) -> Random:
+        """The generator of an epoch."""
+        return Random(f"{self.seed}/{epoch}")
+
+    def cut(self, starts: Sequence[int], length: int, *, fresh: bool) -> WindowBatch:
+        """Windows of `length` tokens from these places on."""
+        parts = torch.stack([self.tokens[start : start + length + 1] for start in starts])
+        return WindowBatch(parts[:, :-1], parts[:, 1:], fresh)
+
+
+class Shuffled(Windows):
+    """Windows in any order, each read by itself."""
+
+    def first(self, epoch: int) -> int:
+        """Where the first window of an epoch starts."""
+        spare = len(self.tokens) - 1 - self.rows * self.size
+        return self.random(epoch).randrange(min(self.size, spare + 1))
+
+    def batches(self, epoch: int) -> list[list[int]]:
+        examples = list(range((len(self.tokens) - 1 - self.first(epoch)) // self.size))
+        self.random(epoch).shuffle(examples)
+        return [examples[at : at + self.rows] for at in range(0, len(examples), self.rows)]
+
+    def batch(self, epoch: int, examples: Sequence[int]) -> WindowBatch:
+        first = self.first(epoch)
+        return self.cut([first + example * self.size for example in examples], self.size, fresh=True)
+
+
+@dataclass(frozen=True)
+class Consecutive(Windows):
+    """As many parts of the text as there are rows in all `processes`, each read from its beginning to its end: a batch
+    goes on where the one before it of the same process ended. The last batch of an epoch may be shorter."""
+
+    processes: int = 1
+
+    def part(self, epoch: int) -> tuple[int, int]:
+        """Where the first part of an epoch starts, and the length of each."""
+        parts = self.rows * self.processes
+        spare = max(0, len(self.tokens) - 1 - parts * self.size)
+        first = self.random(epoch).randrange(min(self.size, spare + 1))
+        return first, (len(self.tokens) - 1 - first) // parts
+
+    def batches(self, epoch: int) -> list[list[int]]:
+        _, length = self.part(epoch)
+        count = -(-length // self.size) * self.processes
+        return [list(range(number * self.rows, (number + 1) * self.rows)) for number in range(count)]
+
+    def batch(self, epoch: int, examples: Sequence[int]) -> WindowBatch:
+        first, length = self.part(epoch)
+        places = [divmod(example, self.rows * self.processes) for example in examples]
+        turn = places[0][0]
+        starts = [first + part * length + turn * self.size for _, part in places]
+        return self.cut(starts, min(self.size, length - turn * self.size), fresh=turn == 0)

@@ -1,0 +1,5 @@
+"""The claims about attention, each an experiment that measures what it needs and writes its table and picture."""
+
+from regard.experiments.catalog import EXPERIMENTS
+
+__all__ = ["EXPERIMENTS"]

@@ -1,0 +1,53 @@
+"""What an experiment finds, and its files."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.errors import InputError, RunError
+from regard.pictures.chart import Chart, png
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A table, and charts of it. `claim` is the sentence that it is about."""
+
+    claim: str
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[Any, ...]]
+    charts: Sequence[Chart]
+
+    def table(self) -> str:
+        """As markdown."""
+        cells = [self.columns, ["---"] * len(self.columns), *(map(shown, row) for row in self.rows)]
+        return "\n".join(f"| {' | '.join(row)} |" for row in cells)
+
+    def write(self, folder: Path, name: str) -> list[Path]:
+        """NAME.md, NAME.json and NAME.png in the folder, which is made.
+
+        Raises:
+            InputError: the folder is a file, or matplotlib is not installed.
+            RunError: a file cannot be written.
+        """
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"{folder}: is not a folder; name one to write the table and the picture to")
+        records = [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+        contents = {
+            ".md": f"# {name}\n\n{self.claim}\n\n{self.table()}\n".encode(),
+            ".json": (json.dumps({"claim": self.claim, "rows": records}, indent=1) + "\n").encode(),
+            ".png": png(self.charts),
+        }
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for ending, content in contents.items():
+                (folder / f"{name}{ending}").write_bytes(content)
+        except OSError as error:
+            raise RunError(f"{folder}: cannot be written ({error.strerror})") from error
+        return [folder / f"{name}{ending}" for ending in contents]
+
+
+def shown(value: Any) -> str:
+    """A cell: numbers to four figures."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,35 @@
+"""How an experiment is run, and the runs that it trains."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard import launch, run_file, runs
+from regard.recipes import path_of
+from regard.tasks.text_to_text.run import TextToTextRun
+
+
+@dataclass(frozen=True)
+class Setting:
+    """`folder` keeps what is trained, so that an experiment that was broken off goes on; `full` is the long setting."""
+
+    folder: Path
+    full: bool = False
+
+    def train(self, recipe: str, name: str, overrides: Sequence[str]) -> dict[str, Any]:
+        """The figures of a run of the recipe, trained if it is not there.
+
+        Raises:
+            InputError: the folder holds a run of this name with other settings.
+            RunError: training failed.
+        """
+        out, config = self.folder / name, run_file.read(path_of(recipe), overrides)
+        if not (out / launch.RESULT).is_file():
+            return launch.train(config, out, resume=out.exists())
+        return json.loads((out / launch.RESULT).read_text(encoding="utf-8"))
+
+    def run(self, name: str) -> TextToTextRun:
+        """A run that was trained, opened."""
+        return runs.load(self.folder / name, task=TextToTextRun)

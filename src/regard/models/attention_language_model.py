@@ -1,0 +1,132 @@
+"""A recurrent language model that looks back at its own states, and may copy the words that stood there."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.attention import Attend
+from regard.decoders.protocol import State
+from regard.layers.dropout import Dropout, VariationalDropout
+from regard.layers.embeddings import TokenEmbedding
+from regard.layers.mixture import Copying, CopyOutput
+from regard.layers.output import Output
+from regard.layers.recurrent import RecurrentName, RecurrentStack
+from regard.masks import Dense, Window, window
+from regard.memory import Memory
+from regard.models.language_model import LanguageModel
+from regard.models.scores import SCORES, ContentScoreName
+from regard.models.sizes import Share, Size
+from regard.shapes import Float, Int, States, Tokens
+
+
+@dataclass(frozen=True)
+class AttentionLanguageModelConfig:
+    """Sizes of the recurrent layers, and how their states are read: those of the `window` tokens before the current
+    one, which `itself` adds. With `copying` what is read may be copied. The rest is as for `recurrent`."""
+
+    name: Literal["attention"] = "attention"
+    cell: RecurrentName = "lstm"
+    embedding: Size = 256
+    width: Size = 256
+    layers: Size = 2
+    score: ContentScoreName = "dot"
+    window: Size = 100
+    itself: bool = False
+    copying: bool = False
+    tied: bool = True
+    variational: bool = True
+    dropout: Share = 0.3
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionState(State):
+    """The layers' state `(batch, layer, state_width)`, their outputs so far `(batch, past, width)` and the tokens after
+    which these stood, `(batch, past)`."""
+
+    cells: Tensor
+    past: Tensor
+    words: Tensor
+
+
+class AttentionLanguageModel(LanguageModel[AttentionState]):
+    """c_t reads h_1 .. h_{t-1} with h_t; p(y_{t+1}) = softmax(W [c_t; h_t]). Where there is no past yet, c_t is zero.
+
+    With copying the query is tanh(W_q h_t + b) and one more key, the sentinel, stands for the vocabulary: of the
+    weights a_t its share g_t writes, and the others copy the tokens after which their states stood,
+    p(w) = g_t p_vocabulary(w) + sum_{i: y_i = w} a_ti (Merity 2017, 1609.07843, equations 5 to 8). The paper's p of the
+    vocabulary has no c_t, and its sentinel no other use; here one lookup serves both.
+    """
+
+    self_attention = "attend"
+
+    def __init__(self, vocabulary: int, config: AttentionLanguageModelConfig):
+        super().__init__()
+        width = config.width
+        self.window, self.itself = config.window, config.itself
+        self.embedding = TokenEmbedding(vocabulary, config.embedding)
+        dropout = (VariationalDropout if config.variational else Dropout)(config.dropout)
+        self.network = RecurrentStack(config.cell, config.embedding, width, config.layers, dropout)
+        self.attend = Attend(SCORES[config.score](width, config.window))
+        self.query = nn.Sequential(nn.Linear(width, width), nn.Tanh()) if config.copying else nn.Identity()
+        self.sentinel = nn.Parameter(torch.zeros(width)) if config.copying else None
+        self.readout = nn.Linear(2 * width, config.embedding) if config.tied else nn.Identity()
+        output = CopyOutput if config.copying else Output
+        tied = self.embedding if config.tied else None
+        self.output = output(config.embedding if config.tied else 2 * width, vocabulary, tied=tied)
+
+    def begin(self, batch: int) -> AttentionState:
+        words = torch.zeros(batch, 0, dtype=torch.int64, device=self.output.weight.device)
+        cells = self.nothing(batch, *self.network.state_shape)
+        return AttentionState(cells, self.nothing(batch, 0, self.network.width), words)
+
+    def carried(self, state: AttentionState) -> AttentionState:
+        state = state.detach()
+        return replace(state, past=state.past[:, -self.window :], words=state.words[:, -self.window :])
+
+    def run(self, tokens: Tokens, state: AttentionState) -> tuple[Any, AttentionState]:
+        outputs, cells = self.network(self.embedding(tokens), state.cells)
+        states, words = torch.cat([state.past, outputs], 1), torch.cat([state.words, tokens], 1)
+        features = self.written(outputs, states) if self.sentinel is None else self.copied(outputs, states, words)
+        return features, AttentionState(cells, states, words)
+
+    def allowed(self, queries: int, keys: int) -> Window:
+        """The last `queries` of `keys` states each read the window before them."""
+        first = keys - queries - (0 if self.itself else 1)
+        return window(queries, keys, before=self.window - 1, after=0, first=first, device=self.output.weight.device)
+
+    def written(
+        self, outputs: States, states: Float[Tensor, "batch past width"]
+    ) -> Float[Tensor, "batch position readout"]:
+        """Features `(batch, position, readout)` from the last outputs and all states `(batch, past, width)`."""
+        mask = self.allowed(outputs.shape[1], states.shape[1])
+        memory = self.attend.prepare(Memory(states, states, mask, clean=False))
+        return self.readout(torch.cat([self.attend.read(outputs, memory).context, outputs], -1))
+
+    def copied(
+        self, outputs: States, states: Float[Tensor, "batch past width"], words: Int[Tensor, "batch past"]
+    ) -> Copying:
+        """The same, and what may be copied: the sentinel is the first key, and its value is zero."""
+        assert self.sentinel is not None
+        batch, positions = outputs.shape[:2]
+        key = torch.cat([self.sentinel.expand(batch, 1, -1), states], 1)
+        value = functional.pad(states, (0, 0, 1, 0))
+        mask = Dense(functional.pad(self.allowed(positions, states.shape[1]).dense(), (1, 0), value=True))
+        memory = self.attend.prepare(Memory(key, value, mask, clean=False))
+        read = self.attend.read(self.query(outputs), memory, weights=True)
+        assert read.weights is not None
+        weights = read.weights.to(torch.promote_types(read.weights.dtype, torch.float32))
+        written, copying = weights.split([1, states.shape[1]], -1)
+        share = copying.sum(-1).clamp(min=torch.finfo(copying.dtype).tiny)
+        return Copying(
+            self.readout(torch.cat([read.context, outputs], -1)),
+            written[..., 0].log() - share.log(),
+            copying / share[..., None],
+            words[:, None].expand(-1, positions, -1),
+            outputs.new_zeros(batch, positions, 0),
+        )
+
+    def at(self, features: Any, position: int) -> Any:
+        return features.at(position) if isinstance(features, Copying) else features[:, position]

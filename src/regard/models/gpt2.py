@@ -1,0 +1,123 @@
+"""GPT-2: Radford et al. 2019, "Language models are unsupervised multitask learners"."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from torch import Tensor, nn
+
+from regard.decoders.protocol import State
+from regard.heads import MultiHead
+from regard.layers.dropout import Dropout
+from regard.layers.embeddings import TokenEmbedding
+from regard.layers.feedforward import FeedForward
+from regard.layers.output import Output
+from regard.layers.past import empty_past, read_past
+from regard.layers.positions import Learned
+from regard.layers.residual import PreNorm
+from regard.memory import Memory
+from regard.models.language_model import LanguageModel
+from regard.models.sizes import Share, Size
+from regard.shapes import States, Tokens
+
+
+@dataclass(frozen=True)
+class GPT2Config:
+    """Sizes; those released are `SIZES`. The hidden width of the feed-forward networks is four times `width`, and no
+    more than `context` tokens are read in a row."""
+
+    name: Literal["gpt2"] = "gpt2"
+    layers: Size = 4
+    width: Size = 256
+    heads: Size = 4
+    context: Size = 256
+    dropout: Share = 0.1
+
+    def __post_init__(self) -> None:
+        if self.width % self.heads:
+            raise ValueError(
+                f"width {self.width} is not divisible by heads {self.heads}; choose {self.heads} x a whole number"
+            )
+
+
+SIZES = {
+    "124M": GPT2Config(layers=12, width=768, heads=12, context=1024),
+    "355M": GPT2Config(layers=24, width=1024, heads=16, context=1024),
+    "774M": GPT2Config(layers=36, width=1280, heads=20, context=1024),
+    "1558M": GPT2Config(layers=48, width=1600, heads=25, context=1024),
+}
+"""With a vocabulary of 50,257, by the parameters that the released weights have."""
+
+
+@dataclass(frozen=True, eq=False)
+class GPT2State(State):
+    """What each layer has read, prepared."""
+
+    pasts: tuple[Memory, ...]
+
+    @property
+    def position(self) -> int:
+        """How many tokens have been read."""
+        return self.pasts[0].key.shape[-2]
+
+
+class Block(nn.Module):
+    """Masked self-attention, then a feed-forward network with GELU in its tanh form, each inside its residual."""
+
+    def __init__(self, config: GPT2Config):
+        super().__init__()
+        self.self_attention = MultiHead(config.width, config.heads)
+        self.feedforward = FeedForward(config.width, 4 * config.width, nn.GELU(approximate="tanh"))
+        self.residuals = nn.ModuleList(PreNorm(config.width, config.dropout) for _ in range(2))
+
+    def forward(self, states: States, past: Memory) -> tuple[States, Memory]:
+        """Positions that follow `past` -> their states, and the past with them in it."""
+        grown = past
+
+        def read_own(x: Tensor) -> Tensor:
+            nonlocal grown
+            context, grown = read_past(self.self_attention, x, past)
+            return context
+
+        states = self.residuals[0](states, read_own)
+        return self.residuals[1](states, self.feedforward), grown
+
+
+class GPT2(LanguageModel[GPT2State]):
+    """Blocks over embedded tokens with learned positions, a norm behind the last, and the embedding as output layer.
+
+    Weights start normal with deviation 0.02, those that end a residual with 0.02 / sqrt(2 layers) (section 2.3). The
+    output layer has a bias here, which starts at zero; that of the paper has none.
+    """
+
+    self_attention = "blocks.*.self_attention"
+
+    def __init__(self, vocabulary: int, config: GPT2Config):
+        super().__init__()
+        self.context = config.context
+        self.embedding = TokenEmbedding(vocabulary, config.width, scale=1.0)
+        self.positions = Learned(config.context, config.width)
+        self.dropout = Dropout(config.dropout)
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
+        self.norm = nn.LayerNorm(config.width)
+        self.output = Output(config.width, vocabulary, tied=self.embedding)
+        for name, parameter in self.named_parameters():
+            if parameter.ndim > 1:
+                last = name.endswith(("self_attention.output.weight", "feedforward.2.weight"))
+                nn.init.normal_(parameter, std=0.02 / (2 * config.layers) ** 0.5 if last else 0.02)
+
+    def begin(self, batch: int) -> GPT2State:
+        blocks = cast("Sequence[Block]", self.blocks)
+        return GPT2State(tuple(empty_past(block.self_attention, self.nothing(batch)) for block in blocks))
+
+    def carried(self, state: GPT2State) -> None:
+        return None
+
+    def run(self, tokens: Tokens, state: GPT2State) -> tuple[States, GPT2State]:
+        """Raises ValueError for more tokens than `context`."""
+        states = self.dropout(self.positions(self.embedding(tokens), state.position))
+        pasts = []
+        for block, past in zip(self.blocks, state.pasts, strict=True):
+            states, grown = block(states, past)
+            pasts.append(grown)
+        return self.norm(states), GPT2State(tuple(pasts))

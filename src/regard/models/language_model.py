@@ -1,0 +1,54 @@
+"""What every language model is: a decoder that has no source."""
+
+from abc import abstractmethod
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.decoders.protocol import S, SequenceDecoder
+from regard.layers.output import Output
+from regard.memory import Memory
+from regard.shapes import Tokens
+
+
+class LanguageModel(SequenceDecoder[S]):
+    """p(text) as the product over its tokens of softmax(output(features)), each given those before it.
+
+    A text follows another: what stands before its first token is END.
+    """
+
+    output: Output
+    source_attention = None
+    self_attention: str | tuple[str, ...] | None = None
+    """Names of the modules that read what came before, as `record` takes them; None: none does."""
+    context: int | None = None
+    """The most tokens that can be read in a row; None: any number."""
+
+    @abstractmethod
+    def begin(self, batch: int) -> S:
+        """The state before anything is read, for so many texts."""
+
+    @abstractmethod
+    def carried(self, state: S) -> S | None:
+        """What goes on from one part of a long text to the next, as tensors alone and without a gradient; None: every
+        part is read by itself."""
+
+    def start(self, memory: Memory) -> S:
+        """As `begin`, for as many texts as the memory has rows; there is no source, so nothing else of it is read."""
+        return self.begin(len(memory.value))
+
+    def nothing(self, *shape: int) -> Tensor:
+        """Zeros of this shape, of the model's type and on its device."""
+        weight = self.output.weight
+        return torch.zeros(shape, dtype=weight.dtype, device=weight.device)
+
+    def forward(
+        self, tokens: Tokens, state: S, *, expected: Tokens | None = None, smoothing: float = 0.0
+    ) -> tuple[Any, S]:
+        """Logits `(batch, position, vocabulary)` of what follows each token, and the state after the last.
+
+        With `expected (batch, position)`, the loss of these tokens instead, as `Output.loss` gives it.
+        """
+        features, state = self.run(tokens, state)
+        return self.output(features) if expected is None else self.output.loss(features, expected, smoothing), state

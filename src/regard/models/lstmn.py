@@ -1,0 +1,95 @@
+"""The LSTM network with a memory tape: Cheng, Dong, Lapata 2016 (1601.06733)."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention import Attend
+from regard.decoders.protocol import State
+from regard.layers.dropout import Dropout, VariationalDropout
+from regard.layers.embeddings import TokenEmbedding
+from regard.layers.output import Output
+from regard.masks import window
+from regard.memory import Memory
+from regard.models.language_model import LanguageModel
+from regard.models.sizes import Share, Size
+from regard.scores import Additive
+from regard.shapes import Float, States, Tokens
+
+
+@dataclass(frozen=True)
+class LSTMNConfig:
+    """Sizes. The paper has one layer and width 300, and keeps the whole sentence; here the tape has at most `window`
+    places, so that texts may be long. The rest is as for `recurrent`."""
+
+    name: Literal["lstmn"] = "lstmn"
+    embedding: Size = 256
+    width: Size = 256
+    attention: Size = 256
+    window: Size = 50
+    tied: bool = True
+    variational: bool = True
+    dropout: Share = 0.3
+
+
+@dataclass(frozen=True, eq=False)
+class LSTMNState(State):
+    """The tape: keys `(batch, past, attention)` and [h_i; c_i] `(batch, past, 2 width)`; and the last read h~
+    `(batch, width)`."""
+
+    keys: Tensor
+    values: Tensor
+    read: Tensor
+
+
+class LSTMN(LanguageModel[LSTMNState]):
+    """An LSTM that, in place of its last state, reads all earlier ones.
+
+        a_i = softmax(v^T tanh(W_h h_i + W_x x_t + W_r h~_{t-1})),  h~_t = sum a_i h_i,  c~_t = sum a_i c_i
+
+    and then a step of an LSTM from (h~_t, c~_t) with x_t (equations 4 to 10); on an empty tape both are zero.
+    """
+
+    self_attention = "attend"
+
+    def __init__(self, vocabulary: int, config: LSTMNConfig):
+        super().__init__()
+        self.window, self.width = config.window, config.width
+        self.embedding = TokenEmbedding(vocabulary, config.embedding)
+        self.dropout = (VariationalDropout if config.variational else Dropout)(config.dropout)
+        self.attend = Attend(Additive(config.embedding + config.width, config.width, config.attention))
+        self.cell = nn.LSTMCell(config.embedding, config.width)
+        self.readout = nn.Linear(config.width, config.embedding) if config.tied else nn.Identity()
+        width = config.embedding if config.tied else config.width
+        self.output = Output(width, vocabulary, tied=self.embedding if config.tied else None)
+
+    def begin(self, batch: int) -> LSTMNState:
+        keys = self.attend.score.prepare(self.nothing(batch, 0, self.width))
+        return LSTMNState(keys, self.nothing(batch, 0, 2 * self.width), self.nothing(batch, self.width))
+
+    def carried(self, state: LSTMNState) -> LSTMNState:
+        state = state.detach()
+        return replace(state, keys=state.keys[:, -self.window :], values=state.values[:, -self.window :])
+
+    def run(self, tokens: Tokens, state: LSTMNState) -> tuple[States, LSTMNState]:
+        outputs = []
+        for inputs in self.dropout(self.embedding(tokens)).unbind(1):
+            output, state = self.turn(inputs, state)
+            outputs.append(output)
+        return self.readout(self.dropout(torch.stack(outputs, 1))), state
+
+    def turn(self, inputs: Tensor, state: LSTMNState) -> tuple[Float[Tensor, "batch width"], LSTMNState]:
+        """Read the tape, make a step and write what comes of it."""
+        query = torch.cat([inputs, state.read], -1)[:, None]
+        places = state.keys.shape[1]
+        recent = (
+            window(1, places, before=self.window - 1, after=0, device=query.device) if places > self.window else None
+        )
+        context = self.attend.read(query, Memory(state.keys, state.values, recent, clean=False)).context[:, 0]
+        read, cell = context.chunk(2, -1)
+        output, cell = self.cell(inputs, (read, cell))
+        keys = torch.cat([state.keys, self.attend.score.prepare(output[:, None])], 1)
+        values = torch.cat([state.values, torch.cat([output, cell], -1)[:, None]], 1)
+        return output, LSTMNState(keys, values, read)

@@ -1,0 +1,85 @@
+"""The pointer network: Vinyals, Fortunato, Jaitly 2015 (1506.03134)."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor, nn
+
+from regard.attention import Attend
+from regard.decoders.positions import PositionDecoder
+from regard.decoders.protocol import unroll
+from regard.decoders.starts import SummaryStart
+from regard.layers.cells import Stack
+from regard.layers.dropout import Dropout
+from regard.layers.recurrent import Reader, SequenceReader
+from regard.memory import Memory
+from regard.models.aligns import ALIGNS, AlignName
+from regard.models.sizes import Share, Size
+from regard.scores import Additive
+from regard.shapes import Float, Lengths, Tokens
+
+
+@dataclass(frozen=True)
+class PointerNetworkConfig:
+    """Sizes. The paper has one layer and width 256 or 512. `bidirectional` reads the elements both ways, which the
+    paper does not."""
+
+    name: Literal["pointer-network"] = "pointer-network"
+    width: Size = 128
+    attention: Size = 128
+    bidirectional: bool = True
+    align: AlignName = "softmax"
+    window: Size = 10
+    max_elements: Size = 100
+    dropout: Share = 0.0
+
+
+class ElementEncoder(nn.Module):
+    """Real vectors through a recurrent reader: its states are the keys, the vectors as they enter it the values."""
+
+    def __init__(self, projection: nn.Linear, reader: Reader, dropout: float):
+        super().__init__()
+        self.projection, self.reader = projection, reader
+        self.dropout = Dropout(dropout)
+
+    def forward(self, elements: Float[Tensor, "batch element element_width"], lengths: Lengths) -> Memory:
+        projected = self.projection(elements)
+        states, final = self.reader(projected, lengths)
+        of_states = Memory.of(self.dropout(states), lengths, final)
+        return Memory(of_states.key, projected, of_states.mask, final)
+
+
+class PointerNetwork(nn.Module):
+    """Reads vectors and answers with places among them."""
+
+    def __init__(self, element_width: int, config: PointerNetworkConfig):
+        super().__init__()
+        width = config.width
+        reader = SequenceReader("lstm", width, width, bidirectional=config.bidirectional)
+        self.encoder = ElementEncoder(nn.Linear(element_width, width), reader, config.dropout)
+        stack = Stack("lstm", width, width)
+        start = SummaryStart(reader.output_width, math.prod(stack.state_shape))
+        score = Additive(width, reader.output_width, config.attention)
+        attend = Attend(score, ALIGNS[config.align](width, config.window))
+        widths = reader.output_width, width
+        self.decoder = PositionDecoder(
+            attend, stack, start, widths, max_elements=config.max_elements, dropout=config.dropout
+        )
+        self.max_elements = config.max_elements
+
+    def forward(
+        self,
+        elements: Float[Tensor, "batch element element_width"],
+        lengths: Lengths,
+        target: Tokens,
+        *,
+        forcing: float = 1.0,
+        expected: Tokens | None = None,
+    ) -> tuple[Tensor, Tensor] | Tensor:
+        """Logits `(batch, position, token)` after each token of `target (batch, position)`, which begins with START;
+        with `expected`, the loss of these as `PositionOutput.loss` gives it."""
+        state = self.decoder.start(self.encoder(elements, lengths))
+        free = forcing < 1.0
+        features = unroll(self.decoder, target, state, forcing) if free else self.decoder.features(target, state)
+        return self.decoder.output(features) if expected is None else self.decoder.output.loss(features, expected)

@@ -1,0 +1,76 @@
+"""Lines over numbers, side by side: what an experiment draws."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from regard.pictures.style import GRID, INK, MUTED, PAPER, plotting, resolution
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS = "#1f5fa8", "#c8641b", "#2b8a63", "#8a4fa3", "#7a6a1f", "#b3344d", "#4b5563", "#2aa1b8"
+MARKS = "o", "s", "^", "D", "v", "P", "X", "*"
+"""With the colours, so that lines are told apart in grey too."""
+
+
+Scales = tuple[Literal["linear", "log"], Literal["linear", "log"]]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Lines by name, each its points (x, y); axes are linear or logarithmic."""
+
+    title: str
+    x: str
+    y: str
+    lines: Mapping[str, Sequence[tuple[float, float]]]
+    scales: Scales = ("linear", "linear")
+
+
+def charts(parts: Sequence[Chart]) -> Figure:
+    """A figure of the charts, next to each other. Raises InputError without matplotlib, ValueError for none."""
+    if not parts:
+        raise ValueError("charts() got no chart; expected at least one")
+    with plotting():
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(4.4 * len(parts), 3.6), facecolor=PAPER, dpi=100, layout="constrained")
+        FigureCanvasAgg(figure)
+        for place, part in enumerate(parts, 1):
+            _draw(figure.add_subplot(1, len(parts), place), part)
+    return figure
+
+
+def _draw(axes: Axes, chart: Chart) -> None:
+    for number, (name, points) in enumerate(chart.lines.items()):
+        colour, mark = COLOURS[number % len(COLOURS)], MARKS[number % len(MARKS)]
+        x, y = zip(*points, strict=True)
+        axes.plot(x, y, label=name, linewidth=1.6, color=colour, marker=mark, markersize=4.5)
+    axes.set_xscale(chart.scales[0])
+    axes.set_yscale(chart.scales[1])
+    axes.set_title(chart.title, fontsize=11, color=INK, loc="left", parse_math=False)
+    axes.set_xlabel(chart.x, fontsize=9, color=INK, parse_math=False)
+    axes.set_ylabel(chart.y, fontsize=9, color=INK, parse_math=False)
+    axes.tick_params(labelsize=8, labelcolor=MUTED, color=MUTED, length=3)
+    axes.grid(color=GRID, linewidth=0.6)
+    axes.set_axisbelow(True)
+    for name, spine in axes.spines.items():
+        spine.set(edgecolor=GRID, visible=name in ("left", "bottom"))
+    if len(chart.lines) > 1:
+        axes.legend(fontsize=8, frameon=False, labelcolor=INK)
+
+
+def png(parts: Sequence[Chart]) -> bytes:
+    """The figure as a file's content; the same charts give the same bytes. Raises as `charts` does."""
+    figure = charts(parts)
+    content = io.BytesIO()
+    with plotting():
+        dots = resolution(*figure.get_size_inches())
+        figure.savefig(content, format="png", dpi=dots, metadata={"Software": None})
+    return content.getvalue()

@@ -1,0 +1,35 @@
+"""What a run file becomes once its data is read."""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import nn
+
+from regard.text import Tokenizer
+from regard.training.task import Task
+
+
+@dataclass(frozen=True)
+class Job:
+    """Everything that training needs and everything that is known before it.
+
+    `tokenizers` go by the name of the file that keeps each, `tests` are what the finished run is measured on, `digest`
+    is of all that is learned from and validated on, `summary` says in a line what is about to be trained.
+    """
+
+    model: nn.Module
+    task: Task
+    digest: str
+    summary: str
+    tokenizers: Mapping[str, Tokenizer] = field(default_factory=dict)
+    tests: Sequence[Any] = ()
+
+
+def digest(parts: Iterable[str]) -> str:
+    """SHA-256 of texts, one after the other."""
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(part.encode(errors="surrogatepass"))
+    return found.hexdigest()

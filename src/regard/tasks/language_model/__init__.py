@@ -1,0 +1,1 @@
+"""Texts that go on: language models."""

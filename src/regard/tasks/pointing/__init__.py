@@ -1,0 +1,1 @@
+"""Sets of vectors whose answer is an order or a choice of them: pointer networks."""

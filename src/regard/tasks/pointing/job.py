@@ -1,0 +1,30 @@
+"""From a run file to what training needs."""
+
+from regard.data.sets import PointedSet
+from regard.models.pointer_network import PointerNetwork
+from regard.tasks.job import Job, digest
+from regard.tasks.pointing.run_file import Pointing
+from regard.tasks.pointing.task import PointingTask
+
+
+def prepare(config: Pointing) -> Job:
+    """Generates the data and builds the rest.
+
+    Raises:
+        InputError: there is too little data.
+    """
+    splits = config.data.load()
+    model = PointerNetwork(config.data.width, config.model)
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    return Job(
+        model,
+        PointingTask(splits.train, splits.valid, config.training),
+        digest(_line(each) for each in (*splits.train, *splits.valid)),
+        f"{len(splits.train):,} sets to train on, {len(splits.valid):,} to validate, {len(splits.test):,} to test; "
+        f"{parameters:,} parameters",
+        tests=splits.test,
+    )
+
+
+def _line(each: PointedSet) -> str:
+    return f"{each.elements}\0{each.answer}\n"

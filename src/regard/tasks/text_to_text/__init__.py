@@ -1,0 +1,1 @@
+"""Texts that become other texts: dates, translation, summaries."""

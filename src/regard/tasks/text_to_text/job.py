@@ -1,0 +1,76 @@
+"""From a run file to what training needs."""
+
+import torch
+
+from regard.catalog import build
+from regard.data.pair import Splits
+from regard.errors import InputError
+from regard.inference.tokenizers import Tokenizers
+from regard.tasks.job import Job, digest
+from regard.tasks.text_to_text.run import SOURCE, TARGET, load_tokenizers
+from regard.tasks.text_to_text.run_file import TextToText
+from regard.tasks.text_to_text.task import PairTask, Scoring
+from regard.text import Tokenizer
+from regard.training.run_directory import RunDirectory
+
+
+def prepare(config: TextToText, run: RunDirectory) -> Job:
+    """Reads the data and builds the rest; the tokenizers are the run's where it has some.
+
+    Raises:
+        InputError: data, model and search are not as they must be.
+    """
+    splits = config.data.load()
+    kept = load_tokenizers(run, config) if run.has(SOURCE) and run.has(TARGET) else None
+    tokenizers = kept or make_tokenizers(config, splits)
+    model = build(config.model, tokenizers.source.size, tokenizers.target.size)
+    check_search(config, tokenizers, attends=model.decoder.source_attention is not None)
+    task = PairTask(
+        splits,
+        tokenizers,
+        config.training,
+        Scoring(config.metrics, config.search.searching(beam=1)),
+        model=model,
+        attention=config.attention_losses,
+        truncate=config.truncate,
+    )
+    return Job(
+        model,
+        task,
+        digest(f"{pair.source}\0{pair.target}\n" for pair in (*splits.train, *splits.valid)),
+        summary(model, splits, tokenizers),
+        {SOURCE: tokenizers.source, TARGET: tokenizers.target},
+        splits.test,
+    )
+
+
+def make_tokenizers(config: TextToText, splits: Splits) -> Tokenizers:
+    """Trained on the training pairs; the same text always gives the same tokenizers."""
+    settings = config.tokenizers
+    sources, targets = [pair.source for pair in splits.train], [pair.target for pair in splits.train]
+    if settings.target is None:
+        both = Tokenizer.train(settings.source, [*sources, *targets])
+        return Tokenizers(both, both, config.copying)
+    return Tokenizers(Tokenizer.train(settings.source, sources), Tokenizer.train(settings.target, targets))
+
+
+def check_search(config: TextToText, tokenizers: Tokenizers, *, attends: bool) -> None:
+    """Raises InputError for a beam that the vocabulary cannot fill, or a coverage penalty where the model does not
+    attend to its source, before hours are spent on training."""
+    if config.search.coverage_penalty and not attends:
+        raise InputError("search.coverage_penalty needs a model that attends to its source; leave it 0")
+    if config.search.beam > tokenizers.target.size:
+        raise InputError(
+            f"search.beam is {config.search.beam}, more than the {tokenizers.target.size} entries of the target "
+            "vocabulary; lower it"
+        )
+
+
+def summary(model: torch.nn.Module, splits: Splits, tokenizers: Tokenizers) -> str:
+    """What is about to be trained, in a line."""
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    train, valid, test = (len(pairs) for pairs in (splits.train, splits.valid, splits.test))
+    return (
+        f"{train:,} pairs to train on, {valid:,} to validate, {test:,} to test; vocabularies of "
+        f"{tokenizers.source.size:,} and {tokenizers.target.size:,}; {parameters:,} parameters"
+    )

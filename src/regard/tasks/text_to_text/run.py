@@ -1,0 +1,207 @@
+"""A trained run that makes texts of texts: `load(folder).predict(texts)`."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from jaxtyping import Float
+
+from regard.catalog import build
+from regard.data.pair import Pair
+from regard.decoding.demand import Demand
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.search import Search
+from regard.errors import InputError
+from regard.inference.attended import attended
+from regard.inference.given import log_probabilities
+from regard.inference.texts import limited, search_texts
+from regard.inference.tokenizers import Tokenizers
+from regard.maps.alignment import Alignment
+from regard.maps.averages import average_heads
+from regard.maps.words import join_words
+from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.ensemble import Ensemble
+from regard.nonfinite import guarded
+from regard.tasks.run import Run
+from regard.tasks.text_to_text.prediction import Prediction
+from regard.tasks.text_to_text.run_file import TextToText
+from regard.tasks.text_to_text.task import Scoring, figures
+from regard.text import Tokenizer
+from regard.text.special import END, UNKNOWN
+from regard.text.words import word_indices
+from regard.training.run_directory import RunDirectory
+
+SOURCE, TARGET = "source.tokenizer.json", "target.tokenizer.json"
+
+
+def load_tokenizers(run: RunDirectory, config: TextToText) -> Tokenizers:
+    """The run's own. Raises InputError for a file that is damaged or not a tokenizer."""
+    source = Tokenizer.load(run.file(SOURCE))
+    target = source if config.tokenizers.shared else Tokenizer.load(run.file(TARGET))
+    return Tokenizers(source, target, copying=config.copying)
+
+
+class TextToTextRun(Run):
+    """A trained model with its tokenizers and its run file."""
+
+    def __init__(self, config: TextToText, model: EncoderDecoder, tokenizers: Tokenizers):
+        self.config, self.model, self.tokenizers = config, model, tokenizers
+
+    @classmethod
+    def open(cls, run: RunDirectory, config: TextToText) -> "TextToTextRun":
+        """The run in a folder, its model with fresh weights. Raises InputError for a damaged tokenizer."""
+        tokenizers = load_tokenizers(run, config)
+        model = build(config.model, tokenizers.source.size, tokenizers.target.size)
+        return cls(config, model, tokenizers)
+
+    def joined(self, others: Sequence["TextToTextRun"]) -> "TextToTextRun":
+        """A run that writes each token by the mean of its own and the others' probabilities, with its own settings.
+
+        Raises:
+            InputError: the runs do not have the same tokenizers.
+        """
+        if not others:
+            return self
+        mine = self.tokenizers
+        for number, other in enumerate(others, 1):
+            theirs = other.tokenizers
+            if (mine.source.digest, mine.target.digest) != (theirs.source.digest, theirs.target.digest):
+                raise InputError(f"run {number} to join has other tokenizers; train it with the same data and settings")
+        models = [self.model, *(other.model for other in others)]
+        return TextToTextRun(self.config, Ensemble(models).eval(), mine)
+
+    def search(self, beam: int | None = None) -> Search:
+        """The run's own search, or one with this beam that draws nothing."""
+        return self.config.search if beam is None else self.config.search.searching(beam)
+
+    def predict(
+        self,
+        texts: Sequence[str],
+        *,
+        beam: int | None = None,
+        search: Search | None = None,
+        n_best: int = 1,
+        prefix: str = "",
+        phrases: Sequence[str] = (),
+        attention: bool = True,
+    ) -> list[Prediction]:
+        """The output for each text, with its `n_best` - 1 alternatives and, if wanted, its attention. `search` replaces
+        the run's own. All outputs begin with `prefix` and contain all `phrases`.
+
+        Raises:
+            TypeError: `texts` is one text; put it in a list.
+            InputError: a text is longer than the model can take, the target's vocabulary cannot write the prefix or a
+                phrase, or a phrase is empty.
+            ValueError: beam, `n_best`, vocabulary, phrases and limit do not fit together.
+        """
+        if isinstance(texts, str):
+            raise TypeError("texts is one str; give a list of them")
+        demand = demanded(self.tokenizers.target, n_best, prefix, phrases)
+        search = self.search(beam) if search is None else search
+        with guarded(self.model):
+            found = search_texts(self.model, self.tokenizers, texts, search, demand=demand)
+        flat = [(text, each) for text, hypotheses in zip(texts, found, strict=True) for each in hypotheses]
+        attends = attention and self.model.decoder.source_attention is not None
+        alignments = self._alignments(flat) if attends else [None] * len(flat)
+        made = iter([self._prediction(*each, alignment) for each, alignment in zip(flat, alignments, strict=True)])
+        return [replace(next(made), alternatives=tuple(next(made) for _ in rest)) for _, *rest in found]
+
+    def score(self, pairs: Sequence[Pair]) -> list[list[float]]:
+        """The log-probability of each token of each target, END last, given its source.
+
+        Raises:
+            InputError: a text is longer than the model can take.
+        """
+        return log_probabilities(self.model, self._encoded(pairs))
+
+    def _encoded(self, pairs: Sequence[Pair]) -> list[tuple[list[int], list[int]]]:
+        """Their tokens. Raises InputError for a text that is longer than the model can take."""
+        places = [pair.place for pair in pairs]
+        sources = [self.tokenizers.source_ids(pair.source) for pair in pairs]
+        targets = [self.tokenizers.target_ids(pair.target, pair.source) for pair in pairs]
+        sources, _ = limited(self.model.max_source, sources, places)
+        targets, _ = limited(self.model.max_target, targets, places)
+        return list(zip(sources, targets, strict=True))
+
+    def word_maps(self, pairs: Sequence[Pair]) -> list[Float[np.ndarray, "map _target _source"]]:
+        """What the model reads while it is made to write each target, between words, which blanks separate; END is left
+        out. One map a layer and head, in that order.
+
+        Raises:
+            InputError: the model does not attend to its source, or a text is too long for it.
+        """
+        if self.model.decoder.source_attention is None:
+            raise InputError("the run's model does not attend to its source, so it aligns nothing")
+        source, target = self.tokenizers.source, self.tokenizers.target
+        weighed = attended(self.model, self._encoded(pairs))
+        return [
+            join_words(
+                weights.numpy()[:, :-1, :-1],
+                word_indices(pair.source, source.offsets(pair.source)),
+                word_indices(pair.target, target.offsets(pair.target)),
+            )
+            for pair, weights in zip(pairs, weighed, strict=True)
+        ]
+
+    def align(self, pairs: Sequence[Pair], maps: Sequence[int] | None = None) -> list[Alignment]:
+        """The mean of all word maps of each pair, or of those whose numbers are given.
+
+        Raises:
+            InputError: as `word_maps`, and where the model has no such map.
+        """
+        return [
+            Alignment(average_heads(chosen(weights, maps)), tuple(pair.source.split()), tuple(pair.target.split()))
+            for pair, weights in zip(pairs, self.word_maps(pairs), strict=True)
+        ]
+
+    def evaluate(self, pairs: Sequence[Pair] | None = None, *, beam: int | None = None) -> dict[str, float]:
+        """The run's metrics on `pairs`, by default its own test set.
+
+        Raises:
+            InputError: the run has no test set and no pairs are given.
+        """
+        pairs = self.config.data.load().test if pairs is None else pairs
+        if not pairs:
+            raise InputError(
+                "there is no test set in the run file and no files are given; give source and target files"
+            )
+        with guarded(self.model):
+            return figures(self.model, self.tokenizers, pairs, Scoring(self.config.metrics, self.search(beam)))
+
+    def _prediction(self, source: str, hypothesis: Hypothesis, alignment: Alignment | None) -> Prediction:
+        text = self.tokenizers.text(hypothesis.tokens, source)
+        return Prediction(text, hypothesis.score, hypothesis.finished, self._labels(source, hypothesis), alignment)
+
+    def _labels(self, source: str, hypothesis: Hypothesis) -> tuple[str, ...]:
+        tokens = (*hypothesis.tokens, END) if hypothesis.finished else hypothesis.tokens
+        return tuple(self.tokenizers.target_pieces(tokens, source))
+
+    def _alignments(self, outputs: Sequence[tuple[str, Hypothesis]]) -> list[Alignment]:
+        """What each output looked at. The step after the last token exists only where END was its result."""
+        sources = [self.tokenizers.source_ids(text) for text, _ in outputs]
+        targets = [list(each.tokens if each.finished else each.tokens[:-1]) for _, each in outputs]
+        maps = attended(self.model, list(zip(sources, targets, strict=True)))
+        pieces = self.tokenizers.source_pieces
+        return [
+            Alignment(average_heads(weights.numpy()), tuple(pieces([*source, END], text)), self._labels(text, each))
+            for weights, source, (text, each) in zip(maps, sources, outputs, strict=True)
+        ]
+
+
+def demanded(target: Tokenizer, n_best: int, prefix: str, phrases: Sequence[str]) -> Demand:
+    """The demand of texts. Raises InputError for one that the vocabulary cannot write, and for an empty phrase."""
+    if blank := [phrase for phrase in phrases if not phrase.strip()]:
+        raise InputError(f"a phrase is {blank[0]!r}; give at least one word")
+    tokens = [tuple(target.encode(text)) if text else () for text in (prefix, *phrases)]
+    for text, pieces in zip((prefix, *phrases), tokens, strict=True):
+        if UNKNOWN in pieces:
+            raise InputError(f"{text!r} has pieces that are not in the target's vocabulary, so no output has it")
+    return Demand(n_best, (tokens[0],), tuple(tokens[1:]))
+
+
+def chosen(weights: np.ndarray, maps: Sequence[int] | None) -> np.ndarray:
+    """The maps `(map, target, source)` of those numbers, by default all. Raises InputError for others."""
+    for number in maps or ():
+        if not 0 <= number < len(weights):
+            raise InputError(f"map {number} is not there; the model has {len(weights)}, from 0 to {len(weights) - 1}")
+    return weights if maps is None else weights[list(maps)]

@@ -1,0 +1,64 @@
+"""What a run file of this task says."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from regard.catalog import ModelConfig
+from regard.data.sources import Dates, Parallel, Questions, Table
+from regard.decoding.search import Search
+from regard.models.onepass import OnePassConfig
+from regard.models.pointer import PointerConfig
+from regard.models.transformer import TransformerConfig
+from regard.text import TokenizerSettings
+from regard.training.attention_losses import AttentionLosses
+from regard.training.settings import Training
+from regard.training.text_metrics import MetricName
+
+
+@dataclass(frozen=True)
+class TokenizerPair:
+    """One tokenizer a side, or, with `shared`, one for both, trained on both sides with the source's settings."""
+
+    source: TokenizerSettings
+    target: TokenizerSettings | None = None
+    shared: bool = False
+
+    def __post_init__(self) -> None:
+        if self.shared and self.target is not None:
+            raise ValueError("shared tokenizers have one description, `source`; remove `target` or `shared`")
+        if not self.shared and self.target is None:
+            raise ValueError("`target` is missing; describe it or set `shared: true`")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextToText:
+    """A run, whole. `metrics` are measured in validation and on the test set; the first chooses the best weights.
+    `truncate` cuts training pairs that are longer than the model can take, which is refused otherwise.
+    `attention_losses` are added for how the model reads its source."""
+
+    task: Literal["text-to-text"] = "text-to-text"
+    data: Dates | Questions | Parallel | Table
+    tokenizers: TokenizerPair
+    model: ModelConfig
+    metrics: tuple[MetricName, ...]
+    training: Training = field(default_factory=Training)
+    search: Search = field(default_factory=Search)
+    truncate: bool = False
+    attention_losses: AttentionLosses = field(default_factory=AttentionLosses)
+
+    def __post_init__(self) -> None:
+        if not self.metrics:
+            raise ValueError("`metrics` is empty; name at least one")
+        if isinstance(self.model, PointerConfig) and not self.tokenizers.shared:
+            raise ValueError("model pointer-generator needs one vocabulary; set tokenizers.shared: true")
+        if (
+            isinstance(self.model, OnePassConfig | TransformerConfig)
+            and self.model.shared
+            and not self.tokenizers.shared
+        ):
+            raise ValueError("model.shared needs one vocabulary; set tokenizers.shared: true, or model.shared: false")
+
+    @property
+    def copying(self) -> bool:
+        """Whether outputs may have words that only their source has."""
+        return isinstance(self.model, PointerConfig) and self.model.copying

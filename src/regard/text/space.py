@@ -1,0 +1,54 @@
+r"""One token a run of characters between blanks: for text that was cut into words before.
+
+The four special names are plain text here as everywhere: a word that is one, or one behind backslashes, is kept with
+one more backslash in front, and loses it again when text is written.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from tokenizers import Regex, normalizers, pre_tokenizers
+from tokenizers import Tokenizer as Backend
+
+from regard.text.kind import Merges, most_frequent, visible, word_level
+from regard.text.settings import TokenizerSettings
+from regard.text.special import NAMES, REPLACEMENT, UNKNOWN
+
+_SPECIAL = rf"(?:{'|'.join(name[1:] for name in NAMES)})(?!\S)"  # without the < they all begin with
+_NORMALIZER = normalizers.Sequence(
+    [
+        normalizers.Replace(Regex(r"\s+"), " "),
+        normalizers.Strip(),
+        normalizers.Replace(Regex(rf"(?<!\S)\\(?=\\*<{_SPECIAL})"), r"\\"),
+        normalizers.Replace(Regex(rf"(?<!\S)<(?={_SPECIAL})"), r"\<"),
+    ]
+)
+_SPLITTER = pre_tokenizers.Split(" ", "removed")
+
+
+class Space:
+    """The vocabulary is the words of the training text; any other is UNKNOWN."""
+
+    def build(self, vocabulary: Mapping[str, int], merges: Merges) -> Backend:
+        backend = word_level(vocabulary)
+        backend.normalizer = _NORMALIZER
+        backend.pre_tokenizer = _SPLITTER
+        return backend
+
+    def train(self, settings: TokenizerSettings, texts: Iterable[str]) -> Backend:
+        counts: Counter[str] = Counter()
+        for text in texts:
+            counts.update(piece for piece, _ in _SPLITTER.pre_tokenize_str(_NORMALIZER.normalize_str(text)))
+        return self.build(most_frequent(counts, settings), ())
+
+    def join(self, pieces: Sequence[str]) -> str:
+        return " ".join(_plain(piece) for piece in pieces)
+
+    def label(self, piece: str) -> str:
+        return visible(_plain(piece))
+
+
+def _plain(piece: str) -> str:
+    if piece == NAMES[UNKNOWN]:
+        return REPLACEMENT
+    return piece[1:] if piece.startswith("\\") and piece.lstrip("\\") in NAMES else piece

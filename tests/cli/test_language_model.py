@@ -1,0 +1,119 @@
+"""A language model on the command line: trained, measured, asked to go on, and refused where it does not fit."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import finish, start
+
+TEXT = "the cat sat on the mat\nthe dog sat on the cat\n\n" * 40
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("text") / "text.txt"
+    path.write_text(TEXT, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def written(text: Path) -> Path:
+    folder = text.parent / "run"
+    options = [
+        f"data.train={text}",
+        f"data.test={text}",
+        "model={name: recurrent, embedding: 13, width: 13}",
+        "window=8",
+        "training={steps: 20, batch_tokens: 96, learning_rate: 1e-2, threads: 1}",
+    ]
+    settings = [part for option in options for part in ("--set", option)]
+    code, output, errors = finish(start("train", "language-lstm", "--out", str(folder), *settings))
+    assert code == 0, errors
+    assert "test/perplexity" in output
+    assert f"regard generate {folder}" in output
+    assert "tokens to train on" in errors
+    return folder
+
+
+def test_generate_goes_on_from_each_prompt(regard, written: Path):
+    code, output, errors = regard("generate", str(written), "the cat", "the", "--tokens", "3", "--seed", "5")
+    assert (code, errors) == (0, "")
+    first, second = output.splitlines()
+    assert first.startswith("the cat")
+    assert second.startswith("the")
+    assert regard("generate", str(written), "the cat", "the", "--tokens", "3", "--seed", "5")[1] == output
+
+
+def test_generate_without_a_prompt_and_as_json(regard, written: Path):
+    code, output, _ = regard("generate", str(written), "--tokens", "4", "--beam", "3", "--n-best", "2", "--json")
+    assert code == 0
+    records = [json.loads(line) for line in output.splitlines()]
+    assert len(records) == 2
+    assert all(set(each) == {"prompt", "text", "score", "finished", "tokens"} for each in records)
+    assert records[0]["score"] >= records[1]["score"]
+    assert records[0]["prompt"] == ""
+
+
+def test_generate_reads_prompts_from_standard_input(regard, written: Path, monkeypatch: pytest.MonkeyPatch):
+    class Input:
+        buffer = io.BufferedReader(io.BytesIO(b"the dog\nthe\n"))  # type: ignore[arg-type]
+
+        def isatty(self) -> bool:
+            return False
+
+    monkeypatch.setattr("sys.stdin", Input())
+    code, output, _ = regard("generate", str(written), "-", "--beam", "1", "--tokens", "2")
+    assert code == 0
+    assert [line.split()[:2][0] for line in output.splitlines()] == ["the", "the"]
+
+
+def test_evaluate_counts_the_test_set_or_a_file(regard, written: Path, text: Path):
+    code, output, _ = regard("evaluate", str(written), "--json")
+    assert code == 0
+    assert set(json.loads(output)) == {"perplexity", "loss", "word_perplexity", "bits_per_character"}
+    assert regard("evaluate", str(written), str(text), "--json")[1] == output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("predict", "{run}", "a"), "is a language model, which has no source; use `regard generate`"),
+        (("show", "{run}", "a", "--out", "x.png"), "is a language model, which has no source"),
+        (("evaluate", "{run}", "--beam", "2"), "--beam is for runs that write texts"),
+        (("evaluate", "{run}", "a", "b"), "2 files given; expected one text for a language model"),
+        (("generate", "{run}", "a", "--tokens", "0"), "tokens is 0; expected at least 1"),
+        (("generate", "{run}", "a", "-"), "prompts and - are both given; choose one"),
+        (("generate", "{run}", "a", "--beam", "2", "--seed", "1"), "--beam and --seed are both given"),
+        (("generate", "{run}", "a", "--beam", "99"), "beam"),
+        (("generate", "{other}", "a"), "makes texts of texts, and continues none; use `regard predict`"),
+    ],
+)
+def test_what_does_not_fit(regard, written: Path, run: Path, arguments: tuple[str, ...], said: str):
+    code, _, errors = regard(*(each.format(run=written, other=run) for each in arguments))
+    assert (code, len(errors.splitlines())) == (2, 1)
+    assert said in errors
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("window=0", "window: got 0"),
+        ("window=2000", "training.batch_tokens is 1400, less than the window of 2000 tokens"),
+        ("tokenizer={kind: bpe, dropout: 0.1}", "tokenizer.dropout is for text-to-text"),
+        ("training.teacher_forcing=0.5", "training.teacher_forcing is for text-to-text"),
+        ("search.beam=5000", "search.beam is 5000, more than the"),
+        ("model={name: gpt2, context: 8}", "window is 70 and the model's context 8; make them equal"),
+        ("training.batch_tokens=140000", "training text: shorter than one batch"),
+        ("task=text-to-text", "missing"),
+        ("task=language", "did you mean 'language-model'?"),
+    ],
+)
+def test_row_04_runs_that_cannot_be(regard, text: Path, tmp_path: Path, option: str, said: str):
+    out = tmp_path / "run"
+    settings = ["--set", f"data.train={text}", "--set", option]
+    code, _, errors = regard("train", "language-lstm", "--out", str(out), *settings)
+    assert code == 2
+    assert said in errors
+    assert not out.exists()

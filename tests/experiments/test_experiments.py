@@ -1,0 +1,119 @@
+"""Experiments that measure without training, whole; those that train, by their parts; and the command."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard.cli.main import main
+from regard.experiments import EXPERIMENTS, heads, teacher_forcing
+from regard.experiments.finding import Finding
+from regard.experiments.scaling import measured
+from regard.experiments.setting import Setting
+from regard.heads import MultiHead
+from regard.pictures.chart import Chart
+from regard.runs import load
+from regard.tasks.text_to_text.run import TextToTextRun
+from tests.cli.command import finish, start, tiny
+
+
+def test_scaling_keeps_variance_entropy_and_gradient(tmp_path: Path):
+    rows = EXPERIMENTS["scaling"](Setting(tmp_path)).rows
+    by = {name: [row for row in rows if row[0] == name] for name in ("dot", "scaled dot")}
+    for _, width, variance, entropy, derivative in by["dot"]:
+        assert variance == pytest.approx(width, rel=0.15)
+        assert 0 <= entropy <= math.log(64)
+        assert derivative >= 0
+    assert by["dot"][-1][3] < 0.2 < 3 < by["scaled dot"][-1][3]
+    assert by["dot"][-1][4] < by["dot"][0][4] / 2
+    assert all(row[2] == pytest.approx(1, rel=0.15) for row in by["scaled dot"])
+
+
+def test_the_derivative_is_that_of_softmax():
+    scores = torch.randn(3, 7, dtype=torch.float64)
+    jacobians = [torch.autograd.functional.jacobian(lambda row: row.softmax(-1), row) for row in scores]
+    wanted = torch.stack([jacobian.norm() for jacobian in jacobians]).mean()  # type: ignore[union-attr]
+    assert measured(scores)[2] == pytest.approx(float(wanted), rel=1e-10)
+
+
+def test_attention_tells_far_positions_of_a_loss(tmp_path: Path):
+    finding = EXPERIMENTS["gradients"](Setting(tmp_path))
+    first, last = finding.rows[0], finding.rows[-1]
+    columns = {name: place for place, name in enumerate(finding.columns)}
+    for cell in ("tanh", "GRU"):
+        without, attending = columns[f"{cell}, no attention"], columns[f"{cell}, attention"]
+        assert last[without] < first[without] / 100
+        assert last[attending] > first[attending] / 100
+        assert last[attending] > 100 * last[without]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    options = tiny(model__width="16", model__hidden="8", model__heads="2", training__steps="30")
+    code, _, errors = finish(start("train", "dates-transformer", "--out", str(folder), *options))
+    assert code == 0, errors
+    return folder
+
+
+def test_a_head_that_is_taken_away_comes_back(trained: Path):
+    run = load(trained)
+    assert isinstance(run, TextToTextRun)
+    before = {name: tensor.clone() for name, tensor in run.model.state_dict().items()}
+    module = next(each for each in run.model.modules() if isinstance(each, MultiHead))
+    seen = []
+    run.evaluate = lambda pairs, beam: {"exact-match": seen.append(module.output.weight.clone()) or 7.0}  # type: ignore
+    assert heads.without(run, [], module, 1) == 7.0
+    assert not seen[0][:, 8:].any()
+    assert torch.equal(seen[0][:, :8], before["encoder.layers.0.self_attention.output.weight"][:, :8])
+    assert all(torch.equal(tensor, before[name]) for name, tensor in run.model.state_dict().items())
+
+
+def test_a_mistake_is_forced_and_the_rest_is_the_models_own(trained: Path):
+    run = load(trained)
+    assert isinstance(run, TextToTextRun)
+    share = teacher_forcing.right_after_a_mistake(run, count=5)
+    assert 0 <= share <= 1
+
+
+def test_a_trained_part_is_not_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    calls = []
+
+    def train(config, out, *, resume):
+        calls.append(resume)
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "result.json").write_text('{"test/exact-match": 3.0}', encoding="utf-8")
+        return {"test/exact-match": 3.0}
+
+    monkeypatch.setattr("regard.launch.train", train)
+    setting = Setting(tmp_path)
+    assert setting.train("dates", "one", []) == setting.train("dates", "one", []) == {"test/exact-match": 3.0}
+    (tmp_path / "two").mkdir()
+    setting.train("dates", "two", [])
+    assert calls == [False, True]
+
+
+def test_a_finding_writes_its_table_and_picture(tmp_path: Path):
+    chart = Chart("t", "x", "y", {"line": [(1.0, 2.0)]})
+    finding = Finding("A claim.", ("name", "figure"), [("one", 1.23456), ("two", 7)], [chart])
+    assert finding.table() == "| name | figure |\n| --- | --- |\n| one | 1.235 |\n| two | 7 |"
+    files = finding.write(tmp_path / "new" / "folder", "x")
+    assert [path.suffix for path in files] == [".md", ".json", ".png"]
+    assert "A claim." in files[0].read_text(encoding="utf-8")
+    record = json.loads(files[1].read_text(encoding="utf-8"))
+    assert record["rows"][0] == {"name": "one", "figure": 1.23456}
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["experiment"]) == 0
+    assert capsys.readouterr().out.split() == list(EXPERIMENTS)
+    assert main(["experiment", "scaling", "--out", str(tmp_path / "out")]) == 0
+    assert "| scaled dot | 1024 |" in capsys.readouterr().out
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["scaling.json", "scaling.md", "scaling.png"]
+    assert main(["experiment", "scalling"]) == 2
+    assert "did you mean 'scaling'?" in capsys.readouterr().err
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    assert main(["experiment", "scaling", "--out", str(tmp_path / "file")]) == 2
+    assert "is not a folder" in capsys.readouterr().err

@@ -1,0 +1,157 @@
+"""Language models against independent implementations: NumPy for the papers' equations, transformers for GPT-2."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from regard.catalog import build_language_model
+from regard.models.attention_language_model import AttentionLanguageModelConfig
+from regard.models.gpt2 import GPT2, SIZES, GPT2Config
+from regard.models.lstmn import LSTMNConfig
+from regard.models.recurrent_language_model import RecurrentLanguageModelConfig
+from regard.recording import record
+
+
+def make(config: Any, vocabulary: int = 13) -> Any:
+    torch.manual_seed(5)
+    model = build_language_model(config, vocabulary).double().eval()
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.5)
+    return model
+
+
+def numbers(tensor: torch.Tensor) -> np.ndarray:
+    return tensor.detach().numpy()
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    weights = np.exp(x - x.max())
+    return weights / weights.sum()
+
+
+def lstm(network: Any, inputs: np.ndarray, hidden: np.ndarray, cell: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """One step; PyTorch stacks the gates in, forget, new, out."""
+    w_x, w_h, b_x, b_h = (numbers(each) for each in network.parameters())
+    gates = w_x @ inputs + b_x + w_h @ hidden + b_h
+    inward, forget, new, out = np.split(gates, 4)
+    cell = sigmoid(forget) * cell + sigmoid(inward) * np.tanh(new)
+    return sigmoid(out) * np.tanh(cell), cell
+
+
+WORDS = torch.tensor([[4, 7, 4, 9, 12, 7]])
+
+
+def embedded(model: Any) -> np.ndarray:
+    return numbers(model.embedding.table.weight)[WORDS[0].numpy()] * model.embedding.scale
+
+
+def test_a_stacked_lstm():
+    model = make(RecurrentLanguageModelConfig(embedding=5, width=7, layers=2, tied=False))
+    hidden, cells = np.zeros((2, 7)), np.zeros((2, 7))
+    found = model(WORDS, model.begin(1))[0][0]
+    for place, inputs in enumerate(embedded(model)):
+        for layer in range(2):
+            network = model.network.layers[layer].network
+            hidden[layer], cells[layer] = lstm(network, inputs, hidden[layer], cells[layer])
+            inputs = hidden[layer]
+        wanted = numbers(model.output.weight) @ inputs + numbers(model.output.bias)
+        np.testing.assert_allclose(numbers(found[place]), wanted, rtol=1e-10)
+
+
+@pytest.mark.parametrize("itself", [False, True])
+def test_attention_over_what_was_before(itself: bool):
+    """c_t reads h_1 .. h_{t-1} with h_t by scaled dot products; W [c_t; h_t]; nothing before the first."""
+    model = make(
+        AttentionLanguageModelConfig(embedding=5, width=7, layers=1, tied=False, window=3, itself=itself, score="dot")
+    )
+    hidden, cell, past = np.zeros(7), np.zeros(7), []
+    found = model(WORDS, model.begin(1))[0][0]
+    for place, inputs in enumerate(embedded(model)):
+        hidden, cell = lstm(model.network.layers[0].network, inputs, hidden, cell)
+        read = [*past, hidden] if itself else past
+        recent = np.array(read[-3:])
+        context = softmax(recent @ hidden) @ recent if len(recent) else np.zeros(7)
+        wanted = numbers(model.output.weight) @ np.concatenate([context, hidden]) + numbers(model.output.bias)
+        np.testing.assert_allclose(numbers(found[place]), wanted, rtol=1e-10)
+        past.append(hidden)
+
+
+def test_lstmn():
+    """Equations 4 to 10 of Cheng 2016."""
+    model = make(LSTMNConfig(embedding=5, width=7, attention=3, window=4, tied=False))
+    score = model.attend.score
+    query, key, energy = numbers(score.query_weight), numbers(score.key_weight), numbers(score.energy)
+    hiddens, cells, read = [], [], np.zeros(7)
+    found = model(WORDS, model.begin(1))[0][0]
+    for place, inputs in enumerate(embedded(model)):
+        read_cell = np.zeros(7)
+        if hiddens:
+            tape, memory = np.array(hiddens[-4:]), np.array(cells[-4:])
+            weights = softmax(np.tanh(np.concatenate([inputs, read]) @ query + tape @ key) @ energy)
+            read, read_cell = weights @ tape, weights @ memory
+        hidden, cell = lstm(model.cell, inputs, read, read_cell)
+        wanted = numbers(model.output.weight) @ hidden + numbers(model.output.bias)
+        np.testing.assert_allclose(numbers(found[place]), wanted, rtol=1e-10)
+        hiddens.append(hidden)
+        cells.append(cell)
+
+
+@pytest.mark.parametrize(("layers", "width", "heads", "context"), [(1, 6, 3, 7), (2, 10, 2, 11), (3, 15, 5, 13)])
+def test_gpt2_is_that_of_transformers(layers: int, width: int, heads: int, context: int):
+    transformers = pytest.importorskip("transformers")
+    ours = make(GPT2Config(layers=layers, width=width, heads=heads, context=context, dropout=0.0), 17)
+    nn.init.zeros_(ours.output.bias)
+    theirs = transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(
+            vocab_size=17,
+            n_positions=context,
+            n_embd=width,
+            n_layer=layers,
+            n_head=heads,
+            attn_implementation="eager",
+        )
+    )
+    theirs = theirs.double().eval()
+    theirs.load_state_dict(renamed(ours), strict=False)
+    tokens = torch.randint(17, (3, context), generator=torch.Generator().manual_seed(2))
+    wanted = theirs(tokens, output_attentions=True)
+    with record(ours, only=ours.self_attention) as maps:
+        logits, _ = ours(tokens, ours.begin(3))
+    torch.testing.assert_close(logits, wanted.logits, rtol=1e-9, atol=1e-9)
+    assert len(maps) == layers
+    for weights, their_weights in zip(maps.values(), wanted.attentions, strict=True):
+        torch.testing.assert_close(weights, their_weights, rtol=1e-9, atol=1e-9)
+
+
+def renamed(model: GPT2) -> dict[str, torch.Tensor]:
+    """Our weights under their names; their matrices are turned, and queries, keys and values one."""
+    state = model.state_dict()
+    names = {"transformer.wte.weight": state["embedding.table.weight"], "lm_head.weight": state["output.weight"]}
+    names |= {"transformer.wpe.weight": state["positions.table"]}
+    names |= {f"transformer.ln_f.{part}": state[f"norm.{part}"] for part in ("weight", "bias")}
+    for layer in range(len(model.blocks)):
+        ours, theirs = f"blocks.{layer}", f"transformer.h.{layer}"
+        for part in ("weight", "bias"):
+            parts = [state[f"{ours}.self_attention.{name}.{part}"] for name in ("query", "key", "value")]
+            names[f"{theirs}.attn.c_attn.{part}"] = torch.cat(parts).t()
+            names[f"{theirs}.attn.c_proj.{part}"] = state[f"{ours}.self_attention.output.{part}"].t()
+            names[f"{theirs}.mlp.c_fc.{part}"] = state[f"{ours}.feedforward.0.{part}"].t()
+            names[f"{theirs}.mlp.c_proj.{part}"] = state[f"{ours}.feedforward.2.{part}"].t()
+            names[f"{theirs}.ln_1.{part}"] = state[f"{ours}.residuals.0.norm.{part}"]
+            names[f"{theirs}.ln_2.{part}"] = state[f"{ours}.residuals.1.norm.{part}"]
+    return names
+
+
+@pytest.mark.parametrize(("size", "millions"), [("124M", 124), ("355M", 355), ("774M", 774), ("1558M", 1558)])
+def test_gpt2_has_the_released_sizes(size: str, millions: int):
+    with torch.device("meta"):
+        model = GPT2(50_257, SIZES[size])
+    count = sum(parameter.numel() for parameter in model.parameters()) - 50_257  # of the output's bias
+    assert round(count / 1e6) == millions

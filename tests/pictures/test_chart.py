@@ -1,0 +1,40 @@
+"""Charts: the same lines give the same picture, and every point is on it."""
+
+import numpy as np
+import pytest
+
+from regard.pictures.chart import Chart, charts, png
+
+LINES = {"a $x$ line": [(1.0, 2.0), (10.0, 20.0)], "another": [(1.0, 3.0), (10.0, 5.0), (100.0, 1.0)]}
+
+
+def test_the_same_bytes_for_the_same_charts():
+    one = Chart("title", "x", "y", LINES, ("log", "linear"))
+    first = png([one, one])
+    assert first == png([one, one])
+    assert first.startswith(b"\x89PNG")
+    assert len(first) > 5000
+
+
+def test_every_line_is_drawn_with_its_points_scales_and_names():
+    figure = charts([Chart("cost $", "width", "seconds", LINES, ("log", "linear"))])
+    (axes,) = figure.axes
+    drawn = {line.get_label(): list(map(tuple, np.asarray(line.get_xydata()).tolist())) for line in axes.get_lines()}
+    assert drawn == LINES
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "linear")
+    assert axes.get_title(loc="left") == "cost $"
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == list(LINES)
+    styles = {(line.get_color(), line.get_marker()) for line in axes.get_lines()}
+    assert len(styles) == 2
+
+
+def test_one_line_needs_no_legend():
+    (axes,) = charts([Chart("", "", "", {"only": [(0.0, 1.0)]})]).axes
+    assert axes.get_legend() is None
+
+
+def test_nothing_to_draw():
+    with pytest.raises(ValueError, match="got no chart"):
+        charts([])
