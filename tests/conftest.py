@@ -21,3 +21,16 @@ def seeded() -> None:
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def regard(capsys: pytest.CaptureFixture[str]):
+    """One command in this process: exit code, standard output, standard error."""
+    from regard.cli.main import main  # only now, behind the hook above
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        code = main(arguments)
+        shown = capsys.readouterr()
+        return code, shown.out, shown.err
+
+    return call

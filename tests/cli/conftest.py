@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from regard.cli.main import main
 from tests.cli.command import finish, start, tiny
 
 
@@ -17,15 +16,3 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert "test/exact-match" in output
     assert str(folder) in output
     return folder
-
-
-@pytest.fixture
-def regard(capsys: pytest.CaptureFixture[str]):
-    """One command in this process: exit code, standard output, standard error."""
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = main(arguments)
-        shown = capsys.readouterr()
-        return code, shown.out, shown.err
-
-    return call

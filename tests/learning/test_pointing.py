@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from regard import launch
-from regard.cli.main import main
 from regard.data.sets import ConvexHull, Sorting
 from regard.errors import InputError
 from regard.models.pointer_network import PointerNetworkConfig
@@ -13,18 +12,6 @@ from regard.runs import load
 from regard.tasks.pointing.run import PointingRun
 from regard.tasks.pointing.run_file import Pointing
 from regard.training.settings import Training
-
-
-@pytest.fixture
-def regard(capsys: pytest.CaptureFixture[str]):
-    """One command in this process: exit code, standard output, standard error."""
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = main(arguments)
-        shown = capsys.readouterr()
-        return code, shown.out, shown.err
-
-    return call
 
 
 @pytest.fixture(scope="module")

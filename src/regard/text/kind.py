@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from tokenizers import Tokenizer as Backend
-from tokenizers import models
+from tokenizers import models, normalizers, pre_tokenizers
 
 from regard.errors import InputError
 from regard.text.settings import TokenizerSettings
@@ -37,6 +37,25 @@ class Kind(Protocol):
 def word_level(vocabulary: Mapping[str, int]) -> Backend:
     """A backend that looks whole pieces up; what it does not find is UNKNOWN."""
     return Backend(models.WordLevel(dict(vocabulary), unk_token=NAMES[UNKNOWN]))
+
+
+class WholePieces:
+    """A kind whose vocabulary is whole pieces of the training text, as a splitter cuts them after a normalizer."""
+
+    def __init__(self, normalizer: normalizers.Normalizer, splitter: pre_tokenizers.PreTokenizer) -> None:
+        self._normalizer, self._splitter = normalizer, splitter
+
+    def build(self, vocabulary: Mapping[str, int], merges: Merges) -> Backend:
+        backend = word_level(vocabulary)
+        backend.normalizer = self._normalizer
+        backend.pre_tokenizer = self._splitter
+        return backend
+
+    def train(self, settings: TokenizerSettings, texts: Iterable[str]) -> Backend:
+        counts: Counter[str] = Counter()
+        for text in texts:
+            counts.update(piece for piece, _ in self._splitter.pre_tokenize_str(self._normalizer.normalize_str(text)))
+        return self.build(most_frequent(counts, settings), ())
 
 
 def most_frequent(counts: Counter[str], settings: TokenizerSettings) -> dict[str, int]:

@@ -4,14 +4,11 @@ The four special names are plain text here as everywhere: a word that is one, or
 one more backslash in front, and loses it again when text is written.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 from tokenizers import Regex, normalizers, pre_tokenizers
-from tokenizers import Tokenizer as Backend
 
-from regard.text.kind import Merges, most_frequent, visible, word_level
-from regard.text.settings import TokenizerSettings
+from regard.text.kind import WholePieces, visible
 from regard.text.special import NAMES, REPLACEMENT, UNKNOWN
 
 _SPECIAL = rf"(?:{'|'.join(name[1:] for name in NAMES)})(?!\S)"  # without the < they all begin with
@@ -26,20 +23,11 @@ _NORMALIZER = normalizers.Sequence(
 _SPLITTER = pre_tokenizers.Split(" ", "removed")
 
 
-class Space:
+class Space(WholePieces):
     """The vocabulary is the words of the training text; any other is UNKNOWN."""
 
-    def build(self, vocabulary: Mapping[str, int], merges: Merges) -> Backend:
-        backend = word_level(vocabulary)
-        backend.normalizer = _NORMALIZER
-        backend.pre_tokenizer = _SPLITTER
-        return backend
-
-    def train(self, settings: TokenizerSettings, texts: Iterable[str]) -> Backend:
-        counts: Counter[str] = Counter()
-        for text in texts:
-            counts.update(piece for piece, _ in _SPLITTER.pre_tokenize_str(_NORMALIZER.normalize_str(text)))
-        return self.build(most_frequent(counts, settings), ())
+    def __init__(self) -> None:
+        super().__init__(_NORMALIZER, _SPLITTER)
 
     def join(self, pieces: Sequence[str]) -> str:
         return " ".join(_plain(piece) for piece in pieces)

@@ -8,15 +8,12 @@ between two words, restores the text exactly up to the length of its blanks. No 
 Scripts without spaces or blocks above, such as Thai, are better served by bpe.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 from tokenizers import Regex, normalizers, pre_tokenizers
-from tokenizers import Tokenizer as Backend
 
-from regard.text.kind import Merges, most_frequent, visible, word_level
-from regard.text.settings import TokenizerSettings
+from regard.text.kind import WholePieces, visible
 from regard.text.special import NAMES, REPLACEMENT, UNKNOWN
 
 _EAST_ASIAN = (
@@ -37,20 +34,11 @@ _SPLITTER = pre_tokenizers.Sequence(
 _NO_WORDS = pre_tokenizers.Split(Regex(f"^{_LETTER}+$"), "removed")
 
 
-class Word:
+class Word(WholePieces):
     """The vocabulary is the words and marks of the training text; any other is UNKNOWN."""
 
-    def build(self, vocabulary: Mapping[str, int], merges: Merges) -> Backend:
-        backend = word_level(vocabulary)
-        backend.normalizer = _NORMALIZER
-        backend.pre_tokenizer = _SPLITTER
-        return backend
-
-    def train(self, settings: TokenizerSettings, texts: Iterable[str]) -> Backend:
-        counts: Counter[str] = Counter()
-        for text in texts:
-            counts.update(piece for piece, _ in _SPLITTER.pre_tokenize_str(_NORMALIZER.normalize_str(text)))
-        return self.build(most_frequent(counts, settings), ())
+    def __init__(self) -> None:
+        super().__init__(_NORMALIZER, _SPLITTER)
 
     def join(self, pieces: Sequence[str]) -> str:
         parts: list[str] = []
