@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
+from regard.data.limit import check_sizes
 from regard.errors import InputError
 
 Element = tuple[float, ...]
@@ -45,9 +46,7 @@ class Generated(ABC):
     smallest = 1
 
     def __post_init__(self) -> None:
-        for name, size in (("train", self.train), ("valid", self.valid), ("test", self.test)):
-            if not (0 if name == "test" else 1) <= size <= _MOST:
-                raise InputError(f"sets: {name} is {size}; expected {0 if name == 'test' else 1} to {_MOST} examples")
+        check_sizes("sets", self.train, self.valid, self.test, most=_MOST)
         if not self.smallest <= self.least <= self.most:
             raise InputError(
                 f"sets: least is {self.least} and most {self.most}; expected {self.smallest} <= least <= most"

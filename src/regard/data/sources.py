@@ -7,6 +7,7 @@ from typing import Literal
 
 from regard.data import questions
 from regard.data.dates import DateExample, Forms, generate
+from regard.data.limit import check_sizes
 from regard.data.links import read_links
 from regard.data.pair import Pair, Splits
 from regard.data.readers import read_csv, read_jsonl, read_parallel, read_tsv
@@ -29,7 +30,7 @@ class Dates:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        _check_sizes("dates", self.train, self.valid, self.test, most=_MOST_DATES, held_out=_MOST_HELD_OUT_DATES)
+        check_sizes("dates", self.train, self.valid, self.test, most=_MOST_DATES, held_out=_MOST_HELD_OUT_DATES)
 
     def load(self) -> Splits:
         """Generates all three sets. Raises InputError when `forms` is "all" and Babel is not installed."""
@@ -50,7 +51,7 @@ class Questions:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        _check_sizes("questions", self.train, self.valid, self.test, most=_MOST_QUESTIONS)
+        check_sizes("questions", self.train, self.valid, self.test, most=_MOST_QUESTIONS)
 
     def load(self) -> Splits:
         """Generates all three sets. Raises InputError for a number of facts that cannot be told."""
@@ -81,18 +82,6 @@ class Parallel:
             for paths in (self.train, self.valid, self.test)
         )
         return Splits(_linked(train, self.links) if self.links else train, valid, test)
-
-
-def _check_sizes(kind: str, train: int, valid: int, test: int, *, most: int, held_out: int | None = None) -> None:
-    """Raises InputError for a set that is empty, except the test set, or too large."""
-    held_out = most if held_out is None else held_out
-    for name, size, least, largest in (
-        ("train", train, 1, most),
-        ("valid", valid, 1, held_out),
-        ("test", test, 0, held_out),
-    ):
-        if not least <= size <= largest:
-            raise InputError(f"{kind}: {name} is {size}; expected {least} to {largest} examples")
 
 
 _READERS = {".tsv": read_tsv, ".csv": read_csv, ".jsonl": read_jsonl}

@@ -44,10 +44,10 @@ class CopyOutput(Output):
 
     def forward(self, input: Copying) -> Float[Tensor, "*batch extended"]:
         """The logarithm of P; minus infinity for what neither could say."""
-        written = _wide(super().forward(input.features)).softmax(-1) * _wide(input.gate).sigmoid()[..., None]
-        copied = _wide(input.weights) * (-_wide(input.gate)).sigmoid()[..., None]
+        written = wide(super().forward(input.features)).softmax(-1) * wide(input.gate).sigmoid()[..., None]
+        copied = wide(input.weights) * (-wide(input.gate)).sigmoid()[..., None]
         both = torch.cat([written, input.room.to(written.dtype)], -1).scatter_add(-1, input.tokens, copied)
-        return _logarithm(both).masked_fill(both == 0, -torch.inf)
+        return logarithm(both).masked_fill(both == 0, -torch.inf)
 
     def loss(
         self, features: Copying, targets: Tokens, smoothing: float = 0.0
@@ -56,20 +56,21 @@ class CopyOutput(Output):
         real = targets != PAD
         rows = Copying(*(getattr(features, each.name)[real] for each in fields(Copying)))
         target = targets[real][:, None]
-        logs = _wide(super().forward(rows.features)).log_softmax(-1)
+        logs = wide(super().forward(rows.features)).log_softmax(-1)
         vocabulary = logs.shape[-1]
         known = logs.gather(1, target.clamp(max=vocabulary - 1)).exp().masked_fill(target >= vocabulary, 0.0)[:, 0]
-        found = (_wide(rows.weights) * (rows.tokens == target)).sum(-1)
-        gate = _wide(rows.gate)
-        losses = -(1 - smoothing) * _logarithm(gate.sigmoid() * known + (-gate).sigmoid() * found)
+        found = (wide(rows.weights) * (rows.tokens == target)).sum(-1)
+        gate = wide(rows.gate)
+        losses = -(1 - smoothing) * logarithm(gate.sigmoid() * known + (-gate).sigmoid() * found)
         losses = losses - smoothing * logs.mean(-1)
         return losses.sum(), losses.new_zeros(targets.shape).masked_scatter(real, losses.detach())
 
 
-def _wide(numbers: Tensor) -> Tensor:
+def wide(numbers: Tensor) -> Tensor:
     """In at least fp32."""
     return numbers.to(torch.promote_types(numbers.dtype, torch.float32))
 
 
-def _logarithm(probabilities: Tensor) -> Tensor:
+def logarithm(probabilities: Tensor) -> Tensor:
+    """Of probabilities in a type with room for them; finite at 0."""
     return probabilities.clamp(min=torch.finfo(probabilities.dtype).tiny).log()

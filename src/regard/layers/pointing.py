@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from regard.layers.mixture import logarithm, wide
 from regard.layers.output import Predictor
 from regard.shapes import Float, Tokens
 from regard.text.special import END, PAD
@@ -19,7 +20,7 @@ class PositionOutput(nn.Module, Predictor):
 
     def forward(self, input: Float[Tensor, "*batch place"]) -> Float[Tensor, "*batch token"]:
         """The logarithm of the weights; minus infinity for tokens before END and for places without weight."""
-        logits = logarithm(input).masked_fill(input == 0, -torch.inf)
+        logits = logarithm(wide(input)).masked_fill(input == 0, -torch.inf)
         return functional.pad(logits, (END, self.out_features - END - input.shape[-1]), value=-torch.inf)
 
     def loss(
@@ -34,11 +35,5 @@ class PositionOutput(nn.Module, Predictor):
             raise ValueError(f"smoothing is {smoothing}; places cannot be smoothed, set it to 0")
         real = targets != PAD
         places = (targets - END).clamp(min=0)[..., None]
-        losses = -logarithm(features.gather(-1, places)[..., 0]).masked_fill(~real, 0.0)
+        losses = -logarithm(wide(features.gather(-1, places)[..., 0])).masked_fill(~real, 0.0)
         return losses.sum(), losses.detach()
-
-
-def logarithm(weights: Tensor) -> Tensor:
-    """In at least fp32."""
-    wide = weights.to(torch.promote_types(weights.dtype, torch.float32))
-    return wide.clamp(min=torch.finfo(wide.dtype).tiny).log()

@@ -80,8 +80,8 @@ def figures(
     loss: natural logarithm, a token. perplexity: exp(loss). word_perplexity: of words between blanks, and ends of
     texts, whatever the tokens are. bits_per_character: characters and ends of texts.
     """
-    total = float(losses(model, running(tokenizer, texts), cache).double().sum())
-    tokens = sum(len(tokenizer.encode(text)) + 1 for text in texts)
+    found = losses(model, running(tokenizer, texts), cache).double()
+    total, tokens = float(found.sum()), len(found)
     words = sum(len(text.split()) + 1 for text in texts)
     characters = sum(len(text) + 1 for text in texts)
     return {
