@@ -1,6 +1,8 @@
 """The sequence-to-sequence task: its loss, its batches, and the figures it validates with."""
 
 import random
+from pathlib import Path
+from typing import Literal
 
 import pytest
 import sacrebleu
@@ -8,6 +10,7 @@ import torch
 from torch.nn import functional
 
 from regard.data.pair import Pair, Splits
+from regard.data.sources import Dates
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
 from regard.errors import InputError
@@ -17,8 +20,12 @@ from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.luong import Luong, LuongConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.tasks.text_to_text import task as text_to_text
+from regard.tasks.text_to_text.job import prepare
+from regard.tasks.text_to_text.run_file import TextToText, TokenizerPair
 from regard.tasks.text_to_text.task import PairTask, Scoring, figures
 from regard.text import Tokenizer, TokenizerSettings
+from regard.text.special import END
+from regard.training.run_directory import RunDirectory
 from regard.training.settings import Training
 from regard.training.text_metrics import METRICS, bleu, chrf, exact_match
 
@@ -166,6 +173,16 @@ def test_batches_hold_every_pair_once_and_no_more_than_they_may():
             assert max(batch.source.numel(), batch.target_in.numel()) <= 31 or len(rows) == 1
 
 
+def test_frequencies_are_those_of_the_training_targets():
+    both = tokenizers()
+    found = task(both).frequencies()
+    assert found.shape == (both.target.size,)
+    assert found[END] == len(TEXTS)
+    (letter,) = both.target.encode("ß")
+    assert found[letter] == sum(target.count("ß") for _, target in TEXTS)
+    assert found.sum() == sum(len(target) + 1 for _, target in TEXTS)
+
+
 def test_places_are_those_of_the_pairs():
     assert task(tokenizers()).place(3) == "pairs.tsv:4"
 
@@ -248,3 +265,24 @@ def test_every_metric_of_equal_texts_is_100(name: str):
 def test_metrics_want_an_output_for_each_reference():
     with pytest.raises(ValueError, match="zip"):
         exact_match(["a"], ["a", "b"])
+
+
+@pytest.mark.parametrize("start", ["zeros", "frequencies"])
+def test_a_model_starts_from_the_frequencies_of_tokens_on_request(
+    start: Literal["zeros", "frequencies"], tmp_path: Path
+):
+    config = TextToText(
+        data=Dates(kind="dates", train=50, valid=3, test=3),
+        tokenizers=TokenizerPair(TokenizerSettings("character"), TokenizerSettings("character")),
+        model=LuongConfig(embedding=4, width=6),
+        metrics=("exact-match",),
+        training=Training(batch_tokens=300),
+        output_bias=start,
+    )
+    with RunDirectory.create(tmp_path / "run") as run:
+        job = prepare(config, run)
+    assert isinstance(job.model, EncoderDecoder)
+    assert isinstance(job.task, PairTask)
+    silent = job.model.decoder.output(torch.zeros(6)).softmax(-1)
+    counts = job.task.frequencies() + 1 if start == "frequencies" else torch.ones_like(silent)
+    torch.testing.assert_close(silent, counts / counts.sum())

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from regard.kernels.cross_entropy import cross_entropy
@@ -46,6 +47,13 @@ class Output(nn.Linear, Predictor):
                     f"{tied.width}"
                 )
             self.weight = tied.table.weight
+
+    @torch.no_grad()
+    def start_from(self, counts: Float[Tensor, "token"]) -> None:
+        """Set the bias so that where the features say nothing, tokens are as likely as the training data's `counts`
+        make them, each counted once more. Features that saturate, as Luong's do, are else driven to say it
+        themselves."""
+        self.bias.copy_((counts + 1).log() - (counts + 1).sum().log())
 
     def forward(self, input: Any) -> Float[Tensor, "..."]:
         return super().forward(input)

@@ -79,5 +79,6 @@ class Luong(EncoderDecoder):
             Output(config.width, target_vocabulary),
             dropout=config.dropout,
         )
+        nn.init.xavier_uniform_(decoder.combine.weight, gain=nn.init.calculate_gain("tanh"))
         super().__init__(encoder, decoder)
         self.max_source = config.max_source if config.score == "location" else None

@@ -34,6 +34,8 @@ def prepare(config: TextToText, run: RunDirectory) -> Job:
         attention=config.attention_losses,
         truncate=config.truncate,
     )
+    if config.output_bias == "frequencies":
+        model.decoder.output.start_from(task.frequencies())
     return Job(
         model,
         task,

@@ -34,7 +34,8 @@ class TokenizerPair:
 class TextToText:
     """A run, whole. `metrics` are measured in validation and on the test set; the first chooses the best weights.
     `truncate` cuts training pairs that are longer than the model can take, which is refused otherwise.
-    `attention_losses` are added for how the model reads its source."""
+    `attention_losses` are added for how the model reads its source. `output_bias` is what the output layer starts
+    from: zeros, or the logarithm of how frequent each token is in the training targets."""
 
     task: Literal["text-to-text"] = "text-to-text"
     data: Dates | Questions | Parallel | Table
@@ -45,6 +46,7 @@ class TextToText:
     search: Search = field(default_factory=Search)
     truncate: bool = False
     attention_losses: AttentionLosses = field(default_factory=AttentionLosses)
+    output_bias: Literal["zeros", "frequencies"] = "zeros"
 
     def __post_init__(self) -> None:
         if not self.metrics:

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from regard.data.batches import LENGTH_MULTIPLE, require_one_batch, token_batches
 from regard.data.pair import Pair, Splits
@@ -15,7 +16,9 @@ from regard.errors import InputError
 from regard.inference.texts import best_texts, limited, search_texts
 from regard.inference.tokenizers import Tokenizers, readable
 from regard.models.encoder_decoder import EncoderDecoder
+from regard.shapes import Float
 from regard.tasks.text_to_text.guidance import link_rows, piece_links
+from regard.text.special import END, UNKNOWN
 from regard.training.attention_losses import AttentionLoss, AttentionLosses
 from regard.training.schedules import forcing
 from regard.training.settings import Training
@@ -85,6 +88,12 @@ class PairTask:
     def place(self, index: int) -> str:
         """Where a training pair came from."""
         return self.train[index].place
+
+    def frequencies(self) -> Float[Tensor, "token"]:
+        """How often each entry of the target vocabulary is in the training targets, their ends among them."""
+        size = self.tokenizers.target.size
+        tokens = [token if token < size else UNKNOWN for _, target in self.ids for token in (*target, END)]
+        return torch.tensor(tokens).bincount(minlength=size).float()
 
     def batches(self, epoch: int) -> list[list[int]]:
         return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
