@@ -4,17 +4,19 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from regard.cli.main import main
-from regard.experiments import EXPERIMENTS, heads, teacher_forcing
+from regard.experiments import EXPERIMENTS, alignment, heads, lengths, teacher_forcing
 from regard.experiments.finding import Finding
 from regard.experiments.scaling import measured
 from regard.experiments.setting import Setting
 from regard.heads import MultiHead
 from regard.pictures.chart import Chart
 from regard.runs import load
+from regard.tasks.text_to_text.prediction import Prediction
 from regard.tasks.text_to_text.run import TextToTextRun
 from tests.cli.command import finish, start, tiny
 
@@ -117,3 +119,43 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     (tmp_path / "file").write_text("", encoding="utf-8")
     assert main(["experiment", "scaling", "--out", str(tmp_path / "file")]) == 2
     assert "is not a folder" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> TextToTextRun:
+    setting = Setting(tmp_path_factory.mktemp("letters"))
+    small = ["data.train=999", "data.valid=5", "data.test=5", "training.steps=3", "training.warmup=1"]
+    setting.train("letters", "run", [*small, "data.order=copy", "data.least=3", "data.most=4", "search.beam=1"])
+    return setting.run("run")
+
+
+def test_errors_are_of_the_map_that_validation_chose(rows: TextToTextRun, monkeypatch: pytest.MonkeyPatch):
+    good, bad = np.eye(4)[:, :, None], np.eye(4)[::-1, :, None]
+    splits = rows.config.data.load()
+
+    def maps(pairs):
+        kinds = (good, bad) if pairs == splits.valid else (bad, good)
+        size = [len(pair.source.split()) for pair in pairs]
+        return [np.stack([kind[-n:, :n, 0] if kind is bad else kind[:n, :n, 0] for kind in kinds]) for n in size]
+
+    monkeypatch.setattr(rows, "word_maps", maps)
+    _, best = alignment.errors(rows)
+    assert best > 0.4  # the first map is best in validation and wrong on the test set
+
+
+def test_all_links_of_generated_pairs_are_sure(rows: TextToTextRun):
+    pair = rows.config.data.load().test[0]
+    assert alignment.known(pair).sure == alignment.known(pair).possible == pair.links
+
+
+def test_letters_are_right_at_their_place_alone(rows: TextToTextRun, monkeypatch: pytest.MonkeyPatch):
+    def answer(texts, *, beam, attention):
+        return [Prediction(change(text), 0.0, True, ()) for text in texts]
+
+    monkeypatch.setattr(rows, "predict", answer)
+    change = str
+    assert lengths.right_by_length(rows, "copy", [1, 7], 3) == [100, 100]
+    change = lambda text: text[:7]  # noqa: E731  # 4 of 8 letters
+    assert lengths.right(rows, "copy", 8, 5) == 50
+    change = lambda text: ""  # noqa: E731
+    assert lengths.right(rows, "copy", 8, 5) == 0

@@ -9,6 +9,7 @@ from random import Random
 from typing import Literal
 
 from regard.data.dates_english import DateExample, Writer, write_numeric, write_unambiguous
+from regard.data.distinct import distinct_sets
 from regard.errors import InputError
 
 FIRST_DAY, LAST_DAY = date(1900, 1, 1), date(2099, 12, 31)
@@ -24,12 +25,11 @@ def generate(sizes: tuple[int, int, int], forms: Forms, seed: int) -> tuple[list
     """
     write = write_unambiguous if forms == "unambiguous" else _writer_of_all()
     days = _dealt_days(seed)
-    seen: set[str] = set()
-    sets = []
-    for part in (2, 1, 0):
-        random = Random(f"{seed}/{part}")
-        sets.append(_examples(sizes[part], days[part], write, random, seen))
-    return tuple(reversed(sets))
+
+    def make(part: int, random: Random) -> DateExample:
+        return write(date.fromordinal(random.choice(days[part])), random)
+
+    return distinct_sets(sizes, seed, make, "dates")
 
 
 def _dealt_days(seed: int) -> list[list[int]]:
@@ -38,16 +38,6 @@ def _dealt_days(seed: int) -> list[list[int]]:
     Random(f"{seed}/days").shuffle(days)
     first, second = int(len(days) * _SHARES[0]), int(len(days) * (_SHARES[0] + _SHARES[1]))
     return [days[:first], days[first:second], days[second:]]
-
-
-def _examples(size: int, days: list[int], write: Writer, random: Random, seen: set[str]) -> list[DateExample]:
-    examples: list[DateExample] = []
-    while len(examples) < size:
-        example = write(date.fromordinal(random.choice(days)), random)
-        if example.text not in seen:
-            seen.add(example.text)
-            examples.append(example)
-    return examples
 
 
 def _writer_of_all() -> Writer:

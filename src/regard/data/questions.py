@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
+from regard.data.distinct import distinct_sets
 from regard.errors import InputError
+from regard.maps.links import Links
 
 TEACHERS = [
     "Abel",
@@ -146,7 +148,7 @@ class Question:
 
     text: str
     answer: str
-    links: frozenset[tuple[int, int]]
+    links: Links
 
 
 def generate(sizes: tuple[int, int, int], facts: int, seed: int) -> tuple[list[Question], ...]:
@@ -158,17 +160,7 @@ def generate(sizes: tuple[int, int, int], facts: int, seed: int) -> tuple[list[Q
     """
     if not 1 <= facts <= len(SUBJECTS):
         raise InputError(f"questions: facts is {facts}; expected 1 to {len(SUBJECTS)}")
-    seen: set[str] = set()
-    sets = []
-    for part in (2, 1, 0):
-        random, found = Random(f"{seed}/{part}"), []
-        while len(found) < sizes[part]:
-            question = make(facts, random)
-            if question.text not in seen:
-                seen.add(question.text)
-                found.append(question)
-        sets.append(found)
-    return tuple(reversed(sets))
+    return distinct_sets(sizes, seed, lambda part, random: make(facts, random), "questions")
 
 
 def make(facts: int, random: Random) -> Question:

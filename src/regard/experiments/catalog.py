@@ -2,17 +2,23 @@
 
 from collections.abc import Callable
 
+from regard.experiments.alignment import alignment
+from regard.experiments.bottleneck import bottleneck
 from regard.experiments.finding import Finding
 from regard.experiments.gradients import gradients
 from regard.experiments.heads import heads
+from regard.experiments.positions import positions
 from regard.experiments.scaling import scaling
 from regard.experiments.setting import Setting
 from regard.experiments.teacher_forcing import teacher_forcing
 from regard.experiments.variants import variants
 
 EXPERIMENTS: dict[str, Callable[[Setting], Finding]] = {
+    "alignment": alignment,
+    "bottleneck": bottleneck,
     "gradients": gradients,
     "heads": heads,
+    "positions": positions,
     "scaling": scaling,
     "teacher-forcing": teacher_forcing,
     "variants": variants,

@@ -1,0 +1,24 @@
+"""How right a run's outputs are, by the length of what they are made of."""
+
+from collections.abc import Sequence
+from random import Random
+
+from regard.data.letters import Order, make
+from regard.tasks.text_to_text.run import TextToTextRun
+
+SEED = "lengths"
+
+
+def right_by_length(run: TextToTextRun, order: Order, lengths: Sequence[int], count: int) -> list[float]:
+    """For each length, the share of `count` rows' letters that the run writes at their place, greedily, in per cent."""
+    return [right(run, order, length, count) for length in lengths]
+
+
+def right(run: TextToTextRun, order: Order, length: int, count: int) -> float:
+    """The same for one length."""
+    random = Random(f"{SEED}/{length}")
+    rows = [make(length, order, random) for _ in range(count)]
+    found = run.predict([row.text for row in rows], beam=1, attention=False)
+    answers = [(row.answer.split(), each.text.split()) for row, each in zip(rows, found, strict=True)]
+    hits = sum(wanted == written for row in answers for wanted, written in zip(*row, strict=False))
+    return 100 * hits / (length * count)

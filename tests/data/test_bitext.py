@@ -1,0 +1,70 @@
+"""Generated sentences: their links say which words belong together."""
+
+import pytest
+
+from regard.data import bitext
+from regard.data.sources import Bitext
+from regard.errors import InputError
+from regard.maps.links import Links
+
+LEXICON = {
+    **{noun: set(french.split()) for noun, french in (bitext.MASCULINE | bitext.FEMININE).items()},
+    **{word: set(forms) for word, forms in (bitext.DETERMINERS | bitext.BEFORE | bitext.AFTER).items()},
+    **{form: {french} for third, (plain, french) in bitext.VERBS.items() for form in (third, plain)},
+    **{word: {french} for word, french in (bitext.OFTEN | bitext.PRONOUNS | bitext.PLACES).items()},
+    **{word: {french} for word, french in (bitext.TIMES | bitext.JOINING).items()},
+    "not": {"ne", "pas"},
+    "never": {"ne", "jamais"},
+    ".": {"."},
+}
+
+
+def made(count: int = 300) -> list[bitext.Bitext]:
+    return bitext.generate((count, 1, 1), 2, 3)[0]
+
+
+def test_linked_words_translate_each_other_and_all_target_words_are_linked():
+    for sentence in made():
+        english, french = sentence.text.split(), sentence.translation.split()
+        for source, target in sentence.links:
+            assert french[target] in LEXICON[english[source]], sentence
+        assert {target for _, target in sentence.links} == set(range(len(french)))
+        unlinked = set(range(len(english))) - {source for source, _ in sentence.links}
+        assert {english[place] for place in unlinked} <= {"does"}
+
+
+def test_a_sentence_by_hand():
+    noun = bitext.Phrase(["the", "black", "cat"], [("le", 0), ("chat", 2), ("noir", 1)])
+    time = bitext.Phrase(["now"], [("maintenant", 0)])
+    whole = bitext.chained([noun, time], [1, 0])
+    assert whole.source == ["the", "black", "cat", "now"]
+    assert whole.target == [("maintenant", 3), ("le", 0), ("chat", 2), ("noir", 1)]
+
+
+def test_what_makes_alignment_hard_occurs():
+    links: list[Links] = [sentence.links for sentence in made()]
+    assert any(source - target >= 5 for each in links for source, target in each)
+    counts = [sum(source == place for source, _ in each) for each in links for place in range(30)]
+    assert {0, 1, 2, 3} <= set(counts)
+
+
+def test_forms_go_by_the_gender_of_the_noun():
+    for sentence in made():
+        words = sentence.translation.split()
+        for place, word in enumerate(words):
+            if word in ("ce", "mon", "ton"):
+                assert any(each in bitext.MASCULINE.values() for each in words[place + 1 : place + 4])
+
+
+def test_the_source_gives_pairs_with_links():
+    splits = Bitext(train=5, valid=2, test=0, clauses=1).load()
+    assert [len(part) for part in (splits.train, splits.valid, splits.test)] == [5, 2, 0]
+    assert splits.valid[1].place == "bitext valid 2"
+    assert splits.train[0].links
+    assert Bitext(train=5, valid=2, test=3).load().test == Bitext(train=9, valid=2, test=3).load().test
+
+
+@pytest.mark.parametrize("clauses", [0, 11])
+def test_too_few_or_too_many_clauses(clauses: int):
+    with pytest.raises(InputError, match=rf"clauses is {clauses}; expected 1 to 10"):
+        Bitext(clauses=clauses)
