@@ -16,9 +16,9 @@ from regard.inference.texts import best_texts, search_texts
 from regard.inference.tokenizers import Tokenizers
 from regard.runs import load
 from regard.tasks.text_to_text.run import TextToTextRun
-from regard.training.text_metrics import METRICS, MetricName
+from regard.training.text_metrics import METRICS, TextMetricName
 
-ROUGE: tuple[MetricName, ...] = ("rouge-l", "rouge-1", "rouge-2")
+ROUGE: tuple[TextMetricName, ...] = ("rouge-l", "rouge-1", "rouge-2")
 
 
 def train(folder: str, seed: int, copying: bool) -> Path:
@@ -45,7 +45,7 @@ def measure(run: Path) -> dict[str, Any]:
     texts = [pair.source for pair in pairs]
     found = search_texts(trained.model, trained.tokenizers, texts, trained.search(), truncate=True)
     outputs = best_texts(trained.tokenizers, texts, found)
-    scores = {name: METRICS[name](outputs, [pair.target for pair in pairs]) for name in ROUGE}
+    scores = {name: METRICS[name](outputs, [pair.references for pair in pairs]) for name in ROUGE}
     wanted, written = own_words_written(pairs, outputs, trained.tokenizers)
     result = json.loads((run / "result.json").read_text(encoding="utf-8"))
     return scores | {"own_words": wanted, "own_words_written": written, "seconds": result["seconds"]}

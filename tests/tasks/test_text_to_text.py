@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-import sacrebleu
 import torch
 from torch.nn import functional
 
@@ -19,15 +18,15 @@ from regard.models.bahdanau import Bahdanau, BahdanauConfig
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.luong import Luong, LuongConfig
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.tasks.text_to_text import task as text_to_text
+from regard.tasks.text_to_text import figures as text_to_text
+from regard.tasks.text_to_text.figures import Scoring, figures
 from regard.tasks.text_to_text.job import prepare
 from regard.tasks.text_to_text.run_file import TextToText, TokenizerPair
-from regard.tasks.text_to_text.task import PairTask, Scoring, figures
+from regard.tasks.text_to_text.task import PairTask
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END
 from regard.training.run_directory import RunDirectory
 from regard.training.settings import Training
-from regard.training.text_metrics import METRICS, bleu, chrf, exact_match
 
 TEXTS = [
     ("the cat sat", "die Katze saß"),
@@ -238,35 +237,6 @@ def test_groups_are_scored_apart(monkeypatch: pytest.MonkeyPatch):
     assert list(figures(model_for(both), both, one_group, Scoring(("exact-match",)))) == ["exact-match"]
 
 
-OUTPUTS = ["the cat sat on the mat .", "A dog ran !", "", "Größe und Länge"]
-REFERENCES = ["The cat sat on a mat .", "a dog ran fast!", "something", "Größe und Länge"]
-
-
-def test_metrics_equal_sacrebleu():
-    assert bleu(OUTPUTS, REFERENCES) == sacrebleu.corpus_bleu(OUTPUTS, [REFERENCES]).score
-    assert chrf(OUTPUTS, REFERENCES) == sacrebleu.corpus_chrf(OUTPUTS, [REFERENCES]).score
-    assert 0 < bleu(OUTPUTS, REFERENCES) < chrf(OUTPUTS, REFERENCES) < 100
-
-
-def test_metrics_by_hand():
-    """n-gram precisions 4/5, 3/4, 2/3 and 1/2 multiply to 1/5, at equal length; 1 of 4 texts is equal."""
-    assert exact_match(OUTPUTS, REFERENCES) == 25.0
-    assert exact_match([], []) == 0.0
-    assert bleu(["a b c d e"], ["a b c d f"]) == pytest.approx(100 * 0.2**0.25)
-    assert bleu(["a b c d"], ["A B C D"]) == 0.0
-    assert chrf(["abcdefg"], ["hijklmn"]) == 0.0
-
-
-@pytest.mark.parametrize("name", METRICS)
-def test_every_metric_of_equal_texts_is_100(name: str):
-    assert METRICS[name](REFERENCES[:2], REFERENCES[:2]) == pytest.approx(100.0)  # pyright: ignore[reportArgumentType]
-
-
-def test_metrics_want_an_output_for_each_reference():
-    with pytest.raises(ValueError, match="zip"):
-        exact_match(["a"], ["a", "b"])
-
-
 @pytest.mark.parametrize("start", ["zeros", "frequencies"])
 def test_a_model_starts_from_the_frequencies_of_tokens_on_request(
     start: Literal["zeros", "frequencies"], tmp_path: Path
@@ -286,3 +256,17 @@ def test_a_model_starts_from_the_frequencies_of_tokens_on_request(
     silent = job.model.decoder.output(torch.zeros(6)).softmax(-1)
     counts = job.task.frequencies() + 1 if start == "frequencies" else torch.ones_like(silent)
     torch.testing.assert_close(silent, counts / counts.sum())
+
+
+def test_perplexity_is_of_the_targets_tokens_and_lower_is_better():
+    both = tokenizers()
+    model = model_for(both).double().eval()
+    found = figures(model, both, PAIRS, Scoring(("perplexity", "exact-match")))
+    assert list(found) == ["perplexity", "exact-match"]
+    one = task(both, model)
+    batch = one.batch(0, list(range(len(PAIRS))))
+    loss = one.loss(model, batch, 1)
+    assert found["perplexity"] == pytest.approx(float(loss.total.detach().exp().pow(1 / loss.tokens)), rel=1e-6)
+    alone = PairTask(SPLITS, both, Training(batch_tokens=31), Scoring(("perplexity",)), model=model)
+    assert not alone.higher_is_better
+    assert one.higher_is_better

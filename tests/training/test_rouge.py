@@ -13,17 +13,17 @@ OUTPUT, REFERENCE = "The cat, the cat sat!", "the cat sat on the mat"
 
 def test_by_hand():
     """5 and 6 words; in common the, the, cat and sat; the pairs the-cat and cat-sat; the cat sat in order."""
-    assert rouge_n([OUTPUT], [REFERENCE], 1) == pytest.approx(100 * 2 * 4 / 11)
-    assert rouge_n([OUTPUT], [REFERENCE], 2) == pytest.approx(100 * 2 * 2 / 9)
-    assert rouge_l([OUTPUT], [REFERENCE]) == pytest.approx(100 * 2 * 3 / 11)
-    assert METRICS["rouge-2"]([OUTPUT, "a b"], [REFERENCE, "a b"]) == pytest.approx((400 / 9 + 100) / 2)
+    assert rouge_n(OUTPUT, REFERENCE, 1) == pytest.approx(2 * 4 / 11)
+    assert rouge_n(OUTPUT, REFERENCE, 2) == pytest.approx(2 * 2 / 9)
+    assert rouge_l(OUTPUT, REFERENCE) == pytest.approx(2 * 3 / 11)
+    assert METRICS["rouge-2"]([OUTPUT, "a b"], [[REFERENCE], ["c", "a b"]]) == pytest.approx((400 / 9 + 100) / 2)
 
 
 @pytest.mark.parametrize("name", ["rouge-1", "rouge-2", "rouge-l"])
 def test_limits(name):
     metric = METRICS[name]
-    assert metric(["Größe 3 北京"], ["größe, 3: 北京"]) == 100
-    assert metric(["a b"], ["c d"]) == metric([""], ["c d"]) == metric(["."], [""]) == metric([], []) == 0
+    assert metric(["Größe 3 北京"], [["größe, 3: 北京"]]) == 100
+    assert metric(["a b"], [["c d"]]) == metric([""], [["c d"]]) == metric(["."], [[""]]) == metric([], []) == 0
 
 
 def test_the_longest_common_subsequence_by_enumeration():

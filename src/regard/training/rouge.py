@@ -1,33 +1,35 @@
 """ROUGE (Lin 2004): how much of a reference's words an output has, and the other way round.
 
-The figure is the mean over the texts of the F-measure in per cent. Words are runs of letters and digits in lower case
-and are not stemmed.
+Each is an F-measure between 0 and 1. Words are runs of letters and digits in lower case and are not stemmed.
 """
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 _WORD = re.compile(r"[^\W_]+")
 
 
-def rouge_n(outputs: Sequence[str], references: Sequence[str], n: int) -> float:
+def rouge_n(output: str, reference: str, n: int) -> float:
     """ROUGE-N: n-grams in common, each counted as often as it is in both."""
-
-    def common(output: list[str], reference: list[str]) -> tuple[int, int, int]:
-        found, wanted = (Counter(zip(*(words[i:] for i in range(n)), strict=False)) for words in (output, reference))
-        return (found & wanted).total(), found.total(), wanted.total()
-
-    return _mean(outputs, references, common)
+    found, wanted = (Counter(zip(*(words(text)[i:] for i in range(n)), strict=False)) for text in (output, reference))
+    return f_measure((found & wanted).total(), found.total(), wanted.total())
 
 
-def rouge_l(outputs: Sequence[str], references: Sequence[str]) -> float:
+def rouge_l(output: str, reference: str) -> float:
     """ROUGE-L: the longest sequence of words that is in both in the same order, gaps allowed."""
+    found, wanted = words(output), words(reference)
+    return f_measure(longest_common(found, wanted), len(found), len(wanted))
 
-    def common(output: list[str], reference: list[str]) -> tuple[int, int, int]:
-        return longest_common(output, reference), len(output), len(reference)
 
-    return _mean(outputs, references, common)
+def words(text: str) -> list[str]:
+    """The words that are compared."""
+    return _WORD.findall(text.lower())
+
+
+def f_measure(common: int, found: int, wanted: int) -> float:
+    """The harmonic mean of precision and recall; 0 where there is nothing."""
+    return 2 * common / (found + wanted) if found + wanted else 0.0
 
 
 def longest_common(first: Sequence[str], second: Sequence[str]) -> int:
@@ -39,15 +41,3 @@ def longest_common(first: Sequence[str], second: Sequence[str]) -> int:
         for place, other in enumerate(second):
             row.append(before[place] + 1 if word == other else max(before[place + 1], row[place]))
     return row[-1]
-
-
-def _mean(
-    outputs: Sequence[str],
-    references: Sequence[str],
-    common: Callable[[list[str], list[str]], tuple[int, int, int]],
-) -> float:
-    total = 0.0
-    for output, reference in zip(outputs, references, strict=True):
-        both, found, wanted = common(*(_WORD.findall(text.lower()) for text in (output, reference)))
-        total += 2 * both / (found + wanted) if found + wanted else 0.0
-    return 100 * total / max(1, len(references))

@@ -2,37 +2,51 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import zip_longest
 from typing import Literal
 
+from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
+from regard.training import answers
 from regard.training.rouge import rouge_l, rouge_n
 
-MetricName = Literal["exact-match", "bleu", "chrf", "rouge-1", "rouge-2", "rouge-l"]
+TextMetricName = Literal[
+    "exact-match", "bleu", "chrf", "rouge-1", "rouge-2", "rouge-l", "squad-exact-match", "squad-f1"
+]
+
+References = Sequence[Sequence[str]]
+"""For each text the outputs that are right: at least one."""
 
 
-def exact_match(outputs: Sequence[str], references: Sequence[str]) -> float:
-    """Per cent of outputs that equal their reference."""
-    equal = sum(output == reference for output, reference in zip(outputs, references, strict=True))
-    return 100.0 * equal / max(1, len(references))
+def best(outputs: Sequence[str], references: References, *, compare: Callable[[str, str], float]) -> float:
+    """In per cent, the mean over the texts of what an output has in common with the reference nearest to it."""
+    total = sum(max(compare(output, each) for each in right) for output, right in zip(outputs, references, strict=True))
+    return 100 * total / max(1, len(references))
 
 
-def bleu(outputs: Sequence[str], references: Sequence[str]) -> float:
-    """sacreBLEU's corpus BLEU with its defaults: cased, 13a tokenisation (Post 2018, 1804.08771)."""
-    return BLEU().corpus_score(list(outputs), [list(references)]).score
+def corpus(outputs: Sequence[str], references: References, *, metric: Callable[[], Metric]) -> float:
+    """A figure of sacreBLEU's, with its defaults."""
+    if len(outputs) != len(references):
+        raise ValueError(f"{len(outputs)} outputs for {len(references)} texts; expected one each")
+    streams = [list(stream) for stream in zip_longest(*references)]
+    return metric().corpus_score(list(outputs), streams or [[]]).score
 
 
-def chrf(outputs: Sequence[str], references: Sequence[str]) -> float:
-    """sacreBLEU's chrF2 (Popovic 2015)."""
-    return CHRF().corpus_score(list(outputs), [list(references)]).score
+def same(output: str, reference: str) -> float:
+    """1 where both are the same text, else 0."""
+    return float(output == reference)
 
 
-METRICS: dict[MetricName, Callable[[Sequence[str], Sequence[str]], float]] = {
-    "exact-match": exact_match,
-    "bleu": bleu,
-    "chrf": chrf,
-    "rouge-1": partial(rouge_n, n=1),
-    "rouge-2": partial(rouge_n, n=2),
-    "rouge-l": rouge_l,
+METRICS: dict[TextMetricName, Callable[[Sequence[str], References], float]] = {
+    "exact-match": partial(best, compare=same),
+    "bleu": partial(corpus, metric=BLEU),
+    "chrf": partial(corpus, metric=CHRF),
+    "rouge-1": partial(best, compare=partial(rouge_n, n=1)),
+    "rouge-2": partial(best, compare=partial(rouge_n, n=2)),
+    "rouge-l": partial(best, compare=rouge_l),
+    "squad-exact-match": partial(best, compare=answers.equal),
+    "squad-f1": partial(best, compare=answers.overlap),
 }
+"""BLEU is cased, with 13a tokenisation (Post 2018, 1804.08771); chrF is chrF2 (Popovic 2015)."""

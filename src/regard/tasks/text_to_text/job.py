@@ -7,9 +7,10 @@ from regard.data.pair import Splits
 from regard.errors import InputError
 from regard.inference.tokenizers import Tokenizers
 from regard.tasks.job import Job, digest
+from regard.tasks.text_to_text.figures import Scoring
 from regard.tasks.text_to_text.run import SOURCE, TARGET, load_tokenizers
 from regard.tasks.text_to_text.run_file import TextToText
-from regard.tasks.text_to_text.task import PairTask, Scoring
+from regard.tasks.text_to_text.task import PairTask
 from regard.text import Tokenizer
 from regard.training.run_directory import RunDirectory
 

@@ -13,8 +13,8 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
 from regard.errors import InputError
 from regard.inference.attended import attended
-from regard.inference.given import log_probabilities
-from regard.inference.texts import limited, search_texts
+from regard.inference.given import encoded, log_probabilities
+from regard.inference.texts import search_texts
 from regard.inference.tokenizers import Tokenizers
 from regard.maps.alignment import Alignment
 from regard.maps.averages import average_heads
@@ -23,9 +23,9 @@ from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.ensemble import Ensemble
 from regard.nonfinite import guarded
 from regard.tasks.run import Run
+from regard.tasks.text_to_text.figures import Scoring, figures
 from regard.tasks.text_to_text.prediction import Prediction
 from regard.tasks.text_to_text.run_file import TextToText
-from regard.tasks.text_to_text.task import Scoring, figures
 from regard.text import Tokenizer
 from regard.text.special import END, UNKNOWN
 from regard.text.words import word_indices
@@ -112,16 +112,7 @@ class TextToTextRun(Run):
         Raises:
             InputError: a text is longer than the model can take.
         """
-        return log_probabilities(self.model, self._encoded(pairs))
-
-    def _encoded(self, pairs: Sequence[Pair]) -> list[tuple[list[int], list[int]]]:
-        """Their tokens. Raises InputError for a text that is longer than the model can take."""
-        places = [pair.place for pair in pairs]
-        sources = [self.tokenizers.source_ids(pair.source) for pair in pairs]
-        targets = [self.tokenizers.target_ids(pair.target, pair.source) for pair in pairs]
-        sources, _ = limited(self.model.max_source, sources, places)
-        targets, _ = limited(self.model.max_target, targets, places)
-        return list(zip(sources, targets, strict=True))
+        return log_probabilities(self.model, encoded(self.model, self.tokenizers, pairs))
 
     def word_maps(self, pairs: Sequence[Pair]) -> list[Float[np.ndarray, "map _target _source"]]:
         """What the model reads while it is made to write each target, between words, which blanks separate; END is left
@@ -133,7 +124,7 @@ class TextToTextRun(Run):
         if self.model.decoder.source_attention is None:
             raise InputError("the run's model does not attend to its source, so it aligns nothing")
         source, target = self.tokenizers.source, self.tokenizers.target
-        weighed = attended(self.model, self._encoded(pairs))
+        weighed = attended(self.model, encoded(self.model, self.tokenizers, pairs))
         return [
             join_words(
                 weights.numpy()[:, :-1, :-1],

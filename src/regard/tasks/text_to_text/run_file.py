@@ -9,10 +9,10 @@ from regard.decoding.search import Search
 from regard.models.onepass import OnePassConfig
 from regard.models.pointer import PointerConfig
 from regard.models.transformer import TransformerConfig
+from regard.tasks.text_to_text.figures import MetricName
 from regard.text import TokenizerSettings
 from regard.training.attention_losses import AttentionLosses
 from regard.training.settings import Training
-from regard.training.text_metrics import MetricName
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from hashlib import blake2b
 
 import torch
@@ -11,36 +11,24 @@ from torch import Tensor, nn
 from regard.data.batches import LENGTH_MULTIPLE, require_one_batch, token_batches
 from regard.data.pair import Pair, Splits
 from regard.data.pair_batch import PairBatch, collate
-from regard.decoding.search import Search
 from regard.errors import InputError
-from regard.inference.texts import best_texts, limited, search_texts
+from regard.inference.texts import limited
 from regard.inference.tokenizers import Tokenizers, readable
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.shapes import Float
+from regard.tasks.text_to_text.figures import PERPLEXITY, Scoring, figures
 from regard.tasks.text_to_text.guidance import link_rows, piece_links
 from regard.text.special import END, UNKNOWN
 from regard.training.attention_losses import AttentionLoss, AttentionLosses
 from regard.training.schedules import forcing
 from regard.training.settings import Training
 from regard.training.task import Carried, Loss
-from regard.training.text_metrics import METRICS, MetricName
 
 log = logging.getLogger("regard")
 
 
-@dataclass(frozen=True)
-class Scoring:
-    """What validation measures: the first metric decides which weights are best. `search` is how it decodes."""
-
-    metrics: tuple[MetricName, ...]
-    search: Search = field(default_factory=Search)
-    truncate: bool = False
-
-
 class PairTask:
     """Maximum likelihood of the target given the source, one token at a time."""
-
-    higher_is_better = True
 
     def __init__(
         self,
@@ -59,6 +47,7 @@ class PairTask:
         self.train, self.valid, self.tokenizers, self.settings = splits.train, splits.valid, tokenizers, settings
         self.scoring = replace(scoring, truncate=truncate)
         self.metric = scoring.metrics[0]
+        self.higher_is_better = self.metric != PERPLEXITY
         self.limits = (model.max_source, model.max_target)
         attention = AttentionLosses() if attention is None else attention
         self.attention_loss = AttentionLoss(attention, model)
@@ -144,18 +133,3 @@ def _cut(
     if cut:
         log.warning("%d %s were cut to the model's maximum of %d", cut, name, maximum)
     return ids
-
-
-def figures(model: EncoderDecoder, tokenizers: Tokenizers, pairs: Sequence[Pair], scoring: Scoring) -> dict[str, float]:
-    """The metrics on all pairs, and where pairs have groups, on each group too, as `metric/group`."""
-    texts, places = [pair.source for pair in pairs], [pair.place for pair in pairs]
-    found = search_texts(model, tokenizers, texts, scoring.search, places=places, truncate=scoring.truncate)
-    outputs = best_texts(tokenizers, texts, found)
-    references = [pair.target for pair in pairs]
-    scores = {name: METRICS[name](outputs, references) for name in scoring.metrics}
-    groups = {pair.group for pair in pairs}
-    for group in sorted(groups) if len(groups) > 1 else ():
-        rows = [row for row, pair in enumerate(pairs) if pair.group == group]
-        chosen = [outputs[row] for row in rows], [references[row] for row in rows]
-        scores |= {f"{name}/{group or 'plain'}": METRICS[name](*chosen) for name in scoring.metrics}
-    return scores
