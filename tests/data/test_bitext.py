@@ -3,7 +3,7 @@
 import pytest
 
 from regard.data import bitext
-from regard.data.sources import Bitext
+from regard.data.generated import Bitext
 from regard.errors import InputError
 from regard.maps.links import Links
 

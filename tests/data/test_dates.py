@@ -20,7 +20,7 @@ from regard.data.dates_english import (
     write_numeric,
     write_unambiguous,
 )
-from regard.data.sources import Dates
+from regard.data.generated import Dates
 from regard.errors import InputError
 
 SIZES = (5003, 307, 509)

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from regard.data.generated import Questions
 from regard.data.questions import FORMS, SUBJECTS, TEACHERS, TERMS, generate
-from regard.data.sources import Questions
 from regard.errors import InputError
 
 

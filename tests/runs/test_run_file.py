@@ -82,7 +82,8 @@ def test_row_04_sizes_that_do_not_fit_are_refused_before_data_is_read(
 def recipe(name: str) -> RunFile:
     text = ["data.train=text.txt"]
     needed = {"translate": FILES, "summarise": ["data.train=a.jsonl", "data.valid=b.jsonl"]}
-    needed |= {"language": text, "characters": text}
+    needed |= {"language": text, "characters": text, "dialogue": text}
+    needed |= {"squad": ["data.train=[a.json, b.jsonl]", "data.valid=[c.json]"]}
     return run_file.read(path_of(name), needed.get(name.split("-")[0], []))
 
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch.nn import functional
 
+from regard.data.generated import Dates
 from regard.data.pair import Pair, Splits
-from regard.data.sources import Dates
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
 from regard.errors import InputError

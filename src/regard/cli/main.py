@@ -11,6 +11,7 @@ from cyclopts import App
 
 from regard.cli.aer import aer
 from regard.cli.align import align
+from regard.cli.chat import chat
 from regard.cli.evaluate import evaluate
 from regard.cli.experiment import experiment
 from regard.cli.faults import explain
@@ -35,6 +36,7 @@ COMMANDS: dict[Callable[..., None], str] = {
     evaluate: "RUN [FILES] [--beam K] [--json]",
     predict: "RUN [TEXT... | -] [--with RUN]... [--beam K | --temperature T] [--n-best N] [--json]",
     generate: "RUN [PROMPT... | -] [--tokens N] [--temperature T] [--top-k K] [--top-p P] [--beam K] [--json]",
+    chat: "RUN [--beam K | --temperature T]",
     align: "RUN --source FILE --target FILE [--map N]... [--reverse RUN] [--pick GOLD]",
     aer: "FOUND GOLD",
     score: "RUN --source FILE --target FILE [--json]",

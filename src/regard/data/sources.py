@@ -1,117 +1,16 @@
-"""Where a run's examples come from: each class is what the `data:` section of a run file becomes."""
+"""Where a run's examples come from, when files hold them: each class is what a run file's `data:` section becomes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import Literal, TypeVar
+from typing import Literal
 
-from regard.data import bitext, letters, questions
-from regard.data.dates import DateExample, Forms, generate
-from regard.data.distinct import Example
-from regard.data.limit import check_sizes
+from regard.data.dialogue import read_turns, replies
 from regard.data.links import read_links
 from regard.data.pair import Pair, Splits
 from regard.data.readers import read_csv, read_jsonl, read_parallel, read_tsv
+from regard.data.squad import read_squad
 from regard.errors import InputError
-from regard.maps.links import Links
-
-_MOST = 1_000_000
-_MOST_CLAUSES, _MOST_LETTERS = 10, 1_000
-_MOST_HELD_OUT_DATES = 100_000  # a tenth of the days has no more texts to give without long searching
-
-E = TypeVar("E", bound=Example)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Dates:
-    """Generated dates, free form to ISO. Pairs whose text has two readings are in the group "ambiguous"."""
-
-    kind: Literal["dates"] = "dates"
-    train: int = 20_000
-    valid: int = 1_000
-    test: int = 2_000
-    forms: Forms = "unambiguous"
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        check_sizes("dates", self.train, self.valid, self.test, most=_MOST, held_out=_MOST_HELD_OUT_DATES)
-
-    def load(self) -> Splits:
-        """Generates all three sets. Raises InputError when `forms` is "all" and Babel is not installed."""
-        train, valid, test = generate((self.train, self.valid, self.test), self.forms, self.seed)
-        return Splits(_pairs("train", train), _pairs("valid", valid), _pairs("test", test))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Questions:
-    """Generated questions about a context of so many `facts`, and their answers; the links of a pair are between the
-    words that were asked for and where they stand in the context."""
-
-    kind: Literal["questions"] = "questions"
-    train: int = 20_000
-    valid: int = 500
-    test: int = 1_000
-    facts: int = 4
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        check_sizes("questions", self.train, self.valid, self.test, most=_MOST)
-
-    def load(self) -> Splits:
-        """Generates all three sets. Raises InputError for a number of facts that cannot be told."""
-        found = questions.generate((self.train, self.valid, self.test), self.facts, self.seed)
-        return _splits("questions", found, lambda each: (each.answer, each.links))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bitext:
-    """Generated English sentences of up to so many `clauses` with their French and its word alignment."""
-
-    kind: Literal["bitext"] = "bitext"
-    train: int = 20_000
-    valid: int = 500
-    test: int = 1_000
-    clauses: int = 2
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        check_sizes("bitext", self.train, self.valid, self.test, most=_MOST)
-        if not 1 <= self.clauses <= _MOST_CLAUSES:
-            raise InputError(f"bitext: clauses is {self.clauses}; expected 1 to {_MOST_CLAUSES}")
-
-    def load(self) -> Splits:
-        """Generates all three sets."""
-        sizes = self.train, self.valid, self.test
-        return _splits(
-            "bitext", bitext.generate(sizes, self.clauses, self.seed), lambda each: (each.translation, each.links)
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Letters:
-    """Generated rows of `least` to `most` letters, to be copied or turned round, with their alignment."""
-
-    kind: Literal["letters"] = "letters"
-    train: int = 20_000
-    valid: int = 500
-    test: int = 1_000
-    order: letters.Order = "reverse"
-    least: int = 5
-    most: int = 20
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        check_sizes("letters", self.train, self.valid, self.test, most=_MOST)
-        if not 1 <= self.least <= self.most <= _MOST_LETTERS:
-            raise InputError(
-                f"letters: least is {self.least} and most {self.most}; expected 1 <= least <= most <= {_MOST_LETTERS}"
-            )
-
-    def load(self) -> Splits:
-        """Generates all three sets. Raises InputError when there are not so many rows of these lengths."""
-        sizes = self.train, self.valid, self.test
-        found = letters.generate(sizes, self.order, (self.least, self.most), self.seed)
-        return _splits("letters", found, lambda each: (each.answer, each.links))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,6 +76,71 @@ class Table:
         return _READERS[_suffix(path)](path, (self.source, self.target), skip_bad=self.skip_bad)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Dialogue:
+    """A text file of conversations a set, optionally .gz: turns with a blank line between, conversations with two or
+    more; a first line that ends in a colon names who speaks and is left out. Each turn is the reply to the last `turns`
+    before it; with 0, to nothing. Turns of more than `longest` words are no replies, and are cut to their last words as
+    sources. Without `valid` the last `held_out` of the training file's turns are for validation."""
+
+    kind: Literal["dialogue"] = "dialogue"
+    train: str
+    valid: str | None = None
+    test: str | None = None
+    turns: int = 2
+    longest: int = 50
+    held_out: float = 0.1
+
+    def __post_init__(self) -> None:
+        if self.turns < 0 or self.longest < 1:
+            raise InputError(
+                f"dialogue: turns is {self.turns} and longest {self.longest}; expected at least 0 and at least 1"
+            )
+        if not 0 < self.held_out < 1:
+            raise InputError(f"dialogue: held_out is {self.held_out}; expected a share above 0 and below 1")
+
+    def load(self) -> Splits:
+        """Reads all files. Raises InputError naming file and line for whatever cannot be used."""
+        train = replies(read_turns(self.train), self.turns, self.longest)
+        if self.valid is None:
+            place = len(train) - round(self.held_out * len(train))
+            train, valid = train[:place], train[place:]
+        else:
+            valid = self.read(self.valid)
+        if not train or not valid:
+            raise InputError(
+                f"{self.train}: {len(train) + len(valid)} replies are too few; add turns, or raise longest"
+            )
+        return Splits(train, valid, self.read(self.test) if self.test else ())
+
+    def read(self, path: str) -> list[Pair]:
+        """The replies of another file. Raises InputError as `load` does."""
+        return replies(read_turns(path), self.turns, self.longest)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Squad:
+    """Questions about paragraphs, in the files of SQuAD: .json as it is published, or .jsonl with `context`, `question`
+    and `answer_text`, optionally .gz; several files are read one after the other. The source is the question and
+    its paragraph; where several answers are given, all of them are right."""
+
+    kind: Literal["squad"] = "squad"
+    train: tuple[str, ...]
+    valid: tuple[str, ...]
+    test: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.train or not self.valid:
+            raise InputError("squad: train and valid name no file; give at least one each")
+
+    def load(self) -> Splits:
+        """Reads all files. Raises InputError naming file and place for whatever cannot be used."""
+        train, valid, test = (
+            [pair for path in paths for pair in read_squad(path)] for paths in (self.train, self.valid, self.test)
+        )
+        return Splits(train, valid, test)
+
+
 def _linked(pairs: Sequence[Pair], path: str) -> list[Pair]:
     found = read_links(path)
     if len(found) != len(pairs):
@@ -194,23 +158,3 @@ def _linked(pairs: Sequence[Pair], path: str) -> list[Pair]:
 
 def _suffix(path: str) -> str:
     return PurePath(path.removesuffix(".gz")).suffix
-
-
-def _pairs(name: str, examples: list[DateExample]) -> list[Pair]:
-    return [
-        Pair(each.text, each.iso, f"dates {name} {number} ({each.pattern})", "ambiguous" if each.ambiguous else "")
-        for number, each in enumerate(examples, 1)
-    ]
-
-
-def _splits(kind: str, sets: Sequence[Sequence[E]], target: Callable[[E], tuple[str, Links]]) -> Splits:
-    """Generated examples as pairs, with their places and links."""
-    named = zip(("train", "valid", "test"), sets, strict=True)
-    train, valid, test = (
-        [
-            Pair(each.text, text, f"{kind} {name} {number}", links=links)
-            for number, (each, (text, links)) in enumerate(((each, target(each)) for each in found), 1)
-        ]
-        for name, found in named
-    )
-    return Splits(train, valid, test)

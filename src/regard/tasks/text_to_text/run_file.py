@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from regard.catalog import ModelConfig
-from regard.data.sources import Bitext, Dates, Letters, Parallel, Questions, Table
+from regard.data.generated import Bitext, Dates, Letters, Questions
+from regard.data.sources import Dialogue, Parallel, Squad, Table
 from regard.decoding.search import Search
 from regard.models.onepass import OnePassConfig
 from regard.models.pointer import PointerConfig
@@ -38,7 +39,7 @@ class TextToText:
     from: zeros, or the logarithm of how frequent each token is in the training targets."""
 
     task: Literal["text-to-text"] = "text-to-text"
-    data: Dates | Questions | Bitext | Letters | Parallel | Table
+    data: Dates | Questions | Bitext | Letters | Parallel | Table | Dialogue | Squad
     tokenizers: TokenizerPair
     model: ModelConfig
     metrics: tuple[MetricName, ...]

@@ -1,0 +1,60 @@
+"""Conversations: turns of talk, and each as the reply to those before it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.data.lines import read_lines
+from regard.data.pair import Pair
+
+TURN = "\N{PILCROW SIGN}"
+"""Stands behind each turn of a source, so that no source is empty."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What somebody said, on one line. `first` begins a conversation; `place` says where it came from."""
+
+    text: str
+    place: str
+    first: bool
+
+
+def read_turns(path: str | Path) -> list[Turn]:
+    """The turns of a file of conversations (see `regard.data.sources.Dialogue`), each on one line; who speaks is left
+    out, and so are turns without words. Raises InputError for a file that cannot be read."""
+    turns: list[Turn] = []
+    block: list[str] = []
+    first, blanks = True, 0
+    for number, line in enumerate([*read_lines(path), ""], 1):
+        if line.strip():
+            first, blanks = first or blanks > 1, 0
+            block.append(line)
+            continue
+        blanks += 1
+        said = block[1:] if block and block[0].rstrip().endswith(":") else block
+        text = " ".join(" ".join(said).split())
+        if text:
+            turns.append(Turn(text, f"{path}:{number - len(said)}", first))
+            first = False
+        block = []
+    return turns
+
+
+def replies(turns: Sequence[Turn], count: int, longest: int) -> list[Pair]:
+    """Each turn of at most `longest` words as the reply to the last `count` before it in its conversation. The first
+    turn of a conversation replies to nothing and is left out."""
+    found: list[Pair] = []
+    said: list[str] = []
+    for turn in turns:
+        said = [] if turn.first else said
+        if said and len(turn.text.split()) <= longest:
+            found.append(Pair(context(said, count, longest), turn.text, turn.place))
+        said.append(turn.text)
+    return found
+
+
+def context(said: Sequence[str], count: int, longest: int) -> str:
+    """The last `count` turns as a source: the last `longest` words of each, with its mark."""
+    last = said[len(said) - min(count, len(said)) :]
+    return " ".join([f"{' '.join(turn.split()[-longest:])} {TURN}" for turn in last] or [TURN])

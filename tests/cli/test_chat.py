@@ -1,0 +1,63 @@
+"""`regard chat`: replies that know what was said."""
+
+from pathlib import Path
+
+import pytest
+
+from regard.data.dialogue import TURN
+from tests.cli.command import finish, start, tiny
+
+
+@pytest.fixture(scope="module")
+def talking(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("chat")
+    text = "\n\n".join(f"A:\nSpeech number {number} is a short one." for number in range(60))
+    (folder / "talk.txt").write_text(text, encoding="utf-8")
+    data = f"{{kind: dialogue, train: {folder / 'talk.txt'}, turns: 2}}"
+    options = tiny(data=data, tokenizers__source__size="300", model__encoder_width="13")
+    code, _, errors = finish(start("train", "dialogue", "--out", str(folder / "run"), *options))
+    assert code == 0, errors
+    return folder / "run"
+
+
+def test_each_line_has_a_reply_and_a_blank_one_begins_anew(talking: Path):
+    code, output, errors = finish(start("chat", str(talking), "--beam", "1"), "Hello.\nWhy?\n\nHello.\n")
+    assert (code, errors) == (0, "")
+    replies = output.splitlines()
+    assert len(replies) == 3
+    assert replies[0] == replies[2]
+
+
+def test_what_was_said_is_the_source(
+    talking: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    from regard.cli import answers, stream
+    from regard.cli.main import main
+    from regard.tasks.text_to_text.prediction import Prediction
+
+    asked = []
+
+    def texts(self, given):
+        asked.extend(given)
+        return [Prediction(f"reply\n{len(asked)}", 0.0, True, ())]
+
+    monkeypatch.setattr(answers.Answer, "texts", texts)
+    monkeypatch.setattr(stream, "standard_input", lambda: None)
+    monkeypatch.setattr(stream, "chunks", lambda stream, most: iter([["one"], ["two"], [" "], ["three"]]))
+    assert main(["chat", str(talking)]) == 0
+    assert capsys.readouterr().out == "reply 1\nreply 2\nreply 3\n"
+    assert asked == [f"one {TURN}", f"reply 1 {TURN} two {TURN}", f"three {TURN}"]
+
+
+def test_a_run_of_something_else(tmp_path: Path):
+    code, _, errors = finish(start("train", "dates", "--out", str(tmp_path / "run"), *tiny()))
+    assert code == 0, errors
+    code, output, errors = finish(start("chat", str(tmp_path / "run")), "Hello.\n")
+    assert (code, output) == (2, "")
+    assert errors.endswith("was trained on data of kind dates; a chat needs one trained on dialogue\n")
+
+
+def test_several_answers_are_refused(talking: Path):
+    code, _, errors = finish(start("chat", str(talking), "--n-best", "3"), "")
+    assert code == 2
+    assert "a chat has one" in errors

@@ -1,0 +1,76 @@
+"""The two forms in which SQuAD's questions come."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from regard.data.sources import Squad
+from regard.data.squad import read_squad
+from regard.errors import InputError
+
+ANSWERS = [{"text": "Denver Broncos", "answer_start": 3}, {"text": "Broncos"}, {"text": "Denver Broncos"}]
+DOCUMENT = {
+    "data": [
+        {
+            "paragraphs": [
+                {
+                    "context": "The Denver\nBroncos won.",
+                    "qas": [
+                        {"question": " Who won?", "id": "a7", "answers": ANSWERS},
+                        {"question": "Who lost?", "id": "a8", "answers": []},
+                    ],
+                }
+            ]
+        }
+    ]
+}
+FLAT = {"context": "It rains\nin June.", "question": "When?", "answer_text": "in June", "answer_start": 9}
+
+
+def written(folder: Path, name: str, content: object) -> str:
+    path = folder / name
+    path.write_text(json.dumps(content, indent=1 if name.endswith(".json") else None), encoding="utf-8")
+    return str(path)
+
+
+def test_as_published(tmp_path: Path):
+    path = written(tmp_path, "dev.json", DOCUMENT)
+    (pair,) = read_squad(path)
+    assert pair.source == "Who won? The Denver Broncos won."
+    assert pair.references == ("Denver Broncos", "Broncos")
+    assert pair.place == f"{path}: data[0].paragraphs[0], question a7"
+
+
+def test_one_question_a_line(tmp_path: Path):
+    path = written(tmp_path, "more.jsonl", FLAT)
+    (pair,) = read_squad(path)
+    assert (pair.source, pair.target, pair.place) == ("When? It rains in June.", "in June", f"{path}:1")
+
+
+def test_several_files_are_read_in_order(tmp_path: Path):
+    one, two = written(tmp_path, "dev.json", DOCUMENT), written(tmp_path, "more.jsonl", FLAT)
+    splits = Squad(train=(one, two), valid=(two,)).load()
+    assert [pair.target for pair in splits.train] == ["Denver Broncos", "in June"]
+    assert (len(splits.valid), len(splits.test)) == (1, 0)
+    with pytest.raises(InputError, match="squad: train and valid name no file"):
+        Squad(train=(one,), valid=())
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("x.json", [1], r"x.json: is not a file of SQuAD \(TypeError.*expected data > paragraphs"),
+        ("x.json", {"data": [{"title": "a"}]}, r"x.json: is not a file of SQuAD \(KeyError\('paragraphs'\)\)"),
+        ("x.jsonl", {"context": "a", "answer_text": "b"}, r"x.jsonl:1: .*question"),
+    ],
+)
+def test_files_of_another_kind(name: str, content: object, said: str, tmp_path: Path):
+    with pytest.raises(InputError, match=said):
+        read_squad(written(tmp_path, name, content))
+
+
+def test_a_file_that_is_not_json(tmp_path: Path):
+    (tmp_path / "x.json").write_text("{", encoding="utf-8")
+    with pytest.raises(InputError, match=r"x.json: is not JSON"):
+        read_squad(tmp_path / "x.json")
