@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 import torch
+from torch import Tensor
 
 from regard.data.batches import token_batches
 from regard.data.limit import limit_lengths
@@ -10,8 +11,11 @@ from regard.data.pair_batch import collate
 from regard.decoding.demand import Demand
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
+from regard.encoders.protocol import Encoder
 from regard.inference.tokenizers import Tokenizers
+from regard.memory import Memory
 from regard.models.encoder_decoder import EncoderDecoder
+from regard.shapes import Int
 
 BATCH = 4096
 """Padded source tokens times the beam that are searched together."""
@@ -49,20 +53,43 @@ def search_texts(
         InputError: a text is longer than the model can take.
         ValueError: the search's numbers do not fit together (see `beam`).
     """
-    device = next(model.parameters()).device
-    ids = [tokenizers.source_ids(text) for text in texts]
-    places = [f"text {number}" for number in range(1, len(ids) + 1)] if places is None else places
-    ids, _ = limited(model.max_source, ids, places, truncate=truncate)
+    ids = source_ids(model.max_source, tokenizers, texts, places, truncate=truncate)
     found: list[list[Hypothesis]] = [[] for _ in texts]
-    for rows in _batches(ids, max(1, BATCH // search.beam)):
-        batch = collate([(ids[row], []) for row in rows]).to(device)
-        memory = model.encoder(batch.source, batch.source_lengths)
-        limit = search.limit(batch.source_lengths)
-        if model.max_target is not None:
-            limit = limit.clamp(max=model.max_target)
+    for rows, memory, lengths in memories(model.encoder, ids, search.beam):
+        limit = limits(search, lengths, model.max_target)
         for row, hypotheses in zip(rows, search(model.decoder, memory, limit, demand), strict=True):
             found[row] = hypotheses
     return found
+
+
+def source_ids(
+    maximum: int | None,
+    tokenizers: Tokenizers,
+    texts: Sequence[str],
+    places: Sequence[str] | None = None,
+    *,
+    truncate: bool = False,
+) -> list[list[int]]:
+    """The sources' tokens, none longer than `maximum`. Raises InputError as `search_texts`."""
+    ids = [tokenizers.source_ids(text) for text in texts]
+    places = [f"text {number}" for number in range(1, len(ids) + 1)] if places is None else places
+    return limited(maximum, ids, places, truncate=truncate)[0]
+
+
+def memories(
+    encoder: Encoder, ids: Sequence[list[int]], beam: int
+) -> Iterator[tuple[list[int], Memory, Int[Tensor, " batch"]]]:
+    """The sources encoded, those of similar length together: their rows, what may be read, and their lengths."""
+    device = next(encoder.parameters()).device
+    for rows in _batches(ids, max(1, BATCH // beam)):
+        batch = collate([(ids[row], []) for row in rows]).to(device)
+        yield rows, encoder(batch.source, batch.source_lengths), batch.source_lengths
+
+
+def limits(search: Search, lengths: Int[Tensor, " batch"], maximum: int | None) -> Int[Tensor, " batch"]:
+    """How long outputs may be."""
+    limit = search.limit(lengths)
+    return limit if maximum is None else limit.clamp(max=maximum)
 
 
 def best_texts(tokenizers: Tokenizers, texts: Sequence[str], found: Sequence[Sequence[Hypothesis]]) -> list[str]:

@@ -6,6 +6,7 @@ from torch import nn
 
 from regard.decoders.protocol import Decoder, unroll
 from regard.encoders.protocol import Encoder
+from regard.memory import Memory
 from regard.shapes import Lengths, Source, Tokens
 
 
@@ -23,10 +24,7 @@ class EncoderDecoder(nn.Module):
     def features(self, source: Source, source_lengths: Lengths, target: Tokens, forcing: float = 1.0) -> Any:
         """What stands before the output layer, for the right-shifted target `(batch, position)` that begins with START.
         `forcing` is the probability of teacher forcing at each step."""
-        state = self.decoder.start(self.encoder(source, source_lengths))
-        if forcing < 1.0:
-            return unroll(self.decoder, target, state, forcing)
-        return self.decoder.features(target, state)
+        return decoded(self.decoder, self.encoder(source, source_lengths), target, forcing)
 
     def forward(
         self,
@@ -45,3 +43,9 @@ class EncoderDecoder(nn.Module):
         features = self.features(source, source_lengths, target, forcing)
         output = self.decoder.output
         return output(features) if expected is None else output.loss(features, expected, smoothing)
+
+
+def decoded(decoder: Decoder, memory: Memory, target: Tokens, forcing: float) -> Any:
+    """What stands before a decoder's output layer, for the right-shifted target, given what it may read."""
+    state = decoder.start(memory)
+    return unroll(decoder, target, state, forcing) if forcing < 1.0 else decoder.features(target, state)
