@@ -24,6 +24,8 @@ from regard.tasks.language_model.run_file import LanguageModelling
 from regard.tasks.pointing.job import prepare as prepare_pointing
 from regard.tasks.pointing.run_file import Pointing
 from regard.tasks.text_to_text.job import prepare as prepare_text_to_text
+from regard.tasks.text_to_texts.job import prepare as prepare_text_to_texts
+from regard.tasks.text_to_texts.run_file import TextToTexts
 from regard.training.allocator import keep_freed_memory
 from regard.training.compatibility import check_resume
 from regard.training.devices import choose_device, choose_precision
@@ -83,6 +85,8 @@ def prepare(config: RunFile, run: RunDirectory, processes: int) -> Job:
             return prepare_language_model(config, run, processes)
         case Pointing():
             return prepare_pointing(config)
+        case TextToTexts():
+            return prepare_text_to_texts(config, run)
         case _:
             return prepare_text_to_text(config, run)
 

@@ -11,6 +11,8 @@ from regard.tasks.pointing.run import PointingRun
 from regard.tasks.pointing.run_file import Pointing
 from regard.tasks.run import Run
 from regard.tasks.text_to_text.run import TextToTextRun
+from regard.tasks.text_to_texts.run import TextToTextsRun
+from regard.tasks.text_to_texts.run_file import TextToTexts
 from regard.training.devices import choose_device
 from regard.training.loop import WEIGHTS
 from regard.training.run_directory import RunDirectory
@@ -21,6 +23,7 @@ R = TypeVar("R", bound=Run)
 WHAT: dict[type[Run], str] = {
     LanguageModelRun: "is a language model, which has no source; use `regard generate` or `regard evaluate`",
     PointingRun: "points to elements of a set and writes no text; use `regard predict`, `show` or `evaluate`",
+    TextToTextsRun: "writes several languages; use `regard predict` or `evaluate`, or in Python one of them, .of(...)",
     TextToTextRun: "makes texts of texts, and continues none; use `regard predict`",
 }
 """What a run of each task is, and what it is for."""
@@ -33,8 +36,8 @@ def load(path: Path | str, device: str = "auto", *, allow_missing: bool = False,
 def load(path: Path | str, device: str = "auto", *, allow_missing: bool = False, task: type[Run] = Run) -> Any:
     """The trained run in the folder `path`; with `allow_missing`, parameters that its weights lack stay as initialised.
 
-    What it can do depends on its task: it is a `TextToTextRun`, a `LanguageModelRun` or a `PointingRun`, and must be
-    the one that `task` asks for.
+    What it can do depends on its task: it is a `TextToTextRun`, a `TextToTextsRun`, a `LanguageModelRun` or a
+    `PointingRun`, and must be the one that `task` asks for.
 
     Raises InputError that names what is missing, damaged or not a run, or not of this task."""
     folder = RunDirectory.open(Path(path))
@@ -56,12 +59,16 @@ def expect(run: Run, task: type[R], path: Path | str) -> R:
     return run
 
 
-def _open(folder: RunDirectory, config: run_file.RunFile) -> TextToTextRun | LanguageModelRun | PointingRun:
+def _open(
+    folder: RunDirectory, config: run_file.RunFile
+) -> TextToTextRun | TextToTextsRun | LanguageModelRun | PointingRun:
     """With fresh weights."""
     match config:
         case LanguageModelling():
             return LanguageModelRun.open(folder, config)
         case Pointing():
             return PointingRun.open(folder, config)
+        case TextToTexts():
+            return TextToTextsRun.open(folder, config)
         case _:
             return TextToTextRun.open(folder, config)

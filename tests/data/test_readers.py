@@ -208,3 +208,16 @@ def test_cut_and_flipped_tables_are_read_or_refused(reader, file):
         except InputError:
             outcomes.add(InputError)
     assert outcomes == {list, InputError}
+
+
+def test_a_list_of_targets_is_the_target_and_others(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"source": "a", "target": ["b", "c"]}\n{"source": "d", "target": "e"}\n', encoding="utf-8")
+    assert [pair.references for pair in read_jsonl(path)] == [("b", "c"), ("e",)]
+    for value, said in (("[]", "is list, expected text"), ('["b", 3]', "is int, expected text"), ('[" "]', "is empty")):
+        path.write_text(f'{{"source": "a", "target": {value}}}\n', encoding="utf-8")
+        with pytest.raises(InputError, match=rf"a.jsonl:1: column 17: 'target' {said}"):
+            read_jsonl(path)
+    path.write_text('{"source": ["a"], "target": "b"}\n', encoding="utf-8")
+    with pytest.raises(InputError, match="'source' is list, expected text"):
+        read_jsonl(path)

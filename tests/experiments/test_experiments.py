@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from regard.cli.main import main
-from regard.experiments import EXPERIMENTS, alignment, heads, lengths, teacher_forcing
+from regard.data.pair import Pair
+from regard.errors import InputError
+from regard.experiments import EXPERIMENTS, alignment, bottleneck, heads, lengths, teacher_forcing
 from regard.experiments.finding import Finding
 from regard.experiments.scaling import measured
 from regard.experiments.setting import Setting
@@ -116,6 +118,10 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["scaling.json", "scaling.md", "scaling.png"]
     assert main(["experiment", "scalling"]) == 2
     assert "did you mean 'scaling'?" in capsys.readouterr().err
+    assert main(["experiment", "scaling", "--source", "a", "--target", "b"]) == 2
+    assert "scaling makes its own data; --source and --target are for bottleneck" in capsys.readouterr().err
+    assert main(["experiment", "bottleneck", "--source", "a"]) == 2
+    assert "--source and --target go together" in capsys.readouterr().err
     (tmp_path / "file").write_text("", encoding="utf-8")
     assert main(["experiment", "scaling", "--out", str(tmp_path / "file")]) == 2
     assert "is not a folder" in capsys.readouterr().err
@@ -159,3 +165,42 @@ def test_letters_are_right_at_their_place_alone(rows: TextToTextRun, monkeypatch
     assert lengths.right(rows, "copy", 8, 5) == 50
     change = lambda text: ""  # noqa: E731
     assert lengths.right(rows, "copy", 8, 5) == 0
+
+
+def numbered(count: int) -> list[Pair]:
+    return [Pair(f"s{number}", f"t{number}", f"f:{number}") for number in range(count)]
+
+
+def test_sentences_are_joined_with_their_neighbours():
+    found = bottleneck.joined(numbered(7), 3)
+    assert found == [Pair("s0 s1 s2", "t0 t1 t2", "f:0"), Pair("s3 s4 s5", "t3 t4 t5", "f:3")]
+    whole = bottleneck.mixed(numbered(360))
+    sizes = [len(pair.source.split()) for pair in whole]
+    assert {size: sizes.count(size) for size in set(sizes)} == {1: 60, 2: 30, 3: 20, 4: 15, 5: 12, 6: 10}
+    assert len({word for pair in whole for word in pair.source.split()}) == 360
+
+
+def test_quality_of_text_by_its_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(bottleneck, "HELD_OUT", 12)
+    trained, asked = [], []
+
+    class Measured:
+        def evaluate(self, pairs, *, beam):
+            asked.append(len(pairs))
+            return {"bleu": 30.0}
+
+    monkeypatch.setattr(
+        Setting, "train", lambda self, recipe, name, given: trained.append((name, given)) or {"seconds": 1.0}
+    )
+    monkeypatch.setattr(Setting, "run", lambda self, name: Measured())
+    finding = bottleneck.on_text(Setting(tmp_path / "runs"), numbered(120))
+    assert [name for name, _ in trained] == [
+        *("text-one-vector-128", "text-one-vector-512", "text-attention-128", "text-attention-512"),
+    ]
+    assert asked[:6] == [12, 6, 4, 3, 2, 2]
+    assert len(finding.rows) == 4
+    assert len(finding.rows[0]) == len(finding.columns)
+    lines = (tmp_path / "runs" / "train.source").read_text(encoding="utf-8").splitlines()
+    assert set(" ".join(lines).split()) <= {pair.source for pair in numbered(96)}
+    with pytest.raises(InputError, match="20 pairs are too few; expected at least 48"):
+        bottleneck.on_text(Setting(tmp_path), numbered(20))

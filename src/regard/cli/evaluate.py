@@ -49,12 +49,18 @@ def evaluate(
     from regard.runs import load
     from regard.tasks.language_model.run import LanguageModelRun
     from regard.tasks.pointing.run import PointingRun
+    from regard.tasks.text_to_texts.run import TextToTextsRun
 
     loaded = load(run, allow_missing=allow_missing)
     if isinstance(loaded, LanguageModelRun):
         figures = _of_text(loaded, files, beam, cache)
     elif isinstance(loaded, PointingRun):
         figures = loaded.evaluate(_of_sets(files, beam))
+    elif isinstance(loaded, TextToTextsRun):
+        if files or cache is not None:
+            raise InputError("this run writes several languages; it is measured on its run file's test set alone")
+        with searching(Asked(beam)):
+            figures = loaded.evaluate(beam=beam)
     else:
         if cache is not None:
             raise InputError("--cache is for language models; this run makes texts of texts")

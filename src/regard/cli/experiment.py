@@ -19,9 +19,13 @@ def experiment(
     full: Annotated[
         bool, Parameter(negative="", show_default=False, help="The long setting; by default one that ends in minutes.")
     ] = False,
+    source: Annotated[
+        Path | None, Parameter(show_default=False, help="With --target: bottleneck on your text, a sentence a line.")
+    ] = None,
+    target: Annotated[Path | None, Parameter(show_default=False, help="Its translation, line by line.")] = None,
 ) -> None:
     """Measure a claim about attention: a table, a picture and what they show."""
-    from regard.experiments import EXPERIMENTS
+    from regard.experiments import EXPERIMENTS, ON_TEXT
     from regard.experiments.setting import Setting
     from regard.recipes.yaml_nodes import nearest
 
@@ -31,7 +35,12 @@ def experiment(
         return
     if name not in EXPERIMENTS:
         raise InputError(f"{name!r} is no experiment; {nearest(name, list(EXPERIMENTS))}")
-    stem = f"{name}-full" if full else name
-    finding = EXPERIMENTS[name](Setting(out / f"{stem}-runs", full))
+    text = None if source is None or target is None else (source, target)
+    if text is None and (source or target):
+        raise InputError("--source and --target go together; give both")
+    if text and name not in ON_TEXT:
+        raise InputError(f"{name} makes its own data; --source and --target are for {', '.join(ON_TEXT)}")
+    stem = "-".join([name, *(["text"] if text else []), *(["full"] if full else [])])
+    finding = EXPERIMENTS[name](Setting(out / f"{stem}-runs", full, text))
     files = finding.write(out, stem)
     say(f"{finding.claim}\n\n{finding.table()}\n\nWritten: {', '.join(map(str, files))}")

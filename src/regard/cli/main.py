@@ -41,7 +41,7 @@ COMMANDS: dict[Callable[..., None], str] = {
     aer: "FOUND GOLD",
     score: "RUN --source FILE --target FILE [--json]",
     show: "RUN TEXT --out FILE.png|.svg|.html [--beam K]",
-    experiment: "[NAME] [--out DIR] [--full]",
+    experiment: "[NAME] [--out DIR] [--full] [--source FILE --target FILE]",
     info: "",
 }
 """What each takes, in the order in which they are listed."""

@@ -3,18 +3,21 @@
 import json
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from regard.cli.options import AllowMissing, Asked, Json, RunFolder
+from regard.cli.options import AllowMissing, Asked, Json, RunFolder, searching
 from regard.cli.output import say
 from regard.errors import InputError
 
 if TYPE_CHECKING:
     from regard.tasks.pointing.run import PointingRun
+    from regard.tasks.run import Run
     from regard.tasks.text_to_text.prediction import Prediction
+    from regard.tasks.text_to_texts.run import TextToTextsRun
 
 Texts = Annotated[str, Parameter(name="TEXT", help="What to answer. None: the lines of standard input.")]
 Piped = Annotated[bool, Parameter(name="-", negative="", show_default=False, help="The lines of standard input.")]
@@ -48,21 +51,37 @@ def predict(
     if texts and piped:
         raise InputError("texts and - are both given; choose one, or put a text that is - after --")
     from regard.cli.answers import Answer
-    from regard.runs import expect, load
-    from regard.tasks.pointing.run import PointingRun
+    from regard.runs import load
     from regard.tasks.text_to_text.run import TextToTextRun
 
     loaded = load(run, allow_missing=allow_missing)
+    if not isinstance(loaded, TextToTextRun):
+        _other(loaded, run, texts, asked, json_, more=bool(with_ or attention))
+        return
+    others = [load(each, allow_missing=allow_missing, task=TextToTextRun) for each in with_]
+    answer = Answer(loaded.joined(others), asked, attention)
+    _say(zip(texts, answer.texts(texts), strict=True) if texts else answer.lines(), asked, json_)
+
+
+def _other(loaded: "Run", run: Path, texts: Sequence[str], asked: Asked, as_json: bool, *, more: bool) -> None:
+    """Answers of a run of another task. Raises InputError for a task without answers, and for what it cannot do."""
+    from regard.runs import expect
+    from regard.tasks.pointing.run import PointingRun
+    from regard.tasks.text_to_text.run import TextToTextRun
+    from regard.tasks.text_to_texts.run import TextToTextsRun
+
     if isinstance(loaded, PointingRun):
-        if asked != OWN or with_ or attention:
+        if asked != OWN or more:
             raise InputError(
                 "this run points to elements of a set, as its run file says; it takes sets and --json alone"
             )
-        _point(loaded, texts, json_)
-        return
-    others = [load(each, allow_missing=allow_missing, task=TextToTextRun) for each in with_]
-    answer = Answer(expect(loaded, TextToTextRun, run).joined(others), asked, attention)
-    _say(zip(texts, answer.texts(texts), strict=True) if texts else answer.lines(), asked, json_)
+        _point(loaded, texts, as_json)
+    elif isinstance(loaded, TextToTextsRun):
+        if replace(asked, beam=None) != OWN or more:
+            raise InputError("this run writes several languages; it takes texts, --beam and --json alone")
+        _translate(loaded, texts, asked, as_json)
+    else:
+        expect(loaded, TextToTextRun, run)
 
 
 def _say(answers: Iterable[tuple[str, "Prediction"]], asked: Asked, as_json: bool) -> None:
@@ -84,6 +103,17 @@ def _point(run: "PointingRun", sets: Sequence[str], as_json: bool) -> None:
     for some in [sets] if sets else chunks(standard_input(), most=CHUNK):
         for text, pointed in zip(some, run.point([parse(text) for text in some]), strict=True):
             say(line(text, pointed, as_json=as_json))
+
+
+def _translate(run: "TextToTextsRun", texts: Sequence[str], asked: Asked, as_json: bool) -> None:
+    """All languages of each text, or of each line of standard input."""
+    from regard.cli.languages import lines
+    from regard.cli.stream import CHUNK, chunks, standard_input
+
+    with searching(asked):
+        for some in [texts] if texts else chunks(standard_input(), most=CHUNK):
+            for line in lines(run, some, asked.beam, as_json=as_json):
+                say(line)
 
 
 def _json(text: str, prediction: "Prediction") -> str:

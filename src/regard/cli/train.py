@@ -12,6 +12,7 @@ from regard.errors import InputError
 
 NEXT = {
     "text-to-text": "regard predict {} TEXT",
+    "text-to-texts": "regard predict {} TEXT",
     "language-model": "regard generate {} PROMPT",
     "pointing": "regard predict {} 'NUMBER NUMBER ...'",
 }

@@ -17,8 +17,8 @@ class Collected:
         self.pairs: list[Pair] = []
         self.skipped, self.first = 0, ""
 
-    def add(self, number: int, source: str, target: str) -> None:
-        self.pairs.append(Pair(source, target, f"{self.path}:{number}"))
+    def add(self, number: int, source: str, target: str, others: tuple[str, ...] = ()) -> None:
+        self.pairs.append(Pair(source, target, f"{self.path}:{number}", others=others))
 
     def refuse(self, number: int, reason: str) -> None:
         message = f"{self.path}:{number}: {reason}"

@@ -76,7 +76,8 @@ def read_jsonl(
     *,
     skip_bad: bool = False,
 ) -> list[Pair]:
-    """One JSON object a line; `columns` name the two keys, whose values must be text. Other keys are ignored."""
+    """One JSON object a line; `columns` name the two keys, whose values must be text; the target's may be a list of
+    them: the first is the target, the rest would be as right. Other keys are ignored."""
     collected = Collected(path, skip_bad)
     for number, line in enumerate(read_lines(path, limits), 1):
         record, fault = _parse_json(line)
@@ -84,7 +85,8 @@ def read_jsonl(
         if fault:
             collected.refuse(number, fault)
         else:
-            collected.add(number, record[columns[0]], record[columns[1]])
+            target, *others = _several(record[columns[1]])
+            collected.add(number, record[columns[0]], target, tuple(others))
     return collected.finish()
 
 
@@ -179,9 +181,15 @@ def _field_fault(record: Any, columns: tuple[str, str], line: str) -> str | None
     for column in columns:
         if column not in record:
             return f"column 1: no key {column!r} in the object, which has {_listed(column, record)}"
-        value, at = record[column], max(line.find(json.dumps(column)), 0) + 1
-        if not isinstance(value, str):
-            return f"column {at}: {column!r} is {type(value).__name__}, expected text"
-        if not value.strip():
-            return f"column {at}: {column!r} is empty"
+        at = max(line.find(json.dumps(column)), 0) + 1
+        for value in _several(record[column]) if column == columns[1] else [record[column]]:
+            if not isinstance(value, str):
+                return f"column {at}: {column!r} is {type(value).__name__}, expected text"
+            if not value.strip():
+                return f"column {at}: {column!r} is empty"
     return None
+
+
+def _several(value: Any) -> list[Any]:
+    """The items of a list that has some; anything else by itself."""
+    return value if isinstance(value, list) and value else [value]

@@ -1,5 +1,5 @@
 """The claims about attention, each an experiment that measures what it needs and writes its table and picture."""
 
-from regard.experiments.catalog import EXPERIMENTS
+from regard.experiments.catalog import EXPERIMENTS, ON_TEXT
 
-__all__ = ["EXPERIMENTS"]
+__all__ = ["EXPERIMENTS", "ON_TEXT"]

@@ -1,5 +1,11 @@
 """One vector is not enough: quality by the length of the source, with attention and without."""
 
+from collections.abc import Sequence
+from random import Random
+
+from regard.data.pair import Pair
+from regard.data.readers import read_parallel
+from regard.errors import InputError
 from regard.experiments.finding import Finding
 from regard.experiments.lengths import right_by_length
 from regard.experiments.setting import Setting
@@ -7,27 +13,89 @@ from regard.pictures.chart import Chart
 
 CLAIM = (
     "A decoder that gets one vector for its whole source gets worse the longer the source is, and a wider vector moves "
-    "the point where it fails; a decoder that attends does not care. Rows of letters, to be copied."
+    "the point where it fails; a decoder that attends does not care."
 )
-MODELS = {
+ON_LETTERS = {
     "one vector": "model={{name: bottleneck, embedding: 32, width: {width}}}",
     "attention": "model={{name: luong, embedding: 32, width: {width}, layers: 1, bidirectional: true, dropout: 0}}",
 }
+ON_TEXT = {
+    "one vector": "model={{name: bottleneck, embedding: 256, width: {width}, dropout: 0.3}}",
+    "attention": "model={{name: one-pass, width: {width}, encoder_width: {width}, dropout: 0.3}}",
+}
+MOST, HELD_OUT = 6, 1_000
+"""Sentences that are read as one, and pairs for the test set, and as many again for validation."""
 
 
 def bottleneck(setting: Setting) -> Finding:
-    """Copied letters, in per cent, by the length of the row and two widths of the decoder's state, with Luong's
-    attention and without. All four models are trained on rows of all these lengths."""
+    """By the length of the source, the width of the decoder's state and whether it attends: copied letters that are
+    right, or, with text in the setting, the BLEU of up to six sentences read as one. All models are trained on all
+    lengths."""
+    return on_letters(setting) if setting.text is None else on_text(setting, read_parallel(*setting.text))
+
+
+def on_letters(setting: Setting) -> Finding:
+    """Rows of letters, copied."""
     longest = 100 if setting.full else 40
     lengths, steps = range(longest // 10, longest + 1, longest // 10), 4000 if setting.full else 1000
-    data = ["data.order=copy", "data.least=1", f"data.most={longest}", "data.test=0"]
+    data = ["data.order=copy", "data.least=1", f"data.most={longest}", "data.test=0", f"training.steps={steps}"]
     rows, lines = [], {}
-    for name, model in MODELS.items():
+    for name, model in ON_LETTERS.items():
         for width in (64, 256):
-            settings = [*data, model.format(width=width), f"training.steps={steps}"]
-            result = setting.train("letters", f"{name.replace(' ', '-')}-{width}", settings)
-            shares = right_by_length(setting.run(f"{name.replace(' ', '-')}-{width}"), "copy", lengths, 100)
+            run = f"{name.replace(' ', '-')}-{width}"
+            result = setting.train("letters", run, [*data, model.format(width=width)])
+            shares = right_by_length(setting.run(run), "copy", lengths, 100)
             rows.append((name, width, *shares, result["seconds"]))
             lines[f"{name}, width {width}"] = [(float(at), share) for at, share in zip(lengths, shares, strict=True)]
     columns = "decoder", "width", *(f"{length} letters, %" for length in lengths), "seconds"
     return Finding(CLAIM, columns, rows, [Chart("letters copied", "letters", "right, %", lines)])
+
+
+def on_text(setting: Setting, pairs: Sequence[Pair]) -> Finding:
+    """Sentences of a text, translated. Raises InputError for too few."""
+    least = 4 * HELD_OUT
+    if len(pairs) < least:
+        raise InputError(f"{len(pairs)} pairs are too few; expected at least {least:,}")
+    train, valid, test = pairs[: -2 * HELD_OUT], pairs[-2 * HELD_OUT : -HELD_OUT], pairs[-HELD_OUT:]
+    files = {name: written(setting, name, mixed(some)) for name, some in (("train", train), ("valid", valid))}
+    data = [f"data.{name}=[{source}, {target}]" for name, (source, target) in files.items()]
+    data += ["metrics=[bleu]", f"training.steps={6000 if setting.full else 1500}"]
+    counts = range(1, MOST + 1)
+    rows, lines = [], {}
+    for name, model in ON_TEXT.items():
+        for width in (128, 512):
+            run = f"text-{name.replace(' ', '-')}-{width}"
+            result = setting.train("translate-rnn", run, [*data, model.format(width=width)])
+            trained = setting.run(run)
+            scores = [trained.evaluate(joined(test, count), beam=1)["bleu"] for count in counts]
+            rows.append((name, width, *scores, result["seconds"]))
+            lines[f"{name}, width {width}"] = [(float(at), score) for at, score in zip(counts, scores, strict=True)]
+    columns = "decoder", "width", *(f"{count} sentences, BLEU" for count in counts), "seconds"
+    return Finding(CLAIM, columns, rows, [Chart("sentences read as one", "sentences", "BLEU", lines)])
+
+
+def joined(pairs: Sequence[Pair], count: int) -> list[Pair]:
+    """Each `count` neighbours as one pair; what is left over is left out."""
+    groups = [pairs[first : first + count] for first in range(0, len(pairs) - count + 1, count)]
+    return [
+        Pair(" ".join(each.source for each in group), " ".join(each.target for each in group), group[0].place)
+        for group in groups
+    ]
+
+
+def mixed(pairs: Sequence[Pair]) -> list[Pair]:
+    """Neighbours joined, one to `MOST` of them: each part of the text in groups of another size."""
+    share = len(pairs) // MOST
+    parts = [pairs[number * share : (number + 1) * share] for number in range(MOST)]
+    whole = [group for count, part in enumerate(parts, 1) for group in joined(part, count)]
+    Random(1).shuffle(whole)
+    return whole
+
+
+def written(setting: Setting, name: str, pairs: Sequence[Pair]) -> tuple[str, str]:
+    """The files of a set, written into the setting's folder."""
+    setting.folder.mkdir(parents=True, exist_ok=True)
+    sides = {"source": [pair.source for pair in pairs], "target": [pair.target for pair in pairs]}
+    for side, texts in sides.items():
+        (setting.folder / f"{name}.{side}").write_text("\n".join(texts) + "\n", encoding="utf-8")
+    return str(setting.folder / f"{name}.source"), str(setting.folder / f"{name}.target")

@@ -23,3 +23,5 @@ EXPERIMENTS: dict[str, Callable[[Setting], Finding]] = {
     "teacher-forcing": teacher_forcing,
     "variants": variants,
 }
+ON_TEXT = ("bottleneck",)
+"""Those that can be made on the user's text."""

@@ -13,10 +13,12 @@ from regard.tasks.text_to_text.run import TextToTextRun
 
 @dataclass(frozen=True)
 class Setting:
-    """`folder` keeps what is trained, so that an experiment that was broken off goes on; `full` is the long setting."""
+    """`folder` keeps what is trained, so that an experiment that was broken off goes on; `full` is the long setting;
+    `text` are two files, aligned by line, for an experiment that can be made on them."""
 
     folder: Path
     full: bool = False
+    text: tuple[Path, Path] | None = None
 
     def train(self, recipe: str, name: str, overrides: Sequence[str]) -> dict[str, Any]:
         """The figures of a run of the recipe, trained if it is not there.

@@ -11,12 +11,16 @@ from regard.pictures.style import GRID, INK, MUTED, PAPER, plotting, resolution
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 COLOURS = "#1f5fa8", "#c8641b", "#2b8a63", "#8a4fa3", "#7a6a1f", "#b3344d", "#4b5563", "#2aa1b8"
 MARKS = "o", "s", "^", "D", "v", "P", "X", "*"
 """With the colours, so that lines are told apart in grey too."""
-
+MOST_INSIDE = 3
+"""Names of more lines stand beside a chart."""
+FEW = 3000
+"""The share of the ends of a logarithmic axis up to which its numbers are written out."""
 
 Scales = tuple[Literal["linear", "log"], Literal["linear", "log"]]
 
@@ -40,10 +44,12 @@ def charts(parts: Sequence[Chart]) -> Figure:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(4.4 * len(parts), 3.6), facecolor=PAPER, dpi=100, layout="constrained")
+        widths = [6.4 if len(part.lines) > MOST_INSIDE else 4.4 for part in parts]
+        figure = Figure(figsize=(sum(widths), 3.6), facecolor=PAPER, dpi=100, layout="constrained")
         FigureCanvasAgg(figure)
-        for place, part in enumerate(parts, 1):
-            _draw(figure.add_subplot(1, len(parts), place), part)
+        grid = figure.add_gridspec(1, len(parts), width_ratios=widths)
+        for place, part in enumerate(parts):
+            _draw(figure.add_subplot(grid[0, place]), part)
     return figure
 
 
@@ -62,8 +68,23 @@ def _draw(axes: Axes, chart: Chart) -> None:
     axes.set_axisbelow(True)
     for name, spine in axes.spines.items():
         spine.set(edgecolor=GRID, visible=name in ("left", "bottom"))
+    for axis, scale in ((axes.xaxis, chart.scales[0]), (axes.yaxis, chart.scales[1])):
+        if scale == "log":
+            _name_numbers(axis)
     if len(chart.lines) > 1:
-        axes.legend(fontsize=8, frameon=False, labelcolor=INK)
+        beside = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if len(chart.lines) > MOST_INSIDE else {}
+        axes.legend(fontsize=8, frameon=False, labelcolor=INK, **beside)
+
+
+def _name_numbers(axis: Axis) -> None:
+    """Numbers as they are, and not as powers, on a logarithmic axis of few decades."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = axis.get_view_interval()
+    if high / low < FEW:
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_formatter(NullFormatter())
 
 
 def png(parts: Sequence[Chart]) -> bytes:

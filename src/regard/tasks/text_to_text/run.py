@@ -100,6 +100,12 @@ class TextToTextRun(Run):
         search = self.search(beam) if search is None else search
         with guarded(self.model):
             found = search_texts(self.model, self.tokenizers, texts, search, demand=demand)
+        return self.predictions(texts, found, attention=attention)
+
+    def predictions(
+        self, texts: Sequence[str], found: Sequence[Sequence[Hypothesis]], *, attention: bool = True
+    ) -> list[Prediction]:
+        """What was found for each text, best first, with what it looked at if that is wanted."""
         flat = [(text, each) for text, hypotheses in zip(texts, found, strict=True) for each in hypotheses]
         attends = attention and self.model.decoder.source_attention is not None
         alignments = self._alignments(flat) if attends else [None] * len(flat)

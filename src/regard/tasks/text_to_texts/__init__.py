@@ -1,0 +1,1 @@
+"""Text to several texts: one encoder, and a decoder for each language."""

@@ -1,0 +1,48 @@
+"""From a run file to what training needs."""
+
+from regard.data.pair import Splits
+from regard.inference.tokenizers import Tokenizers
+from regard.tasks.job import Job, digest
+from regard.tasks.text_to_text.figures import Scoring
+from regard.tasks.text_to_texts.run import SOURCE, build_many, load_tokenizers, target_file
+from regard.tasks.text_to_texts.run_file import TextToTexts
+from regard.tasks.text_to_texts.task import ManyTask
+from regard.text import Tokenizer
+from regard.training.run_directory import RunDirectory
+
+
+def prepare(config: TextToTexts, run: RunDirectory) -> Job:
+    """Reads the data and builds the rest; the tokenizers are the run's where it has some.
+
+    Raises:
+        InputError: data, model and search are not as they must be.
+    """
+    splits = config.data.load()
+    kept = run.has(SOURCE) and all(run.has(target_file(name)) for name in splits)
+    tokenizers = load_tokenizers(run, config) if kept else make_tokenizers(config, splits)
+    model = build_many(config, tokenizers)
+    scoring = Scoring(config.metrics, config.search.searching(beam=1))
+    task = ManyTask(splits, tokenizers, config.training, scoring, model=model, truncate=config.truncate)
+    texts = (f"{pair.source}\0{pair.target}\n" for each in splits.values() for pair in (*each.train, *each.valid))
+    first = next(iter(splits.values()))
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    return Job(
+        model,
+        task,
+        digest(texts),
+        f"{len(first.train):,} sources to train on, {len(first.valid):,} to validate, {len(first.test):,} to test, in "
+        f"{', '.join(splits)}; {parameters:,} parameters",
+        {SOURCE: next(iter(tokenizers.values())).source}
+        | {target_file(name): each.target for name, each in tokenizers.items()},
+        first.test,
+    )
+
+
+def make_tokenizers(config: TextToTexts, splits: dict[str, Splits]) -> dict[str, Tokenizers]:
+    """Trained on the training texts; the same text always gives the same tokenizers."""
+    first = next(iter(splits.values()))
+    source = Tokenizer.train(config.source, [pair.source for pair in first.train])
+    return {
+        name: Tokenizers(source, Tokenizer.train(config.target, [pair.target for pair in each.train]))
+        for name, each in splits.items()
+    }

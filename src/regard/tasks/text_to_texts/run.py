@@ -1,0 +1,112 @@
+"""A trained run that makes texts in several languages of a text."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from regard.catalog import build
+from regard.data.sources import Parallel
+from regard.decoding.hypothesis import Hypothesis
+from regard.errors import InputError
+from regard.inference.texts import limits, memories, source_ids
+from regard.inference.tokenizers import Tokenizers
+from regard.models.one_to_many import OneToMany
+from regard.nonfinite import guarded
+from regard.tasks.run import Run
+from regard.tasks.text_to_text.prediction import Prediction
+from regard.tasks.text_to_text.run import TextToTextRun
+from regard.tasks.text_to_text.run_file import TextToText, TokenizerPair
+from regard.tasks.text_to_texts.run_file import TextToTexts
+from regard.tasks.text_to_texts.task import of_all
+from regard.text import Tokenizer
+from regard.training.run_directory import RunDirectory
+
+SOURCE = "source.tokenizer.json"
+
+
+def target_file(language: str) -> str:
+    """The file that keeps a language's tokenizer."""
+    return f"{language}.tokenizer.json"
+
+
+def load_tokenizers(run: RunDirectory, config: TextToTexts) -> dict[str, Tokenizers]:
+    """The run's own. Raises InputError for a file that is damaged or not a tokenizer."""
+    source = Tokenizer.load(run.file(SOURCE))
+    return {name: Tokenizers(source, Tokenizer.load(run.file(target_file(name)))) for name in config.data.languages}
+
+
+def build_many(config: TextToTexts, tokenizers: Mapping[str, Tokenizers]) -> OneToMany:
+    """The model, with fresh weights."""
+    return OneToMany(
+        {name: build(config.model, each.source.size, each.target.size) for name, each in tokenizers.items()}
+    )
+
+
+class TextToTextsRun(Run):
+    """A trained model with its tokenizers, by language, and its run file."""
+
+    def __init__(self, config: TextToTexts, model: OneToMany, tokenizers: Mapping[str, Tokenizers]):
+        self.config, self.model, self.tokenizers = config, model, tokenizers
+
+    @classmethod
+    def open(cls, run: RunDirectory, config: TextToTexts) -> "TextToTextsRun":
+        """The run in a folder, its model with fresh weights. Raises InputError for a damaged tokenizer."""
+        tokenizers = load_tokenizers(run, config)
+        return cls(config, build_many(config, tokenizers), tokenizers)
+
+    def of(self, language: str) -> TextToTextRun:
+        """The run of one language, which shares its weights with this one and can do all that such a run can.
+
+        Raises:
+            InputError: the run has no such language.
+        """
+        config = self.config
+        if language not in config.data.languages:
+            raise InputError(f"{language!r} is not a language of this run; it has {', '.join(config.data.languages)}")
+        place = config.data.languages.index(language) + 1
+        train, valid = ((paths[0], paths[place]) for paths in (config.data.train, config.data.valid))
+        test = (config.data.test[0], config.data.test[place]) if config.data.test else None
+        alone = TextToText(
+            data=Parallel(train=train, valid=valid, test=test),
+            tokenizers=TokenizerPair(config.source, config.target),
+            model=config.model,
+            metrics=config.metrics,
+            training=config.training,
+            search=config.search,
+            truncate=config.truncate,
+        )
+        return TextToTextRun(alone, self.model.of(language).eval(), self.tokenizers[language])
+
+    @torch.no_grad()
+    def predict(
+        self, texts: Sequence[str], *, beam: int | None = None, attention: bool = True
+    ) -> dict[str, list[Prediction]]:
+        """The output for each text, by language; each text is encoded once.
+
+        Raises:
+            TypeError: `texts` is one text; put it in a list.
+            InputError: a text is longer than the model can take.
+        """
+        if isinstance(texts, str):
+            raise TypeError("texts is one str; give a list of them")
+        runs = {name: self.of(name) for name in self.tokenizers}
+        found: dict[str, list[list[Hypothesis]]] = {name: [[] for _ in texts] for name in runs}
+        first = next(iter(runs.values()))
+        search = first.search(beam)
+        ids = source_ids(self.model.max_source, first.tokenizers, texts)
+        with guarded(self.model):
+            for rows, memory, lengths in memories(self.model.encoder, ids, search.beam):
+                for name, run in runs.items():
+                    limit = limits(search, lengths, run.model.max_target)
+                    for row, hypotheses in zip(rows, search(run.model.decoder, memory, limit), strict=True):
+                        found[name][row] = hypotheses
+        return {name: run.predictions(texts, found[name], attention=attention) for name, run in runs.items()}
+
+    def evaluate(self, examples: Sequence[Any] | None = None, *, beam: int | None = None) -> dict[str, float]:
+        """The run's metrics on its own test set: their means, and each language's as `metric/language`.
+
+        Raises:
+            InputError: the run has no test set.
+        """
+        return of_all({name: self.of(name).evaluate(beam=beam) for name in self.tokenizers})

@@ -1,0 +1,130 @@
+"""One encoder and several decoders: the source is encoded once, and each language is what it would be alone."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard.data.pair import Pair, Splits
+from regard.errors import InputError
+from regard.inference.tokenizers import Tokenizers
+from regard.models.bahdanau import BahdanauConfig
+from regard.models.one_to_many import OneToMany
+from regard.models.transformer import Transformer, TransformerConfig
+from regard.tasks.text_to_text.figures import Scoring
+from regard.tasks.text_to_texts.run import TextToTextsRun, build_many
+from regard.tasks.text_to_texts.run_file import TextToTexts
+from regard.tasks.text_to_texts.task import ManyTask, of_all
+from regard.text import Tokenizer, TokenizerSettings
+from regard.training.settings import Training
+
+TEXTS = {
+    "en": ["the cat sat", "the mat", "a", "the cat sat on the mat"],
+    "de": ["die Katze saß", "die Matte", "eine", "die Katze saß auf der Matte"],
+    "fr": ["le chat était assis", "le tapis", "un", "le chat"],
+}
+LETTERS = TokenizerSettings("character")
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> TextToTexts:
+    for name, lines in TEXTS.items():
+        (tmp_path / name).write_text("\n".join(lines), encoding="utf-8")
+    files = [str(tmp_path / name) for name in TEXTS]
+    from regard.data.multiparallel import Multiparallel
+
+    return TextToTexts(
+        data=Multiparallel(languages=("de", "fr"), train=tuple(files), valid=tuple(files), test=tuple(files)),
+        source=LETTERS,
+        target=LETTERS,
+        model=BahdanauConfig(embedding=3, width=5, attention=7, maxout=2),
+        metrics=("exact-match", "perplexity"),
+        training=Training(batch_tokens=50),
+    )
+
+
+def tokenizers() -> dict[str, Tokenizers]:
+    source = Tokenizer.train(LETTERS, TEXTS["en"])
+    return {name: Tokenizers(source, Tokenizer.train(LETTERS, TEXTS[name])) for name in ("de", "fr")}
+
+
+def splits(language: str) -> Splits:
+    pairs = [Pair(*texts, f"f:{row}") for row, texts in enumerate(zip(TEXTS["en"], TEXTS[language], strict=True), 1)]
+    return Splits(pairs, pairs[:2])
+
+
+def task(config: TextToTexts, model: OneToMany) -> ManyTask:
+    both = {name: splits(name) for name in ("de", "fr")}
+    return ManyTask(both, tokenizers(), config.training, Scoring(config.metrics), model=model)
+
+
+def test_the_loss_is_the_sum_of_the_languages_and_the_source_is_read_once(config: TextToTexts):
+    model = build_many(config, tokenizers()).double()
+    one = task(config, model)
+    batch = one.batch(0, [0, 3, 1])
+    reads = []
+    model.encoder.register_forward_hook(lambda *_: reads.append(1))
+    found = one.loss(model, batch, 1)
+    assert len(reads) == 1
+    alone = {name: part.loss(model.of(name), part.batch(0, [0, 3, 1]), 1) for name, part in one.parts.items()}
+    wanted = torch.stack([loss.total for loss in alone.values()]).sum()
+    torch.testing.assert_close(found.total, wanted, rtol=1e-12, atol=0)
+    assert found.tokens == sum(loss.tokens for loss in alone.values())
+    gradients = [torch.autograd.grad(total, list(model.parameters())) for total in (found.total, wanted)]
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-10, atol=1e-12)
+
+
+def test_batches_have_room_for_the_longest_target(config: TextToTexts):
+    one = task(config, build_many(config, tokenizers()))
+    assert one.lengths[0] == (len("the cat sat") + 1, len("le chat était assis") + 1)
+    assert sorted(index for batch in one.batches(3) for index in batch) == [0, 1, 2, 3]
+    assert one.place(2) == "f:3"
+
+
+def test_validation_has_each_language_and_the_mean(config: TextToTexts):
+    one = task(config, build_many(config, tokenizers()).eval())
+    assert one.higher_is_better
+    found = one.validate(build_many(config, tokenizers()).eval())
+    assert list(found) == [
+        *("exact-match", "perplexity", "exact-match/de", "exact-match/fr", "perplexity/de", "perplexity/fr"),
+    ]
+    assert found["perplexity"] == pytest.approx((found["perplexity/de"] + found["perplexity/fr"]) / 2)
+    assert of_all({"a": {"x": 1.0}, "b": {"x": 4.0}}) == {"x": 2.5, "x/a": 1.0, "x/b": 4.0}
+
+
+def test_predictions_are_those_of_each_language_alone_from_one_reading(config: TextToTexts):
+    model = build_many(config, tokenizers()).eval()
+    run = TextToTextsRun(config, model, tokenizers())
+    reads = []
+    model.encoder.register_forward_hook(lambda *_: reads.append(1))
+    found = run.predict(TEXTS["en"], beam=3, attention=False)
+    assert len(reads) == 1
+    for language in ("de", "fr"):
+        alone = run.of(language).predict(TEXTS["en"], beam=3)
+        assert [each.text for each in found[language]] == [each.text for each in alone]
+        assert [each.score for each in found[language]] == pytest.approx([each.score for each in alone], rel=1e-4)
+    attending = run.predict(["the cat"])["fr"][0]
+    assert attending.attention is not None
+    assert attending.attention.source[:3] == ("t", "h", "e")
+
+
+def test_the_run_of_a_language_is_measured_on_its_own_files(config: TextToTexts):
+    run = TextToTextsRun(config, build_many(config, tokenizers()).eval(), tokenizers())
+    figures = run.evaluate()
+    assert figures["perplexity/fr"] == pytest.approx(run.of("fr").evaluate()["perplexity"])
+    with pytest.raises(InputError, match="'es' is not a language of this run; it has de, fr"):
+        run.of("es")
+    with pytest.raises(TypeError, match="give a list"):
+        run.predict("the cat")
+
+
+def test_models_that_take_sources_of_different_lengths():
+    sizes = [TransformerConfig(positions="learned", max_length=length, shared=False) for length in (5, 7)]
+    models = [Transformer(11, 11, size) for size in sizes]
+    with pytest.raises(ValueError, match="2 models with different longest sources"):
+        OneToMany({"a": models[0], "b": models[1]})
+
+
+def test_shared_embeddings_are_refused(config: TextToTexts):
+    with pytest.raises(ValueError, match=r"model\.shared needs one vocabulary"):
+        TextToTexts(data=config.data, source=LETTERS, target=LETTERS, model=TransformerConfig(), metrics=("bleu",))
