@@ -4,17 +4,17 @@
 the same lower-cased text: Hansards, Multi30k, and the gold sentences without their links. eflomal is used if installed.
 """
 
-import gzip
 import json
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from benchmarks import report
+from regard.data.lines import read_lines
 from regard.data.links import read_gold
 from regard.data.pair import Pair
 from regard.maps.averages import average_heads
@@ -31,19 +31,15 @@ ITERATIONS = 5
 def read(folder: Path) -> tuple[list[Sentence], list[Sentence], list[Gold]]:
     """The text to learn from, and the gold sentences with their links."""
     path = folder / "gold_alignments" / "en-fr_hansards_test.jsonl.gz"
-    records = [json.loads(line) for line in lines(path)]
+    records = [json.loads(line) for line in read_lines(path)]
     tested = [(each["src"].lower(), each["tgt"].lower()) for each in records]
-    hansards = [line.lower().split("\t") for line in lines(folder / "parallel_text" / "hansards.en-fr.tsv.gz")]
-    captions = zip(*(lines(folder / "multi30k" / f"train.{language}.gz") for language in ("en", "fr")), strict=True)
+    hansards = [line.lower().split("\t") for line in read_lines(folder / "parallel_text" / "hansards.en-fr.tsv.gz")]
+    captions = zip(
+        *(read_lines(folder / "multi30k" / f"train.{language}.gz") for language in ("en", "fr")), strict=True
+    )
     text = [(english, french) for english, french in hansards]
     text += [(words(english), words(french)) for english, french in captions]
     return [*text, *tested], tested, read_gold(path)
-
-
-def lines(path: Path) -> Iterator[str]:
-    """Of a .gz file."""
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        yield from (line.rstrip("\n") for line in file)
 
 
 def words(text: str) -> str:
@@ -90,11 +86,11 @@ def eflomal(text: Sequence[Sentence], tested: Sequence[Sentence]) -> tuple[list[
     )  # type: ignore[return-value]
 
 
-def regard(folder: Path, language: str, tested: Sequence[Sentence]) -> list[Links]:
+def recurrent(folder: Path, language: str, tested: Sequence[Sentence]) -> list[Links]:
     """What the recurrent model reads while it is made to write the tested sentences into the language."""
     order = ("en", "fr") if language == "fr" else ("fr", "en")
     settings = [
-        f"data.{part}=[{', '.join(str(folder / f'{part}.{name}') for name in order)}]" for part in ("train", "valid")
+        f"data.{part}={json.dumps([str(folder / f'{part}.{name}') for name in order])}" for part in ("train", "valid")
     ]
     settings += ["training.steps=2000", "tokenizers.source.dropout=0.0", "tokenizers.source.size=8000"]
     run = load(report.trained("translate-rnn", f"alignment-{language}", settings), task=TextToTextRun)
@@ -139,7 +135,7 @@ def main(given: str) -> None:
     found = rows("IBM model 1", model_one(text, tested), back, gold)
     if find_spec("eflomal"):
         found += rows("eflomal", *eflomal(text, tested), gold)
-    found += rows("regard, translate-rnn", *(regard(folder, language, tested) for language in ("fr", "en")), gold)
+    found += rows("regard, translate-rnn", *(recurrent(folder, language, tested) for language in ("fr", "en")), gold)
     report.head("system", "links", "AER", "precision", "recall")
     for row in found:
         figures = (f"{100 * row[name]:.1f}" for name in ("aer", "precision", "recall"))

@@ -1,10 +1,16 @@
 """`regard chat`: replies that know what was said."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from regard.data.dialogue import TURN
+from regard.cli.chat import _source
+from regard.data.dialogue import TURN, context
+from regard.data.sources import Dialogue
+from regard.errors import InputError
+from regard.runs import load
+from regard.tasks.text_to_text.run import TextToTextRun
 from tests.cli.command import finish, start, tiny
 
 
@@ -47,6 +53,21 @@ def test_what_was_said_is_the_source(
     assert main(["chat", str(talking)]) == 0
     assert capsys.readouterr().out == "reply 1\nreply 2\nreply 3\n"
     assert asked == [f"one {TURN}", f"reply 1 {TURN} two {TURN}", f"three {TURN}"]
+
+
+@pytest.mark.parametrize(("most", "turns"), [(None, 3), (14, 3), (13, 2), (9, 2), (8, 1), (6, 1)])
+def test_the_oldest_turns_are_left_out_until_the_model_can_take_the_rest(most: int | None, turns: int, talking: Path):
+    run = load(talking, task=TextToTextRun)
+    assert isinstance(run.config.data, Dialogue)
+    data = replace(run.config.data, turns=3)
+    said = ["a b c", "d e", "f", "g h"]
+    run.model.max_source = most
+    sizes = {count: len(run.tokenizers.source_ids(context(said, count, 40))) + 1 for count in (1, 2, 3)}
+    assert sizes == {1: 6, 2: 9, 3: 14}
+    assert _source(run, data, said, "standard input:5") == context(said, turns, 40)
+    run.model.max_source = 5
+    with pytest.raises(InputError, match=r"standard input:5: 5 tokens, more than the model's maximum of 4"):
+        _source(run, data, said, "standard input:5")
 
 
 def test_a_run_of_something_else(tmp_path: Path):

@@ -30,13 +30,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_each_text_has_a_line_a_language(run: Path):
     code, output, errors = finish(start("predict", str(run), "--beam", "1"), "one\ntwo 7\n")
-    assert (code, errors) == (0, "")
+    assert (code, errors) == (0, "regard: 4 of 4 answers reached the length limit unfinished\n")
     assert [line.split("\t")[0] for line in output.splitlines()] == ["de", "fr", "de", "fr"]
     code, output, _ = finish(start("predict", str(run), "one", "--json"))
     assert code == 0
     record = json.loads(output)
-    assert list(record) == ["source", "de", "fr"]
-    assert {"text", "score", "finished"} <= set(record["fr"])
+    assert list(record) == ["source", "languages"]
+    assert list(record["languages"]) == ["de", "fr"]
+    assert {"text", "score", "finished"} <= set(record["languages"]["fr"])
 
 
 def test_it_is_measured_on_its_test_set(run: Path):

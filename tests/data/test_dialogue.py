@@ -78,8 +78,14 @@ def test_the_last_turns_are_held_out(tmp_path: Path):
 
 
 def test_too_few_replies(tmp_path: Path):
-    with pytest.raises(InputError, match=r"talk.txt: 1 replies are too few; add turns, or raise longest"):
-        Dialogue(train=written(tmp_path, "a\n\nb\n")).load()
+    path = written(tmp_path, "a\n\nb\n")
+    with pytest.raises(InputError, match=r"talk.txt: 1 replies are too few to hold some out; give valid"):
+        Dialogue(train=path).load()
+    (tmp_path / "one.txt").write_text("a\nb\n", encoding="utf-8")
+    for name in ("valid", "test"):
+        files = {"train": path, "valid": path, name: str(tmp_path / "one.txt")}
+        with pytest.raises(InputError, match=r"one.txt: has 1 turns, and no reply of at most 50 words"):
+            Dialogue(**files).load()  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("bad", [{"turns": -1}, {"longest": 0}, {"held_out": 0.0}, {"held_out": 1.0}])

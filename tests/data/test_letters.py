@@ -29,7 +29,7 @@ def test_lengths_are_as_asked_and_no_row_occurs_twice(order: Literal["copy", "re
 
 
 def test_there_are_only_26_rows_of_one_letter():
-    with pytest.raises(InputError, match=r"letters: there are not 30 different ones"):
+    with pytest.raises(InputError, match=r"letters: 30 different ones could not be found"):
         Letters(train=10, valid=10, test=10, least=1, most=1).load()
 
 

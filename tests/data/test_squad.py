@@ -19,6 +19,7 @@ DOCUMENT = {
                     "qas": [
                         {"question": " Who won?", "id": "a7", "answers": ANSWERS},
                         {"question": "Who lost?", "id": "a8", "answers": []},
+                        {"question": "How\n?", "id": "a9", "answers": [{"text": "By\nluck"}]},
                     ],
                 }
             ]
@@ -36,10 +37,27 @@ def written(folder: Path, name: str, content: object) -> str:
 
 def test_as_published(tmp_path: Path):
     path = written(tmp_path, "dev.json", DOCUMENT)
-    (pair,) = read_squad(path)
+    pair, other = read_squad(path)
     assert pair.source == "Who won? The Denver Broncos won."
     assert pair.references == ("Denver Broncos", "Broncos")
-    assert pair.place == f"{path}: data[0].paragraphs[0], question a7"
+    assert pair.place == f"{path}: data[0].paragraphs[0].qas[0]"
+    assert (other.source, other.target, other.place[-6:]) == ("How ? The Denver Broncos won.", "By luck", "qas[2]")
+
+
+def test_a_published_file_is_one_long_line(tmp_path: Path):
+    path = tmp_path / "long.json"
+    path.write_text(json.dumps(DOCUMENT | {"version": "x" * 2**21}), encoding="utf-8")
+    assert len(read_squad(path)) == 2
+
+
+def test_several_answers_a_line(tmp_path: Path):
+    path = written(tmp_path, "more.jsonl", FLAT | {"answer_text": ["in June", "June"]})
+    assert read_squad(path)[0].references == ("in June", "June")
+
+
+def changed(**parts: object) -> dict:
+    question = {"question": "Who?", "answers": [{"text": "He"}]} | parts
+    return {"data": [{"paragraphs": [{"context": "He did.", "qas": [question]}]}]}
 
 
 def test_one_question_a_line(tmp_path: Path):
@@ -51,7 +69,7 @@ def test_one_question_a_line(tmp_path: Path):
 def test_several_files_are_read_in_order(tmp_path: Path):
     one, two = written(tmp_path, "dev.json", DOCUMENT), written(tmp_path, "more.jsonl", FLAT)
     splits = Squad(train=(one, two), valid=(two,)).load()
-    assert [pair.target for pair in splits.train] == ["Denver Broncos", "in June"]
+    assert [pair.target for pair in splits.train] == ["Denver Broncos", "By luck", "in June"]
     assert (len(splits.valid), len(splits.test)) == (1, 0)
     with pytest.raises(InputError, match="squad: train and valid name no file"):
         Squad(train=(one,), valid=())
@@ -62,6 +80,10 @@ def test_several_files_are_read_in_order(tmp_path: Path):
     [
         ("x.json", [1], r"x.json: is not a file of SQuAD \(TypeError.*expected data > paragraphs"),
         ("x.json", {"data": [{"title": "a"}]}, r"x.json: is not a file of SQuAD \(KeyError\('paragraphs'\)\)"),
+        ("x.json", {"data": []}, r"x.json: has no question with an answer"),
+        ("x.json", changed(answers=[{"text": 5}]), r"x.json: data\[0\].paragraphs\[0\].qas\[0\]: has 5 for a text"),
+        ("x.json", changed(answers=[{"text": " "}]), r"qas\[0\]: has ' ' for a text; expected one that is not blank"),
+        ("x.json", changed(question=None), r"qas\[0\]: has None for a text"),
         ("x.jsonl", {"context": "a", "answer_text": "b"}, r"x.jsonl:1: .*question"),
     ],
 )
@@ -72,5 +94,10 @@ def test_files_of_another_kind(name: str, content: object, said: str, tmp_path: 
 
 def test_a_file_that_is_not_json(tmp_path: Path):
     (tmp_path / "x.json").write_text("{", encoding="utf-8")
-    with pytest.raises(InputError, match=r"x.json: is not JSON"):
+    with pytest.raises(InputError, match=r"x.json: column 2: not valid JSON"):
         read_squad(tmp_path / "x.json")
+    (tmp_path / "x.json").write_text("[" * 100_000, encoding="utf-8")
+    with pytest.raises(InputError, match=r"x.json: column 1: JSON that cannot be read"):
+        read_squad(tmp_path / "x.json")
+    with pytest.raises(InputError, match=r"none.json: no such file"):
+        read_squad(tmp_path / "none.json")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from regard import launch, run_file
 from regard.cli.main import main
 from regard.data.pair import Pair
 from regard.errors import InputError
@@ -18,6 +19,7 @@ from regard.experiments.setting import Setting
 from regard.heads import MultiHead
 from regard.pictures.chart import Chart
 from regard.runs import load
+from regard.tasks.job import digest
 from regard.tasks.text_to_text.prediction import Prediction
 from regard.tasks.text_to_text.run import TextToTextRun
 from tests.cli.command import finish, start, tiny
@@ -88,12 +90,15 @@ def test_a_trained_part_is_not_trained_again(tmp_path: Path, monkeypatch: pytest
     def train(config, out, *, resume):
         calls.append(resume)
         out.mkdir(parents=True, exist_ok=True)
+        (out / "config.yaml").write_text(run_file.dump(launch.settled(config, "cpu")), encoding="utf-8")
         (out / "result.json").write_text('{"test/exact-match": 3.0}', encoding="utf-8")
         return {"test/exact-match": 3.0}
 
     monkeypatch.setattr("regard.launch.train", train)
     setting = Setting(tmp_path)
     assert setting.train("dates", "one", []) == setting.train("dates", "one", []) == {"test/exact-match": 3.0}
+    with pytest.raises(InputError, match="one: holds a run with other settings"):
+        setting.train("dates", "one", ["training.steps=701"])
     (tmp_path / "two").mkdir()
     setting.train("dates", "two", [])
     assert calls == [False, True]
@@ -194,13 +199,15 @@ def test_quality_of_text_by_its_length(tmp_path: Path, monkeypatch: pytest.Monke
     )
     monkeypatch.setattr(Setting, "run", lambda self, name: Measured())
     finding = bottleneck.on_text(Setting(tmp_path / "runs"), numbered(120))
+    text = trained[0][0].removesuffix("-one-vector-128")
+    assert text == f"text-{digest(f'{pair.source} {pair.target}' for pair in numbered(120))[:8]}"
     assert [name for name, _ in trained] == [
-        *("text-one-vector-128", "text-one-vector-512", "text-attention-128", "text-attention-512"),
+        f"{text}-{name}" for name in ("one-vector-128", "one-vector-512", "attention-128", "attention-512")
     ]
     assert asked[:6] == [12, 6, 4, 3, 2, 2]
     assert len(finding.rows) == 4
     assert len(finding.rows[0]) == len(finding.columns)
-    lines = (tmp_path / "runs" / "train.source").read_text(encoding="utf-8").splitlines()
+    lines = (tmp_path / "runs" / f"{text}-train.source").read_text(encoding="utf-8").splitlines()
     assert set(" ".join(lines).split()) <= {pair.source for pair in numbered(96)}
     with pytest.raises(InputError, match="20 pairs are too few; expected at least 48"):
         bottleneck.on_text(Setting(tmp_path), numbered(20))

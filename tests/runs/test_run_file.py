@@ -9,13 +9,16 @@ from regard.catalog import build, build_language_model
 from regard.cli.main import main
 from regard.data.sources import Parallel
 from regard.errors import InputError
+from regard.inference.tokenizers import Tokenizers
 from regard.models.pointer_network import PointerNetwork
 from regard.recipes import names, path_of
 from regard.run_file import RunFile
 from regard.tasks.language_model.run_file import LanguageModelling
 from regard.tasks.pointing.run_file import Pointing
 from regard.tasks.text_to_text.run_file import TextToText
+from regard.tasks.text_to_texts.run import build_many
 from regard.tasks.text_to_texts.run_file import TextToTexts
+from regard.text import Tokenizer, TokenizerSettings
 
 RUN = """task: text-to-text
 data: {{kind: parallel, train: [a, b], valid: [c, d]}}
@@ -108,6 +111,11 @@ def test_recipes_load_and_their_resolved_form_is_equal(name: str, tmp_path: Path
     assert ("minimum_count:" in run_file.dump(run)) is not isinstance(run, Pointing)
 
 
+def tokenizers() -> Tokenizers:
+    one = Tokenizer.train(TokenizerSettings("character"), ["abc"])
+    return Tokenizers(one, one)
+
+
 @pytest.mark.parametrize("name", names())
 def test_the_models_of_recipes_can_be_built(name: str):
     run = recipe(name)
@@ -116,7 +124,8 @@ def test_the_models_of_recipes_can_be_built(name: str):
         assert type(model).__name__.lower().removesuffix("languagemodel") == run.model.name
         return
     if isinstance(run, TextToTexts):
-        assert run.model.name == "one-pass"
+        many = build_many(run, dict.fromkeys(run.data.languages, tokenizers()))
+        assert [type(many.of(name).decoder).__name__ for name in ("de", "fr")] == ["OnePassDecoder"] * 2
         return
     model = PointerNetwork(2, run.model) if isinstance(run, Pointing) else build(run.model, 11, 11)
     assert type(model).__name__.lower() == run.model.name.replace("-", "")

@@ -1,6 +1,7 @@
 """The sequence-to-sequence task: its loss, its batches, and the figures it validates with."""
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -13,18 +14,21 @@ from regard.data.pair import Pair, Splits
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
 from regard.errors import InputError
+from regard.inference.given import encoded
 from regard.inference.tokenizers import Tokenizers
 from regard.models.bahdanau import Bahdanau, BahdanauConfig
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.luong import Luong, LuongConfig
+from regard.models.pointer import PointerConfig, PointerGenerator
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.tasks.text_to_text import figures as text_to_text
 from regard.tasks.text_to_text.figures import Scoring, figures
 from regard.tasks.text_to_text.job import prepare
+from regard.tasks.text_to_text.run import TextToTextRun
 from regard.tasks.text_to_text.run_file import TextToText, TokenizerPair
 from regard.tasks.text_to_text.task import PairTask
 from regard.text import Tokenizer, TokenizerSettings
-from regard.text.special import END
+from regard.text.special import END, UNKNOWN
 from regard.training.run_directory import RunDirectory
 from regard.training.settings import Training
 
@@ -270,3 +274,31 @@ def test_perplexity_is_of_the_targets_tokens_and_lower_is_better():
     alone = PairTask(SPLITS, both, Training(batch_tokens=31), Scoring(("perplexity",)), model=model)
     assert not alone.higher_is_better
     assert one.higher_is_better
+
+
+def test_a_cut_source_takes_its_words_from_the_target():
+    """The copied word stands behind what the model can take, so nothing could have written it."""
+    one = Tokenizer.train(TokenizerSettings("word", minimum_count=1), ["a b c d"])
+    both = Tokenizers(one, one, copying=True)
+    model = PointerGenerator(one.size, one.size, PointerConfig(embedding=3, width=5, attention=7, max_source=4)).eval()
+    pairs = [Pair("a b c d zork", "zork a", "f:1")]
+    cut, whole = (
+        encoded(model, both, pairs, truncate=True)[0],
+        encoded(model, both, [Pair("zork b", "zork a", "")])[0],
+    )
+    assert cut[1] == [UNKNOWN, one.encode("a")[0]]
+    assert whole[1][0] == one.size
+    assert figures(model, both, pairs, Scoring(("perplexity",), truncate=True))["perplexity"] > 1
+
+
+def test_a_run_that_cuts_its_training_sources_cuts_its_test_sources():
+    both = tokenizers()
+    config = TransformerConfig(layers=1, width=8, hidden=8, heads=2, positions="learned", max_length=9, shared=False)
+    files = TextToText(
+        data=Dates(), tokenizers=TokenizerPair(TokenizerSettings("character"), TokenizerSettings("character")),
+        model=config, metrics=("exact-match",), search=Search(beam=1), truncate=True,
+    )  # fmt: skip
+    run = TextToTextRun(files, Transformer(both.source.size, both.target.size, config).eval(), both)
+    assert run.evaluate(PAIRS) == {"exact-match": 0.0}
+    with pytest.raises(InputError, match="more than the model's maximum"):
+        TextToTextRun(replace(files, truncate=False), run.model, both).evaluate(PAIRS)

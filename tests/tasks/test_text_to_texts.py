@@ -1,21 +1,28 @@
 """One encoder and several decoders: the source is encoded once, and each language is what it would be alone."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+from regard.data.multiparallel import Multiparallel
 from regard.data.pair import Pair, Splits
+from regard.data.sources import Parallel
+from regard.decoding.search import Search
 from regard.errors import InputError
 from regard.inference.tokenizers import Tokenizers
 from regard.models.bahdanau import BahdanauConfig
+from regard.models.bottleneck import BottleneckConfig
 from regard.models.one_to_many import OneToMany
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.tasks.text_to_text.figures import Scoring
+from regard.tasks.text_to_texts.job import prepare
 from regard.tasks.text_to_texts.run import TextToTextsRun, build_many
 from regard.tasks.text_to_texts.run_file import TextToTexts
 from regard.tasks.text_to_texts.task import ManyTask, of_all
 from regard.text import Tokenizer, TokenizerSettings
+from regard.training.run_directory import RunDirectory
 from regard.training.settings import Training
 
 TEXTS = {
@@ -31,8 +38,6 @@ def config(tmp_path: Path) -> TextToTexts:
     for name, lines in TEXTS.items():
         (tmp_path / name).write_text("\n".join(lines), encoding="utf-8")
     files = [str(tmp_path / name) for name in TEXTS]
-    from regard.data.multiparallel import Multiparallel
-
     return TextToTexts(
         data=Multiparallel(languages=("de", "fr"), train=tuple(files), valid=tuple(files), test=tuple(files)),
         source=LETTERS,
@@ -112,6 +117,16 @@ def test_the_run_of_a_language_is_measured_on_its_own_files(config: TextToTexts)
     run = TextToTextsRun(config, build_many(config, tokenizers()).eval(), tokenizers())
     figures = run.evaluate()
     assert figures["perplexity/fr"] == pytest.approx(run.of("fr").evaluate()["perplexity"])
+    files = run.of("fr").config.data
+    assert isinstance(files, Parallel)
+    named = [[Path(name).name for name in pair or ()] for pair in (files.train, files.valid, files.test)]
+    assert named == [["en", "fr"]] * 3
+    some = {name: splits(name).train[2:] for name in ("de", "fr")}
+    measured = run.evaluate(some)
+    assert measured["perplexity/de"] == pytest.approx(run.of("de").evaluate(some["de"])["perplexity"])
+    assert measured["perplexity/de"] != pytest.approx(figures["perplexity/de"])
+    with pytest.raises(InputError, match=r"there are no pairs to measure fr on; name a test set in data\.test"):
+        run.evaluate({"de": some["de"]})
     with pytest.raises(InputError, match="'es' is not a language of this run; it has de, fr"):
         run.of("es")
     with pytest.raises(TypeError, match="give a list"):
@@ -128,3 +143,32 @@ def test_models_that_take_sources_of_different_lengths():
 def test_shared_embeddings_are_refused(config: TextToTexts):
     with pytest.raises(ValueError, match=r"model\.shared needs one vocabulary"):
         TextToTexts(data=config.data, source=LETTERS, target=LETTERS, model=TransformerConfig(), metrics=("bleu",))
+
+
+def test_languages_may_be_named_like_anything(config: TextToTexts, tmp_path: Path):
+    files = config.data.train
+    data = Multiparallel(languages=("source", "to"), train=files, valid=files)
+    named = replace(config, data=data, output_bias="frequencies", search=Search(beam=1))
+    with RunDirectory.create(tmp_path / "run") as folder:
+        job = prepare(named, folder)
+    assert len(job.tokenizers) == 3
+    assert isinstance(job.model, OneToMany)
+    assert isinstance(job.task, ManyTask)
+    for name, part in job.task.parts.items():
+        decoder = job.model.of(name).decoder
+        assert decoder.output.out_features == part.tokenizers.target.size
+        counts = part.frequencies() + 1
+        torch.testing.assert_close(decoder.output.bias.detach().softmax(-1), counts / counts.sum())
+
+
+@pytest.mark.parametrize(
+    ("search", "said"),
+    [
+        (Search(beam=90), "search.beam is 90, more than the"),
+        (Search(coverage_penalty=0.2), "needs a model that attends"),
+    ],
+)
+def test_a_search_that_cannot_be_is_refused_at_once(search: Search, said: str, config: TextToTexts, tmp_path: Path):
+    bad = replace(config, model=BottleneckConfig(embedding=3, width=5), search=search)
+    with RunDirectory.create(tmp_path / "run") as folder, pytest.raises(InputError, match=said):
+        prepare(bad, folder)

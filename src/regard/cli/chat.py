@@ -1,8 +1,14 @@
 """`regard chat`."""
 
+from typing import TYPE_CHECKING
+
 from regard.cli.options import Asked, RunFolder
 from regard.cli.output import say
 from regard.errors import InputError
+
+if TYPE_CHECKING:
+    from regard.data.sources import Dialogue
+    from regard.tasks.text_to_text.run import TextToTextRun
 
 OWN = Asked()
 
@@ -13,8 +19,7 @@ def chat(run: RunFolder, /, *, asked: Asked = OWN) -> None:
     if asked.shown > 1:
         raise InputError("--n-best shows several answers, a chat has one; add --least-risk to choose it among them")
     from regard.cli.answers import Answer
-    from regard.cli.stream import chunks, standard_input
-    from regard.data.dialogue import context
+    from regard.cli.stream import NAME, chunks, standard_input
     from regard.data.sources import Dialogue
     from regard.runs import load
     from regard.tasks.text_to_text.run import TextToTextRun
@@ -24,9 +29,25 @@ def chat(run: RunFolder, /, *, asked: Asked = OWN) -> None:
     if not isinstance(data, Dialogue):
         raise InputError(f"{run}: was trained on data of kind {data.kind}; a chat needs one trained on dialogue")
     answer, said = Answer(loaded, asked, attention=False), []
-    for (line,) in chunks(standard_input(), most=1):
+    for number, (line,) in enumerate(chunks(standard_input(), most=1), 1):
         said = [*said, line] if line.strip() else []
         if said:
-            (prediction,) = answer.texts([context(said, data.turns, data.longest)])
-            said.append(" ".join(prediction.text.split()))
-            say(said[-1])
+            (prediction,) = answer.texts([_source(loaded, data, said, f"{NAME}:{number}")])
+            reply = " ".join(prediction.text.split())
+            said = [*said, reply] if reply else said
+            say(reply)
+
+
+def _source(run: "TextToTextRun", data: "Dialogue", said: list[str], place: str) -> str:
+    """As many of the last turns as the model knows and can take. Raises InputError where it cannot take the last."""
+    from regard.data.dialogue import context
+    from regard.inference.texts import limited
+
+    count = data.turns
+    source = context(said, count, data.longest)
+    most = run.model.max_source
+    while most is not None and count > 1 and len(run.tokenizers.source_ids(source)) >= most:
+        count -= 1
+        source = context(said, count, data.longest)
+    limited(most, [run.tokenizers.source_ids(source)], [place])
+    return source

@@ -3,17 +3,23 @@
 import json
 from collections.abc import Iterator, Sequence
 
+from regard.tasks.text_to_text.prediction import Prediction
 from regard.tasks.text_to_texts.run import TextToTextsRun
 
+Said = dict[str, Prediction]
+"""What is said of a text, by language."""
 
-def lines(run: TextToTextsRun, texts: Sequence[str], beam: int | None, *, as_json: bool) -> Iterator[str]:
-    """For each text a line a language, its name and the output with a tab between, or one JSON object. Raises
-    InputError."""
+
+def answered(run: TextToTextsRun, texts: Sequence[str], beam: int | None) -> Iterator[tuple[str, Said]]:
+    """Each text with what is said of it. Raises InputError."""
     found = run.predict(texts, beam=beam, attention=False)
     for number, text in enumerate(texts):
-        said = {language: predictions[number] for language, predictions in found.items()}
-        if as_json:
-            record = {language: prediction.to_json() for language, prediction in said.items()}
-            yield json.dumps({"source": text} | record, ensure_ascii=False)
-        else:
-            yield from (f"{language}\t{' '.join(prediction.text.split())}" for language, prediction in said.items())
+        yield text, {language: predictions[number] for language, predictions in found.items()}
+
+
+def lines(text: str, said: Said, *, as_json: bool) -> list[str]:
+    """A line a language, its name and the output with a tab between, or one JSON object."""
+    if as_json:
+        record = {language: prediction.to_json() for language, prediction in said.items()}
+        return [json.dumps({"source": text, "languages": record}, ensure_ascii=False)]
+    return [f"{language}\t{' '.join(prediction.text.split())}" for language, prediction in said.items()]

@@ -91,8 +91,12 @@ def _say(answers: Iterable[tuple[str, "Prediction"]], asked: Asked, as_json: boo
         for line in [_json(text, prediction)] if as_json else _plain(number, prediction, asked.shown):
             say(line)
         unfinished += not prediction.finished
+    _warn(unfinished, number)
+
+
+def _warn(unfinished: int, answers: int) -> None:
     if unfinished:
-        print(f"regard: {unfinished} of {number} answers reached the length limit unfinished", file=sys.stderr)
+        print(f"regard: {unfinished} of {answers} answers reached the length limit unfinished", file=sys.stderr)
 
 
 def _point(run: "PointingRun", sets: Sequence[str], as_json: bool) -> None:
@@ -107,13 +111,18 @@ def _point(run: "PointingRun", sets: Sequence[str], as_json: bool) -> None:
 
 def _translate(run: "TextToTextsRun", texts: Sequence[str], asked: Asked, as_json: bool) -> None:
     """All languages of each text, or of each line of standard input."""
-    from regard.cli.languages import lines
+    from regard.cli.languages import answered, lines
     from regard.cli.stream import CHUNK, chunks, standard_input
 
+    number = unfinished = 0
     with searching(asked):
         for some in [texts] if texts else chunks(standard_input(), most=CHUNK):
-            for line in lines(run, some, asked.beam, as_json=as_json):
-                say(line)
+            for text, said in answered(run, some, asked.beam):
+                for line in lines(text, said, as_json=as_json):
+                    say(line)
+                number += len(said)
+                unfinished += sum(not each.finished for each in said.values())
+    _warn(unfinished, number)
 
 
 def _json(text: str, prediction: "Prediction") -> str:

@@ -17,6 +17,7 @@ NEXT = {
     "pointing": "regard predict {} 'NUMBER NUMBER ...'",
 }
 """What a run of each task is for."""
+CHAT = "regard chat {}"
 
 Recipe = Annotated[
     str | None,
@@ -60,7 +61,8 @@ def train(
     figures = launch.train(config, folder, resume=resume, allow_change=allow_change)
     if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
         say(table(figures))
-        say(f"The run is in {folder}. Next: {NEXT[config.task].format(shlex.quote(str(folder)))}")
+        following = CHAT if getattr(config.data, "kind", "") == "dialogue" else NEXT[config.task]
+        say(f"The run is in {folder}. Next: {following.format(shlex.quote(str(folder)))}")
 
 
 def _run_file(recipe: str | None, out: Path | None, resume: bool) -> Path:

@@ -27,7 +27,7 @@ def distinct_sets(
     three it makes one for, 0, 1 or 2. The test set is made first: it depends on its size and the seed alone.
 
     Raises:
-        InputError: there are not so many different ones.
+        InputError: so many different ones could not be found.
     """
     seen: set[str] = set()
     train, valid, test = [], [], []
@@ -37,7 +37,9 @@ def distinct_sets(
             example = make(part, random)
             tries = tries + 1 if example.text in seen else 0
             if tries == _MOST_TRIES:
-                raise InputError(f"{kind}: there are not {sum(sizes):,} different ones; ask for fewer, or longer ones")
+                raise InputError(
+                    f"{kind}: {sum(sizes):,} different ones could not be found; ask for fewer, or longer ones"
+                )
             if not tries:
                 seen.add(example.text)
                 found.append(example)

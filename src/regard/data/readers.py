@@ -80,7 +80,7 @@ def read_jsonl(
     them: the first is the target, the rest would be as right. Other keys are ignored."""
     collected = Collected(path, skip_bad)
     for number, line in enumerate(read_lines(path, limits), 1):
-        record, fault = _parse_json(line)
+        record, fault = parse_json(line)
         fault = fault or _field_fault(record, columns, line)
         if fault:
             collected.refuse(number, fault)
@@ -165,7 +165,7 @@ def _bad_quote(lines: list[str]) -> int:
     return 0
 
 
-def _parse_json(line: str) -> tuple[Any, str | None]:
+def parse_json(line: str) -> tuple[Any, str | None]:
     """The value, or what is wrong with it."""
     try:
         return json.loads(line), None

@@ -81,7 +81,7 @@ class Dialogue:
     """A text file of conversations a set, optionally .gz: turns with a blank line between, conversations with two or
     more; a first line that ends in a colon names who speaks and is left out. Each turn is the reply to the last `turns`
     before it; with 0, to nothing. Turns of more than `longest` words are no replies, and are cut to their last words as
-    sources. Without `valid` the last `held_out` of the training file's turns are for validation."""
+    sources. Without `valid` the last `held_out` of the training file's replies are for validation."""
 
     kind: Literal["dialogue"] = "dialogue"
     train: str
@@ -101,21 +101,24 @@ class Dialogue:
 
     def load(self) -> Splits:
         """Reads all files. Raises InputError naming file and line for whatever cannot be used."""
-        train = replies(read_turns(self.train), self.turns, self.longest)
-        if self.valid is None:
-            place = len(train) - round(self.held_out * len(train))
-            train, valid = train[:place], train[place:]
-        else:
-            valid = self.read(self.valid)
-        if not train or not valid:
-            raise InputError(
-                f"{self.train}: {len(train) + len(valid)} replies are too few; add turns, or raise longest"
-            )
-        return Splits(train, valid, self.read(self.test) if self.test else ())
+        train, test = self.read(self.train), self.read(self.test) if self.test else ()
+        if self.valid is not None:
+            return Splits(train, self.read(self.valid), test)
+        held = round(self.held_out * len(train))
+        if not 0 < held < len(train):
+            raise InputError(f"{self.train}: {len(train)} replies are too few to hold some out; give valid")
+        return Splits(train[:-held], train[-held:], test)
 
     def read(self, path: str) -> list[Pair]:
-        """The replies of another file. Raises InputError as `load` does."""
-        return replies(read_turns(path), self.turns, self.longest)
+        """The replies of a file. Raises InputError for one that cannot be read or has none."""
+        turns = read_turns(path)
+        found = replies(turns, self.turns, self.longest)
+        if not found:
+            raise InputError(
+                f"{path}: has {len(turns)} turns, and no reply of at most {self.longest} words among them; put a blank "
+                "line between turns"
+            )
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,46 +1,61 @@
 """The files of SQuAD (Rajpurkar 2016, 1606.05250): questions about paragraphs, with their answers."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from regard.data.lines import read_lines
+from regard.data.lines import Limits, read_lines
 from regard.data.pair import Pair
-from regard.data.readers import read_jsonl
+from regard.data.readers import parse_json, read_jsonl
 from regard.errors import InputError
+
+WHOLE = Limits(max_line=2**28)
+"""A published file is one line."""
 
 
 def read_squad(path: str | Path) -> list[Pair]:
-    """Question and paragraph, joined by a blank, with the answers. Raises InputError with file and place."""
+    """Question and paragraph, joined by a blank, with the answers; each on one line. Questions without an answer are
+    left out. Raises InputError with file and place."""
     if Path(str(path).removesuffix(".gz")).suffix == ".jsonl":
-        contexts = read_jsonl(path, ("context", "answer_text"))
-        questions = read_jsonl(path, ("question", "answer_text"))
+        contexts, questions = (read_jsonl(path, (name, "answer_text")) for name in ("context", "question"))
         pairs = zip(questions, contexts, strict=True)
-        return [Pair(f"{one.source} {flat(two.source)}", one.target, one.place) for one, two in pairs]
-    try:
-        document = json.loads("\n".join(read_lines(path)))
-    except ValueError as error:
-        raise InputError(f"{path}: is not JSON ({error})") from error
-    return list(_questions(document, str(path)))
+        return [joined(one.source, two.source, two.references, one.place) for one, two in pairs]
+    document, fault = parse_json("\n".join(read_lines(path, WHOLE)))
+    if fault:
+        raise InputError(f"{path}: {fault}")
+    found = list(_questions(document, str(path)))
+    if not found:
+        raise InputError(f"{path}: has no question with an answer")
+    return found
+
+
+def joined(question: str, context: str, answers: tuple[str, ...], place: str) -> Pair:
+    """A question with its paragraph, and the answers, each different one once."""
+    first, *others = dict.fromkeys(flat(answer) for answer in answers)
+    return Pair(f"{flat(question)} {flat(context)}", first, place, others=tuple(others))
+
+
+def flat(text: str) -> str:
+    """On one line."""
+    return " ".join(text.split())
 
 
 def _questions(document: Any, path: str) -> Iterator[Pair]:
     try:
         for article, part in enumerate(document["data"]):
             for paragraph, text in enumerate(part["paragraphs"]):
-                for question in text["qas"]:
-                    place = f"{path}: data[{article}].paragraphs[{paragraph}], question {question['id']}"
-                    answers = list(dict.fromkeys(answer["text"] for answer in question["answers"]))
+                for number, question in enumerate(text["qas"]):
+                    place = f"{path}: data[{article}].paragraphs[{paragraph}].qas[{number}]"
+                    answers = tuple(_text(answer["text"], place) for answer in question["answers"])
                     if answers:
-                        source = f"{question['question'].strip()} {flat(text['context'])}"
-                        yield Pair(source, answers[0], place, others=tuple(answers[1:]))
-    except (KeyError, TypeError, AttributeError) as error:
+                        yield joined(_text(question["question"], place), _text(text["context"], place), answers, place)
+    except (KeyError, TypeError) as error:
         raise InputError(
             f"{path}: is not a file of SQuAD ({error!r}); expected data > paragraphs > context, qas > question, answers"
         ) from error
 
 
-def flat(text: str) -> str:
-    """On one line."""
-    return " ".join(text.split())
+def _text(value: Any, place: str) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise InputError(f"{place}: has {value!r} for a text; expected one that is not blank")
+    return value

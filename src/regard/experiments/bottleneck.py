@@ -1,5 +1,6 @@
 """One vector is not enough: quality by the length of the source, with attention and without."""
 
+import json
 from collections.abc import Sequence
 from random import Random
 
@@ -10,6 +11,7 @@ from regard.experiments.finding import Finding
 from regard.experiments.lengths import right_by_length
 from regard.experiments.setting import Setting
 from regard.pictures.chart import Chart
+from regard.tasks.job import digest
 
 CLAIM = (
     "A decoder that gets one vector for its whole source gets worse the longer the source is, and a wider vector moves "
@@ -57,14 +59,15 @@ def on_text(setting: Setting, pairs: Sequence[Pair]) -> Finding:
     if len(pairs) < least:
         raise InputError(f"{len(pairs)} pairs are too few; expected at least {least:,}")
     train, valid, test = pairs[: -2 * HELD_OUT], pairs[-2 * HELD_OUT : -HELD_OUT], pairs[-HELD_OUT:]
-    files = {name: written(setting, name, mixed(some)) for name, some in (("train", train), ("valid", valid))}
-    data = [f"data.{name}=[{source}, {target}]" for name, (source, target) in files.items()]
+    text = f"text-{digest(f'{pair.source} {pair.target}' for pair in pairs)[:8]}"
+    sets = {"train": mixed(train), "valid": mixed(valid)}
+    data = [f"data.{name}={json.dumps(written(setting, f'{text}-{name}', some))}" for name, some in sets.items()]
     data += ["metrics=[bleu]", f"training.steps={6000 if setting.full else 1500}"]
     counts = range(1, MOST + 1)
     rows, lines = [], {}
     for name, model in ON_TEXT.items():
         for width in (128, 512):
-            run = f"text-{name.replace(' ', '-')}-{width}"
+            run = f"{text}-{name.replace(' ', '-')}-{width}"
             result = setting.train("translate-rnn", run, [*data, model.format(width=width)])
             trained = setting.run(run)
             scores = [trained.evaluate(joined(test, count), beam=1)["bleu"] for count in counts]

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from regard import launch, run_file, runs
+from regard.errors import InputError
 from regard.recipes import path_of
 from regard.tasks.text_to_text.run import TextToTextRun
+from regard.training.devices import choose_device
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,8 @@ class Setting:
         out, config = self.folder / name, run_file.read(path_of(recipe), overrides)
         if not (out / launch.RESULT).is_file():
             return launch.train(config, out, resume=out.exists())
+        if run_file.read(out / runs.CONFIG) != launch.settled(config, choose_device(config.training.device)):
+            raise InputError(f"{out}: holds a run with other settings; remove it, or name another folder with --out")
         return json.loads((out / launch.RESULT).read_text(encoding="utf-8"))
 
     def run(self, name: str) -> TextToTextRun:

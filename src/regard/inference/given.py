@@ -7,7 +7,7 @@ import torch
 from regard.data.pair import Pair
 from regard.data.pair_batch import collate
 from regard.inference.texts import limited
-from regard.inference.tokenizers import Tokenizers
+from regard.inference.tokenizers import Tokenizers, readable
 from regard.models.encoder_decoder import EncoderDecoder
 
 ROWS = 32  # pairs that are scored together
@@ -16,14 +16,18 @@ ROWS = 32  # pairs that are scored together
 def encoded(
     model: EncoderDecoder, tokenizers: Tokenizers, pairs: Sequence[Pair], *, truncate: bool = False
 ) -> list[tuple[list[int], list[int]]]:
-    """The pairs' tokens. Raises InputError for a text that is longer than the model can take, unless `truncate` asks to
-    keep its beginning."""
+    """The pairs' tokens, those of words that only a cut source had as unknown.
+
+    Raises:
+        InputError: a text is longer than the model can take, and `truncate` does not ask to keep its beginning.
+    """
     places = [pair.place for pair in pairs]
     sources = [tokenizers.source_ids(pair.source) for pair in pairs]
     targets = [tokenizers.target_ids(pair.target, pair.source) for pair in pairs]
     sources, _ = limited(model.max_source, sources, places, truncate=truncate)
     targets, _ = limited(model.max_target, targets, places, truncate=truncate)
-    return list(zip(sources, targets, strict=True))
+    size = tokenizers.target.size
+    return [(source, readable(target, source, size)) for source, target in zip(sources, targets, strict=True)]
 
 
 @torch.no_grad()

@@ -25,12 +25,12 @@ class OneToMany(nn.Module):
             raise ValueError(f"{len(models)} models with different longest sources; expected some with the same")
         first = next(iter(models.values()))
         self.encoder, self.max_source = first.encoder, first.max_source
-        self.decoders = nn.ModuleDict({name: model.decoder for name, model in models.items()})
+        self.decoders = nn.ModuleDict({key(name): model.decoder for name, model in models.items()})
         self.max_target = {name: model.max_target for name, model in models.items()}
 
     def of(self, language: str) -> EncoderDecoder:
         """The model of one language; it shares all its weights with this one."""
-        model = EncoderDecoder(self.encoder, self.decoders[language])  # type: ignore[arg-type]
+        model = EncoderDecoder(self.encoder, self.decoders[key(language)])  # type: ignore[arg-type]
         model.max_source, model.max_target = self.max_source, self.max_target[language]
         return model
 
@@ -49,8 +49,13 @@ class OneToMany(nn.Module):
         memory = self.encoder(source, source_lengths)
         totals, losses = [], {}
         for name, target in targets.items():
-            decoder: Any = self.decoders[name]
+            decoder: Any = self.decoders[key(name)]
             features = decoded(decoder, memory, target, forcing)
             total, losses[name] = decoder.output.loss(features, expected[name], smoothing)
             totals.append(total)
         return torch.stack(totals).sum(), losses
+
+
+def key(language: str) -> str:
+    """Under which a language's decoder is kept: no attribute that every module has, whatever the language's name."""
+    return f"to_{language}"

@@ -15,8 +15,9 @@ from regard.training.task import Task
 class Job:
     """Everything that training needs and everything that is known before it.
 
-    `tokenizers` go by the name of the file that keeps each, `tests` are what the finished run is measured on, `digest`
-    is of all that is learned from and validated on, `summary` says in a line what is about to be trained.
+    `tokenizers` go by the name of the file that keeps each, `tests` are what the finished run is measured on, as its
+    `evaluate` takes them, `digest` is of all that is learned from and validated on, `summary` says in a line what is
+    about to be trained.
     """
 
     model: nn.Module
@@ -24,7 +25,7 @@ class Job:
     digest: str
     summary: str
     tokenizers: Mapping[str, Tokenizer] = field(default_factory=dict)
-    tests: Sequence[Any] = ()
+    tests: Sequence[Any] | Mapping[str, Sequence[Any]] = ()
 
 
 def digest(parts: Iterable[str]) -> str:

@@ -1,7 +1,6 @@
 """A trained run, opened."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from typing import Any
 
 
@@ -9,7 +8,7 @@ class Run(ABC):
     """A trained model with all that belongs to it; what can be asked of it depends on its task."""
 
     @abstractmethod
-    def evaluate(self, examples: Sequence[Any] | None = None, /) -> dict[str, float]:
+    def evaluate(self, examples: Any = None, /) -> dict[str, float]:
         """The run's metrics on examples of its kind, by default its own test set.
 
         Raises:

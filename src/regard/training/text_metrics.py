@@ -31,7 +31,7 @@ def corpus(outputs: Sequence[str], references: References, *, metric: Callable[[
     if len(outputs) != len(references):
         raise ValueError(f"{len(outputs)} outputs for {len(references)} texts; expected one each")
     streams = [list(stream) for stream in zip_longest(*references)]
-    return metric().corpus_score(list(outputs), streams or [[]]).score
+    return metric().corpus_score(list(outputs), streams).score if outputs else 0.0
 
 
 def same(output: str, reference: str) -> float:

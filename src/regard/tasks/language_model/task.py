@@ -13,6 +13,7 @@ from regard.inference.likelihood import losses
 from regard.models.language_model import LanguageModel
 from regard.text import Tokenizer
 from regard.text.special import END
+from regard.training.perplexity import perplexity
 from regard.training.settings import Training
 from regard.training.task import Carried, Loss
 
@@ -85,12 +86,8 @@ def figures(
     words = sum(len(text.split()) + 1 for text in texts)
     characters = sum(len(text) + 1 for text in texts)
     return {
-        "perplexity": _exponential(total / tokens),
+        "perplexity": perplexity(total / tokens),
         "loss": total / tokens,
-        "word_perplexity": _exponential(total / words),
+        "word_perplexity": perplexity(total / words),
         "bits_per_character": total / characters / math.log(2),
     }
-
-
-def _exponential(number: float) -> float:
-    return math.exp(number) if number < 700 else math.inf

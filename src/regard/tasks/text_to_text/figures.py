@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from math import exp
 from typing import Literal
 
 from regard.data.pair import Pair
@@ -11,6 +10,7 @@ from regard.inference.given import encoded, log_probabilities
 from regard.inference.texts import best_texts, search_texts
 from regard.inference.tokenizers import Tokenizers
 from regard.models.encoder_decoder import EncoderDecoder
+from regard.training.perplexity import perplexity
 from regard.training.text_metrics import METRICS, TextMetricName
 
 PERPLEXITY = "perplexity"
@@ -67,8 +67,6 @@ def of_outputs(metric: Callable[..., float], outputs: Sequence[str], pairs: Sequ
 
 def of_likelihoods(scores: Sequence[Sequence[float]]) -> Measure:
     """The perplexity of the targets' tokens, their ends among them."""
-
-    def perplexity(rows: Sequence[int]) -> float:
-        return exp(-sum(sum(scores[row]) for row in rows) / max(1, sum(len(scores[row]) for row in rows)))
-
-    return perplexity
+    return lambda rows: perplexity(
+        -sum(sum(scores[row]) for row in rows) / max(1, sum(len(scores[row]) for row in rows))
+    )

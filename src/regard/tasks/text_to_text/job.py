@@ -4,8 +4,10 @@ import torch
 
 from regard.catalog import build
 from regard.data.pair import Splits
+from regard.decoding.search import Search
 from regard.errors import InputError
 from regard.inference.tokenizers import Tokenizers
+from regard.models.encoder_decoder import EncoderDecoder
 from regard.tasks.job import Job, digest
 from regard.tasks.text_to_text.figures import Scoring
 from regard.tasks.text_to_text.run import SOURCE, TARGET, load_tokenizers
@@ -25,7 +27,7 @@ def prepare(config: TextToText, run: RunDirectory) -> Job:
     kept = load_tokenizers(run, config) if run.has(SOURCE) and run.has(TARGET) else None
     tokenizers = kept or make_tokenizers(config, splits)
     model = build(config.model, tokenizers.source.size, tokenizers.target.size)
-    check_search(config, tokenizers, attends=model.decoder.source_attention is not None)
+    check_search(config.search, tokenizers.target.size, model)
     task = PairTask(
         splits,
         tokenizers,
@@ -57,15 +59,14 @@ def make_tokenizers(config: TextToText, splits: Splits) -> Tokenizers:
     return Tokenizers(Tokenizer.train(settings.source, sources), Tokenizer.train(settings.target, targets))
 
 
-def check_search(config: TextToText, tokenizers: Tokenizers, *, attends: bool) -> None:
+def check_search(search: Search, vocabulary: int, model: EncoderDecoder) -> None:
     """Raises InputError for a beam that the vocabulary cannot fill, or a coverage penalty where the model does not
     attend to its source, before hours are spent on training."""
-    if config.search.coverage_penalty and not attends:
+    if search.coverage_penalty and model.decoder.source_attention is None:
         raise InputError("search.coverage_penalty needs a model that attends to its source; leave it 0")
-    if config.search.beam > tokenizers.target.size:
+    if search.beam > vocabulary:
         raise InputError(
-            f"search.beam is {config.search.beam}, more than the {tokenizers.target.size} entries of the target "
-            "vocabulary; lower it"
+            f"search.beam is {search.beam}, more than the {vocabulary} entries of the target vocabulary; lower it"
         )
 
 

@@ -163,7 +163,8 @@ class TextToTextRun(Run):
                 "there is no test set in the run file and no files are given; give source and target files"
             )
         with guarded(self.model):
-            return figures(self.model, self.tokenizers, pairs, Scoring(self.config.metrics, self.search(beam)))
+            scoring = Scoring(self.config.metrics, self.search(beam), self.config.truncate)
+            return figures(self.model, self.tokenizers, pairs, scoring)
 
     def _prediction(self, source: str, hypothesis: Hypothesis, alignment: Alignment | None) -> Prediction:
         text = self.tokenizers.text(hypothesis.tokens, source)

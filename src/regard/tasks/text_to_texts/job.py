@@ -4,7 +4,9 @@ from regard.data.pair import Splits
 from regard.inference.tokenizers import Tokenizers
 from regard.tasks.job import Job, digest
 from regard.tasks.text_to_text.figures import Scoring
-from regard.tasks.text_to_texts.run import SOURCE, build_many, load_tokenizers, target_file
+from regard.tasks.text_to_text.job import check_search
+from regard.tasks.text_to_text.run import SOURCE
+from regard.tasks.text_to_texts.run import build_many, load_tokenizers, target_file
 from regard.tasks.text_to_texts.run_file import TextToTexts
 from regard.tasks.text_to_texts.task import ManyTask
 from regard.text import Tokenizer
@@ -21,8 +23,13 @@ def prepare(config: TextToTexts, run: RunDirectory) -> Job:
     kept = run.has(SOURCE) and all(run.has(target_file(name)) for name in splits)
     tokenizers = load_tokenizers(run, config) if kept else make_tokenizers(config, splits)
     model = build_many(config, tokenizers)
+    for name, each in tokenizers.items():
+        check_search(config.search, each.target.size, model.of(name))
     scoring = Scoring(config.metrics, config.search.searching(beam=1))
     task = ManyTask(splits, tokenizers, config.training, scoring, model=model, truncate=config.truncate)
+    if config.output_bias == "frequencies":
+        for name, part in task.parts.items():
+            model.of(name).decoder.output.start_from(part.frequencies())
     texts = (f"{pair.source}\0{pair.target}\n" for each in splits.values() for pair in (*each.train, *each.valid))
     first = next(iter(splits.values()))
     parameters = sum(parameter.numel() for parameter in model.parameters())
@@ -34,7 +41,7 @@ def prepare(config: TextToTexts, run: RunDirectory) -> Job:
         f"{', '.join(splits)}; {parameters:,} parameters",
         {SOURCE: next(iter(tokenizers.values())).source}
         | {target_file(name): each.target for name, each in tokenizers.items()},
-        first.test,
+        {name: each.test for name, each in splits.items()} if first.test else {},
     )
 
 

@@ -1,11 +1,11 @@
 """A trained run that makes texts in several languages of a text."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 
 from regard.catalog import build
+from regard.data.pair import Pair
 from regard.data.sources import Parallel
 from regard.decoding.hypothesis import Hypothesis
 from regard.errors import InputError
@@ -15,19 +15,17 @@ from regard.models.one_to_many import OneToMany
 from regard.nonfinite import guarded
 from regard.tasks.run import Run
 from regard.tasks.text_to_text.prediction import Prediction
-from regard.tasks.text_to_text.run import TextToTextRun
+from regard.tasks.text_to_text.run import SOURCE, TextToTextRun
 from regard.tasks.text_to_text.run_file import TextToText, TokenizerPair
 from regard.tasks.text_to_texts.run_file import TextToTexts
 from regard.tasks.text_to_texts.task import of_all
 from regard.text import Tokenizer
 from regard.training.run_directory import RunDirectory
 
-SOURCE = "source.tokenizer.json"
-
 
 def target_file(language: str) -> str:
     """The file that keeps a language's tokenizer."""
-    return f"{language}.tokenizer.json"
+    return f"target.{language}.tokenizer.json"
 
 
 def load_tokenizers(run: RunDirectory, config: TextToTexts) -> dict[str, Tokenizers]:
@@ -103,10 +101,17 @@ class TextToTextsRun(Run):
                         found[name][row] = hypotheses
         return {name: run.predictions(texts, found[name], attention=attention) for name, run in runs.items()}
 
-    def evaluate(self, examples: Sequence[Any] | None = None, *, beam: int | None = None) -> dict[str, float]:
-        """The run's metrics on its own test set: their means, and each language's as `metric/language`.
+    def evaluate(
+        self, examples: Mapping[str, Sequence[Pair]] | None = None, *, beam: int | None = None
+    ) -> dict[str, float]:
+        """The run's metrics on pairs by language, by default its own test set: their means, and each language's as
+        `metric/language`.
 
         Raises:
-            InputError: the run has no test set.
+            InputError: the run has no test set and no pairs are given, or not for each of its languages.
         """
-        return of_all({name: self.of(name).evaluate(beam=beam) for name in self.tokenizers})
+        if examples is None:
+            examples = {name: splits.test for name, splits in self.config.data.load().items()}
+        if missing := [name for name in self.tokenizers if not examples.get(name)]:
+            raise InputError(f"there are no pairs to measure {missing[0]} on; name a test set in data.test")
+        return of_all({name: self.of(name).evaluate(examples[name], beam=beam) for name in self.tokenizers})

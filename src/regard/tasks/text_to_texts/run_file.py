@@ -18,7 +18,8 @@ from regard.training.settings import Training
 @dataclass(frozen=True, kw_only=True)
 class TextToTexts:
     """A run, whole: `model` describes the encoder, and one decoder a language; `target` the tokenizer of each of them.
-    What `metrics` give is measured for each language; the mean of the first one chooses the best weights."""
+    What `metrics` give is measured for each language; the mean of the first one chooses the best weights. `truncate`
+    and `output_bias` are those of text-to-text."""
 
     task: Literal["text-to-texts"] = "text-to-texts"
     data: Multiparallel
@@ -29,6 +30,7 @@ class TextToTexts:
     training: Training = field(default_factory=Training)
     search: Search = field(default_factory=Search)
     truncate: bool = False
+    output_bias: Literal["zeros", "frequencies"] = "zeros"
 
     def __post_init__(self) -> None:
         if not self.metrics:
