@@ -7,97 +7,76 @@ from typing import Literal, TypeVar
 from regard.data import bitext, letters, questions
 from regard.data.dates import DateExample, Forms, generate
 from regard.data.distinct import Example
-from regard.data.limit import check_sizes
+from regard.data.made import Made
 from regard.data.pair import Pair, Splits
 from regard.errors import InputError
 from regard.maps.links import Links
 
-_MOST = 1_000_000
 _MOST_CLAUSES, _MOST_LETTERS = 10, 1_000
-_MOST_HELD_OUT_DATES = 100_000  # a tenth of the days has no more texts to give without long searching
 E = TypeVar("E", bound=Example)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dates:
+class Dates(Made):
     """Generated dates, free form to ISO. Pairs whose text has two readings are in the group "ambiguous"."""
 
     kind: Literal["dates"] = "dates"
-    train: int = 20_000
     valid: int = 1_000
     test: int = 2_000
     forms: Forms = "unambiguous"
-    seed: int = 1
 
-    def __post_init__(self) -> None:
-        check_sizes("dates", self.train, self.valid, self.test, most=_MOST, held_out=_MOST_HELD_OUT_DATES)
+    most_held_out = 100_000  # a tenth of the days has no more texts to give without long searching
 
     def load(self) -> Splits:
         """Generates all three sets. Raises InputError when `forms` is "all" and Babel is not installed."""
-        train, valid, test = generate((self.train, self.valid, self.test), self.forms, self.seed)
+        train, valid, test = generate(self.sizes, self.forms, self.seed)
         return Splits(_pairs("train", train), _pairs("valid", valid), _pairs("test", test))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Questions:
+class Questions(Made):
     """Generated questions about a context of so many `facts`, and their answers; the links of a pair are between the
     words that were asked for and where they stand in the context."""
 
     kind: Literal["questions"] = "questions"
-    train: int = 20_000
-    valid: int = 500
-    test: int = 1_000
     facts: int = 4
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        check_sizes("questions", self.train, self.valid, self.test, most=_MOST)
 
     def load(self) -> Splits:
         """Generates all three sets. Raises InputError for a number of facts that cannot be told."""
-        found = questions.generate((self.train, self.valid, self.test), self.facts, self.seed)
+        found = questions.generate(self.sizes, self.facts, self.seed)
         return _splits("questions", found, lambda each: (each.answer, each.links))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bitext:
+class Bitext(Made):
     """Generated English sentences of up to so many `clauses` with their French and its word alignment."""
 
     kind: Literal["bitext"] = "bitext"
-    train: int = 20_000
-    valid: int = 500
-    test: int = 1_000
     clauses: int = 2
-    seed: int = 1
 
     def __post_init__(self) -> None:
-        check_sizes("bitext", self.train, self.valid, self.test, most=_MOST)
+        super().__post_init__()
         if not 1 <= self.clauses <= _MOST_CLAUSES:
             raise InputError(f"bitext: clauses is {self.clauses}; expected 1 to {_MOST_CLAUSES}")
 
     def load(self) -> Splits:
         """Generates all three sets."""
-        sizes = self.train, self.valid, self.test
         return _splits(
-            "bitext", bitext.generate(sizes, self.clauses, self.seed), lambda each: (each.translation, each.links)
+            "bitext", bitext.generate(self.sizes, self.clauses, self.seed), lambda each: (each.translation, each.links)
         )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Letters:
+class Letters(Made):
     """Generated rows of `least` to `most` letters, to be copied or turned round, with their alignment."""
 
     kind: Literal["letters"] = "letters"
-    train: int = 20_000
-    valid: int = 500
-    test: int = 1_000
     order: letters.Order = "reverse"
     least: int = 5
     most: int = 20
-    seed: int = 1
 
     def __post_init__(self) -> None:
-        check_sizes("letters", self.train, self.valid, self.test, most=_MOST)
+        super().__post_init__()
         if not 1 <= self.least <= self.most <= _MOST_LETTERS:
             raise InputError(
                 f"letters: least is {self.least} and most {self.most}; expected 1 <= least <= most <= {_MOST_LETTERS}"
@@ -105,8 +84,7 @@ class Letters:
 
     def load(self) -> Splits:
         """Generates all three sets. Raises InputError when there are not so many rows of these lengths."""
-        sizes = self.train, self.valid, self.test
-        found = letters.generate(sizes, self.order, (self.least, self.most), self.seed)
+        found = letters.generate(self.sizes, self.order, (self.least, self.most), self.seed)
         return _splits("letters", found, lambda each: (each.answer, each.links))
 
 

@@ -1,4 +1,4 @@
-"""How long sequences and how large generated sets may be."""
+"""How long sequences may be."""
 
 from collections.abc import Sequence
 
@@ -23,15 +23,3 @@ def limit_lengths(
             cut += 1
         limited.append(ids[:maximum])
     return limited, cut
-
-
-def check_sizes(kind: str, train: int, valid: int, test: int, *, most: int, held_out: int | None = None) -> None:
-    """Raises InputError for a set that is empty, except the test set, or too large."""
-    held_out = most if held_out is None else held_out
-    for name, size, least, largest in (
-        ("train", train, 1, most),
-        ("valid", valid, 1, held_out),
-        ("test", test, 0, held_out),
-    ):
-        if not least <= size <= largest:
-            raise InputError(f"{kind}: {name} is {size}; expected {least} to {largest} examples")

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
-from regard.data.limit import check_sizes
+from regard.data.made import Made
 from regard.errors import InputError
 
 Element = tuple[float, ...]
-_MOST = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -32,24 +31,20 @@ class SetSplits:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Generated(ABC):
+class Generated(Made, ABC):
     """Sets of `least` to `most` elements, drawn evenly from 0 to 1 in every direction."""
 
-    train: int = 20_000
-    valid: int = 500
-    test: int = 1_000
     least: int = 5
     most: int = 10
-    seed: int = 1
 
     width = 1
     smallest = 1
 
     def __post_init__(self) -> None:
-        check_sizes("sets", self.train, self.valid, self.test, most=_MOST)
+        super().__post_init__()
         if not self.smallest <= self.least <= self.most:
             raise InputError(
-                f"sets: least is {self.least} and most {self.most}; expected {self.smallest} <= least <= most"
+                f"{self.kind}: least is {self.least} and most {self.most}; expected {self.smallest} <= least <= most"
             )
 
     @abstractmethod
