@@ -144,4 +144,4 @@ def describe(run: RunDirectory, config: RunFile, identity: dict[str, Any], job: 
     packages = ("torch", "accelerate", "tokenizers", "safetensors", "sacrebleu")
     environment = {"regard": VERSION} | {name: version(name) for name in packages}
     environment |= {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system()}
-    run.write_json("environment.json", environment | {"threads": torch.get_num_threads()})
+    run.write_json("environment.json", environment | {"threads": config.training.threads or torch.get_num_threads()})

@@ -6,9 +6,9 @@ from regard.experiments.setting import Setting
 from regard.pictures.chart import Chart
 
 CLAIM = (
-    "Trained on rows of up to 20 letters, to be copied, models fail beyond them, each in its way: learned positions "
-    "that were never trained say nothing, sines were never seen in these combinations, a recurrent model goes on for a "
-    "while."
+    "What a model knows of positions ends where its training ended, each in its way: learned positions say nothing "
+    "where none was trained, sines meet combinations that were never seen, a recurrent state goes on for a while, and "
+    "attention that only ever moves on need not notice. Rows of letters, to be copied; trained on up to 20."
 )
 LONGEST = 20
 TRANSFORMER = (
