@@ -55,7 +55,9 @@ def evaluate(
     if isinstance(loaded, LanguageModelRun):
         figures = _of_text(loaded, files, beam, cache)
     elif isinstance(loaded, PointingRun):
-        figures = loaded.evaluate(_of_sets(files, beam))
+        if files or beam is not None:
+            raise InputError("this run points to elements of generated sets; it is measured on its own test set alone")
+        figures = loaded.evaluate()
     elif isinstance(loaded, TextToTextsRun):
         if files or cache is not None:
             raise InputError("this run writes several languages; it is measured on its run file's test set alone")
@@ -85,9 +87,3 @@ def _of_text(
         return run.evaluate(texts or None, cache=None if cache is None else Cache(*cache))
     except ValueError as error:
         raise InputError(str(error)) from error
-
-
-def _of_sets(files: Sequence[Path], beam: int | None) -> None:
-    """Generated sets are measured as they are. Raises InputError for what they have no use for."""
-    if files or beam is not None:
-        raise InputError("this run points to elements of generated sets; it is measured on its own test set alone")

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 
 import torch
-from torch import Tensor
 
 from regard.data.batches import token_batches
 from regard.data.limit import limit_lengths
@@ -11,11 +10,8 @@ from regard.data.pair_batch import collate
 from regard.decoding.demand import Demand
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
-from regard.encoders.protocol import Encoder
 from regard.inference.tokenizers import Tokenizers
-from regard.memory import Memory
 from regard.models.encoder_decoder import EncoderDecoder
-from regard.shapes import Int
 
 BATCH = 4096
 """Padded source tokens times the beam that are searched together."""
@@ -54,12 +50,7 @@ def search_texts(
         ValueError: the search's numbers do not fit together (see `beam`).
     """
     ids = source_ids(model.max_source, tokenizers, texts, places, truncate=truncate)
-    found: list[list[Hypothesis]] = [[] for _ in texts]
-    for rows, memory, lengths in memories(model.encoder, ids, search.beam):
-        limit = limits(search, lengths, model.max_target)
-        for row, hypotheses in zip(rows, search(model.decoder, memory, limit, demand), strict=True):
-            found[row] = hypotheses
-    return found
+    return search_ids([model], ids, search, demand)[0]
 
 
 def source_ids(
@@ -76,20 +67,23 @@ def source_ids(
     return limited(maximum, ids, places, truncate=truncate)[0]
 
 
-def memories(
-    encoder: Encoder, ids: Sequence[list[int]], beam: int
-) -> Iterator[tuple[list[int], Memory, Int[Tensor, " batch"]]]:
-    """The sources encoded, those of similar length together: their rows, what may be read, and their lengths."""
+@torch.no_grad()
+def search_ids(
+    models: Sequence[EncoderDecoder], ids: Sequence[list[int]], search: Search, demand: Demand | None = None
+) -> list[list[list[Hypothesis]]]:
+    """What each of some models with one encoder finds for each source, which is encoded once. Raises ValueError as
+    `search_texts`."""
+    encoder = models[0].encoder
     device = next(encoder.parameters()).device
-    for rows in _batches(ids, max(1, BATCH // beam)):
+    found: list[list[list[Hypothesis]]] = [[[] for _ in ids] for _ in models]
+    for rows in _batches(ids, max(1, BATCH // search.beam)):
         batch = collate([(ids[row], []) for row in rows]).to(device)
-        yield rows, encoder(batch.source, batch.source_lengths), batch.source_lengths
-
-
-def limits(search: Search, lengths: Int[Tensor, " batch"], maximum: int | None) -> Int[Tensor, " batch"]:
-    """How long outputs may be."""
-    limit = search.limit(lengths)
-    return limit if maximum is None else limit.clamp(max=maximum)
+        memory, limit = encoder(batch.source, batch.source_lengths), search.limit(batch.source_lengths)
+        for model, outputs in zip(models, found, strict=True):
+            most = limit if model.max_target is None else limit.clamp(max=model.max_target)
+            for row, hypotheses in zip(rows, search(model.decoder, memory, most, demand), strict=True):
+                outputs[row] = hypotheses
+    return found
 
 
 def best_texts(tokenizers: Tokenizers, texts: Sequence[str], found: Sequence[Sequence[Hypothesis]]) -> list[str]:

@@ -28,3 +28,8 @@ class VariationalDropout(Dropout):
         if not (self.training and self.rate):
             return states
         return states * dropout(states.new_ones(len(states), 1, states.shape[-1]), self.rate)
+
+
+def make_dropout(rate: float, *, variational: bool) -> Dropout:
+    """Of single numbers, or of the same units at all positions."""
+    return (VariationalDropout if variational else Dropout)(rate)

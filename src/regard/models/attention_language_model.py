@@ -9,14 +9,14 @@ from torch.nn import functional
 
 from regard.attention import Attend
 from regard.decoders.protocol import State
-from regard.layers.dropout import Dropout, VariationalDropout
+from regard.layers.dropout import make_dropout
 from regard.layers.embeddings import TokenEmbedding
 from regard.layers.mixture import Copying, CopyOutput
 from regard.layers.output import Output
 from regard.layers.recurrent import RecurrentName, RecurrentStack
 from regard.masks import Dense, Window, window
 from regard.memory import Memory
-from regard.models.language_model import LanguageModel
+from regard.models.language_model import LanguageModel, make_output
 from regard.models.scores import SCORES, ContentScoreName
 from regard.models.sizes import Share, Size
 from regard.shapes import Float, Int, States, Tokens
@@ -67,15 +67,13 @@ class AttentionLanguageModel(LanguageModel[AttentionState]):
         width = config.width
         self.window, self.itself = config.window, config.itself
         self.embedding = TokenEmbedding(vocabulary, config.embedding)
-        dropout = (VariationalDropout if config.variational else Dropout)(config.dropout)
+        dropout = make_dropout(config.dropout, variational=config.variational)
         self.network = RecurrentStack(config.cell, config.embedding, width, config.layers, dropout)
         self.attend = Attend(SCORES[config.score](width, config.window))
         self.query = nn.Sequential(nn.Linear(width, width), nn.Tanh()) if config.copying else nn.Identity()
         self.sentinel = nn.Parameter(torch.zeros(width)) if config.copying else None
-        self.readout = nn.Linear(2 * width, config.embedding) if config.tied else nn.Identity()
-        output = CopyOutput if config.copying else Output
-        tied = self.embedding if config.tied else None
-        self.output = output(config.embedding if config.tied else 2 * width, vocabulary, tied=tied)
+        kind = CopyOutput if config.copying else Output
+        self.readout, self.output = make_output(2 * width, self.embedding, kind, tied=config.tied)
 
     def begin(self, batch: int) -> AttentionState:
         words = torch.zeros(batch, 0, dtype=torch.int64, device=self.output.weight.device)

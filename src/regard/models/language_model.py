@@ -1,15 +1,18 @@
 """What every language model is: a decoder that has no source."""
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.decoders.protocol import S, SequenceDecoder
+from regard.layers.embeddings import TokenEmbedding
 from regard.layers.output import Output
 from regard.memory import Memory
 from regard.shapes import Tokens
+
+OutputLayer = TypeVar("OutputLayer", bound=Output)
 
 
 class LanguageModel(SequenceDecoder[S]):
@@ -52,3 +55,13 @@ class LanguageModel(SequenceDecoder[S]):
         """
         features, state = self.run(tokens, state)
         return self.output(features) if expected is None else self.output.loss(features, expected, smoothing), state
+
+
+def make_output(
+    width: int, embedding: TokenEmbedding, kind: type[OutputLayer] = Output, *, tied: bool
+) -> tuple[nn.Module, OutputLayer]:
+    """What makes features of states of this width, and the output layer on them. One that shares the embedding's weight
+    has a linear map before it: states between -1 and 1 alone would leave the logits flat."""
+    if not tied:
+        return nn.Identity(), kind(width, embedding.vocabulary)
+    return nn.Linear(width, embedding.width), kind(embedding.width, embedding.vocabulary, tied=embedding)

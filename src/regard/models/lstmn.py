@@ -8,12 +8,11 @@ from torch import Tensor, nn
 
 from regard.attention import Attend
 from regard.decoders.protocol import State
-from regard.layers.dropout import Dropout, VariationalDropout
+from regard.layers.dropout import make_dropout
 from regard.layers.embeddings import TokenEmbedding
-from regard.layers.output import Output
 from regard.masks import window
 from regard.memory import Memory
-from regard.models.language_model import LanguageModel
+from regard.models.language_model import LanguageModel, make_output
 from regard.models.sizes import Share, Size
 from regard.scores import Additive
 from regard.shapes import Float, States, Tokens
@@ -58,12 +57,10 @@ class LSTMN(LanguageModel[LSTMNState]):
         super().__init__()
         self.window, self.width = config.window, config.width
         self.embedding = TokenEmbedding(vocabulary, config.embedding)
-        self.dropout = (VariationalDropout if config.variational else Dropout)(config.dropout)
+        self.dropout = make_dropout(config.dropout, variational=config.variational)
         self.attend = Attend(Additive(config.embedding + config.width, config.width, config.attention))
         self.cell = nn.LSTMCell(config.embedding, config.width)
-        self.readout = nn.Linear(config.width, config.embedding) if config.tied else nn.Identity()
-        width = config.embedding if config.tied else config.width
-        self.output = Output(width, vocabulary, tied=self.embedding if config.tied else None)
+        self.readout, self.output = make_output(config.width, self.embedding, tied=config.tied)
 
     def begin(self, batch: int) -> LSTMNState:
         keys = self.attend.score.prepare(self.nothing(batch, 0, self.width))

@@ -8,13 +8,13 @@ from torch import Tensor, nn
 
 from regard.attention import Attend
 from regard.decoders.positions import PositionDecoder
-from regard.decoders.protocol import unroll
 from regard.decoders.starts import SummaryStart
 from regard.layers.cells import Stack
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent import Reader, SequenceReader
 from regard.memory import Memory
 from regard.models.aligns import ALIGNS, AlignName
+from regard.models.encoder_decoder import decoded
 from regard.models.sizes import Share, Size
 from regard.scores import Additive
 from regard.shapes import Float, Lengths, Tokens
@@ -79,7 +79,5 @@ class PointerNetwork(nn.Module):
     ) -> tuple[Tensor, Tensor] | Tensor:
         """Logits `(batch, position, token)` after each token of `target (batch, position)`, which begins with START;
         with `expected`, the loss of these as `PositionOutput.loss` gives it."""
-        state = self.decoder.start(self.encoder(elements, lengths))
-        free = forcing < 1.0
-        features = unroll(self.decoder, target, state, forcing) if free else self.decoder.features(target, state)
+        features = decoded(self.decoder, self.encoder(elements, lengths), target, forcing)
         return self.decoder.output(features) if expected is None else self.decoder.output.loss(features, expected)

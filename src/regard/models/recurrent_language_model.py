@@ -3,14 +3,13 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.decoders.protocol import State
-from regard.layers.dropout import Dropout, VariationalDropout
+from regard.layers.dropout import make_dropout
 from regard.layers.embeddings import TokenEmbedding
-from regard.layers.output import Output
 from regard.layers.recurrent import RecurrentName, RecurrentStack
-from regard.models.language_model import LanguageModel
+from regard.models.language_model import LanguageModel, make_output
 from regard.models.sizes import Share, Size
 from regard.shapes import States, Tokens
 
@@ -39,19 +38,14 @@ class RecurrentState(State):
 
 
 class RecurrentLanguageModel(LanguageModel[RecurrentState]):
-    """h_t = f(E y_{t-1}, h_{t-1}); p(y_t) = softmax(W h_t). State goes on from one part of a text to the next.
-
-    Where W is the embedding's table a linear map stands before it: states between -1 and 1 alone leave the logits flat.
-    """
+    """h_t = f(E y_{t-1}, h_{t-1}); p(y_t) = softmax(W h_t). State goes on from one part of a text to the next."""
 
     def __init__(self, vocabulary: int, config: RecurrentLanguageModelConfig):
         super().__init__()
         self.embedding = TokenEmbedding(vocabulary, config.embedding)
-        dropout = (VariationalDropout if config.variational else Dropout)(config.dropout)
+        dropout = make_dropout(config.dropout, variational=config.variational)
         self.network = RecurrentStack(config.cell, config.embedding, config.width, config.layers, dropout)
-        self.readout = nn.Linear(config.width, config.embedding) if config.tied else nn.Identity()
-        width = config.embedding if config.tied else config.width
-        self.output = Output(width, vocabulary, tied=self.embedding if config.tied else None)
+        self.readout, self.output = make_output(config.width, self.embedding, tied=config.tied)
 
     def begin(self, batch: int) -> RecurrentState:
         return RecurrentState(self.nothing(batch, *self.network.state_shape))

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import nn
 
+from regard.errors import InputError
 from regard.text import Tokenizer
 from regard.training.task import Task
 
@@ -26,6 +27,12 @@ class Job:
     summary: str
     tokenizers: Mapping[str, Tokenizer] = field(default_factory=dict)
     tests: Sequence[Any] | Mapping[str, Sequence[Any]] = ()
+
+
+def check_beam(beam: int, size: int, vocabulary: str) -> None:
+    """Raises InputError for a beam that a vocabulary of this size cannot fill, before hours are spent on training."""
+    if beam > size:
+        raise InputError(f"search.beam is {beam}, more than the {size} entries of the {vocabulary}; lower it")
 
 
 def digest(parts: Iterable[str]) -> str:

@@ -12,6 +12,7 @@ from regard.training.averaging import MovingAverage, mean
 from regard.training.batches import Stream
 from regard.training.checkpoint_files import Checkpoint, load
 from regard.training.metrics import Metrics
+from regard.training.parameters import count_parameters
 from regard.training.processes import Processes, whole
 from regard.training.progress import Progress, Window
 from regard.training.run_directory import RunDirectory
@@ -65,7 +66,7 @@ class Trainer:
         self, model: nn.Module, task: Task, settings: Training, run: RunDirectory, here: Processes, stop: Stop
     ) -> None:
         self.model, self.task, self.settings, self.run, self.here = model, task, settings, run, here
-        self.parameters = sum(parameter.numel() for parameter in model.parameters())
+        self.parameters = count_parameters(model)
         seed_everything(settings.seed + here.rank)
         self.wrapped = here.wrap(model, settings.sharded)
         self.optimizer = make_optimizer(model, settings)

@@ -1,12 +1,12 @@
 """From a run file to what training needs."""
 
 from regard.catalog import build_language_model
-from regard.errors import InputError
-from regard.tasks.job import Job, digest
+from regard.tasks.job import Job, check_beam, digest
 from regard.tasks.language_model.run import TOKENIZER
 from regard.tasks.language_model.run_file import LanguageModelling
 from regard.tasks.language_model.task import LanguageTask, make_windows, running
 from regard.text import Tokenizer
+from regard.training.parameters import count_parameters
 from regard.training.run_directory import RunDirectory
 
 
@@ -19,19 +19,16 @@ def prepare(config: LanguageModelling, run: RunDirectory, processes: int) -> Job
     splits = config.data.load()
     kept = Tokenizer.load(run.file(TOKENIZER)) if run.has(TOKENIZER) else None
     tokenizer = kept or Tokenizer.train(config.tokenizer, splits.train)
-    if config.search.beam > tokenizer.size:
-        raise InputError(
-            f"search.beam is {config.search.beam}, more than the {tokenizer.size} entries of the vocabulary; lower it"
-        )
+    check_beam(config.search.beam, tokenizer.size, "vocabulary")
     model = build_language_model(config.model, tokenizer.size)
     tokens = running(tokenizer, splits.train)
     windows = make_windows(tokens, model, config.training, config.window, processes)
-    parameters = sum(parameter.numel() for parameter in model.parameters())
     return Job(
         model,
         LanguageTask(windows, splits.valid, tokenizer, config.training, model),
         digest(f"{text}\n" for text in (*splits.train, *splits.valid)),
-        f"{len(tokens):,} tokens to train on; a vocabulary of {tokenizer.size:,}; {parameters:,} parameters",
+        f"{len(tokens):,} tokens to train on; a vocabulary of {tokenizer.size:,}; "
+        f"{count_parameters(model):,} parameters",
         {TOKENIZER: tokenizer},
         splits.test,
     )

@@ -5,6 +5,7 @@ from regard.models.pointer_network import PointerNetwork
 from regard.tasks.job import Job, digest
 from regard.tasks.pointing.run_file import Pointing
 from regard.tasks.pointing.task import PointingTask
+from regard.training.parameters import count_parameters
 
 
 def prepare(config: Pointing) -> Job:
@@ -15,13 +16,12 @@ def prepare(config: Pointing) -> Job:
     """
     splits = config.data.load()
     model = PointerNetwork(config.data.width, config.model)
-    parameters = sum(parameter.numel() for parameter in model.parameters())
     return Job(
         model,
         PointingTask(splits.train, splits.valid, config.training),
         digest(_line(each) for each in (*splits.train, *splits.valid)),
         f"{len(splits.train):,} sets to train on, {len(splits.valid):,} to validate, {len(splits.test):,} to test; "
-        f"{parameters:,} parameters",
+        f"{count_parameters(model):,} parameters",
         tests=splits.test,
     )
 

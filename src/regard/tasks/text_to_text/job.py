@@ -8,12 +8,13 @@ from regard.decoding.search import Search
 from regard.errors import InputError
 from regard.inference.tokenizers import Tokenizers
 from regard.models.encoder_decoder import EncoderDecoder
-from regard.tasks.job import Job, digest
+from regard.tasks.job import Job, check_beam, digest
 from regard.tasks.text_to_text.figures import Scoring
 from regard.tasks.text_to_text.run import SOURCE, TARGET, load_tokenizers
 from regard.tasks.text_to_text.run_file import TextToText
 from regard.tasks.text_to_text.task import PairTask
 from regard.text import Tokenizer
+from regard.training.parameters import count_parameters
 from regard.training.run_directory import RunDirectory
 
 
@@ -64,17 +65,13 @@ def check_search(search: Search, vocabulary: int, model: EncoderDecoder) -> None
     attend to its source, before hours are spent on training."""
     if search.coverage_penalty and model.decoder.source_attention is None:
         raise InputError("search.coverage_penalty needs a model that attends to its source; leave it 0")
-    if search.beam > vocabulary:
-        raise InputError(
-            f"search.beam is {search.beam}, more than the {vocabulary} entries of the target vocabulary; lower it"
-        )
+    check_beam(search.beam, vocabulary, "target vocabulary")
 
 
 def summary(model: torch.nn.Module, splits: Splits, tokenizers: Tokenizers) -> str:
     """What is about to be trained, in a line."""
-    parameters = sum(parameter.numel() for parameter in model.parameters())
     train, valid, test = (len(pairs) for pairs in (splits.train, splits.valid, splits.test))
     return (
         f"{train:,} pairs to train on, {valid:,} to validate, {test:,} to test; vocabularies of "
-        f"{tokenizers.source.size:,} and {tokenizers.target.size:,}; {parameters:,} parameters"
+        f"{tokenizers.source.size:,} and {tokenizers.target.size:,}; {count_parameters(model):,} parameters"
     )

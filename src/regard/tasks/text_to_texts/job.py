@@ -10,6 +10,7 @@ from regard.tasks.text_to_texts.run import build_many, load_tokenizers, target_f
 from regard.tasks.text_to_texts.run_file import TextToTexts
 from regard.tasks.text_to_texts.task import ManyTask
 from regard.text import Tokenizer
+from regard.training.parameters import count_parameters
 from regard.training.run_directory import RunDirectory
 
 
@@ -32,13 +33,12 @@ def prepare(config: TextToTexts, run: RunDirectory) -> Job:
             model.of(name).decoder.output.start_from(part.frequencies())
     texts = (f"{pair.source}\0{pair.target}\n" for each in splits.values() for pair in (*each.train, *each.valid))
     first = next(iter(splits.values()))
-    parameters = sum(parameter.numel() for parameter in model.parameters())
     return Job(
         model,
         task,
         digest(texts),
         f"{len(first.train):,} sources to train on, {len(first.valid):,} to validate, {len(first.test):,} to test, in "
-        f"{', '.join(splits)}; {parameters:,} parameters",
+        f"{', '.join(splits)}; {count_parameters(model):,} parameters",
         {SOURCE: next(iter(tokenizers.values())).source}
         | {target_file(name): each.target for name, each in tokenizers.items()},
         {name: each.test for name, each in splits.items()} if first.test else {},

@@ -2,14 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-import torch
-
 from regard.catalog import build
 from regard.data.pair import Pair
 from regard.data.sources import Parallel
-from regard.decoding.hypothesis import Hypothesis
 from regard.errors import InputError
-from regard.inference.texts import limits, memories, source_ids
+from regard.inference.texts import search_ids, source_ids
 from regard.inference.tokenizers import Tokenizers
 from regard.models.one_to_many import OneToMany
 from regard.nonfinite import guarded
@@ -76,7 +73,6 @@ class TextToTextsRun(Run):
         )
         return TextToTextRun(alone, self.model.of(language).eval(), self.tokenizers[language])
 
-    @torch.no_grad()
     def predict(
         self, texts: Sequence[str], *, beam: int | None = None, attention: bool = True
     ) -> dict[str, list[Prediction]]:
@@ -88,18 +84,12 @@ class TextToTextsRun(Run):
         """
         if isinstance(texts, str):
             raise TypeError("texts is one str; give a list of them")
-        runs = {name: self.of(name) for name in self.tokenizers}
-        found: dict[str, list[list[Hypothesis]]] = {name: [[] for _ in texts] for name in runs}
-        first = next(iter(runs.values()))
-        search = first.search(beam)
-        ids = source_ids(self.model.max_source, first.tokenizers, texts)
+        runs = [self.of(name) for name in self.tokenizers]
+        ids = source_ids(self.model.max_source, runs[0].tokenizers, texts)
         with guarded(self.model):
-            for rows, memory, lengths in memories(self.model.encoder, ids, search.beam):
-                for name, run in runs.items():
-                    limit = limits(search, lengths, run.model.max_target)
-                    for row, hypotheses in zip(rows, search(run.model.decoder, memory, limit), strict=True):
-                        found[name][row] = hypotheses
-        return {name: run.predictions(texts, found[name], attention=attention) for name, run in runs.items()}
+            found = search_ids([run.model for run in runs], ids, runs[0].search(beam))
+        said = [run.predictions(texts, each, attention=attention) for run, each in zip(runs, found, strict=True)]
+        return dict(zip(self.tokenizers, said, strict=True))
 
     def evaluate(
         self, examples: Mapping[str, Sequence[Pair]] | None = None, *, beam: int | None = None

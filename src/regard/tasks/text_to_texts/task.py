@@ -12,7 +12,7 @@ from regard.data.pair import Splits
 from regard.data.pair_batch import PairBatch
 from regard.inference.tokenizers import Tokenizers
 from regard.models.one_to_many import OneToMany
-from regard.tasks.text_to_text.figures import PERPLEXITY, Scoring, figures
+from regard.tasks.text_to_text.figures import Scoring
 from regard.tasks.text_to_text.task import PairTask
 from regard.training.schedules import forcing
 from regard.training.settings import Training
@@ -43,13 +43,13 @@ class ManyTask:
         model: OneToMany,
         truncate: bool = False,
     ):
-        self.settings, self.scoring = settings, replace(scoring, truncate=truncate)
+        self.settings = settings
         self.parts = {
             name: PairTask(each, tokenizers[name], settings, scoring, model=model.of(name), truncate=truncate)
             for name, each in splits.items()
         }
-        self.metric = scoring.metrics[0]
-        self.higher_is_better = self.metric != PERPLEXITY
+        self.first = next(iter(self.parts.values()))
+        self.metric, self.higher_is_better = self.first.metric, self.first.higher_is_better
         self.lengths = [
             (max(source for source, _ in row), max(target for _, target in row))
             for row in zip(*(part.lengths for part in self.parts.values()), strict=True)
@@ -57,7 +57,7 @@ class ManyTask:
 
     def place(self, index: int) -> str:
         """Where a source came from."""
-        return next(iter(self.parts.values())).place(index)
+        return self.first.place(index)
 
     def batches(self, epoch: int) -> list[list[int]]:
         return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
@@ -79,12 +79,7 @@ class ManyTask:
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         assert isinstance(model, OneToMany)
-        return of_all(
-            {
-                name: figures(model.of(name), part.tokenizers, part.valid, self.scoring)
-                for name, part in self.parts.items()
-            }
-        )
+        return of_all({name: part.validate(model.of(name)) for name, part in self.parts.items()})
 
 
 def of_all(found: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
