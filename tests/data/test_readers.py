@@ -4,10 +4,22 @@ import random
 
 import pytest
 
+from regard.data import tables
 from regard.data.pair import Pair
-from regard.data.readers import read_csv, read_jsonl, read_parallel, read_tsv
+from regard.data.readers import pairs, read_pairs, read_parallel
 from regard.errors import InputError
 
+
+def of_pairs(reader):
+    """A reader of tables as one of pairs."""
+
+    def read(path, columns=("source", "target"), **options):
+        return pairs(reader(path, columns, **options))
+
+    return read
+
+
+read_tsv, read_csv, read_jsonl = map(of_pairs, (tables.read_tsv, tables.read_csv, tables.read_jsonl))
 HEADER = {read_tsv: "source\ttarget\n", read_csv: "source,target\n", read_jsonl: ""}
 
 
@@ -221,3 +233,15 @@ def test_a_list_of_targets_is_the_target_and_others(tmp_path):
     path.write_text('{"source": ["a"], "target": "b"}\n', encoding="utf-8")
     with pytest.raises(InputError, match="'source' is list, expected text"):
         read_jsonl(path)
+
+
+@pytest.mark.parametrize("name", ["rows.tsv", "rows.csv", "rows.jsonl"])
+def test_any_number_of_columns_by_the_kind_of_the_name(name, file):
+    mark = "," if name.endswith("csv") else "\t"
+    lines = [mark.join("abc"), mark.join("123")]
+    path = file(json.dumps({"a": "1", "b": "2", "c": ["3", "4"]}) if name.endswith("jsonl") else "\n".join(lines), name)
+    for columns, fields in [(("a",), ("1",)), (("b", "a"), ("2", "1")), (("a", "b", "c"), ("1", "2", "3"))]:
+        assert [row.fields for row in tables.read_table(path, columns)] == [fields]
+    assert "no" in refused(tables.read_table, path, ("a", "b", "d"))
+    assert [(pair.source, pair.target) for pair in read_pairs(path, ("b", "a"))] == [("2", "1")]
+    assert "unknown kind of table '.txt'" in refused(tables.read_table, path.with_suffix(".txt"), ("a",))

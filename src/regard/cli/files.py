@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from regard.data import readers, tables
 from regard.data.pair import Pair
-from regard.data.readers import read_csv, read_jsonl, read_parallel, read_tsv
 from regard.errors import InputError
-
-READERS = {".tsv": read_tsv, ".csv": read_csv, ".jsonl": read_jsonl}
 
 
 def read_pairs(files: Sequence[Path], columns: str, skip_bad: bool) -> list[Pair]:
@@ -16,14 +14,13 @@ def read_pairs(files: Sequence[Path], columns: str, skip_bad: bool) -> list[Pair
         raise InputError(f"{len(files)} files given; expected source and target text, or one table")
     file, other = files[0], files[-1]
     if len(files) == 2:
-        return read_parallel(file, other, skip_bad=skip_bad)
-    suffix = Path(file.name.removesuffix(".gz")).suffix
-    if suffix not in READERS:
+        return readers.read_parallel(file, other, skip_bad=skip_bad)
+    if tables.suffix(file) not in tables.READERS:
         raise InputError(
-            f"{file}: one file must be a table ({', '.join(READERS)}, or these with .gz); "
-            "of plain text give two, source and target"
+            f"{file}: one file must be a table ({tables.KINDS}, or these with .gz); of plain text give two, source and "
+            "target"
         )
-    return READERS[suffix](file, _columns(columns, suffix), skip_bad=skip_bad)
+    return readers.read_pairs(file, _columns(columns, tables.suffix(file)), skip_bad=skip_bad)
 
 
 def _columns(columns: str, suffix: str) -> tuple:

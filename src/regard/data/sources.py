@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePath
 from typing import Literal
 
 from regard.data.dialogue import read_turns, replies
 from regard.data.links import read_links
 from regard.data.pair import Pair, Splits
-from regard.data.readers import read_csv, read_jsonl, read_parallel, read_tsv
+from regard.data.readers import read_pairs, read_parallel
 from regard.data.squad import read_squad
+from regard.data.tables import kind
 from regard.errors import InputError
 
 
@@ -38,9 +38,6 @@ class Parallel:
         return Splits(_linked(train, self.links) if self.links else train, valid, test)
 
 
-_READERS = {".tsv": read_tsv, ".csv": read_csv, ".jsonl": read_jsonl}
-
-
 @dataclass(frozen=True, kw_only=True)
 class Table:
     """A .tsv, .csv or .jsonl file a set, optionally .gz. `source` and `target` are column names, or numbers from 1."""
@@ -54,14 +51,9 @@ class Table:
     skip_bad: bool = False
 
     def __post_init__(self) -> None:
-        for path in (self.train, self.valid, self.test):
-            suffix = _suffix(path) if path else ".tsv"
-            if suffix not in _READERS:
-                raise InputError(
-                    f"{path}: unknown kind of table {suffix!r}; expected {', '.join(_READERS)}, or these with .gz"
-                )
-            numbered = isinstance(self.source, int)
-            if isinstance(self.target, int) != numbered or (numbered and suffix == ".jsonl"):
+        numbered = isinstance(self.source, int)
+        for path in (self.train, self.valid, *([] if self.test is None else [self.test])):
+            if (kind(path) == ".jsonl" and numbered) or isinstance(self.target, int) != numbered:
                 raise InputError(
                     f"table: source {self.source!r} and target {self.target!r} must be two names, "
                     "or two column numbers of a .tsv or .csv file without a header"
@@ -69,11 +61,12 @@ class Table:
 
     def load(self) -> Splits:
         """Reads all files. Raises InputError naming file and line for whatever cannot be used."""
-        train, valid, test = (self._read(path) if path else () for path in (self.train, self.valid, self.test))
+        columns = self.source, self.target
+        train, valid, test = (
+            read_pairs(path, columns, skip_bad=self.skip_bad) if path else ()  # pyright: ignore[reportArgumentType]
+            for path in (self.train, self.valid, self.test)
+        )
         return Splits(train, valid, test)
-
-    def _read(self, path: str) -> list[Pair]:
-        return _READERS[_suffix(path)](path, (self.source, self.target), skip_bad=self.skip_bad)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +150,3 @@ def _linked(pairs: Sequence[Pair], path: str) -> list[Pair]:
                     f"{pair.place}"
                 )
     return [replace(pair, links=links) for pair, links in zip(pairs, found, strict=True)]
-
-
-def _suffix(path: str) -> str:
-    return PurePath(path.removesuffix(".gz")).suffix

@@ -6,7 +6,7 @@ from typing import Any
 
 from regard.data.lines import Limits, read_lines
 from regard.data.pair import Pair
-from regard.data.readers import parse_json, read_jsonl
+from regard.data.tables import parse_json, read_jsonl
 from regard.errors import InputError
 
 WHOLE = Limits(max_line=2**28)
@@ -17,9 +17,11 @@ def read_squad(path: str | Path) -> list[Pair]:
     """Question and paragraph, joined by a blank, with the answers; each on one line. Questions without an answer are
     left out. Raises InputError with file and place."""
     if Path(str(path).removesuffix(".gz")).suffix == ".jsonl":
-        contexts, questions = (read_jsonl(path, (name, "answer_text")) for name in ("context", "question"))
-        pairs = zip(questions, contexts, strict=True)
-        return [joined(one.source, two.source, two.references, one.place) for one, two in pairs]
+        rows = read_jsonl(path, ("question", "context", "answer_text"))
+        fields = ((row, *row.fields) for row in rows)
+        return [
+            joined(question, context, (answer, *row.others), row.place) for row, question, context, answer in fields
+        ]
     document, fault = parse_json("\n".join(read_lines(path, WHOLE)))
     if fault:
         raise InputError(f"{path}: {fault}")

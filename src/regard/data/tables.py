@@ -1,0 +1,194 @@
+"""Tables of texts: TSV without quoting, CSV, JSON lines. Each may be a .gz file.
+
+All share one policy for a bad record (wrong number of columns, blank, wrong type): an InputError that names file and
+line, or, with `skip_bad`, left out and counted in one warning per file on the logger `regard.data.collected`.
+"""
+
+import csv
+import json
+import re
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from pathlib import Path, PurePath
+from typing import Any
+
+from regard.data.collected import Collected, Row
+from regard.data.lines import DEFAULT_LIMITS, Limits, read_lines
+from regard.errors import InputError
+
+Columns = tuple[str, ...] | tuple[int, ...]
+"""Which columns are read: names from a header line, or numbers from 1 for a file without a header."""
+
+_CSV_FIELD = re.compile(r'"[^"]*(?:""[^"]*)*"(?=,|\n|\Z)|(?!")[^,\n]*')
+
+
+def read_tsv(
+    path: str | Path,
+    columns: Columns,
+    limits: Limits = DEFAULT_LIMITS,
+    *,
+    skip_bad: bool = False,
+) -> list[Row]:
+    """Tab-separated columns. A quotation mark is a character like any other, so no row can swallow the next."""
+    rows = (line.split("\t") for line in read_lines(path, limits))
+    return _from_rows(enumerate(rows, 1), columns, Collected(path, skip_bad))
+
+
+def read_csv(
+    path: str | Path,
+    columns: Columns,
+    limits: Limits = DEFAULT_LIMITS,
+    *,
+    skip_bad: bool = False,
+) -> list[Row]:
+    """Comma-separated columns, quoted with `"`. A quote that is never closed is an error even with `skip_bad`."""
+    return _from_rows(_csv_rows(path, limits), columns, Collected(path, skip_bad))
+
+
+def read_jsonl(
+    path: str | Path,
+    columns: tuple[str, ...],
+    limits: Limits = DEFAULT_LIMITS,
+    *,
+    skip_bad: bool = False,
+) -> list[Row]:
+    """One JSON object a line; `columns` name the keys, whose values must be text; the last's may be a list of them: the
+    first is the field, the rest are the row's `others`. Other keys are ignored."""
+    collected = Collected(path, skip_bad)
+    for number, line in enumerate(read_lines(path, limits), 1):
+        record, fault = parse_json(line)
+        fault = fault or _field_fault(record, columns, line)
+        if fault:
+            collected.refuse(number, fault)
+        else:
+            last, *others = _several(record[columns[-1]])
+            fields = [*(record[column] for column in columns[:-1]), last]
+            collected.add(number, fields, others)
+    return collected.finish()
+
+
+READERS = {".tsv": read_tsv, ".csv": read_csv, ".jsonl": read_jsonl}
+KINDS = ", ".join(READERS)
+
+
+def read_table(path: str | Path, columns: Columns, *, skip_bad: bool = False) -> list[Row]:
+    """A table of the kind that its name says. Raises InputError as its reader and `kind` do."""
+    return READERS[kind(path)](path, columns, skip_bad=skip_bad)
+
+
+def kind(path: str | Path) -> str:
+    """The kind of a table, by the end of its name. Raises InputError for one that is not known."""
+    found = suffix(path)
+    if found not in READERS:
+        raise InputError(f"{path}: unknown kind of table {found!r}; expected {KINDS}, or these with .gz")
+    return found
+
+
+def suffix(path: str | Path) -> str:
+    """How a file's name ends, .gz aside."""
+    return PurePath(str(path).removesuffix(".gz")).suffix
+
+
+def _from_rows(rows: Iterable[tuple[int, list[str]]], columns: Columns, collected: Collected) -> list[Row]:
+    rows = iter(rows)
+    number, first = next(rows)
+    place = f"{collected.path}:{number}"
+    if isinstance(columns[0], int):
+        chosen = [_numbered_column(int(column), len(first), place) for column in columns]
+        rows = _chain((number, first), rows)
+    else:
+        chosen = [_named_column(str(column), first, place) for column in columns]
+    for number, fields in rows:
+        if len(fields) != len(first):
+            found = f"{len(fields)} columns" if any(fields) else "a blank line"
+            collected.refuse(number, f"{found}, expected {len(first)} columns as in line 1")
+            continue
+        wanted = [fields[place] for place in chosen]
+        empty = [str(name) for name, text in zip(columns, wanted, strict=True) if not text.strip()]
+        if empty:
+            collected.refuse(number, f"column {empty[0]} is empty")
+        else:
+            collected.add(number, wanted)
+    return collected.finish()
+
+
+def _chain(first: tuple[int, list[str]], rest: Iterable[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
+    yield first
+    yield from rest
+
+
+def _numbered_column(column: int, width: int, place: str) -> int:
+    if not 1 <= column <= width:
+        raise InputError(f"{place}: {width} columns, so there is no column {column}; columns count from 1")
+    return column - 1
+
+
+def _named_column(column: str, header: list[str], place: str) -> int:
+    if column not in header:
+        raise InputError(f"{place}: no column {column!r} in the header, which has {_listed(column, header)}")
+    if header.count(column) > 1:
+        raise InputError(f"{place}: the header has column {column!r} {header.count(column)} times; rename one")
+    return header.index(column)
+
+
+def _listed(name: str, names: Iterable[str]) -> str:
+    """The first few names, and the one nearest to `name`."""
+    names = list(names)
+    near = get_close_matches(name, names, 1)
+    shown = ", ".join(repr(each[:40]) for each in names[:8]) + (", ..." if len(names) > 8 else "")
+    return (shown or "none") + (f"; did you mean {near[0]!r}?" if near else "")
+
+
+def _csv_rows(path: str | Path, limits: Limits) -> Iterator[tuple[int, list[str]]]:
+    lines = read_lines(path, limits)
+    # csv takes a \r for a line's end; NUL, which no line can hold, carries it through
+    reader = csv.reader((line.replace("\r", "\0") + "\n" for line in lines), strict=True)
+    start = 1
+    try:
+        for fields in reader:
+            yield start, [field.replace("\0", "\r") for field in fields]
+            start = reader.line_num + 1
+    except csv.Error as error:
+        opening = start + _bad_quote(lines[start - 1 :])
+        raise InputError(f"{path}:{opening}: the quote opened here is not closed properly ({error})") from error
+
+
+def _bad_quote(lines: list[str]) -> int:
+    """The index of the line whose opening quote has no proper end: the first place that is no CSV field."""
+    text, position = "\n".join(lines), 0
+    while position <= len(text):
+        field = _CSV_FIELD.match(text, position)
+        if field is None:
+            return text.count("\n", 0, position)
+        position = field.end() + 1
+    return 0
+
+
+def parse_json(line: str) -> tuple[Any, str | None]:
+    """The value, or what is wrong with it."""
+    try:
+        return json.loads(line), None
+    except json.JSONDecodeError as error:
+        return None, f"column {error.colno}: not valid JSON ({error.msg}); is the line cut off?"
+    except (ValueError, RecursionError) as error:
+        return None, f"column 1: JSON that cannot be read ({error})"
+
+
+def _field_fault(record: Any, columns: tuple[str, ...], line: str) -> str | None:
+    if not isinstance(record, dict):
+        return f"column 1: expected an object with {' and '.join(map(repr, columns))}, found {type(record).__name__}"
+    for column in columns:
+        if column not in record:
+            return f"column 1: no key {column!r} in the object, which has {_listed(column, record)}"
+        at = max(line.find(json.dumps(column)), 0) + 1
+        for value in _several(record[column]) if column == columns[-1] else [record[column]]:
+            if not isinstance(value, str):
+                return f"column {at}: {column!r} is {type(value).__name__}, expected text"
+            if not value.strip():
+                return f"column {at}: {column!r} is empty"
+    return None
+
+
+def _several(value: Any) -> list[Any]:
+    """The items of a list that has some; anything else by itself."""
+    return value if isinstance(value, list) and value else [value]
