@@ -30,11 +30,11 @@ def active() -> dict[str, str]:
         import torch
     except Exception as error:  # whatever a broken installation raises is what one wants to know here
         return {"devices": f"unknown: torch cannot be imported ({type(error).__name__}: {one_line(str(error))})"}
-    from regard.kernels.compiled import compiler
+    from regard.kernels.compiled import compiled, compiler
     from regard.kernels.product import SHORT
     from regard.training.devices import devices, multiplies_bf16
 
-    side = round(SHORT**0.5)
+    side, program = round(SHORT**0.5), compiler()
     return {
         "devices": ", ".join(_device(kind, torch) for kind in devices()),
         "bf16 products": ", ".join(kind for kind in devices() if multiplies_bf16(kind)) or "none in hardware",
@@ -42,9 +42,9 @@ def active() -> dict[str, str]:
         "product scores": f"PyTorch fused attention; on a CPU plain below {side} x {side} scores",
         "additive scores": "plain",
         "cross-entropy": "chunk by chunk",
-        "tensors' memory": f"kept when freed, in training; compiled by {compiler()}"
-        if compiler()
-        else "the system's; with a C++ compiler it is kept when freed, and training is faster",
+        "tensors' memory": f"kept when freed, in training; compiled by {program}"
+        if compiled("allocator") is not None
+        else "the system's; with a C++ compiler that works it is kept when freed, and training is faster",
     }
 
 

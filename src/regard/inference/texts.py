@@ -30,7 +30,6 @@ def limited(
     return limit_lengths(ids, maximum - 1, places, truncate=truncate)
 
 
-@torch.no_grad()
 def search_texts(
     model: EncoderDecoder,
     tokenizers: Tokenizers,

@@ -28,11 +28,9 @@ struct alignas(64) Header {
 };
 static_assert(sizeof(Header) == 64);
 
-int floor_log2(std::size_t bytes) { return std::bit_width(bytes) - 1; }
-
 // The first of the sizes that holds so many bytes.
 int class_of(std::size_t bytes) {
-  const int exponent = floor_log2(bytes);
+  const int exponent = std::bit_width(bytes) - 1;
   const std::size_t step = std::size_t{1} << (exponent - 3);
   return exponent * STEPS + static_cast<int>((bytes + step - 1) / step) - STEPS;
 }

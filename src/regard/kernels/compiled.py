@@ -31,7 +31,7 @@ def compiler() -> str | None:
 
 
 def cache_folder() -> Path:
-    """Where the libraries are kept, one for each source and version of PyTorch."""
+    """Where the libraries are kept, one for each source, version of PyTorch and kind of processor."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "regard"
 
 
@@ -42,8 +42,8 @@ def compiled(name: str) -> ctypes.CDLL | None:
     if program is None:
         return None
     source = SOURCES / f"{name}.cpp"
-    key = hashlib.sha256(repr((source.read_bytes(), torch.__version__, str(TORCH), FLAGS)).encode()).hexdigest()[:16]
-    path = cache_folder() / f"{name}-{key}.so"
+    made_of = source.read_bytes(), torch.__version__, str(TORCH), FLAGS, platform.machine()
+    path = cache_folder() / f"{name}-{hashlib.sha256(repr(made_of).encode()).hexdigest()[:16]}.so"
     try:
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
