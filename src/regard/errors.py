@@ -7,6 +7,11 @@ class InputError(ValueError):
     exit_code = 2
 
 
+def shown(text: str, longest: int = 40) -> str:
+    """A text as a message quotes it: its beginning, if it is long."""
+    return repr(text if len(text) <= longest else f"{text[:longest]}...")
+
+
 class RunError(RuntimeError):
     """The run itself failed (no space, no memory, a loss that stays NaN). One line as well."""
 

@@ -21,6 +21,8 @@ from regard.runs import CONFIG, load
 from regard.tasks.job import Job
 from regard.tasks.language_model.job import prepare as prepare_language_model
 from regard.tasks.language_model.run_file import LanguageModelling
+from regard.tasks.masked_language_model.job import prepare as prepare_masked_language_model
+from regard.tasks.masked_language_model.run_file import MaskedLanguageModelling
 from regard.tasks.pointing.job import prepare as prepare_pointing
 from regard.tasks.pointing.run_file import Pointing
 from regard.tasks.text_to_text.job import prepare as prepare_text_to_text
@@ -29,8 +31,9 @@ from regard.tasks.text_to_texts.run_file import TextToTexts
 from regard.training.allocator import keep_freed_memory
 from regard.training.compatibility import check_resume
 from regard.training.devices import choose_device, choose_precision
-from regard.training.loop import fit
+from regard.training.loop import WEIGHTS, fit
 from regard.training.run_directory import RunDirectory
+from regard.training.tensors import load_into
 from regard.version import VERSION
 
 FORMAT = 2
@@ -61,7 +64,13 @@ def train(config: RunFile, out: Path, *, resume: bool = False, allow_change: boo
     process = PartialState(cpu=device == "cpu")
     with folder(out, resume, process) as run:
         torch.manual_seed(config.training.seed)
+        started = None if config.training.start is None else RunDirectory.open(Path(config.training.start))
+        if started is not None and process.is_main_process and not resume:
+            adopt(run, started)
+        process.wait_for_everyone()
         job = prepare(config, run, process.num_processes)
+        if started is not None:
+            load_into(job.model, started.load_tensors(WEIGHTS))
         identity = identify(config, job, process.num_processes)
         if resume and (run.has(IDENTITY) or run.checkpoint_steps()):  # else killed before it was described
             check_resume(run.read_json(IDENTITY), identity, allow_change)
@@ -78,11 +87,20 @@ def train(config: RunFile, out: Path, *, resume: bool = False, allow_change: boo
     return result
 
 
+def adopt(run: RunDirectory, started: RunDirectory) -> None:
+    """Give a run the tokenizers of the one that it starts from."""
+    for name in started.names("tokenizer.json"):
+        with run.writing(name) as path:
+            shutil.copyfile(started.file(name), path)
+
+
 def prepare(config: RunFile, run: RunDirectory, processes: int) -> Job:
     """What the run's task needs. Raises InputError."""
     match config:
         case LanguageModelling():
             return prepare_language_model(config, run, processes)
+        case MaskedLanguageModelling():
+            return prepare_masked_language_model(config, run)
         case Pointing():
             return prepare_pointing(config)
         case TextToTexts():

@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.kernels.hugging_face import Chosen, opened
+
 
 class Maps(Mapping[str, Tensor]):
     """Recorded weights by module name, `(batch, [head,] query, key)`. The steps of a decode are joined into one map:
@@ -32,14 +34,19 @@ class Maps(Mapping[str, Tensor]):
         return id(module) in self._names
 
     def add(self, module: nn.Module, weights: Tensor) -> None:
+        def chosen(heads: Sequence[int] | None, rows: Sequence[int] | None) -> Tensor:
+            part = weights[:, list(heads)] if heads is not None and weights.ndim > 3 else weights
+            return part if rows is None else part[..., list(rows), :]
+
+        self.add_chosen(module, weights.shape[-2], chosen)
+
+    def add_chosen(self, module: nn.Module, queries: int, weights: Chosen) -> None:
         name = self._names[id(module)]
         first = self._queries.get(name, 0)
-        self._queries[name] = first + weights.shape[-2]
-        if self._heads is not None and weights.ndim > 3:
-            weights = weights[:, list(self._heads)]
-        if self._rows is not None:
-            weights = weights[..., [row - first for row in self._rows if first <= row < self._queries[name]], :]
-        self._steps.setdefault(name, []).append(weights if self._differentiable else weights.detach())
+        self._queries[name] = first + queries
+        rows = None if self._rows is None else [row - first for row in self._rows if first <= row < first + queries]
+        found = weights(self._heads, rows)
+        self._steps.setdefault(name, []).append(found if self._differentiable else found.detach())
 
     def add_draw(self, module: nn.Module, draw: Any) -> None:
         self.draws.setdefault(self._names[id(module)], []).append(draw)
@@ -79,6 +86,9 @@ def record(
 ) -> Iterator[Maps]:
     """Collect the attention weights that `model` computes inside the block.
 
+    It may be, or hold, a model of the transformers library: its attention stays fused, and of its weights only those of
+    the modules, heads and rows asked for are computed.
+
     Args:
         only: names of the modules to listen to, with `*` and `?` as wildcards, e.g. `"decoder.*.cross_attention"`.
         heads: heads to keep, of maps that have heads. Default all.
@@ -99,7 +109,8 @@ def record(
     maps = Maps(names, heads, rows, differentiable)
     token = _listening.set(maps)
     try:
-        yield maps
+        with opened(model, give_chosen):
+            yield maps
     finally:
         _listening.reset(token)
 
@@ -108,6 +119,13 @@ def wanted(module: nn.Module) -> bool:
     """Whether somebody listens to this module now."""
     maps = _listening.get()
     return maps is not None and maps.wants(module)
+
+
+def give_chosen(module: nn.Module, queries: int, weights: Chosen) -> None:
+    """Let whoever listens to `module` choose of its weights, which are computed for nobody else."""
+    maps = _listening.get()
+    if maps is not None and maps.wants(module):
+        maps.add_chosen(module, queries, weights)
 
 
 def give_draw(module: nn.Module, draw: Any) -> None:

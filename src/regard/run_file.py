@@ -5,11 +5,12 @@ from pathlib import Path
 
 from regard.recipes import yaml_file
 from regard.tasks.language_model.run_file import LanguageModelling
+from regard.tasks.masked_language_model.run_file import MaskedLanguageModelling
 from regard.tasks.pointing.run_file import Pointing
 from regard.tasks.text_to_text.run_file import TextToText
 from regard.tasks.text_to_texts.run_file import TextToTexts
 
-RunFile = TextToText | TextToTexts | LanguageModelling | Pointing
+RunFile = TextToText | TextToTexts | LanguageModelling | MaskedLanguageModelling | Pointing
 """One class a task; the key `task` of the file tells them apart."""
 
 

@@ -7,6 +7,8 @@ from regard import run_file
 from regard.errors import InputError
 from regard.tasks.language_model.run import LanguageModelRun
 from regard.tasks.language_model.run_file import LanguageModelling
+from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
+from regard.tasks.masked_language_model.run_file import MaskedLanguageModelling
 from regard.tasks.pointing.run import PointingRun
 from regard.tasks.pointing.run_file import Pointing
 from regard.tasks.run import Run
@@ -22,6 +24,7 @@ CONFIG = "config.yaml"
 R = TypeVar("R", bound=Run)
 WHAT: dict[type[Run], str] = {
     LanguageModelRun: "is a language model, which has no source; use `regard generate` or `regard evaluate`",
+    MaskedLanguageModelRun: "fills in blanks and writes no text; use `regard fill`, `embed` or `evaluate`",
     PointingRun: "points to elements of a set and writes no text; use `regard predict`, `show` or `evaluate`",
     TextToTextsRun: "writes several languages; use `regard predict` or `evaluate`, or in Python one of them, .of(...)",
     TextToTextRun: "makes texts of texts, and continues none; use `regard predict`",
@@ -36,8 +39,8 @@ def load(path: Path | str, device: str = "auto", *, allow_missing: bool = False,
 def load(path: Path | str, device: str = "auto", *, allow_missing: bool = False, task: type[Run] = Run) -> Any:
     """The trained run in the folder `path`; with `allow_missing`, parameters that its weights lack stay as initialised.
 
-    What it can do depends on its task: it is a `TextToTextRun`, a `TextToTextsRun`, a `LanguageModelRun` or a
-    `PointingRun`, and must be the one that `task` asks for.
+    What it can do depends on its task: it is a `TextToTextRun`, a `TextToTextsRun`, a `LanguageModelRun`, a
+    `MaskedLanguageModelRun` or a `PointingRun`, and must be the one that `task` asks for.
 
     Raises InputError that names what is missing, damaged or not a run, or not of this task."""
     folder = RunDirectory.open(Path(path))
@@ -59,13 +62,13 @@ def expect(run: Run, task: type[R], path: Path | str) -> R:
     return run
 
 
-def _open(
-    folder: RunDirectory, config: run_file.RunFile
-) -> TextToTextRun | TextToTextsRun | LanguageModelRun | PointingRun:
+def _open(folder: RunDirectory, config: run_file.RunFile) -> Any:
     """With fresh weights."""
     match config:
         case LanguageModelling():
             return LanguageModelRun.open(folder, config)
+        case MaskedLanguageModelling():
+            return MaskedLanguageModelRun.open(folder, config)
         case Pointing():
             return PointingRun.open(folder, config)
         case TextToTexts():

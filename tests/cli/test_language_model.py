@@ -81,10 +81,10 @@ def test_evaluate_counts_the_test_set_or_a_file(regard, written: Path, text: Pat
     [
         (("predict", "{run}", "a"), "is a language model, which has no source; use `regard generate`"),
         (("show", "{run}", "a", "--out", "x.png"), "is a language model, which has no source"),
-        (("evaluate", "{run}", "--beam", "2"), "--beam is for runs that write texts"),
+        (("evaluate", "{run}", "--beam", "2"), "--beam is given; a language model writes nothing here"),
         (("evaluate", "{run}", "a", "b"), "2 files given; expected one text for a language model"),
         (("generate", "{run}", "a", "--tokens", "0"), "tokens is 0; expected at least 1"),
-        (("generate", "{run}", "a", "-"), "prompts and - are both given; choose one"),
+        (("generate", "{run}", "a", "-"), "texts and - are both given; choose one"),
         (("generate", "{run}", "a", "--beam", "2", "--seed", "1"), "--beam and --seed are both given"),
         (("generate", "{run}", "a", "--beam", "99"), "beam"),
         (("generate", "{other}", "a"), "makes texts of texts, and continues none; use `regard predict`"),

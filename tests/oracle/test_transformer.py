@@ -10,6 +10,7 @@ from regard.decoders.transformer import DecoderLayer
 from regard.encoders.transformer import EncoderLayer
 from regard.heads import MultiHead
 from regard.layers.feedforward import FeedForward
+from regard.layers.past import Past, empty_past
 from regard.layers.residual import PostNorm, PreNorm, Residual
 from regard.masks import Mask, causal, padding
 from regard.memory import Memory
@@ -100,9 +101,8 @@ def test_encoder_layer(norm_first: bool):
     torch.testing.assert_close(ours(states, None), theirs(states))
 
 
-def empty(layer: DecoderLayer) -> Memory:
-    nothing = torch.zeros(2, 0, 6).double()
-    return layer.self_attention.prepare(Memory(nothing, nothing))
+def empty(layer: DecoderLayer) -> Past:
+    return empty_past(layer.self_attention, torch.zeros(2).double())
 
 
 @pytest.mark.parametrize("norm_first", [False, True])

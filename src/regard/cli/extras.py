@@ -1,6 +1,6 @@
 """Packages that regard can do without."""
 
-EXTRAS = {"matplotlib": "plot", "babel": "dates", "tensorboard": "tensorboard"}
+EXTRAS = {"matplotlib": "plot", "babel": "dates", "tensorboard": "tensorboard", "transformers": "transformers"}
 """Each optional package, and the extra of regard that brings it."""
 
 

@@ -1,16 +1,14 @@
 """`regard generate`."""
 
 import json
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from regard.cli.options import AllowMissing, Drawing, Json, RunFolder, searching
+from regard.cli.options import AllowMissing, Drawing, Json, Piped, RunFolder, check_source, searching
 from regard.cli.output import say
-from regard.errors import InputError
 
 Prompts = Annotated[str, Parameter(name="PROMPT", help="What the text begins with. None: nothing.")]
-Piped = Annotated[bool, Parameter(name="-", negative="", show_default=False, help="The lines of standard input.")]
 OWN = Drawing()
 
 
@@ -20,24 +18,27 @@ def generate(
     *prompts: Prompts,
     asked: Drawing = OWN,
     tokens: Annotated[int, Parameter(help="The most tokens to write behind each prompt.")] = 100,
+    beyond: Annotated[
+        Literal["stop", "slide"] | None,
+        Parameter(help="Where a text outgrows the model's context: end it, or read its last part anew and go on."),
+    ] = None,
     allow_missing: AllowMissing = False,
     json_: Json = False,
     piped: Piped = False,
 ) -> None:
     """Go on from prompts with a language model, each prompt printed with what follows it."""
     asked.check()
-    if prompts and piped:
-        raise InputError("prompts and - are both given; choose one, or put a prompt that is - after --")
+    check_source(prompts, piped)
     from regard.cli.drawn import drawn
-    from regard.cli.stream import CHUNK, chunks, standard_input
+    from regard.cli.stream import chunks, standard_input
     from regard.runs import load
     from regard.tasks.language_model.run import LanguageModelRun
 
     loaded = load(run, allow_missing=allow_missing, task=LanguageModelRun)
     search = drawn(loaded.config.search, asked) or loaded.config.search.searching(asked.beam or 1)
-    for batch in chunks(standard_input(), most=CHUNK) if piped else [list(prompts) or [""]]:
+    for batch in chunks(standard_input()) if piped else [list(prompts) or [""]]:
         with searching(asked):
-            found = loaded.generate(batch, tokens=tokens, search=search, n_best=asked.n_best)
+            found = loaded.generate(batch, tokens=tokens, search=search, n_best=asked.n_best, beyond=beyond)
         for continuation in (each for continuations in found for each in continuations):
             whole = continuation.prompt + continuation.text
             say(json.dumps(continuation.to_json(), ensure_ascii=False) if json_ else whole)

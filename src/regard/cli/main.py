@@ -12,10 +12,14 @@ from cyclopts import App
 from regard.cli.aer import aer
 from regard.cli.align import align
 from regard.cli.chat import chat
+from regard.cli.embed import embed
 from regard.cli.evaluate import evaluate
 from regard.cli.experiment import experiment
+from regard.cli.export import export
 from regard.cli.faults import explain
+from regard.cli.fill import fill
 from regard.cli.generate import generate
+from regard.cli.import_ import import_
 from regard.cli.info import info
 from regard.cli.output import OutputClosed
 from regard.cli.predict import predict
@@ -36,11 +40,15 @@ COMMANDS: dict[Callable[..., None], str] = {
     evaluate: "RUN [FILES] [--beam K] [--json]",
     predict: "RUN [TEXT... | -] [--with RUN]... [--beam K | --temperature T] [--n-best N] [--json]",
     generate: "RUN [PROMPT... | -] [--tokens N] [--temperature T] [--top-k K] [--top-p P] [--beam K] [--json]",
+    fill: "RUN [TEXT... | -] [--best N] [--json]",
+    embed: "RUN [TEXT... | -] [--pool mean|first]",
     chat: "RUN [--beam K | --temperature T]",
     align: "RUN --source FILE --target FILE [--map N]... [--reverse RUN] [--pick GOLD]",
     aer: "FOUND GOLD",
     score: "RUN --source FILE --target FILE [--json]",
     show: "RUN TEXT --out FILE.png|.svg|.html [--beam K]",
+    import_: "SOURCE [--out DIR] [--revision NAME]",
+    export: "RUN --out DIR [--to huggingface]",
     experiment: "[NAME] [--out DIR] [--full] [--source FILE --target FILE]",
     info: "",
 }
@@ -58,8 +66,8 @@ def application() -> App:
         suppress_keyboard_interrupt=False,
     )
     for place, (command, arguments) in enumerate(COMMANDS.items()):
-        usage = f"Usage: regard {command.__name__} {arguments}".rstrip()
-        app.command(command, usage=usage, sort_key=place)
+        name = command.__name__.rstrip("_")  # `import` is no name for a function
+        app.command(command, name=name, usage=f"Usage: regard {name} {arguments}".rstrip(), sort_key=place)
     return app
 
 

@@ -1,7 +1,7 @@
 """The arguments that several commands share."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ AllowMissing = Annotated[
     bool,
     Parameter(negative="", show_default=False, help="Leave parameters that the weights lack as they are initialised."),
 ]
+Piped = Annotated[bool, Parameter(name="-", negative="", show_default=False, help="The lines of standard input.")]
 Json = Annotated[bool, Parameter(name="--json", negative="", show_default=False, help="Print JSON.")]
 
 
@@ -76,6 +77,12 @@ class Asked(Drawing):
     def shown(self) -> int:
         """How many answers to each text are printed."""
         return 1 if self.least_risk else self.n_best
+
+
+def check_source(texts: Sequence[str], piped: bool) -> None:
+    """Refuses two places that texts are to come from. Raises InputError."""
+    if texts and piped:
+        raise InputError("texts and - are both given; choose one, or put a text that is - after --")
 
 
 def check_search(beam: int | None, n_best: int = 1) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from regard.cli.options import AllowMissing, Asked, Json, RunFolder, searching
+from regard.cli.options import AllowMissing, Asked, Json, Piped, RunFolder, check_source, searching
 from regard.cli.output import say
 from regard.errors import InputError
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from regard.tasks.text_to_texts.run import TextToTextsRun
 
 Texts = Annotated[str, Parameter(name="TEXT", help="What to answer. None: the lines of standard input.")]
-Piped = Annotated[bool, Parameter(name="-", negative="", show_default=False, help="The lines of standard input.")]
 Attention = Annotated[
     bool, Parameter(negative="", show_default=False, help="With --json: add what each step looked at.")
 ]
@@ -48,8 +47,7 @@ def predict(
     asked.check()
     if attention and not json_:
         raise InputError("--attention needs --json; `regard show` draws the attention of one text")
-    if texts and piped:
-        raise InputError("texts and - are both given; choose one, or put a text that is - after --")
+    check_source(texts, piped)
     from regard.cli.answers import Answer
     from regard.runs import load
     from regard.tasks.text_to_text.run import TextToTextRun
@@ -102,9 +100,9 @@ def _warn(unfinished: int, answers: int) -> None:
 def _point(run: "PointingRun", sets: Sequence[str], as_json: bool) -> None:
     """The places that answer each set, or each line of standard input."""
     from regard.cli.pointed import line, parse
-    from regard.cli.stream import CHUNK, chunks, standard_input
+    from regard.cli.stream import parts
 
-    for some in [sets] if sets else chunks(standard_input(), most=CHUNK):
+    for some in parts(sets):
         for text, pointed in zip(some, run.point([parse(text) for text in some]), strict=True):
             say(line(text, pointed, as_json=as_json))
 
@@ -112,11 +110,11 @@ def _point(run: "PointingRun", sets: Sequence[str], as_json: bool) -> None:
 def _translate(run: "TextToTextsRun", texts: Sequence[str], asked: Asked, as_json: bool) -> None:
     """All languages of each text, or of each line of standard input."""
     from regard.cli.languages import answered, lines
-    from regard.cli.stream import CHUNK, chunks, standard_input
+    from regard.cli.stream import parts
 
     number = unfinished = 0
     with searching(asked):
-        for some in [texts] if texts else chunks(standard_input(), most=CHUNK):
+        for some in parts(texts):
             for text, said in answered(run, some, asked.beam):
                 for line in lines(text, said, as_json=as_json):
                     say(line)

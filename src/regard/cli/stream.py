@@ -1,7 +1,7 @@
 """Standard input as texts, answered while it still arrives."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from io import BufferedReader
 
 from regard.data.lines import DEFAULT_LIMITS
@@ -49,6 +49,11 @@ def chunks(stream: BufferedReader, longest: int = DEFAULT_LIMITS.max_line, most:
         taken += len(whole)
         if len(rest) > 4 * longest:  # no character takes more than four bytes
             raise InputError(f"{NAME}:{taken + 1}: {_too_long(longest)}")
+
+
+def parts(texts: Sequence[str]) -> Iterable[Sequence[str]]:
+    """The texts that are given, or those of standard input, in parts that are answered together."""
+    return [texts] if texts else chunks(standard_input())
 
 
 def _decode(raw: bytes, first: bool, longest: int) -> tuple[str, str]:

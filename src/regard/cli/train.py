@@ -14,17 +14,20 @@ NEXT = {
     "text-to-text": "regard predict {} TEXT",
     "text-to-texts": "regard predict {} TEXT",
     "language-model": "regard generate {} PROMPT",
+    "masked-language-model": "regard fill {} 'TEXT WITH A [MASK]', or regard embed {} TEXT",
     "pointing": "regard predict {} 'NUMBER NUMBER ...'",
 }
 """What a run of each task is for."""
 CHAT = "regard chat {}"
+CONFIG = "config.yaml"
 
 Recipe = Annotated[
     str | None,
     Parameter(
         name="RECIPE_OR_FILE",
         show_default=False,
-        help="A recipe (see `regard recipes`) or a YAML file. Left out with --resume: the run's own settings.",
+        help="A recipe (see `regard recipes`), a YAML file, or a run's folder: its settings and weights, to train on. "
+        "Left out with --resume: the run's own settings.",
     ),
 ]
 Out = Annotated[Path | None, Parameter(help="Folder for the run. Default: runs/ and the recipe's name.")]
@@ -53,16 +56,19 @@ def train(
     allow_change: AllowChange = False,
 ) -> None:
     """Train a recipe, or your own run file."""
-    path = _run_file(recipe, out, resume)
+    path, given = _run_file(recipe, out, resume), list(settings or ())
     from regard import launch, run_file
 
-    folder = Path("runs") / path.stem if out is None else out
-    config = run_file.read(path, settings or ())
+    name = path.stem
+    if path.is_dir():
+        name, given, path = f"{path.name}-trained", [f"training.start={path}", *given], path / CONFIG
+    folder = Path("runs") / name if out is None else out
+    config = run_file.read(path, given)
     figures = launch.train(config, folder, resume=resume, allow_change=allow_change)
     if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
         say(table(figures))
         following = CHAT if getattr(config.data, "kind", "") == "dialogue" else NEXT[config.task]
-        say(f"The run is in {folder}. Next: {following.format(shlex.quote(str(folder)))}")
+        say(f"The run is in {folder}. Next: {following.replace('{}', shlex.quote(str(folder)))}")
 
 
 def _run_file(recipe: str | None, out: Path | None, resume: bool) -> Path:
@@ -73,6 +79,6 @@ def _run_file(recipe: str | None, out: Path | None, resume: bool) -> Path:
         return path_of(recipe)
     if not resume or out is None:
         raise InputError("no recipe is given; name one (see `regard recipes`), or a run with --resume --out DIR")
-    if not (out / "config.yaml").is_file():
+    if not (out / CONFIG).is_file():
         raise InputError(f"{out}: has no config.yaml to go on with; name the recipe that the run was started with")
-    return out / "config.yaml"
+    return out / CONFIG

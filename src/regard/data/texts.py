@@ -22,12 +22,12 @@ class TextSplits:
 
 @dataclass(frozen=True, kw_only=True)
 class RunningText:
-    """A text file a set, optionally .gz. Each `unit` of a file is a text with an end of its own: its lines, blank ones
-    too, or the whole with its line breaks. Without `valid` the last `held_out` of the training file's characters, cut
-    at a line, are for validation."""
+    """A text file a set, optionally .gz; none to train on in a run that was imported. Each `unit` of a file is a text
+    with an end of its own: its lines, blank ones too, or the whole with its line breaks. Without `valid` the last
+    `held_out` of the training file's characters, cut at a line, are for validation."""
 
     kind: Literal["text"] = "text"
-    train: str
+    train: str | None = None
     valid: str | None = None
     test: str | None = None
     unit: Unit = "line"
@@ -39,13 +39,18 @@ class RunningText:
 
     def load(self) -> TextSplits:
         """Reads all files. Raises InputError naming file and line for whatever cannot be used."""
+        if self.train is None:
+            raise InputError("data.train is not given; expected a text file, as --set data.train=FILE")
         train = read_lines(self.train)
         if self.valid is None:
             train, valid = _cut(train, self.held_out, self.train)
         else:
             valid = read_lines(self.valid)
-        test = read_lines(self.test) if self.test else []
-        return TextSplits(*(self.texts(lines) for lines in (train, valid, test)))
+        return TextSplits(self.texts(train), self.texts(valid), self.tests())
+
+    def tests(self) -> list[str]:
+        """The texts of the test set; none without one. Raises InputError as `load` does."""
+        return self.read(self.test) if self.test else []
 
     def read(self, path: str) -> list[str]:
         """The texts of another file. Raises InputError as `load` does."""

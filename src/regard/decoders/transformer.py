@@ -12,7 +12,7 @@ from regard.layers.dropout import Dropout
 from regard.layers.embeddings import TokenEmbedding
 from regard.layers.feedforward import FeedForward
 from regard.layers.output import Output
-from regard.layers.past import empty_past, read_past
+from regard.layers.past import Past, empty_past, read_past
 from regard.layers.positions import Positions
 from regard.layers.residual import Residual
 from regard.memory import Memory
@@ -24,14 +24,14 @@ class TransformerState(State):
     """A layer's own past, `pasts`, the source as it sees it, `sources`, both prepared memories, and the state of its
     alignment with the source: one of each a layer."""
 
-    pasts: tuple[Memory, ...]
+    pasts: tuple[Past, ...]
     sources: tuple[Memory, ...]
     alignments: tuple[Any, ...]
 
     @property
     def position(self) -> int:
         """How many tokens have been read."""
-        return self.pasts[0].key.shape[-2]
+        return self.pasts[0].length
 
 
 class DecoderLayer(nn.Module):
@@ -48,9 +48,7 @@ class DecoderLayer(nn.Module):
         self.self_attention, self.cross_attention, self.feedforward = self_attention, cross_attention, feedforward
         self.residuals = nn.ModuleList(residuals)
 
-    def forward(
-        self, states: States, past: Memory, source: Memory, alignment: Any = None
-    ) -> tuple[States, Memory, Any]:
+    def forward(self, states: States, past: Past, source: Memory, alignment: Any = None) -> tuple[States, Past, Any]:
         """Positions that follow `past` -> their states, the past with them in it, and the alignment's state."""
         grown = past
 

@@ -11,6 +11,9 @@ from regard.layers.embeddings import TokenEmbedding
 from regard.shapes import Float, Tokens
 from regard.text.special import PAD
 
+NEVER = -1e4
+"""The logit, but for what the features add, of a token that is never predicted: its exponential is zero."""
+
 
 class Predictor(ABC):
     """What stands last in a decoder: a module from features to logits of `out_features` tokens, and their loss."""
@@ -31,15 +34,22 @@ class Predictor(ABC):
 
 class Output(nn.Linear, Predictor):
     """Features `(*batch, width)` to logits `(*batch, vocabulary)`; `tied` shares its weight with an embedding of the
-    same vocabulary and width.
+    same vocabulary and width. Without a `bias` to learn, the first `closed` tokens can be such as are never predicted.
 
     Raises:
         ValueError: the embedding to tie to has other sizes.
     """
 
-    def __init__(self, width: int, vocabulary: int, tied: TokenEmbedding | None = None):
-        super().__init__(width, vocabulary)
-        nn.init.zeros_(self.bias)
+    def __init__(
+        self, width: int, vocabulary: int, tied: TokenEmbedding | None = None, *, bias: bool = True, closed: int = 0
+    ):
+        super().__init__(width, vocabulary, bias)
+        if bias:
+            nn.init.zeros_(self.bias)
+        else:
+            del self.bias
+            fixed = torch.zeros(vocabulary).index_fill(0, torch.arange(closed), NEVER)
+            self.register_buffer("bias", fixed, persistent=False)
         if tied is not None:
             if (tied.vocabulary, tied.width) != (vocabulary, width):
                 raise ValueError(

@@ -9,11 +9,11 @@ from regard.layers.dropout import Dropout
 
 
 class Residual(nn.Module, ABC):
-    """Wraps a sublayer, a function of states `(..., width)`."""
+    """Wraps a sublayer, a function of states `(..., width)`; `epsilon` is what its norm adds to a variance."""
 
-    def __init__(self, width: int, dropout: float = 0.0):
+    def __init__(self, width: int, dropout: float = 0.0, epsilon: float = 1e-5):
         super().__init__()
-        self.norm = nn.LayerNorm(width)
+        self.norm = nn.LayerNorm(width, epsilon)
         self.dropout = Dropout(dropout)
 
     @abstractmethod

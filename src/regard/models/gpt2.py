@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Annotated, Literal, cast
 
+from pydantic import Field
 from torch import Tensor, nn
 
 from regard.decoders.protocol import State
@@ -12,19 +13,20 @@ from regard.layers.dropout import Dropout
 from regard.layers.embeddings import TokenEmbedding
 from regard.layers.feedforward import FeedForward
 from regard.layers.output import Output
-from regard.layers.past import empty_past, read_past
+from regard.layers.past import Past, empty_past, read_past
 from regard.layers.positions import Learned
 from regard.layers.residual import PreNorm
-from regard.memory import Memory
 from regard.models.language_model import LanguageModel
 from regard.models.sizes import Share, Size
 from regard.shapes import States, Tokens
+from regard.text.special import END
 
 
 @dataclass(frozen=True)
 class GPT2Config:
-    """Sizes; those released are `SIZES`. The hidden width of the feed-forward networks is four times `width`, and no
-    more than `context` tokens are read in a row."""
+    """Sizes; those released are `SIZES`. The `hidden` width of the feed-forward networks is by default four times
+    `width`, and no more than `context` tokens are read in a row. The first `closed` tokens of the vocabulary are never
+    predicted: released models lack the special tokens that come before END here."""
 
     name: Literal["gpt2"] = "gpt2"
     layers: Size = 4
@@ -32,6 +34,8 @@ class GPT2Config:
     heads: Size = 4
     context: Size = 256
     dropout: Share = 0.1
+    hidden: Size | None = None
+    closed: Annotated[int, Field(ge=0, le=END)] = 0
 
     def __post_init__(self) -> None:
         if self.width % self.heads:
@@ -53,12 +57,12 @@ SIZES = {
 class GPT2State(State):
     """What each layer has read, prepared."""
 
-    pasts: tuple[Memory, ...]
+    pasts: tuple[Past, ...]
 
     @property
     def position(self) -> int:
         """How many tokens have been read."""
-        return self.pasts[0].key.shape[-2]
+        return self.pasts[0].length
 
 
 class Block(nn.Module):
@@ -67,10 +71,11 @@ class Block(nn.Module):
     def __init__(self, config: GPT2Config):
         super().__init__()
         self.self_attention = MultiHead(config.width, config.heads)
-        self.feedforward = FeedForward(config.width, 4 * config.width, nn.GELU(approximate="tanh"))
+        hidden = config.hidden or 4 * config.width
+        self.feedforward = FeedForward(config.width, hidden, nn.GELU(approximate="tanh"))
         self.residuals = nn.ModuleList(PreNorm(config.width, config.dropout) for _ in range(2))
 
-    def forward(self, states: States, past: Memory) -> tuple[States, Memory]:
+    def forward(self, states: States, past: Past) -> tuple[States, Past]:
         """Positions that follow `past` -> their states, and the past with them in it."""
         grown = past
 
@@ -86,8 +91,7 @@ class Block(nn.Module):
 class GPT2(LanguageModel[GPT2State]):
     """Blocks over embedded tokens with learned positions, a norm behind the last, and the embedding as output layer.
 
-    Weights start normal with deviation 0.02, those that end a residual with 0.02 / sqrt(2 layers) (section 2.3). The
-    output layer has a bias here, which starts at zero; that of the paper has none.
+    Weights start normal with deviation 0.02, those that end a residual with 0.02 / sqrt(2 layers) (section 2.3).
     """
 
     self_attention = "blocks.*.self_attention"
@@ -100,7 +104,7 @@ class GPT2(LanguageModel[GPT2State]):
         self.dropout = Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.width)
-        self.output = Output(config.width, vocabulary, tied=self.embedding)
+        self.output = Output(config.width, vocabulary, self.embedding, bias=False, closed=config.closed)
         for name, parameter in self.named_parameters():
             if parameter.ndim > 1:
                 last = name.endswith(("self_attention.output.weight", "feedforward.2.weight"))

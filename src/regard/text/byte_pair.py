@@ -64,11 +64,30 @@ class BytePair:
         return self.build(model["vocab"], [(left, right) for left, right in model["merges"]])
 
     def join(self, pieces: Sequence[str]) -> str:
-        return b"".join(map(_bytes, pieces)).decode("utf-8", errors="replace").removeprefix(" ")
+        return _text(pieces).removeprefix(" ")
 
     def label(self, piece: str) -> str:
         text = _bytes(piece).decode("utf-8", errors="backslashreplace")
         return visible(text.removeprefix(" ") or text)
+
+
+class GPT2BytePair(BytePair):
+    """The same as GPT-2 has it (Radford et al. 2019): text is cut by another pattern, into words of letters without
+    their combining marks and with English endings apart, and gets no space in front."""
+
+    def build(self, vocabulary: Mapping[str, int], merges: Merges) -> Backend:
+        backend = Backend(models.BPE(dict(vocabulary), list(merges)))
+        backend.normalizer = normalizers.Sequence([])
+        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+        backend.decoder = decoders.ByteLevel()
+        return backend
+
+    def join(self, pieces: Sequence[str]) -> str:
+        return _text(pieces)
+
+
+def _text(pieces: Sequence[str]) -> str:
+    return b"".join(map(_bytes, pieces)).decode("utf-8", errors="replace")
 
 
 def _bytes(piece: str) -> bytes:

@@ -7,18 +7,20 @@ from typing import Literal
 from regard.errors import InputError
 from regard.text.special import NAMES
 
-KindName = Literal["character", "word", "space", "bpe"]
+KindName = Literal["character", "word", "space", "bpe", "gpt2", "wordpiece", "wordpiece-uncased"]
 
-_SMALLEST = {"character": len(NAMES) + 1, "word": len(NAMES) + 1, "space": len(NAMES) + 1, "bpe": len(NAMES) + 256}
+_PIECE, _BYTES = len(NAMES) + 1, len(NAMES) + 256
+_SMALLEST = {"character": _PIECE, "word": _PIECE, "space": _PIECE, "bpe": _BYTES, "gpt2": _BYTES}
+_SMALLEST |= {"wordpiece": _PIECE + 1, "wordpiece-uncased": _PIECE + 1}
 
 
 @dataclass(frozen=True)
 class TokenizerSettings:
     """Settings of one vocabulary.
 
-    kind: what a token is. size: upper limit of the vocabulary, special ids included; at least 5, and 260 for bpe,
-    whose vocabulary always holds the 256 bytes. dropout: probability in [0, 1) that a BPE merge is skipped (bpe
-    only). minimum_count: a token, or a BPE merge, that occurs less often is left out.
+    kind: what a token is. size: upper limit of the vocabulary, special ids included; at least 5, and 260 for bpe
+    and gpt2, whose vocabularies always hold the 256 bytes. dropout: probability in [0, 1) that a BPE merge is skipped
+    (bpe only). minimum_count: a token, or a BPE merge, that occurs less often is left out.
 
     Raises InputError for any value outside these ranges.
     """

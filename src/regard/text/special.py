@@ -8,5 +8,9 @@ PAD, UNKNOWN, START, END = 0, 1, 2, 3
 #: The name of each special id, at its index.
 NAMES = ("<pad>", "<unk>", "<s>", "</s>")
 
+#: In the vocabularies of models that fill in blanks alone: a token that was taken out.
+MASK = 4
+MASK_NAME = "<mask>"
+
 #: What `decode` writes for UNKNOWN and for bytes that are no character: U+FFFD.
 REPLACEMENT = "\ufffd"

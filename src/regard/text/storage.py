@@ -14,17 +14,28 @@ from typing import Any
 from tokenizers import Tokenizer as Backend
 
 from regard.errors import InputError
-from regard.text.byte_pair import ALPHABET, BytePair
+from regard.text.byte_pair import ALPHABET, BytePair, GPT2BytePair
 from regard.text.character import Character
 from regard.text.kind import Kind
 from regard.text.settings import TokenizerSettings, problem_with
 from regard.text.space import Space
-from regard.text.special import NAMES
+from regard.text.special import MASK_NAME, NAMES
 from regard.text.word import Word
+from regard.text.word_piece import WordPiece
 
 FORMAT = "regard-tokenizer"
 VERSION = 1
-KINDS: Mapping[str, Kind] = {"character": Character(), "word": Word(), "space": Space(), "bpe": BytePair()}
+KINDS: Mapping[str, Kind] = {
+    "character": Character(),
+    "word": Word(),
+    "space": Space(),
+    "bpe": BytePair(),
+    "gpt2": GPT2BytePair(),
+    "wordpiece": WordPiece(uncased=False),
+    "wordpiece-uncased": WordPiece(uncased=True),
+}
+MERGING = ("bpe", "gpt2")
+"""The kinds whose vocabulary is made of bytes and merges."""
 
 
 def write(settings: TokenizerSettings, backend: Backend) -> bytes:
@@ -55,7 +66,7 @@ def read(content: bytes, place: str) -> tuple[TokenizerSettings, Backend]:
 
 
 def model_of(backend: Backend) -> tuple[dict[str, int], list[tuple[str, str]]]:
-    """The vocabulary in the order of its ids, and the merges in the order they were learnt (none without bpe)."""
+    """The vocabulary in the order of its ids, and the merges in the order they were learnt, of a kind that has any."""
     model = json.loads(backend.to_str())["model"]
     return model["vocab"], [(left, right) for left, right in model.get("merges", [])]
 
@@ -92,12 +103,13 @@ def _model(settings: TokenizerSettings, given: Any, place: str) -> tuple[dict[st
         raise InputError(f"{place}: broken tokenizer file, its ids do not count up from 0")
     if len(ids) > settings.size:
         raise InputError(f"{place}: broken tokenizer file, {len(ids)} entries where its settings allow {settings.size}")
-    alphabet = ALPHABET if settings.kind == "bpe" else []
-    missing = [name for index, name in enumerate(NAMES) if vocabulary.get(name) != index]
+    alphabet = ALPHABET if settings.kind in MERGING else []
+    masking = (MASK_NAME,) if settings.kind.startswith("wordpiece") else ()
+    missing = [name for index, name in enumerate((*NAMES, *masking)) if vocabulary.get(name) != index]
     missing += [character for character in alphabet if character not in vocabulary]
     if missing:
         raise InputError(f"{place}: broken tokenizer file, entry {missing[0]!r} is missing or misplaced")
-    merges = model.get("merges", []) if settings.kind == "bpe" else []
+    merges = model.get("merges", []) if settings.kind in MERGING else []
     if not isinstance(merges, list) or not all(_is_merge(merge, vocabulary) for merge in merges):
         raise InputError(f"{place}: broken tokenizer file, a merge is not of two entries that make a third")
     if alphabet and any(not set(piece) <= set(alphabet) for piece in vocabulary if piece not in NAMES):

@@ -1,12 +1,14 @@
 """Text to ids and back."""
 
 import hashlib
+import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from sys import intern
+from typing import Any
 
 from tokenizers import Tokenizer as Backend
 
@@ -53,6 +55,14 @@ class Tokenizer:
         return cls(settings, backend, storage.write(settings, backend))
 
     @classmethod
+    def of(
+        cls, settings: TokenizerSettings, vocabulary: Mapping[str, int], merges: Sequence[tuple[str, str]] = ()
+    ) -> "Tokenizer":
+        """From a vocabulary that is known. Raises InputError for one that settings of this kind cannot have."""
+        backend = storage.KINDS[settings.kind].build(vocabulary, merges)
+        return cls._read(storage.write(settings, backend), "vocabulary")
+
+    @classmethod
     def load(cls, path: Path) -> "Tokenizer":
         """Reads what `save` wrote. Raises InputError, naming the file, for anything else."""
         try:
@@ -71,6 +81,16 @@ class Tokenizer:
     def save(self, path: Path) -> None:
         """Writes the one file of this tokenizer. Raises OSError where that is not possible."""
         Path(path).write_bytes(self._content)
+
+    @property
+    def vocabulary(self) -> dict[str, int]:
+        """Every entry, as it is stored, and its id."""
+        return {entry: index for index, entry in enumerate(self._vocabulary)}
+
+    @property
+    def backend(self) -> dict[str, Any]:
+        """The Hugging Face tokenizers format of it."""
+        return json.loads(self._content)["tokenizer"]
 
     @property
     def size(self) -> int:

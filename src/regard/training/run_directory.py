@@ -110,6 +110,10 @@ class RunDirectory:
         """Whether a file of this name was written."""
         return name in self._listed().files and (self.path / name).is_file()
 
+    def names(self, ending: str) -> list[str]:
+        """The files that were written whose names end so, in alphabetical order."""
+        return sorted(name for name in self._listed().files if name.endswith(ending))
+
     def append_jsonl(self, name: str, record: Mapping[str, Any]) -> None:
         """Adds one line to a log, in one piece; if the disk is full the log stays as it was."""
         path = self._log(name)

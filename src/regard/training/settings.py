@@ -85,6 +85,8 @@ class Training:
     """Threads of each process; 0: PyTorch's choice."""
     device: Literal["auto", "cpu", "cuda", "mps", "xpu"] = "auto"
     """Where to train; `auto` takes an accelerator if there is one."""
+    start: str | None = None
+    """Folder of a run whose weights and tokenizers this one starts from; its model must be the same."""
     sharded: bool = False
     """Shard weights, gradients and optimizer over the processes (FSDP2) instead of copying them (DDP)."""
     tensorboard: bool = True

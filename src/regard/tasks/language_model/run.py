@@ -1,14 +1,17 @@
 """A trained language model, opened: `load(folder).generate(prompts)`."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
 
 from regard.catalog import build_language_model
+from regard.decoders.protocol import SequenceDecoder
 from regard.decoding.demand import Demand
 from regard.decoding.prompted import Prompted
 from regard.decoding.search import Search
-from regard.errors import InputError
+from regard.decoding.sliding import Sliding
+from regard.errors import InputError, shown
 from regard.inference.cache import Cache
 from regard.memory import Memory
 from regard.models.language_model import LanguageModel
@@ -22,6 +25,7 @@ from regard.text.special import END
 from regard.training.run_directory import RunDirectory
 
 TOKENIZER = "tokenizer.json"
+Beyond = Literal["stop", "slide"]
 
 
 class LanguageModelRun(Run):
@@ -44,7 +48,7 @@ class LanguageModelRun(Run):
             InputError: the run has no test set and no texts are given.
             ValueError: a cache for a model that has a limited context, or copies by itself.
         """
-        texts = self.config.data.load().test if examples is None else examples
+        texts = self.config.data.tests() if examples is None else examples
         if not texts:
             raise InputError("there is no test set in the run file and no file is given; give a file of text")
         with guarded(self.model):
@@ -52,14 +56,22 @@ class LanguageModelRun(Run):
 
     @torch.no_grad()
     def generate(
-        self, prompts: Sequence[str], *, tokens: int = 100, search: Search | None = None, n_best: int = 1
+        self,
+        prompts: Sequence[str],
+        *,
+        tokens: int = 100,
+        search: Search | None = None,
+        n_best: int = 1,
+        beyond: Beyond | None = None,
     ) -> list[list[Continuation]]:
         """`n_best` ways to go on from each prompt by at most `tokens` tokens, best first. `search` replaces the run's
-        own. Prompts of any lengths are read together.
+        own. Prompts of any lengths are read together. `beyond` says what happens where a text outgrows the model's
+        context: it ends (`stop`), or the model begins anew with the last half of a context (`slide`).
 
         Raises:
             TypeError: `prompts` is one text; put it in a list.
-            InputError: prompt and tokens are more than the model can take, or there is no room for a token.
+            InputError: prompt and tokens are more than the model can take and nothing is said of what is `beyond`, or
+                there is no room for a token.
             ValueError: the numbers of the search do not fit together.
         """
         if isinstance(prompts, str):
@@ -68,29 +80,43 @@ class LanguageModelRun(Run):
             return []
         search = self.config.search if search is None else search
         ids = [[END, *self.tokenizer.encode(prompt)] for prompt in prompts]
-        self._check(prompts, ids, tokens)
+        self._check(prompts, ids, tokens, beyond)
         read = min(map(len, ids))  # all of the shortest in one pass; the rest of the others is forced
         rest = tuple(tuple(each[read:]) for each in ids)
         device = next(self.model.parameters()).device
-        decoder = Prompted(self.model, torch.tensor([each[:read] for each in ids], device=device))
-        limit = torch.tensor([len(each) + tokens for each in rest], device=device)
+        decoder = Prompted(self._model(beyond), torch.tensor([each[:read] for each in ids], device=device))
+        ends = [len(each) + tokens if beyond != "stop" else self._end(len(each), tokens) for each in ids]
         nothing = torch.zeros(len(ids), 0, 1, device=device)
         with guarded(self.model):
+            limit = torch.tensor(ends, device=device) - read
             found = search(decoder, Memory(nothing, nothing), limit, Demand(n_best, rest))
         return [
             [Continuation.of(prompt, each, len(forced), self.tokenizer) for each in hypotheses]
             for prompt, forced, hypotheses in zip(prompts, rest, found, strict=True)
         ]
 
-    def _check(self, prompts: Sequence[str], ids: Sequence[list[int]], tokens: int) -> None:
+    def _model(self, beyond: Beyond | None) -> SequenceDecoder:
+        """The model, made to slide where that is asked for and it has a context."""
+        context = self.model.context
+        return self.model if context is None or beyond != "slide" else Sliding(self.model, context)
+
+    def _end(self, length: int, tokens: int) -> int:
+        """How long a text of this length may become that ends where the model's context does."""
+        context = self.model.context
+        return length + tokens if context is None else min(length + tokens, context + 1)
+
+    def _check(self, prompts: Sequence[str], ids: Sequence[list[int]], tokens: int, beyond: Beyond | None) -> None:
         """Raises InputError for what the model cannot take."""
         if tokens < 1:
             raise InputError(f"tokens is {tokens}; expected at least 1")
         context = self.model.context
+        if context is None or beyond == "slide":
+            return
+        least = tokens if beyond is None else 1
         for prompt, each in zip(prompts, ids, strict=True):
-            shown = prompt if len(prompt) < 40 else f"{prompt[:40]}..."
-            if context is not None and len(each) + tokens - 1 > context:
+            if len(each) + least - 1 > context:
                 raise InputError(
-                    f"the prompt {shown!r} has {len(each)} tokens and {tokens} are wanted behind it, but the model "
-                    f"takes {context}; shorten it, or ask for at most {max(0, context - len(each) + 1)}"
+                    f"the prompt {shown(prompt)} has {len(each)} tokens and {tokens} are wanted behind it, but the "
+                    f"model takes {context}; shorten it, ask for at most {max(0, context - len(each) + 1)}, or let it "
+                    "slide beyond"
                 )

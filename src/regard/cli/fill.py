@@ -1,0 +1,38 @@
+"""`regard fill`."""
+
+import json
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from regard.cli.options import AllowMissing, Json, Piped, RunFolder, check_source
+from regard.cli.output import say
+
+Texts = Annotated[str, Parameter(name="TEXT", help="Text with blanks. None: the lines of standard input.")]
+
+
+def fill(
+    run: RunFolder,
+    /,
+    *texts: Texts,
+    best: Annotated[int, Parameter(help="How many ways to fill each blank, the most likely first.")] = 5,
+    blank: Annotated[str, Parameter(help="What stands for a blank.")] = "[MASK]",
+    allow_missing: AllowMissing = False,
+    json_: Json = False,
+    piped: Piped = False,
+) -> None:
+    """Fill in the blanks of texts: for each blank its ways, each with its probability and the text with it."""
+    check_source(texts, piped)
+    from regard.cli.stream import parts
+    from regard.runs import load
+    from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
+
+    loaded = load(run, allow_missing=allow_missing, task=MaskedLanguageModelRun)
+    for some in parts(texts):
+        for text, blanks in zip(some, loaded.fill(some, best=best, blank=blank), strict=True):
+            if json_:
+                found = [[way.to_json() for way in ways] for ways in blanks]
+                say(json.dumps({"text": text, "blanks": found}, ensure_ascii=False))
+                continue
+            for number, way in ((number, way) for number, ways in enumerate(blanks, 1) for way in ways):
+                say(f"{number}\t{way.probability:.4f}\t{way.token}\t{way.text}")

@@ -1,0 +1,29 @@
+"""`regard import`."""
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from regard.cli.output import say
+from regard.cli.train import CONFIG, NEXT
+
+Source = Annotated[
+    str, Parameter(name="SOURCE", help="Folder of a published model, or its name on the hub, OWNER/NAME.")
+]
+Out = Annotated[Path | None, Parameter(help="Folder for the run. Default: runs/ and the model's name.")]
+Revision = Annotated[
+    str | None, Parameter(help="Branch, tag or commit on the hub; the commit is written down. Default: the newest.")
+]
+
+
+def import_(source: Source, /, *, out: Out = None, revision: Revision = None) -> None:
+    """Make a published model a run, ready to use and to train on."""
+    from regard import run_file
+    from regard.exchange import import_run
+
+    folder = Path("runs") / Path(source).resolve().name if out is None else out
+    import_run(source, folder, revision)
+    following = NEXT[run_file.read(folder / CONFIG).task]
+    say(f"The run is in {folder}. Next: {following.replace('{}', shlex.quote(str(folder)))}")

@@ -1,0 +1,71 @@
+"""What each task is measured on when a command is given files."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.cli.files import read_pairs
+from regard.cli.options import Asked, searching
+from regard.errors import InputError
+from regard.inference.cache import Cache
+from regard.tasks.language_model.run import LanguageModelRun
+from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
+from regard.tasks.pointing.run import PointingRun
+from regard.tasks.run import Run
+from regard.tasks.text_to_text.run import TextToTextRun
+from regard.tasks.text_to_texts.run import TextToTextsRun
+
+
+@dataclass(frozen=True)
+class Given:
+    """The files to measure on, none for the run's own, and how."""
+
+    files: Sequence[Path]
+    columns: str
+    skip_bad: bool
+    beam: int | None
+    cache: tuple[int, float, float] | None
+
+    def refuse(self, *names: str, because: str) -> None:
+        """Raises InputError where one of these is given."""
+        for name in names:
+            if getattr(self, name):
+                raise InputError(f"{'a file' if name == 'files' else f'--{name}'} is given; {because}")
+
+
+def measured(run: Run, given: Given) -> dict[str, float]:
+    """The run's figures. Raises InputError for what its task has no use for."""
+    match run:
+        case LanguageModelRun():
+            return _language_model(run, given)
+        case MaskedLanguageModelRun():
+            given.refuse("beam", "cache", because="this run fills in blanks; it takes files of documents alone")
+            documents = [document for file in given.files for document in run.config.data.read(str(file))]
+            return run.evaluate(documents or None)
+        case PointingRun():
+            because = "this run points to elements of generated sets; it is measured on its own test set alone"
+            given.refuse("files", "beam", "cache", because=because)
+            return run.evaluate()
+        case TextToTextsRun():
+            because = "this run writes several languages; it is measured on its run file's test set alone"
+            given.refuse("files", "cache", because=because)
+            with searching(Asked(given.beam)):
+                return run.evaluate(beam=given.beam)
+        case TextToTextRun():
+            given.refuse("cache", because="a cache is for language models, and this run makes texts of texts")
+            pairs = read_pairs(given.files, given.columns, given.skip_bad) if given.files else None
+            with searching(Asked(given.beam)):
+                return run.evaluate(pairs, beam=given.beam)
+    raise AssertionError(type(run))
+
+
+def _language_model(run: LanguageModelRun, given: Given) -> dict[str, float]:
+    """Of one file of text, or the test set."""
+    given.refuse("beam", because="a language model writes nothing here: it is measured on the text that is there")
+    if len(given.files) > 1:
+        raise InputError(f"{len(given.files)} files given; expected one text for a language model")
+    texts = [text for file in given.files for text in run.config.data.read(str(file))]
+    try:
+        return run.evaluate(texts or None, cache=None if given.cache is None else Cache(*given.cache))
+    except ValueError as error:
+        raise InputError(str(error)) from error

@@ -1,0 +1,73 @@
+"""Documents for models that fill in blanks: what the `data:` section of their run files becomes."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from regard.data.lines import read_lines
+from regard.errors import InputError
+
+Document = tuple[str, ...]
+"""Its sentences, or its paragraphs."""
+HEADING = re.compile(r"\s*=\s+[^=].*[^=]\s+=\s*")
+
+
+@dataclass(frozen=True)
+class DocumentSplits:
+    """Documents that a run trains on, chooses its best checkpoint by, and is measured on. `test` may be empty."""
+
+    train: Sequence[Document]
+    valid: Sequence[Document]
+    test: Sequence[Document] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Documents:
+    """A text file a set, optionally .gz, of one sentence or paragraph a line; none to train on in a run that was
+    imported. Documents are parted by blank lines, or with `between: heading` by lines ` = Heading = `, as WikiText has
+    them. Without `valid` the last `held_out` of the training documents are for validation."""
+
+    kind: Literal["documents"] = "documents"
+    train: str | None = None
+    valid: str | None = None
+    test: str | None = None
+    between: Literal["blank-line", "heading"] = "blank-line"
+    held_out: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not 0 < self.held_out < 1:
+            raise InputError(f"documents: held_out is {self.held_out}; expected a share above 0 and below 1")
+
+    def load(self) -> DocumentSplits:
+        """Reads all files. Raises InputError naming file and line for whatever cannot be used."""
+        if self.train is None:
+            raise InputError("data.train is not given; expected a text file, as --set data.train=FILE")
+        train = self.read(self.train)
+        if self.valid is not None:
+            return DocumentSplits(train, self.read(self.valid), self.tests())
+        kept = len(train) - max(1, round(self.held_out * len(train)))
+        if kept < 1:
+            raise InputError(f"{self.train}: one document is too few to hold some out; give valid, a file of its own")
+        return DocumentSplits(train[:kept], train[kept:], self.tests())
+
+    def tests(self) -> list[Document]:
+        """The documents of the test set; none without one. Raises InputError as `load` does."""
+        return self.read(self.test) if self.test else []
+
+    def read(self, path: str) -> list[Document]:
+        """The documents of another file. Raises InputError as `load` does."""
+        return list(self.documents(read_lines(path)))
+
+    def documents(self, lines: Iterable[str]) -> Iterable[Document]:
+        """The documents that lines are."""
+        found: list[str] = []
+        for line in lines:
+            ends = HEADING.fullmatch(line) if self.between == "heading" else not line.strip()
+            if ends and found:
+                yield tuple(found)
+                found = []
+            if line.strip():
+                found.append(line)
+        if found:
+            yield tuple(found)

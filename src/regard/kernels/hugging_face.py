@@ -1,0 +1,99 @@
+"""The attention of models of the transformers library, whose weights can be asked for while it stays fused."""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+NAME = "regard"
+"""What their configurations call this attention while somebody looks."""
+Chosen = Callable[[Sequence[int] | None, Sequence[int] | None], Tensor]
+"""Heads and query positions (None: all) -> weights `(batch, head, query, key)`."""
+Listener = Callable[[nn.Module, int, Chosen], None]
+"""Is given a module, the number of its queries and a way to its weights."""
+
+
+@contextmanager
+def opened(model: nn.Module, listener: Listener) -> Iterator[None]:
+    """Inside the block the attention of every model of transformers in `model` tells its listener. Its results are
+    those of PyTorch's fused attention."""
+    library = sys.modules.get("transformers")  # whoever has such a model has imported it
+    hosts = [] if library is None else [each for each in model.modules() if isinstance(each, library.PreTrainedModel)]
+    with ExitStack() as stack:
+        if hosts:
+            _register(listener)
+        for host in hosts:
+            stack.enter_context(_switched(host.config))
+        yield
+
+
+@contextmanager
+def _switched(config: Any) -> Iterator[None]:
+    before = config._attn_implementation
+    config._attn_implementation = NAME
+    try:
+        yield
+    finally:
+        config._attn_implementation = before
+
+
+def _register(listener: Listener) -> None:
+    from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    fused = ALL_ATTENTION_FUNCTIONS["sdpa"]
+
+    def attention(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, **given: Any):
+        def chosen(heads: Sequence[int] | None, rows: Sequence[int] | None) -> Tensor:
+            return weights(module, query, key, attention_mask, heads, rows, given)
+
+        listener(module, query.shape[2], chosen)
+        if given.get("softcap") is not None:  # the fused attention knows no such thing
+            read = chosen(None, None) @ value.repeat_interleave(_groups(module), 1)
+            return read.transpose(1, 2).contiguous(), None
+        return fused(module, query, key, value, attention_mask, **given)
+
+    ALL_ATTENTION_FUNCTIONS.register(NAME, attention)
+    ALL_MASK_ATTENTION_FUNCTIONS.register(NAME, ALL_MASK_ATTENTION_FUNCTIONS["sdpa"])
+
+
+def weights(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    mask: Tensor | None,
+    heads: Sequence[int] | None,
+    rows: Sequence[int] | None,
+    given: dict[str, Any],
+) -> Tensor:
+    """softmax(scale q . k + bias) of the chosen heads and queries, under the mask: True or 0 where a key is read."""
+    queries, keys = query.shape[2], key.shape[2]
+    scaling = given.get("scaling")
+    key = _part(key.repeat_interleave(_groups(module), 1), heads, None)
+    scores = _part(query, heads, rows) @ key.mT * (query.shape[-1] ** -0.5 if scaling is None else scaling)
+    if given.get("position_bias") is not None:
+        scores = scores + _part(given["position_bias"], heads, rows)
+    if given.get("softcap") is not None:
+        scores = given["softcap"] * torch.tanh(scores / given["softcap"])
+    asked = given.get("is_causal")
+    if mask is None and queries > 1 and (getattr(module, "is_causal", True) if asked is None else asked):
+        mask = torch.ones(1, 1, queries, keys, dtype=torch.bool, device=query.device).tril()
+    if mask is not None:
+        mask = _part(mask, heads, rows)
+        scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
+    return scores.float().softmax(-1).nan_to_num(0.0).to(query.dtype)
+
+
+def _groups(module: nn.Module) -> int:
+    """Query heads that share a head of keys and values."""
+    return getattr(module, "num_key_value_groups", 1)
+
+
+def _part(tensor: Tensor, heads: Sequence[int] | None, rows: Sequence[int] | None) -> Tensor:
+    """The chosen heads and rows of `(batch, head, row, ...)`; an axis of one serves all."""
+    if heads is not None and tensor.shape[1] > 1:
+        tensor = tensor[:, list(heads)]
+    return tensor[:, :, list(rows)] if rows is not None and tensor.shape[2] > 1 else tensor

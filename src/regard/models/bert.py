@@ -1,0 +1,176 @@
+"""BERT: Devlin et al. 2019, "BERT: pre-training of deep bidirectional Transformers for language understanding"."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.encoders.transformer import EncoderLayer
+from regard.heads import MultiHead
+from regard.layers.dropout import Dropout
+from regard.layers.embeddings import TokenEmbedding
+from regard.layers.feedforward import FeedForward
+from regard.layers.output import Output
+from regard.layers.positions import Learned
+from regard.layers.residual import PostNorm
+from regard.masks import padding
+from regard.models.sizes import Share, Size
+from regard.shapes import Float, Int, Lengths, States, Tokens
+
+DEVIATION = 0.02
+
+
+@dataclass(frozen=True)
+class BertConfig:
+    """Sizes; those released are `SIZES`. No more than `context` tokens are read in a row. `segments` are the parts that
+    a text may have, 0 for models that do not tell them apart; `epsilon` is what the norms add to a variance. On the
+    encoder stand `predictions` of what stands at a position, a `pooler` of the whole, and on that `next_sentence`."""
+
+    name: Literal["bert"] = "bert"
+    layers: Size = 4
+    width: Size = 256
+    heads: Size = 4
+    hidden: Size = 1024
+    context: Size = 128
+    segments: Annotated[int, Field(ge=0)] = 2
+    dropout: Share = 0.1
+    epsilon: Annotated[float, Field(gt=0, lt=1)] = 1e-12
+    predictions: bool = True
+    pooler: bool = True
+    next_sentence: bool = True
+
+    def __post_init__(self) -> None:
+        if self.next_sentence and not self.pooler:
+            raise ValueError("next_sentence is told from what the pooler gives; set pooler, or next_sentence to false")
+        if self.width % self.heads:
+            raise ValueError(
+                f"width {self.width} is not divisible by heads {self.heads}; choose {self.heads} x a whole number"
+            )
+
+
+SIZES = {
+    "base": BertConfig(layers=12, width=768, heads=12, hidden=3072, context=512),
+    "large": BertConfig(layers=24, width=1024, heads=16, hidden=4096, context=512),
+}
+"""By the paper's names."""
+
+
+class BertEncoder(nn.Module):
+    """Layers of self-attention in both directions over tokens that know their place and their segment.
+
+    Weights start normal with deviation 0.02.
+    """
+
+    def __init__(self, vocabulary: int, config: BertConfig):
+        super().__init__()
+        self.embedding = TokenEmbedding(vocabulary, config.width, scale=1.0)
+        self.positions = Learned(config.context, config.width)
+        self.segments = nn.Embedding(config.segments, config.width) if config.segments else None
+        self.norm = nn.LayerNorm(config.width, config.epsilon)
+        self.dropout = Dropout(config.dropout)
+        self.layers = nn.ModuleList(layer(config) for _ in range(config.layers))
+        start(self)
+
+    def forward(self, tokens: Tokens, lengths: Lengths, segments: Tokens | None = None) -> States:
+        """Tokens `(batch, position)`, START first, and the segment of each, by default 0 -> states `(batch, position,
+        width)`. Raises ValueError for more tokens than `context`."""
+        states = self.positions(self.embedding(tokens))
+        if self.segments is not None:
+            states = states + self.segments(torch.zeros_like(tokens) if segments is None else segments)
+        states = self.dropout(self.norm(states))
+        mask = padding(lengths, tokens.shape[1])
+        for each in self.layers:
+            states = each(states, mask)
+        return states
+
+
+def layer(config: BertConfig) -> EncoderLayer:
+    """One layer, a norm behind each of its two residuals."""
+    return EncoderLayer(
+        MultiHead(config.width, config.heads),
+        FeedForward(config.width, config.hidden, nn.GELU()),
+        (
+            PostNorm(config.width, config.dropout, config.epsilon),
+            PostNorm(config.width, config.dropout, config.epsilon),
+        ),
+    )
+
+
+def start(module: nn.Module) -> None:
+    """Draw the matrices of a module."""
+    for parameter in module.parameters():
+        if parameter.ndim > 1:
+            nn.init.normal_(parameter, std=DEVIATION)
+
+
+class Pooler(nn.Sequential):
+    """tanh of a linear map of the first state: `(batch, position, width)` -> `(batch, width)`."""
+
+    def __init__(self, width: int):
+        super().__init__(nn.Linear(width, width), nn.Tanh())
+        start(self)
+
+    def forward(self, states: States) -> Float[Tensor, "batch width"]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return super().forward(states[:, 0])
+
+
+class Predictions(nn.Module):
+    """What stands at a position: states `(*batch, width)` -> logits `(*batch, vocabulary)`, by a layer of its own and
+    the embedding's weights."""
+
+    def __init__(self, embedding: TokenEmbedding, epsilon: float):
+        super().__init__()
+        self.transform = nn.Linear(embedding.width, embedding.width)
+        self.norm = nn.LayerNorm(embedding.width, epsilon)
+        self.output = Output(embedding.width, embedding.vocabulary, embedding)
+        start(self.transform)
+
+    def features(self, states: Tensor) -> Tensor:
+        """What the output layer is given."""
+        return self.norm(functional.gelu(self.transform(states)))
+
+    def forward(self, states: Tensor) -> Tensor:
+        return self.output(self.features(states))
+
+
+class Bert(nn.Module):
+    """The encoder and what stands on it; a part that the configuration lacks is None."""
+
+    self_attention = "encoder.layers.*.self_attention"
+
+    def __init__(self, vocabulary: int, config: BertConfig):
+        super().__init__()
+        self.encoder = BertEncoder(vocabulary, config)
+        self.pooler = Pooler(config.width) if config.pooler else None
+        self.predictions = Predictions(self.encoder.embedding, config.epsilon) if config.predictions else None
+        self.next_sentence = nn.Linear(config.width, 2) if config.next_sentence else None
+        if self.next_sentence is not None:
+            start(self.next_sentence)
+
+    def forward(
+        self,
+        tokens: Tokens,
+        lengths: Lengths,
+        segments: Tokens | None = None,
+        *,
+        places: Int[Tensor, " place"] | None = None,
+        expected: Int[Tensor, " place"] | None = None,
+        follows: Int[Tensor, " batch"] | None = None,
+    ) -> Any:
+        """The encoder's states `(batch, position, width)`.
+
+        With `expected` the losses of training instead, each a sum: the cross-entropy of these tokens at `places` of the
+        flattened batch, and that of whether the second segment `follows` the first (section 3.1).
+        """
+        states = self.encoder(tokens, lengths, segments)
+        if expected is None:
+            return states
+        assert self.predictions is not None
+        features = self.predictions.features(states.flatten(0, 1)[places])
+        told, _ = self.predictions.output.loss(features[None], expected[None])
+        if follows is None or self.pooler is None or self.next_sentence is None:
+            return told, told.new_zeros(())
+        return told, functional.cross_entropy(self.next_sentence(self.pooler(states)), follows, reduction="sum")

@@ -1,0 +1,56 @@
+"""The families of published models that are read and written."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from regard.errors import InputError
+from regard.models.bert import BertConfig
+from regard.pretrained import bert, gpt2
+from regard.pretrained.folder import CONFIG, Folder
+from regard.pretrained.opened import Files, Opened
+
+
+@dataclass(frozen=True)
+class Family:
+    """How models of one `model_type` are read and written."""
+
+    read: Callable[[Folder], Opened]
+    write: Callable[[Opened], Files]
+
+
+def _bert(kind: bert.Kind) -> Family:
+    return Family(partial(bert.read, kind=kind), partial(bert.write, kind=kind))
+
+
+FAMILIES: Mapping[str, Family] = {
+    "gpt2": Family(gpt2.read, gpt2.write),
+    "bert": _bert(bert.BERT),
+    "roberta": _bert(bert.ROBERTA),
+    "distilbert": _bert(bert.DISTILBERT),
+}
+
+
+def name(opened: Opened) -> str:
+    """The `model_type` that a model is written as."""
+    config = opened.config
+    if not isinstance(config, BertConfig):
+        return "gpt2"
+    if not opened.tokenizer.settings.kind.startswith("wordpiece"):
+        return "roberta"
+    return "bert" if config.segments else "distilbert"
+
+
+def write(opened: Opened) -> Files:
+    """What is published of a model."""
+    return FAMILIES[name(opened)].write(opened)
+
+
+def read(folder: Folder) -> Opened:
+    """The model in a folder, in the terms used here. Raises InputError for whatever is not one of these families'."""
+    kind: Any = folder.json(CONFIG).get("model_type")
+    if kind not in FAMILIES:
+        known = ", ".join(FAMILIES)
+        raise InputError(f"{folder.path}: is a model of type {kind!r}; regard reads {known}")
+    return FAMILIES[kind].read(folder)

@@ -1,0 +1,100 @@
+"""How published tensors are named and laid out, and what they are here: one table a family, read in both directions."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regard.errors import InputError
+
+LISTED = 10
+Order = Sequence[int | None]
+"""For each token here its published id; None for a token that is not published."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One published tensor, and the parameters it holds one below the other; `{}` is the number of a layer. It may be
+    `transposed`, as its library multiplies from the other side, and its rows may be those of `tokens`."""
+
+    published: str
+    ours: tuple[str, ...]
+    transposed: bool = False
+    tokens: bool = False
+
+    def of_layer(self, number: int) -> "Part":
+        """The part of one layer."""
+        ours = tuple(name.format(number) for name in self.ours)
+        return Part(self.published.format(number), ours, self.transposed, self.tokens)
+
+
+def linear(published: str, *ours: str, transposed: bool = False) -> tuple[Part, Part]:
+    """The weight and the bias of a linear map, or of several that are published as one."""
+    return (
+        Part(f"{published}.weight", tuple(f"{name}.weight" for name in ours), transposed),
+        Part(f"{published}.bias", tuple(f"{name}.bias" for name in ours)),
+    )
+
+
+def imported(parts: Sequence[Part], given: Mapping[str, Tensor], layers: int, order: Order) -> dict[str, Tensor]:
+    """Published tensors -> parameters here.
+
+    Raises:
+        InputError: lists the first ten tensors that are missing, that are not known, or that cannot be divided.
+    """
+    known = list(_every(parts, layers))
+    missing = [part.published for part in known if part.published not in given]
+    unknown = sorted(set(given) - {part.published for part in known})
+    present = [part for part in known if part.published in given]
+    uneven = [part.published for part in present if len(_turned(part, given)) % len(part.ours)]
+    uneven += [part.published for part in present if part.tokens and len(given[part.published]) != _published(order)]
+    found = {"missing": missing, "not known": unknown, "of an unexpected shape": uneven}
+    if any(found.values()):
+        told = "; ".join(f"{len(names)} {what}: {_first(names)}" for what, names in found.items() if names)
+        raise InputError(f"the tensors are not those of such a model: {told}")
+    result = {}
+    for part in known:
+        tensor = _turned(part, given)
+        pieces = [_rows(tensor, order)] if part.tokens else tensor.chunk(len(part.ours))
+        result |= dict(zip(part.ours, pieces, strict=True))
+    return result
+
+
+def exported(parts: Sequence[Part], own: Mapping[str, Tensor], layers: int, order: Order) -> dict[str, Tensor]:
+    """Parameters here -> published tensors."""
+    result = {}
+    for part in _every(parts, layers):
+        tensor = torch.cat([own[name] for name in part.ours])
+        if part.tokens:
+            kept = [(theirs, ours) for ours, theirs in enumerate(order) if theirs is not None]
+            tensor = tensor[torch.tensor([ours for _, ours in sorted(kept)])]
+        result[part.published] = tensor.mT.contiguous() if part.transposed else tensor
+    return result
+
+
+def _every(parts: Sequence[Part], layers: int) -> Iterator[Part]:
+    for part in parts:
+        yield from (part.of_layer(number) for number in range(layers)) if "{}" in part.published else (part,)
+
+
+def _turned(part: Part, given: Mapping[str, Tensor]) -> Tensor:
+    tensor = given[part.published]
+    return tensor.mT if part.transposed and tensor.ndim > 1 else tensor
+
+
+def _published(order: Order) -> int:
+    return sum(theirs is not None for theirs in order)
+
+
+def _rows(table: Tensor, order: Order) -> Tensor:
+    """The rows of our tokens, zeros for one that is not published."""
+    result = table.new_zeros(len(order), *table.shape[1:])
+    for ours, theirs in enumerate(order):
+        if theirs is not None:
+            result[ours] = table[theirs]
+    return result
+
+
+def _first(names: Sequence[str]) -> str:
+    return ", ".join(names[:LISTED]) + (f" and {len(names) - LISTED} more" if len(names) > LISTED else "")

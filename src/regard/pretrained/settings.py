@@ -1,0 +1,68 @@
+"""What a published configuration may say: every key is used, fixed or known to change nothing; others are refused."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from regard.errors import InputError
+
+COMMON = frozenset(
+    (
+        *("architectures", "model_type", "transformers_version", "torch_dtype", "dtype"),
+        *("_name_or_path", "_commit_hash", "_num_labels", "use_cache", "return_dict"),
+        *("output_hidden_states", "output_attentions", "torchscript", "id2label", "label2id"),
+        *("problem_type", "finetuning_task", "chunk_size_feed_forward", "is_encoder_decoder", "bos_token_id"),
+        *("eos_token_id", "pad_token_id", "sep_token_id", "cls_token_id", "mask_token_id"),
+        *("unk_token_id", "decoder_start_token_id", "task_specific_params", "initializer_range"),
+        *("tokenizer_class", "attn_implementation", "_attn_implementation_autoset", "use_bfloat16", "prefix"),
+        *("gradient_checkpointing", "max_length", "min_length", "do_sample", "early_stopping", "num_beams"),
+    )
+)
+"""Keys of every family that change nothing of what is computed."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The object in a file `place`, of which a family uses some keys."""
+
+    given: Mapping[str, Any]
+    place: str
+
+    def check(self, used: Collection[str], fixed: Mapping[str, Collection[Any]], ignored: Collection[str] = ()) -> None:
+        """`fixed` says for each key which values mean what the model here computes.
+
+        Raises InputError: a line for each other value of these, and for each key that is none of these nor `COMMON`.
+        """
+        wrong = []
+        for key, value in self.given.items():
+            if key in fixed:
+                if value not in fixed[key]:
+                    expected = " or ".join(map(repr, fixed[key]))
+                    wrong.append(f"{self.place}: {key} is {value!r}; regard computes it for {expected} alone")
+            elif key not in used and key not in ignored and key not in COMMON:
+                wrong.append(
+                    f"{self.place}: {key} is not known, so it might change what is computed; remove it if it does not"
+                )
+        if wrong:
+            raise InputError("\n".join(wrong))
+
+    def size(self, key: str, default: int | None = None) -> int:
+        """A whole number of at least 1. Raises InputError for anything else."""
+        value = self.given.get(key, default)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise InputError(f"{self.place}: {key} is {value!r}; expected a whole number of at least 1")
+        return value
+
+    def index(self, key: str, default: int | None = None) -> int:
+        """A whole number of at least 0, as ids are. Raises InputError for anything else."""
+        value = self.given.get(key, default)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise InputError(f"{self.place}: {key} is {value!r}; expected a whole number of at least 0")
+        return value
+
+    def share(self, key: str, default: float) -> float:
+        """A number from 0 up to but below 1. Raises InputError for anything else."""
+        value = self.given.get(key, default)
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1:
+            raise InputError(f"{self.place}: {key} is {value!r}; expected a number from 0 up to but below 1")
+        return float(value)

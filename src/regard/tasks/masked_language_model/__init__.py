@@ -1,0 +1,1 @@
+"""Texts with blanks: models that fill them in, and whose states stand for words and texts."""

@@ -1,0 +1,48 @@
+"""From a run file to what training needs."""
+
+from regard.errors import InputError
+from regard.models.bert import Bert
+from regard.tasks.job import Job, digest
+from regard.tasks.masked_language_model.run import TOKENIZER, check_tokenizer
+from regard.tasks.masked_language_model.run_file import MaskedLanguageModelling
+from regard.tasks.masked_language_model.task import MaskedTask, masked_texts
+from regard.text import Tokenizer
+from regard.training.parameters import count_parameters
+from regard.training.run_directory import RunDirectory
+
+
+def prepare(config: MaskedLanguageModelling, run: RunDirectory) -> Job:
+    """Reads the documents and builds the rest; the tokenizer is the run's where it has one.
+
+    Raises:
+        InputError: documents, tokenizer and model are not as they must be.
+    """
+    if not config.model.predictions:
+        raise InputError("model.predictions is false, so this model fills in no blanks and is not trained so")
+    splits = config.data.load()
+    sentences = [sentence for document in splits.train for sentence in document]
+    kept = Tokenizer.load(run.file(TOKENIZER)) if run.has(TOKENIZER) else None
+    tokenizer = kept or Tokenizer.train(config.tokenizer, sentences)
+    check_tokenizer(tokenizer)
+    model = Bert(tokenizer.size, config.model)
+    train, valid = (
+        masked_texts(
+            documents,
+            tokenizer,
+            config.masking,
+            config.model.context,
+            paired=config.model.next_sentence,
+            seed=config.training.seed,
+        )
+        for documents in (splits.train, splits.valid)
+    )
+    held = [sentence for document in splits.valid for sentence in document]
+    return Job(
+        model,
+        MaskedTask(train, valid, config.training),
+        digest(f"{sentence}\n" for sentence in (*sentences, *held)),
+        f"{len(splits.train):,} documents to train on, in {len(train):,} texts; a vocabulary of {tokenizer.size:,}; "
+        f"{count_parameters(model):,} parameters",
+        {TOKENIZER: tokenizer},
+        splits.test,
+    )

@@ -1,0 +1,162 @@
+"""A trained model that fills in blanks, opened: `load(folder).fill(texts)` and `load(folder).embed(texts)`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from regard.data.documents import Document
+from regard.errors import InputError, shown
+from regard.models.bert import Bert
+from regard.nonfinite import guarded
+from regard.shapes import Float
+from regard.tasks.masked_language_model.run_file import MaskedLanguageModelling
+from regard.tasks.masked_language_model.task import SEED, figures, masked_texts
+from regard.tasks.run import Run
+from regard.text import Tokenizer
+from regard.text.special import END, MASK, MASK_NAME, PAD, START
+from regard.training.run_directory import RunDirectory
+
+TOKENIZER = "tokenizer.json"
+BLANK = "[MASK]"
+"""What stands for a blank in the texts that are given."""
+ROWS = 64
+"""Texts that are read together."""
+Pool = Literal["mean", "first"]
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A way to fill one blank of a text: the `token`, readable, its probability, and the text with it in place, the
+    other blanks filled with their most likely tokens."""
+
+    text: str
+    token: str
+    probability: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return dict(vars(self))
+
+
+class MaskedLanguageModelRun(Run):
+    """A trained model with its tokenizer and its run file."""
+
+    def __init__(self, config: MaskedLanguageModelling, model: Bert, tokenizer: Tokenizer):
+        self.config, self.model, self.tokenizer = config, model, tokenizer
+
+    @classmethod
+    def open(cls, run: RunDirectory, config: MaskedLanguageModelling) -> "MaskedLanguageModelRun":
+        """The run in a folder, its model with fresh weights. Raises InputError for a damaged tokenizer."""
+        tokenizer = Tokenizer.load(run.file(TOKENIZER))
+        check_tokenizer(tokenizer)
+        return cls(config, Bert(tokenizer.size, config.model), tokenizer)
+
+    def evaluate(self, examples: Sequence[Document] | None = None) -> dict[str, float]:
+        """How many tokens that are taken out of documents are told, by default of the run's own test set; which ones is
+        drawn with a fixed seed.
+
+        Raises:
+            InputError: the run has no test set and no documents are given, or it fills in no blanks.
+        """
+        self._require_predictions()
+        documents = self.config.data.tests() if examples is None else examples
+        if not documents:
+            raise InputError("there is no test set in the run file and no file is given; give a file of documents")
+        model = self.config.model
+        paired = model.next_sentence and len(documents) > 1
+        texts = masked_texts(documents, self.tokenizer, self.config.masking, model.context, paired=paired, seed=SEED)
+        with guarded(self.model):
+            return figures(self.model, texts, self.config.training.batch_tokens)
+
+    @torch.no_grad()
+    def fill(self, texts: Sequence[str], *, best: int = 5, blank: str = BLANK) -> list[list[list[Filled]]]:
+        """For each text, for each `blank` in it, the `best` ways to fill it, the most likely first.
+
+        Raises:
+            TypeError: `texts` is one text; put it in a list.
+            InputError: a text has no blank or is too long, or the run fills in no blanks.
+        """
+        if isinstance(texts, str):
+            raise TypeError("texts is one str; give a list of them")
+        self._require_predictions()
+        if not 1 <= best <= self.tokenizer.size:
+            raise InputError(f"best is {best}; expected 1 to {self.tokenizer.size}, the entries of the vocabulary")
+        return [self._fill(text, best, blank) for text in texts]
+
+    @torch.no_grad()
+    def embed(self, texts: Sequence[str], *, pool: Pool = "mean") -> Float[Tensor, "text width"]:
+        """A vector for each text, `(text, width)`: the mean of its last states, marks included, or the first.
+
+        Raises:
+            TypeError: `texts` is one text; put it in a list.
+            InputError: a text is too long.
+        """
+        if isinstance(texts, str):
+            raise TypeError("texts is one str; give a list of them")
+        ids = [self._marked(text, self.tokenizer.encode(text)) for text in texts]
+        found = [torch.zeros(0, self.config.model.width)]
+        for first in range(0, len(ids), ROWS):
+            rows = ids[first : first + ROWS]
+            states = self._states(rows).cpu()
+            for row, each in zip(rows, states, strict=True):
+                found.append((each[: len(row)].mean(0) if pool == "mean" else each[0])[None])
+        return torch.cat(found)
+
+    def _fill(self, text: str, best: int, blank: str) -> list[list[Filled]]:
+        parts = text.split(blank)
+        if len(parts) < 2:
+            raise InputError(f"{shown(text)} has no blank; write {blank} where one is")
+        encoded = [self.tokenizer.encode(part) for part in parts]
+        ids = [index for part in encoded for index in (*part, MASK)][:-1]
+        marked = self._marked(text, ids)
+        assert self.model.predictions is not None
+        places = [place for place, index in enumerate(marked) if index == MASK]
+        probabilities = self.model.predictions(self._states([marked])[0, places]).softmax(-1).cpu()
+        probabilities[:, : MASK + 1] = 0.0  # no mark fills a blank
+        likely = probabilities.argmax(-1).tolist()
+        found = []
+        for place, row in enumerate(probabilities):
+            ways = []
+            for probability, token in zip(*(each.tolist() for each in row.topk(best)), strict=True):
+                whole = [*likely[:place], token, *likely[place + 1 :]]
+                ways.append(self._filled(ids, whole, token, probability))
+            found.append(ways)
+        return found
+
+    def _filled(self, ids: Sequence[int], chosen: Sequence[int], token: int, probability: float) -> Filled:
+        left = iter(chosen)
+        whole = [next(left) if index == MASK else index for index in ids]
+        return Filled(self.tokenizer.decode(whole), self.tokenizer.pieces([token])[0], probability)
+
+    def _states(self, rows: Sequence[Sequence[int]]) -> Tensor:
+        """The last states of texts, `(text, position, width)`."""
+        device = next(self.model.parameters()).device
+        longest = max(map(len, rows))
+        tokens = torch.tensor([[*row, *[PAD] * (longest - len(row))] for row in rows], device=device)
+        with guarded(self.model):
+            return self.model(tokens, torch.tensor([len(row) for row in rows], device=device))
+
+    def _marked(self, text: str, ids: Sequence[int]) -> list[int]:
+        """With its marks. Raises InputError for a text that is too long."""
+        context = self.config.model.context
+        if len(ids) + 2 > context:
+            raise InputError(
+                f"{shown(text)} has {len(ids)} tokens and two marks, but the model takes {context}; shorten it"
+            )
+        return [START, *ids, END]
+
+    def _require_predictions(self) -> None:
+        if self.model.predictions is None:
+            raise InputError("this model fills in no blanks: it was published without that part; use `regard embed`")
+
+
+def check_tokenizer(tokenizer: Tokenizer) -> None:
+    """Raises InputError for a vocabulary without an entry for blanks."""
+    if tokenizer.vocabulary.get(MASK_NAME) != MASK:
+        raise InputError(
+            f"tokenizer.kind is {tokenizer.settings.kind}, whose vocabulary has no entry for blanks; use wordpiece or "
+            "wordpiece-uncased"
+        )

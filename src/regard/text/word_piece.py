@@ -1,0 +1,65 @@
+"""WordPiece: words cut into the longest pieces that the vocabulary has, from the left.
+
+Schuster and Nakajima 2012, as in BERT (Devlin 2019): text is cut at blanks and at every sign of punctuation; a piece
+inside a word is written with ## in front. Entry `MASK` of every such vocabulary stands for a piece that was taken out.
+What is unknown is a whole word, and blanks are not kept: decoding gives the words with single blanks between them.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from tokenizers import Tokenizer as Backend
+from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
+
+from regard.text.kind import Merges, visible
+from regard.text.settings import TokenizerSettings
+from regard.text.special import MASK_NAME, NAMES, REPLACEMENT, UNKNOWN
+
+INSIDE = "##"
+LONGEST = 100
+"""Characters of a word that is looked at; a longer one is unknown."""
+
+
+class WordPiece:
+    """The vocabulary is the characters of the training text, each also inside a word, and what is made of them."""
+
+    def __init__(self, *, uncased: bool) -> None:
+        self.uncased = uncased
+
+    def build(self, vocabulary: Mapping[str, int], merges: Merges) -> Backend:
+        backend = Backend(
+            models.WordPiece(
+                dict(vocabulary),
+                unk_token=NAMES[UNKNOWN],
+                continuing_subword_prefix=INSIDE,
+                max_input_chars_per_word=LONGEST,
+            )
+        )
+        backend.normalizer = normalizers.BertNormalizer(lowercase=self.uncased, strip_accents=self.uncased)
+        backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        backend.decoder = decoders.WordPiece(INSIDE, cleanup=False)
+        return backend
+
+    def train(self, settings: TokenizerSettings, texts: Iterable[str]) -> Backend:
+        empty = self.build({name: index for index, name in enumerate((*NAMES, MASK_NAME))}, ())
+        normalizer, splitter = empty.normalizer, empty.pre_tokenizer
+        words = [word for text in texts for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text))]
+        letters = sorted({letter for word in words for letter in word})
+        # The trainer numbers what it finds in an order of its own; what it is given first keeps the order given.
+        given = [*NAMES, MASK_NAME, *letters, *(INSIDE + letter for letter in letters)]
+        trainer = trainers.WordPieceTrainer(
+            vocab_size=settings.size,
+            min_frequency=settings.minimum_count,
+            special_tokens=given[: settings.size],
+            continuing_subword_prefix=INSIDE,
+            show_progress=False,
+        )
+        empty.train_from_iterator(words, trainer)
+        vocabulary = empty.get_vocab(with_added_tokens=True)
+        return self.build(dict(sorted(vocabulary.items(), key=lambda entry: entry[1])), ())
+
+    def join(self, pieces: Sequence[str]) -> str:
+        plain = [REPLACEMENT if piece == NAMES[UNKNOWN] else piece for piece in pieces]
+        return "".join(piece[2:] if piece.startswith(INSIDE) else f" {piece}" for piece in plain).removeprefix(" ")
+
+    def label(self, piece: str) -> str:
+        return visible(piece)

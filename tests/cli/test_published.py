@@ -1,0 +1,91 @@
+"""Published models on the command line: taken in, used, trained on, and given out again."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.pretrained.published import BERTS, CONFIGURATIONS, filler, gpt2
+
+WORDS = "the cat sat on the mat\n" * 60
+
+
+class Input:
+    """Two lines, piped."""
+
+    buffer = io.BufferedReader(io.BytesIO(b"the cat\nthe dog\n"))  # type: ignore[arg-type]
+
+    def isatty(self) -> bool:
+        return False
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_language_model_there_and_back(regard, here: Path):
+    gpt2(here / "small-gpt2", **CONFIGURATIONS[1])
+    code, output, errors = regard("import", "small-gpt2")
+    assert (code, errors) == (0, "")
+    assert output == "The run is in runs/small-gpt2. Next: regard generate runs/small-gpt2 PROMPT\n"
+    code, output, _ = regard("generate", "runs/small-gpt2", "the", "--tokens", "3", "--beam", "1")
+    assert code == 0
+    assert output.startswith("the")
+    (here / "text.txt").write_text(WORDS, encoding="utf-8")
+    small = ["training.steps=3", "training.batch_tokens=92", "training.threads=1", "data.train=text.txt"]
+    code, output, errors = regard("train", "runs/small-gpt2", *(part for each in small for part in ("--set", each)))
+    assert code == 0, errors
+    assert "The run is in runs/small-gpt2-trained." in output
+    code, output, _ = regard("export", "runs/small-gpt2-trained", "--out", "for-others")
+    assert code == 0
+    assert "it computes the same as the run: the files as regard reads them, transformers." in output
+    assert sorted(path.name for path in (here / "for-others").iterdir()) == [
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+    ]
+
+
+def test_a_model_that_fills_in_blanks(regard, here: Path, monkeypatch: pytest.MonkeyPatch):
+    filler(here / "small-bert", "bert", **BERTS[1])
+    code, output, _ = regard("import", "small-bert", "--out", "bert")
+    assert code == 0
+    assert output == ("The run is in bert. Next: regard fill bert 'TEXT WITH A [MASK]', or regard embed bert TEXT\n")
+    code, output, _ = regard("fill", "bert", "the [MASK] sat [MASK]", "--best", "2")
+    assert code == 0
+    rows = [line.split("\t") for line in output.splitlines()]
+    assert [row[0] for row in rows] == ["1", "1", "2", "2"]
+    code, output, _ = regard("fill", "bert", "the [MASK]", "--json", "--best", "1")
+    [[way]] = json.loads(output)["blanks"]
+    assert set(way) == {"text", "token", "probability"}
+    monkeypatch.setattr("sys.stdin", Input())
+    code, output, _ = regard("embed", "bert", "-", "--pool", "first")
+    assert code == 0
+    assert [json.loads(line)["text"] for line in output.splitlines()] == ["the cat", "the dog"]
+    assert len(json.loads(output.splitlines()[0])["vector"]) == 10
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("import", "nowhere/at all"), "no such folder, nor the name of a model on the hub"),
+        (("fill", "bert", "no blank here"), "'no blank here' has no blank; write [MASK] where one is"),
+        (("predict", "bert", "text"), "fills in blanks and writes no text; use `regard fill`, `embed` or `evaluate`"),
+        (("generate", "bert", "text"), "fills in blanks and writes no text"),
+        (("evaluate", "bert"), "there is no test set in the run file and no file is given"),
+        (("evaluate", "bert", "--beam", "3"), "this run fills in blanks; it takes files of documents alone"),
+        (("train", "bert"), "data.train is not given; expected a text file, as --set data.train=FILE"),
+        (("export", "bert", "--out", "small-bert"), "small-bert: exists; choose another --out"),
+        (("embed", "bert", "a", "-"), "texts and - are both given"),
+    ],
+)
+def test_what_is_refused(arguments: tuple[str, ...], message: str, regard, here: Path):
+    filler(here / "small-bert", "bert", **BERTS[0])
+    assert regard("import", "small-bert", "--out", "bert")[0] == 0
+    code, output, errors = regard(*arguments)
+    assert (code, output) == (2, "")
+    assert message in errors
+    assert len(errors.splitlines()) == 1
