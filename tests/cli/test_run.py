@@ -232,8 +232,12 @@ def files(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
 
 
 def test_evaluate_reads_every_kind_of_file(regard, monkeypatch: pytest.MonkeyPatch, files: list[str]):
-    class Fake:
-        def evaluate(self, pairs, *, beam):
+    class Fake(TextToTextRun):
+        def __init__(self):
+            pass
+
+        def evaluate(self, pairs=None, *, beam=None):
+            pairs, beam = pairs or [], beam or 0
             return {"seen": float([(pair.source, pair.target) for pair in pairs] == PAIRS), "beam": beam}
 
     monkeypatch.setattr("regard.runs.load", lambda path, **options: Fake())
