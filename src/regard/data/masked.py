@@ -5,7 +5,7 @@ another (Devlin 2019, section 3.1).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 from typing import Annotated
 
@@ -13,11 +13,12 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from regard.data.batch import Batch, padded
+from regard.data.marked import Ids, marked
 from regard.errors import InputError
 from regard.shapes import Int
-from regard.text.special import END, MASK, PAD, START
+from regard.text.special import END, MASK, START
 
-Ids = list[int]
 HIDDEN, REPLACED = 0.8, 0.1
 """Of the tokens to tell, so many are hidden behind MASK and so many replaced by any other; the rest stay."""
 
@@ -31,7 +32,7 @@ class Masking:
 
 
 @dataclass(frozen=True)
-class MaskedBatch:
+class MaskedBatch(Batch):
     """Texts padded on the right; the segment of each token; the `places` to be told, as places in the flattened batch,
     and what stood there; and whether B follows A, None where there is no B."""
 
@@ -41,11 +42,6 @@ class MaskedBatch:
     places: Int[Tensor, " place"]
     expected: Int[Tensor, " place"]
     follows: Int[Tensor, " batch"] | None = None
-
-    def to(self, device: torch.device | str) -> "MaskedBatch":
-        """The same batch on `device`."""
-        moved = {name: part.to(device, non_blocking=True) for name, part in vars(self).items() if part is not None}
-        return replace(self, **moved)
 
 
 def packed(sentences: Sequence[Ids], room: int) -> list[Ids]:
@@ -119,19 +115,19 @@ class MaskedTexts:
         texts, segments, told, follows = [], [], [], []
         for example in examples:
             first, second, next_ = self.pair(epoch, example)
-            ids = [START, *first, END, *([] if second is None else [*second, END])]
+            ids, parts = marked(first, second)
             random = Random(f"{self.seed}/{epoch}/{example}/blanks")
             chosen = self._chosen(ids, random)
             told.append([(place, ids[place]) for place in chosen])
             texts.append(self._blanked(ids, chosen, random))
-            segments.append([0] * (len(first) + 2) + [1] * (len(ids) - len(first) - 2))
+            segments.append(parts)
             follows.append(next_)
-        longest = max(map(len, texts))
-        places = [row * longest + place for row, found in enumerate(told) for place, _ in found]
+        tokens, lengths = padded(texts)
+        places = [row * tokens.shape[1] + place for row, found in enumerate(told) for place, _ in found]
         return MaskedBatch(
-            torch.tensor([text + [PAD] * (longest - len(text)) for text in texts]),
-            torch.tensor([len(text) for text in texts]),
-            torch.tensor([segment + [0] * (longest - len(segment)) for segment in segments]),
+            tokens,
+            lengths,
+            padded(segments)[0],
             torch.tensor(places, dtype=torch.int64),
             torch.tensor([index for found in told for _, index in found], dtype=torch.int64),
             torch.tensor(follows) if self.paired else None,

@@ -1,18 +1,19 @@
 """A padded batch of sets of vectors, in the layout that teacher forcing needs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from regard.data.batch import Batch, padded
 from regard.data.sets import PointedSet
 from regard.shapes import Float, Int
-from regard.text.special import END, PAD, START
+from regard.text.special import END, START
 
 
 @dataclass(frozen=True)
-class SetBatch:
+class SetBatch(Batch):
     """Vectors `(batch, element, element_width)`, zero past each set's own `lengths`; the decoder reads `target_in` and
     should say `target_out`, where the place i is the token END + 1 + i."""
 
@@ -21,11 +22,6 @@ class SetBatch:
     target_in: Int[Tensor, "batch target"]
     target_out: Int[Tensor, "batch target"]
     target_tokens: int
-
-    def to(self, device: torch.device | str) -> "SetBatch":
-        """The same batch on `device`."""
-        names = ("elements", "lengths", "target_in", "target_out")
-        return replace(self, **{name: getattr(self, name).to(device, non_blocking=True) for name in names})
 
 
 def collate_sets(sets: Sequence[PointedSet]) -> SetBatch:
@@ -37,9 +33,6 @@ def collate_sets(sets: Sequence[PointedSet]) -> SetBatch:
     for row, each in enumerate(sets):
         elements[row, : len(each.elements)] = torch.tensor(each.elements)
     answers = [[END + 1 + place for place in each.answer] for each in sets]
-    longest = max(map(len, answers)) + 1
-    target_in, target_out = (
-        torch.tensor([row + [PAD] * (longest - len(row)) for row in rows])
-        for rows in ([[START, *answer] for answer in answers], [[*answer, END] for answer in answers])
-    )
+    target_in, _ = padded([[START, *answer] for answer in answers])
+    target_out, _ = padded([[*answer, END] for answer in answers])
     return SetBatch(elements, lengths, target_in, target_out, sum(len(answer) + 1 for answer in answers))

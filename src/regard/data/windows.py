@@ -5,29 +5,25 @@ Every epoch cuts the text at other places. Of the row's tokens the first is only
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 
 import torch
 from torch import Tensor
 
+from regard.data.batch import Batch
 from regard.errors import InputError
 from regard.shapes import Int
 
 
 @dataclass(frozen=True)
-class WindowBatch:
+class WindowBatch(Batch):
     """Parts of a text, `given (batch, position)`, and what follows each token, `expected`. With `fresh` they do not go
     on where the batch before ended."""
 
     given: Int[Tensor, "batch position"]
     expected: Int[Tensor, "batch position"]
     fresh: bool = True
-
-    def to(self, device: torch.device | str) -> "WindowBatch":
-        """The same batch on `device`."""
-        given, expected = (each.to(device, non_blocking=True) for each in (self.given, self.expected))
-        return replace(self, given=given, expected=expected)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,33 @@
+"""What all batches are: tensors that go to a device together, padded on the right."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from regard.data.batches import rounded
+from regard.shapes import Int
+from regard.text.special import PAD
+
+
+class Batch:
+    """A frozen dataclass of tensors and numbers."""
+
+    def to(self, device: torch.device | str) -> Self:
+        """The same batch on `device`."""
+        parts = vars(self).items()
+        moved = {name: part.to(device, non_blocking=True) for name, part in parts if isinstance(part, Tensor)}
+        changed: Any = replace(self, **moved)  # pyright: ignore[reportArgumentType]
+        return changed
+
+
+def padded(
+    rows: Sequence[Sequence[int]], multiple: int = 1
+) -> tuple[Int[Tensor, "batch position"], Int[Tensor, " batch"]]:
+    """Ids as one tensor, PAD behind the short ones up to a multiple of `multiple`, and how many each has."""
+    lengths = [len(row) for row in rows]
+    longest = rounded(max(lengths), multiple)
+    whole = [[*row, *[PAD] * (longest - len(row))] for row in rows]
+    return torch.tensor(whole, dtype=torch.int64).reshape(len(rows), longest), torch.tensor(lengths)
