@@ -18,13 +18,18 @@ from regard.errors import InputError
 from regard.nonfinite import guarded
 from regard.run_file import RunFile
 from regard.runs import CONFIG, load
+from regard.tasks.classification.job import prepare as prepare_classification
+from regard.tasks.classification.run_file import Classification
 from regard.tasks.job import Job
 from regard.tasks.language_model.job import prepare as prepare_language_model
 from regard.tasks.language_model.run_file import LanguageModelling
 from regard.tasks.masked_language_model.job import prepare as prepare_masked_language_model
 from regard.tasks.masked_language_model.run_file import MaskedLanguageModelling
+from regard.tasks.on_bert import OnBert
 from regard.tasks.pointing.job import prepare as prepare_pointing
 from regard.tasks.pointing.run_file import Pointing
+from regard.tasks.span_answers.job import prepare as prepare_span_answers
+from regard.tasks.span_answers.run_file import SpanAnswers
 from regard.tasks.text_to_text.job import prepare as prepare_text_to_text
 from regard.tasks.text_to_texts.job import prepare as prepare_text_to_texts
 from regard.tasks.text_to_texts.run_file import TextToTexts
@@ -64,13 +69,7 @@ def train(config: RunFile, out: Path, *, resume: bool = False, allow_change: boo
     process = PartialState(cpu=device == "cpu")
     with folder(out, resume, process) as run:
         torch.manual_seed(config.training.seed)
-        started = None if config.training.start is None else RunDirectory.open(Path(config.training.start))
-        if started is not None and process.is_main_process and not resume:
-            adopt(run, started)
-        process.wait_for_everyone()
-        job = prepare(config, run, process.num_processes)
-        if started is not None:
-            load_into(job.model, started.load_tensors(WEIGHTS))
+        config, job = begin(config, run, process, resume)
         identity = identify(config, job, process.num_processes)
         if resume and (run.has(IDENTITY) or run.checkpoint_steps()):  # else killed before it was described
             check_resume(run.read_json(IDENTITY), identity, allow_change)
@@ -87,6 +86,21 @@ def train(config: RunFile, out: Path, *, resume: bool = False, allow_change: boo
     return result
 
 
+def begin(config: RunFile, run: RunDirectory, process: PartialState, resume: bool) -> tuple[RunFile, Job]:
+    """What is trained, with what it takes from the run that it starts from, if it names one. Raises InputError."""
+    if config.training.start is None:
+        return config, prepare(config, run, process.num_processes)
+    started = RunDirectory.open(Path(config.training.start))
+    if isinstance(config, OnBert):
+        config = config.started(run_file.read(started.file(CONFIG)))
+    if process.is_main_process and not resume:
+        adopt(run, started)
+    process.wait_for_everyone()
+    job = prepare(config, run, process.num_processes)
+    load_into(job.model, started.load_tensors(WEIGHTS), fresh=job.fresh)
+    return config, job
+
+
 def adopt(run: RunDirectory, started: RunDirectory) -> None:
     """Give a run the tokenizers of the one that it starts from."""
     for name in started.names("tokenizer.json"):
@@ -101,6 +115,10 @@ def prepare(config: RunFile, run: RunDirectory, processes: int) -> Job:
             return prepare_language_model(config, run, processes)
         case MaskedLanguageModelling():
             return prepare_masked_language_model(config, run)
+        case Classification():
+            return prepare_classification(config, run)
+        case SpanAnswers():
+            return prepare_span_answers(config, run)
         case Pointing():
             return prepare_pointing(config)
         case TextToTexts():
@@ -144,7 +162,7 @@ def identify(config: RunFile, job: Job, processes: int) -> dict[str, Any]:
         del configuration["training"][name]
     return {
         "format_version": FORMAT,
-        "architecture": config.model.name,
+        "architecture": configuration["model"]["name"],
         "world_size": processes,
         "tokenizer": " ".join(tokenizer.digest for tokenizer in job.tokenizers.values()),
         "data": job.digest,
@@ -159,6 +177,8 @@ def describe(run: RunDirectory, config: RunFile, identity: dict[str, Any], job: 
     for name, tokenizer in job.tokenizers.items():
         with run.writing(name) as path:
             tokenizer.save(path)
+    for name, value in job.kept.items():
+        run.write_json(name, value)
     packages = ("torch", "accelerate", "tokenizers", "safetensors", "sacrebleu")
     environment = {"regard": VERSION} | {name: version(name) for name in packages}
     environment |= {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system()}

@@ -5,6 +5,8 @@ from typing import Any, TypeVar, overload
 
 from regard import run_file
 from regard.errors import InputError
+from regard.tasks.classification.run import ClassificationRun
+from regard.tasks.classification.run_file import Classification
 from regard.tasks.language_model.run import LanguageModelRun
 from regard.tasks.language_model.run_file import LanguageModelling
 from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
@@ -12,6 +14,8 @@ from regard.tasks.masked_language_model.run_file import MaskedLanguageModelling
 from regard.tasks.pointing.run import PointingRun
 from regard.tasks.pointing.run_file import Pointing
 from regard.tasks.run import Run
+from regard.tasks.span_answers.run import SpanAnswersRun
+from regard.tasks.span_answers.run_file import SpanAnswers
 from regard.tasks.text_to_text.run import TextToTextRun
 from regard.tasks.text_to_texts.run import TextToTextsRun
 from regard.tasks.text_to_texts.run_file import TextToTexts
@@ -25,6 +29,8 @@ R = TypeVar("R", bound=Run)
 WHAT: dict[type[Run], str] = {
     LanguageModelRun: "is a language model, which has no source; use `regard generate` or `regard evaluate`",
     MaskedLanguageModelRun: "fills in blanks and writes no text; use `regard fill`, `embed` or `evaluate`",
+    ClassificationRun: "tells classes and writes no text; use `regard predict` or `evaluate`",
+    SpanAnswersRun: "answers questions about contexts; use `regard predict` with JSON, or `evaluate`",
     PointingRun: "points to elements of a set and writes no text; use `regard predict`, `show` or `evaluate`",
     TextToTextsRun: "writes several languages; use `regard predict` or `evaluate`, or in Python one of them, .of(...)",
     TextToTextRun: "makes texts of texts, and continues none; use `regard predict`",
@@ -39,8 +45,7 @@ def load(path: Path | str, device: str = "auto", *, allow_missing: bool = False,
 def load(path: Path | str, device: str = "auto", *, allow_missing: bool = False, task: type[Run] = Run) -> Any:
     """The trained run in the folder `path`; with `allow_missing`, parameters that its weights lack stay as initialised.
 
-    What it can do depends on its task: it is a `TextToTextRun`, a `TextToTextsRun`, a `LanguageModelRun`, a
-    `MaskedLanguageModelRun` or a `PointingRun`, and must be the one that `task` asks for.
+    What it can do depends on its task, whose class is one of the keys of `WHAT`, and that which `task` asks for.
 
     Raises InputError that names what is missing, damaged or not a run, or not of this task."""
     folder = RunDirectory.open(Path(path))
@@ -69,6 +74,10 @@ def _open(folder: RunDirectory, config: run_file.RunFile) -> Any:
             return LanguageModelRun.open(folder, config)
         case MaskedLanguageModelling():
             return MaskedLanguageModelRun.open(folder, config)
+        case Classification():
+            return ClassificationRun.open(folder, config)
+        case SpanAnswers():
+            return SpanAnswersRun.open(folder, config)
         case Pointing():
             return PointingRun.open(folder, config)
         case TextToTexts():

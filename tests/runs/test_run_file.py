@@ -11,12 +11,17 @@ from regard.data.sources import Parallel
 from regard.errors import InputError
 from regard.inference.tokenizers import Tokenizers
 from regard.models.bert import Bert
+from regard.models.bert_classifier import BertClassifier
+from regard.models.bert_spans import BertSpans
 from regard.models.pointer_network import PointerNetwork
 from regard.recipes import names, path_of
 from regard.run_file import RunFile
+from regard.tasks.classification.run_file import Classification
 from regard.tasks.language_model.run_file import LanguageModelling
 from regard.tasks.masked_language_model.run_file import MaskedLanguageModelling
+from regard.tasks.on_bert import OnBert
 from regard.tasks.pointing.run_file import Pointing
+from regard.tasks.span_answers.run_file import SpanAnswers
 from regard.tasks.text_to_text.run_file import TextToText
 from regard.tasks.text_to_texts.run import build_many
 from regard.tasks.text_to_texts.run_file import TextToTexts
@@ -89,7 +94,8 @@ def recipe(name: str) -> RunFile:
     text = ["data.train=text.txt"]
     needed = {"translate": FILES, "summarise": ["data.train=a.jsonl", "data.valid=b.jsonl"]}
     needed |= {"language": text, "characters": text, "dialogue": text}
-    needed |= {"squad": ["data.train=[a.json, b.jsonl]", "data.valid=[c.json]"]}
+    needed |= {"squad": ["data.train=[a.json, b.jsonl]", "data.valid=[c.json]"], "classify": ["data.train=a.tsv"]}
+    needed |= {"spans": ["data.train=[a.json]", "data.valid=[b.json]"]}
     many = [f"data.{part}=[a, b, c]" for part in ("train", "valid")]
     needed["translate-many"] = ["data.languages=[de, fr]", *many]
     return run_file.read(path_of(name), needed.get(name) or needed.get(name.split("-")[0], []))
@@ -110,7 +116,7 @@ def test_recipes_load_and_their_resolved_form_is_equal(name: str, tmp_path: Path
     assert run_file.dump(run_file.read(resolved)) == run_file.dump(run)
     for part in ("learning_rate:", "betas:", "dropout:"):
         assert part in run_file.dump(run)
-    assert ("length_penalty:" in run_file.dump(run)) is not isinstance(run, MaskedLanguageModelling)
+    assert ("length_penalty:" in run_file.dump(run)) is not isinstance(run, MaskedLanguageModelling | OnBert)
     assert ("minimum_count:" in run_file.dump(run)) is not isinstance(run, Pointing)
 
 
@@ -132,6 +138,12 @@ def test_the_models_of_recipes_can_be_built(name: str):
         return
     if isinstance(run, MaskedLanguageModelling):
         assert type(Bert(11, run.model)).__name__.lower() == run.model.name
+        return
+    if isinstance(run, Classification):
+        assert BertClassifier(11, 2, run.encoder).output.out_features == 2
+        return
+    if isinstance(run, SpanAnswers):
+        assert BertSpans(11, run.encoder).output.out_features == 2
         return
     model = PointerNetwork(2, run.model) if isinstance(run, Pointing) else build(run.model, 11, 11)
     assert type(model).__name__.lower() == run.model.name.replace("-", "")

@@ -8,10 +8,12 @@ from regard.cli.files import read_pairs
 from regard.cli.options import Asked, searching
 from regard.errors import InputError
 from regard.inference.cache import Cache
+from regard.tasks.classification.run import ClassificationRun
 from regard.tasks.language_model.run import LanguageModelRun
 from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
 from regard.tasks.pointing.run import PointingRun
 from regard.tasks.run import Run
+from regard.tasks.span_answers.run import SpanAnswersRun
 from regard.tasks.text_to_text.run import TextToTextRun
 from regard.tasks.text_to_texts.run import TextToTextsRun
 
@@ -42,6 +44,14 @@ def measured(run: Run, given: Given) -> dict[str, float]:
             given.refuse("beam", "cache", because="this run fills in blanks; it takes files of documents alone")
             documents = [document for file in given.files for document in run.config.data.read(str(file))]
             return run.evaluate(documents or None)
+        case ClassificationRun():
+            given.refuse("beam", "cache", because="this run tells classes; it takes tables of labelled texts alone")
+            labelled = [each for file in given.files for each in run.config.data.read(str(file))]
+            return run.evaluate(labelled or None)
+        case SpanAnswersRun():
+            given.refuse("beam", "cache", because="this run answers questions; it takes files of SQuAD alone")
+            questions = [each for file in given.files for each in run.config.data.read(str(file))]
+            return run.evaluate(questions or None)
         case PointingRun():
             because = "this run points to elements of generated sets; it is measured on its own test set alone"
             given.refuse("files", "beam", "cache", because=because)

@@ -46,3 +46,9 @@ def _silence() -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
+
+
+def warn_of_unfinished(unfinished: int, answers: int) -> None:
+    """Say how many answers had no end, if any."""
+    if unfinished:
+        print(f"regard: {unfinished} of {answers} answers reached the length limit unfinished", file=sys.stderr)

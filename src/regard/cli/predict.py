@@ -1,23 +1,18 @@
 """`regard predict`."""
 
 import json
-import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from regard.cli.options import AllowMissing, Asked, Json, Piped, RunFolder, check_source, searching
-from regard.cli.output import say
+from regard.cli.options import AllowMissing, Asked, Json, Piped, RunFolder, check_source
+from regard.cli.output import say, warn_of_unfinished
 from regard.errors import InputError
 
 if TYPE_CHECKING:
-    from regard.tasks.pointing.run import PointingRun
-    from regard.tasks.run import Run
     from regard.tasks.text_to_text.prediction import Prediction
-    from regard.tasks.text_to_texts.run import TextToTextsRun
 
 Texts = Annotated[str, Parameter(name="TEXT", help="What to answer. None: the lines of standard input.")]
 Attention = Annotated[
@@ -49,37 +44,18 @@ def predict(
         raise InputError("--attention needs --json; `regard show` draws the attention of one text")
     check_source(texts, piped)
     from regard.cli.answers import Answer
-    from regard.runs import load
+    from regard.cli.told import Telling, tell
+    from regard.runs import expect, load
     from regard.tasks.text_to_text.run import TextToTextRun
 
     loaded = load(run, allow_missing=allow_missing)
-    if not isinstance(loaded, TextToTextRun):
-        _other(loaded, run, texts, asked, json_, more=bool(with_ or attention))
+    if isinstance(loaded, Telling):
+        tell(loaded, texts, asked, as_json=json_, more=bool(with_ or attention))
         return
+    loaded = expect(loaded, TextToTextRun, run)
     others = [load(each, allow_missing=allow_missing, task=TextToTextRun) for each in with_]
     answer = Answer(loaded.joined(others), asked, attention)
     _say(zip(texts, answer.texts(texts), strict=True) if texts else answer.lines(), asked, json_)
-
-
-def _other(loaded: "Run", run: Path, texts: Sequence[str], asked: Asked, as_json: bool, *, more: bool) -> None:
-    """Answers of a run of another task. Raises InputError for a task without answers, and for what it cannot do."""
-    from regard.runs import expect
-    from regard.tasks.pointing.run import PointingRun
-    from regard.tasks.text_to_text.run import TextToTextRun
-    from regard.tasks.text_to_texts.run import TextToTextsRun
-
-    if isinstance(loaded, PointingRun):
-        if asked != OWN or more:
-            raise InputError(
-                "this run points to elements of a set, as its run file says; it takes sets and --json alone"
-            )
-        _point(loaded, texts, as_json)
-    elif isinstance(loaded, TextToTextsRun):
-        if replace(asked, beam=None) != OWN or more:
-            raise InputError("this run writes several languages; it takes texts, --beam and --json alone")
-        _translate(loaded, texts, asked, as_json)
-    else:
-        expect(loaded, TextToTextRun, run)
 
 
 def _say(answers: Iterable[tuple[str, "Prediction"]], asked: Asked, as_json: bool) -> None:
@@ -89,38 +65,7 @@ def _say(answers: Iterable[tuple[str, "Prediction"]], asked: Asked, as_json: boo
         for line in [_json(text, prediction)] if as_json else _plain(number, prediction, asked.shown):
             say(line)
         unfinished += not prediction.finished
-    _warn(unfinished, number)
-
-
-def _warn(unfinished: int, answers: int) -> None:
-    if unfinished:
-        print(f"regard: {unfinished} of {answers} answers reached the length limit unfinished", file=sys.stderr)
-
-
-def _point(run: "PointingRun", sets: Sequence[str], as_json: bool) -> None:
-    """The places that answer each set, or each line of standard input."""
-    from regard.cli.pointed import line, parse
-    from regard.cli.stream import parts
-
-    for some in parts(sets):
-        for text, pointed in zip(some, run.point([parse(text) for text in some]), strict=True):
-            say(line(text, pointed, as_json=as_json))
-
-
-def _translate(run: "TextToTextsRun", texts: Sequence[str], asked: Asked, as_json: bool) -> None:
-    """All languages of each text, or of each line of standard input."""
-    from regard.cli.languages import answered, lines
-    from regard.cli.stream import parts
-
-    number = unfinished = 0
-    with searching(asked):
-        for some in parts(texts):
-            for text, said in answered(run, some, asked.beam):
-                for line in lines(text, said, as_json=as_json):
-                    say(line)
-                number += len(said)
-                unfinished += sum(not each.finished for each in said.values())
-    _warn(unfinished, number)
+    warn_of_unfinished(unfinished, number)
 
 
 def _json(text: str, prediction: "Prediction") -> str:

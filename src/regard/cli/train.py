@@ -15,6 +15,8 @@ NEXT = {
     "text-to-texts": "regard predict {} TEXT",
     "language-model": "regard generate {} PROMPT",
     "masked-language-model": "regard fill {} 'TEXT WITH A [MASK]', or regard embed {} TEXT",
+    "classification": "regard predict {} TEXT",
+    "span-answers": """regard predict {} '{"question": "...", "context": "..."}'""",
     "pointing": "regard predict {} 'NUMBER NUMBER ...'",
 }
 """What a run of each task is for."""

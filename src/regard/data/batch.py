@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -11,11 +11,13 @@ from regard.data.batches import rounded
 from regard.shapes import Int
 from regard.text.special import PAD
 
+B = TypeVar("B", bound="Batch")
+
 
 class Batch:
     """A frozen dataclass of tensors and numbers."""
 
-    def to(self, device: torch.device | str) -> Self:
+    def to(self: B, device: torch.device | str) -> B:
         """The same batch on `device`."""
         parts = vars(self).items()
         moved = {name: part.to(device, non_blocking=True) for name, part in parts if isinstance(part, Tensor)}

@@ -76,10 +76,12 @@ class BertEncoder(nn.Module):
 
     def forward(self, tokens: Tokens, lengths: Lengths, segments: Tokens | None = None) -> States:
         """Tokens `(batch, position)`, START first, and the segment of each, by default 0 -> states `(batch, position,
-        width)`. Raises ValueError for more tokens than `context`."""
+        width)`. Segments past those that the model tells apart count as its last. Raises ValueError for more tokens
+        than `context`."""
         states = self.positions(self.embedding(tokens))
         if self.segments is not None:
-            states = states + self.segments(torch.zeros_like(tokens) if segments is None else segments)
+            last = self.segments.num_embeddings - 1
+            states = states + self.segments(torch.zeros_like(tokens) if segments is None else segments.clamp(max=last))
         states = self.dropout(self.norm(states))
         mask = padding(lengths, tokens.shape[1])
         for each in self.layers:

@@ -18,7 +18,8 @@ class Job:
 
     `tokenizers` go by the name of the file that keeps each, `tests` are what the finished run is measured on, as its
     `evaluate` takes them, `digest` is of all that is learned from and validated on, `summary` says in a line what is
-    about to be trained.
+    about to be trained. `kept` is what else the run must know, by the name of its JSON file. Parts of the model whose
+    names begin as one of `fresh` are new where the run starts from one of another task.
     """
 
     model: nn.Module
@@ -27,6 +28,8 @@ class Job:
     summary: str
     tokenizers: Mapping[str, Tokenizer] = field(default_factory=dict)
     tests: Sequence[Any] | Mapping[str, Sequence[Any]] = ()
+    kept: Mapping[str, Any] = field(default_factory=dict)
+    fresh: tuple[str, ...] = ()
 
 
 def check_beam(beam: int, size: int, vocabulary: str) -> None:

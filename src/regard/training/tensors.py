@@ -92,13 +92,18 @@ def _end(path: Path, name: str, entry: Any) -> int:
     raise InputError(f"{path}: broken safetensors header at tensor {name[:80]!r}")
 
 
-def load_into(module: nn.Module, tensors: Mapping[str, Tensor], *, allow_missing: bool = False) -> None:
-    """Copies the tensors into the module's parameters and buffers of the same names, all of them or none.
+def load_into(
+    module: nn.Module, tensors: Mapping[str, Tensor], *, allow_missing: bool = False, fresh: tuple[str, ...] = ()
+) -> None:
+    """Copies the tensors into the module's parameters and buffers of the same names, all of them or none. Parts of the
+    module whose names begin as one of `fresh` may be missing, and with any of these, tensors may be left over.
 
     Raises InputError that lists the first ten each of what is missing (unless allowed), unexpected or misshaped.
     """
     own = module.state_dict()
-    missing = [] if allow_missing else [name for name in own if name not in tensors]
+    if fresh:
+        tensors = {name: tensor for name, tensor in tensors.items() if name in own}
+    missing = [] if allow_missing else [name for name in own if name not in tensors and not name.startswith(fresh)]
     wrong = [
         f"{name} is {_form(tensors[name])}, expected {_form(tensor)}"
         for name, tensor in own.items()

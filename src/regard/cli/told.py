@@ -1,0 +1,96 @@
+"""Answers of runs that do not make a text of a text: places, classes, several languages."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import count
+
+from regard.cli.languages import answered, lines
+from regard.cli.options import Asked, searching
+from regard.cli.output import say, warn_of_unfinished
+from regard.cli.pointed import line, parse
+from regard.cli.stream import parts
+from regard.data.tables import parse_json
+from regard.errors import InputError
+from regard.tasks.classification.run import ClassificationRun
+from regard.tasks.pointing.run import PointingRun
+from regard.tasks.span_answers.run import SpanAnswersRun
+from regard.tasks.text_to_texts.run import TextToTextsRun
+
+OWN = Asked()
+Telling = PointingRun | ClassificationRun | SpanAnswersRun | TextToTextsRun
+
+
+def tell(run: Telling, texts: Sequence[str], asked: Asked, *, as_json: bool, more: bool) -> None:
+    """What the run says of each text, or of each line of standard input. Raises InputError where something is asked for
+    that its task does not know, or `more`."""
+    match run:
+        case PointingRun():
+            refuse(more or asked != OWN, "points to elements of a set; it takes sets and --json alone")
+            _point(run, texts, as_json)
+        case ClassificationRun():
+            refuse(more or asked != OWN, "tells classes; it takes texts and --json alone")
+            _classify(run, texts, as_json)
+        case SpanAnswersRun():
+            refuse(more or asked != OWN, "answers questions about contexts; it takes JSON alone")
+            _answer(run, texts, as_json)
+        case TextToTextsRun():
+            more = more or replace(asked, beam=None) != OWN
+            refuse(more, "writes several languages; it takes texts, --beam and --json alone")
+            _translate(run, texts, asked, as_json)
+
+
+def refuse(more: bool, what: str) -> None:
+    """Raises InputError where more is asked for than is known."""
+    if more:
+        raise InputError(f"this run {what}")
+
+
+def _point(run: PointingRun, sets: Sequence[str], as_json: bool) -> None:
+    for some in parts(sets):
+        for text, pointed in zip(some, run.point([parse(text) for text in some]), strict=True):
+            say(line(text, pointed, as_json=as_json))
+
+
+def _classify(run: ClassificationRun, texts: Sequence[str], as_json: bool) -> None:
+    """Two texts have a tab between them."""
+    paired = run.config.data.second is not None
+    for some in parts(texts):
+        given = [tuple(text.split("\t")) if paired else text for text in some]
+        for text, found in zip(some, run.classify(given), strict=True):
+            if as_json:
+                say(json.dumps({"text": text, **found.to_json()}, ensure_ascii=False))
+            else:
+                say(f"{found.label}\t{found.probability:.4f}")
+
+
+def _answer(run: SpanAnswersRun, texts: Sequence[str], as_json: bool) -> None:
+    """Each text is an object with `question` and `context`, and so is each answer, with more keys."""
+    numbers = count(1)
+    for some in parts(texts):
+        asked = [_asked(next(numbers), text) for text in some]
+        for (question, context), found in zip(asked, run.answer(asked), strict=True):
+            whole = {"question": question, "context": context, **found.to_json()}
+            say(json.dumps(whole, ensure_ascii=False) if as_json else " ".join(found.text.split()))
+
+
+def _asked(number: int, text: str) -> tuple[str, str]:
+    record, fault = parse_json(text)
+    match record:
+        case {"question": str(question), "context": str(context)}:
+            return question, context
+    reason = fault or 'expected an object with "question" and "context", both texts'
+    raise InputError(f"text {number}: {reason}")
+
+
+def _translate(run: TextToTextsRun, texts: Sequence[str], asked: Asked, as_json: bool) -> None:
+    """All languages of each text."""
+    number = unfinished = 0
+    with searching(asked):
+        for some in parts(texts):
+            for text, said in answered(run, some, asked.beam):
+                for each in lines(text, said, as_json=as_json):
+                    say(each)
+                number += len(said)
+                unfinished += sum(not one.finished for one in said.values())
+    warn_of_unfinished(unfinished, number)

@@ -1,0 +1,40 @@
+"""BERT with a layer that tells a class (Devlin et al. 2019, section 4.1)."""
+
+from typing import Any
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.layers.dropout import Dropout
+from regard.models.bert import BertConfig, BertEncoder, Pooler, start
+from regard.shapes import Int, Lengths, Tokens
+
+
+class BertClassifier(nn.Module):
+    """The encoder, the pooler of its first state and a linear layer."""
+
+    self_attention = "encoder.layers.*.self_attention"
+
+    def __init__(self, vocabulary: int, classes: int, config: BertConfig):
+        super().__init__()
+        self.encoder = BertEncoder(vocabulary, config)
+        self.pooler = Pooler(config.width)
+        self.dropout = Dropout(config.dropout)
+        self.output = nn.Linear(config.width, classes)
+        start(self.output)
+
+    def forward(
+        self,
+        tokens: Tokens,
+        lengths: Lengths,
+        segments: Tokens | None = None,
+        *,
+        expected: Int[Tensor, " batch"] | None = None,
+        smoothing: float = 0.0,
+    ) -> Any:
+        """Logits `(batch, class)`; with `expected` their cross-entropy with these classes instead, summed."""
+        states = self.encoder(tokens, lengths, segments)
+        logits = self.output(self.dropout(self.pooler(states)))
+        if expected is None:
+            return logits
+        return functional.cross_entropy(logits, expected, reduction="sum", label_smoothing=smoothing)

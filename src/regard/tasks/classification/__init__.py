@@ -1,0 +1,1 @@
+"""Telling the class of a text, or of two."""

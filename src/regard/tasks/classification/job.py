@@ -1,0 +1,41 @@
+"""From a run file to what training needs."""
+
+from regard.errors import InputError
+from regard.models.bert_classifier import BertClassifier
+from regard.tasks.classification.run import LABELS
+from regard.tasks.classification.run_file import Classification
+from regard.tasks.classification.task import ClassificationTask, encoded, numbers
+from regard.tasks.job import Job, digest
+from regard.tasks.on_bert import TOKENIZER
+from regard.training.parameters import count_parameters
+from regard.training.run_directory import RunDirectory
+
+
+def prepare(config: Classification, run: RunDirectory) -> Job:
+    """Reads the texts and builds the rest; the tokenizer is the run's where it has one.
+
+    Raises:
+        InputError: texts and model are not as they must be.
+    """
+    splits = config.data.load()
+    labels = sorted({each.label for each in splits.train})
+    if len(labels) < 2:
+        raise InputError(f"{config.data.train}: every label is {labels[0]!r}; expected two classes or more")
+    tokenizer = config.kept_or_trained(run, [text for each in splits.train for text in each.texts])
+    model = BertClassifier(tokenizer.size, len(labels), config.encoder)
+    context = config.encoder.context
+    train, valid = (
+        list(zip(encoded(each, tokenizer, context, truncate=config.truncate), numbers(labels, each), strict=True))
+        for each in (splits.train, splits.valid)
+    )
+    return Job(
+        model,
+        ClassificationTask(train, valid, config.training),
+        digest("\0".join((*each.texts, each.label)) + "\n" for each in (*splits.train, *splits.valid)),
+        f"{len(train):,} texts to train on, {len(valid):,} to validate, {len(splits.test):,} to test; {len(labels)} "
+        f"classes; a vocabulary of {tokenizer.size:,}; {count_parameters(model):,} parameters",
+        {TOKENIZER: tokenizer},
+        splits.test,
+        kept={LABELS: labels},
+        fresh=("pooler.", "output."),
+    )

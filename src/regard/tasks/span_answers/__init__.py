@@ -1,0 +1,1 @@
+"""Answering questions with a span of their context."""

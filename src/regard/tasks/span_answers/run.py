@@ -1,0 +1,74 @@
+"""A trained model that answers with spans, opened: `load(folder).answer([(question, context)])`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from regard.data.squad import Question
+from regard.errors import InputError
+from regard.models.bert_spans import BertSpans
+from regard.nonfinite import guarded
+from regard.tasks.on_bert import TOKENIZER
+from regard.tasks.run import Run
+from regard.tasks.span_answers.run_file import SpanAnswers
+from regard.tasks.span_answers.task import asked
+from regard.text import Tokenizer
+from regard.training.run_directory import RunDirectory
+
+
+@dataclass(frozen=True)
+class SpanAnswer:
+    """The answer, characters `start` to `end` of the context, and the sum of the logits of both; an empty text where
+    the context is said to have none."""
+
+    text: str
+    start: int
+    end: int
+    score: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return dict(vars(self))
+
+
+class SpanAnswersRun(Run):
+    """A trained model with its tokenizer and its run file."""
+
+    def __init__(self, config: SpanAnswers, model: BertSpans, tokenizer: Tokenizer):
+        self.config, self.model, self.tokenizer = config, model, tokenizer
+
+    @classmethod
+    def open(cls, run: RunDirectory, config: SpanAnswers) -> "SpanAnswersRun":
+        """The run in a folder, its model with fresh weights. Raises InputError for a damaged tokenizer."""
+        tokenizer = Tokenizer.load(run.file(TOKENIZER))
+        return cls(config, BertSpans(tokenizer.size, config.encoder), tokenizer)
+
+    def evaluate(self, examples: Sequence[Question] | None = None) -> dict[str, float]:
+        """How right the answers are, by default to the run's own test set.
+
+        Raises:
+            InputError: the run has no test set and no questions are given, or an answer is not in its context.
+        """
+        questions = self.config.data.tests() if examples is None else examples
+        if not questions:
+            raise InputError("there is no test set in the run file and no file is given; give a file of questions")
+        with guarded(self.model):
+            return asked(questions, self.tokenizer, self.config).figures(self.model)
+
+    def answer(self, questions: Sequence[tuple[str, str]]) -> list[SpanAnswer]:
+        """The answer to each question about its context, given as (question, context).
+
+        Raises:
+            InputError: a question or context is blank.
+        """
+        for number, each in enumerate(questions, 1):
+            if not all(text.strip() for text in each):
+                raise InputError(f"question {number}: question or context is blank; give both")
+        given = [Question(*each, (), f"question {number}") for number, each in enumerate(questions, 1)]
+        cut = asked(given, self.tokenizer, self.config)
+        with guarded(self.model):
+            found = cut.answers(self.model)
+        return [
+            SpanAnswer(text, each.start, each.end, each.score) if text else SpanAnswer("", 0, 0, each.none)
+            for text, each in zip(cut.texts(found), found, strict=True)
+        ]

@@ -1,0 +1,184 @@
+"""The task of telling classes: it learns, starts from a run that fills in blanks, and says what does not fit."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard import launch, load, run_file
+from regard.data.label_batch import collate_labelled, shortened
+from regard.data.labelled import Labelled
+from regard.errors import InputError
+from regard.models.bert import BertConfig
+from regard.models.bert_classifier import BertClassifier
+from regard.recipes import path_of
+from regard.tasks.classification.run import ClassificationRun
+from regard.tasks.classification.task import figures
+from regard.text.special import END, PAD, START
+from regard.training.loop import WEIGHTS
+from regard.training.run_directory import RunDirectory
+
+MODEL = "{name: bert, layers: 1, width: 32, heads: 2, hidden: 64, context: 16, dropout: 0.0}"
+COMMON = ["training.batch_tokens=512", "training.threads=1", "training.precision=fp32"]
+QUICK = [
+    "training.steps=400",
+    "training.learning_rate=3e-3",
+    "training.warmup=15",
+    "training.validate_every=0",
+    *COMMON,
+]
+NUMBERS = ["one", "two", "three", "four", "five"]
+
+
+def pairs(seed: int, count: int) -> list[tuple[str, str, str]]:
+    """Whether the second of two texts has the word of the first."""
+    generator = torch.Generator().manual_seed(seed)
+    found = []
+    for _ in range(count):
+        word, other, third = (NUMBERS[int(each)] for each in torch.randperm(5, generator=generator)[:3])
+        same = bool(torch.rand((), generator=generator) < 0.5)
+        found.append((f"{word} here", f"{third} {word if same else other}", "same" if same else "other"))
+    return found
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("classes")
+    for name, seed, count in (("train", 1, 600), ("test", 2, 100)):
+        rows = ["a\tb\tclass", *("\t".join(each) for each in pairs(seed, count))]
+        (folder / f"{name}.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    launch.train(config(folder, "tokenizer.size=90", f"model={MODEL}"), folder / "run")
+    return folder
+
+
+def config(folder: Path, *settings: str) -> run_file.RunFile:
+    data = [f"data.train={folder / 'train.tsv'}", f"data.test={folder / 'test.tsv'}"]
+    columns = ["data.text=a", "data.second=b", "data.label=class"]
+    return run_file.read(path_of("classify"), [*data, *columns, *QUICK, *settings])
+
+
+def opened(folder: Path) -> ClassificationRun:
+    return load(folder / "run", "cpu", task=ClassificationRun)
+
+
+def test_it_learns(folder: Path):
+    result = json.loads((folder / "run" / "result.json").read_text())
+    assert result["test/accuracy"] > 90
+    assert result["test/macro-f1"] > 90
+
+
+def test_the_class_of_pairs(folder: Path):
+    run = opened(folder)
+    found = run.classify([("one here", "two one"), ("one here", "two three")])
+    assert [each.label for each in found] == ["same", "other"]
+    assert all(each.probability == max(each.probabilities.values()) for each in found)
+    assert all(sum(each.probabilities.values()) == pytest.approx(1) for each in found)
+    assert run.classify([]) == []
+
+
+def test_what_does_not_fit(folder: Path):
+    run = opened(folder)
+    with pytest.raises(TypeError, match="texts is one str"):
+        run.classify("one")
+    with pytest.raises(InputError, match=r"text 2: is one text; the model tells the class of two"):
+        run.classify([("one", "two"), "one"])
+    with pytest.raises(InputError, match=r"text 1: 41 tokens and 3 marks, but the model takes 16; shorten it or trunc"):
+        run.classify([("one " * 40, "two")])
+    with pytest.raises(InputError, match="q: label 'new' is none of the training set's: other, same"):
+        run.evaluate([Labelled(("one", "two"), "new", "q")])
+
+
+def test_columns_that_are_not_there(folder: Path):
+    with pytest.raises(InputError, match="no column 'c' in the header, which has 'a', 'b', 'class'"):
+        launch.train(config(folder, "data.text=c"), folder / "no")
+    assert not (folder / "no").exists()
+    with pytest.raises(InputError, match="the columns 1, 'b', 'class' must all be names, or all numbers"):
+        config(folder, "data.text=1")
+
+
+def test_one_class_is_none(folder: Path, tmp_path: Path):
+    (tmp_path / "train.tsv").write_text("a\tb\tclass\n" + "x\ty\tsame\n" * 20)
+    with pytest.raises(InputError, match="every label is 'same'; expected two classes or more"):
+        launch.train(config(folder, f"data.train={tmp_path / 'train.tsv'}"), tmp_path / "run")
+
+
+def test_it_starts_from_a_run_that_fills_in_blanks(folder: Path, tmp_path: Path):
+    (tmp_path / "text.txt").write_text("\n\n".join("\n".join(NUMBERS) for _ in range(20)), encoding="utf-8")
+    settings = [f"data.train={tmp_path / 'text.txt'}", "tokenizer.size=90", f"model={MODEL}", "training.steps=2"]
+    launch.train(run_file.read(path_of("bert"), [*settings, "training.warmup=0", *COMMON]), tmp_path / "bert")
+    own = ["tokenizer=null", "model=null", f"training.start={tmp_path / 'bert'}"]
+    launch.train(config(folder, *own, "training.steps=1", "training.warmup=0", "training.learning_rate=1e-9"),
+                 tmp_path / "run")  # fmt: skip
+    before, after = (RunDirectory.open(tmp_path / name).load_tensors(WEIGHTS) for name in ("bert", "run"))
+    kept = [name for name in after if name.startswith(("encoder.", "pooler."))]
+    assert len(kept) > 10
+    assert all(torch.allclose(before[name], after[name], atol=1e-6) for name in kept)
+    assert after["output.weight"].shape == (2, 32)
+    assert load(tmp_path / "run", "cpu").tokenizer.digest == load(tmp_path / "bert", "cpu").tokenizer.digest
+
+
+def test_nothing_to_start_from(folder: Path):
+    with pytest.raises(InputError, match="tokenizer and model are not both described; do, or name a run"):
+        config(folder, "model=null")
+
+
+def test_a_batch_has_marks_segments_and_classes():
+    batch = collate_labelled([(([7, 8], [9]), 1), (([7], [8]), 0)])
+    assert batch.tokens.tolist() == [[START, 7, 8, END, 9, END], [START, 7, END, 8, END, PAD]]
+    assert batch.segments.tolist() == [[0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 0]]
+    assert (batch.lengths.tolist(), batch.classes.tolist()) == ([6, 5], [1, 0])
+
+
+@pytest.mark.parametrize(
+    ("lengths", "most", "left"),
+    [((3, 2), 5, (3, 2)), ((9, 2), 5, (3, 2)), ((9, 8), 5, (3, 2)), ((2, 9), 5, (2, 3)), ((9,), 4, (4,))],
+)
+def test_the_longest_text_is_cut_first(lengths: tuple[int, ...], most: int, left: tuple[int, ...]):
+    found = shortened([list(range(length)) for length in lengths], most)
+    assert sorted(map(len, found)) == sorted(left)
+    assert all(each == list(range(len(each))) for each in found)
+
+
+def test_figures_by_hand():
+    told = torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.7, 0.3], [0.6, 0.4]])
+    found = figures(told, [0, 1, 1, 0])
+    assert found["accuracy"] == pytest.approx(75)
+    assert found["macro-f1"] == pytest.approx(100 * (4 / 5 + 2 / 3) / 2)
+
+
+def test_loss_is_the_cross_entropy_of_the_logits():
+    torch.manual_seed(1)
+    model = BertClassifier(11, 3, BertConfig(layers=1, width=8, heads=2, hidden=8, context=6, dropout=0.0)).double()
+    batch = collate_labelled([(([7, 8], [9]), 1), (([7], [8]), 2)])
+    logits = model(batch.tokens, batch.lengths, batch.segments)
+    expected = -(logits.softmax(-1).log()[torch.arange(2), batch.classes]).sum()
+    found = model(batch.tokens, batch.lengths, batch.segments, expected=batch.classes)
+    torch.testing.assert_close(found, expected)
+
+
+def test_the_command_tells_classes(regard, folder: Path):
+    code, output, _ = regard("predict", str(folder / "run"), "one here\ttwo one", "--json")
+    found = json.loads(output)
+    assert (code, found["label"], list(found["probabilities"])) == (0, "same", ["same", "other"])
+    code, output, _ = regard("predict", str(folder / "run"), "one here\ttwo one")
+    assert output == f"same\t{found['probabilities']['same']:.4f}\n"
+    code, output, _ = regard("evaluate", str(folder / "run"), str(folder / "test.tsv"), "--json")
+    assert (code, json.loads(output)["accuracy"] > 90) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("predict", "one"), "text 1: is one text; the model tells the class of two, with a tab between"),
+        (("predict", "a\tb", "--beam", "2"), "this run tells classes; it takes texts and --json alone"),
+        (("predict", "a\tb", "--json", "--attention"), "this run tells classes; it takes texts and --json alone"),
+        (("evaluate", "--beam", "2"), "--beam is given; this run tells classes; it takes tables of labelled texts"),
+        (("fill", "a"), "tells classes and writes no text; use `regard predict` or `evaluate`"),
+    ],
+)
+def test_commands_refuse(regard, folder: Path, arguments: tuple[str, ...], said: str):
+    command, *rest = arguments
+    code, _, errors = regard(command, str(folder / "run"), *rest)
+    assert (code, len(errors.splitlines())) == (2, 1)
+    assert said in errors

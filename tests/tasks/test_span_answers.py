@@ -1,0 +1,204 @@
+"""The task of answering with spans: windows, what the model gives, that it learns, and what it refuses."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard import launch, load, run_file
+from regard.data.spans import Questions, Window, collate_windows, windows
+from regard.data.squad import Answer, Question
+from regard.errors import InputError
+from regard.models.bert import BertConfig
+from regard.models.bert_spans import BertSpans
+from regard.recipes import path_of
+from regard.tasks.span_answers.run import SpanAnswersRun
+from regard.tasks.span_answers.task import Asked, Spanned, best, spanned
+from regard.text import Tokenizer, TokenizerSettings
+from regard.text.special import END, PAD, START
+
+TINY = BertConfig(layers=1, width=8, heads=2, hidden=8, context=12, dropout=0.0)
+NAMES = ["anna", "bob", "carl", "dora", "emil", "fay"]
+PLACES = ["rome", "paris", "oslo", "bern", "lima", "cairo"]
+
+
+def tokenizer() -> Tokenizer:
+    return Tokenizer.train(TokenizerSettings("word", 50), [" ".join([*"abcdefghijklmnopq", "where", "is", "?"])])
+
+
+def asked(context: str, answer: str | None, question: str = "where is q ?") -> Question:
+    answers = () if answer is None else (Answer(answer, context.index(answer)),)
+    return Question(question, context, answers, "x:1")
+
+
+def test_a_window_by_hand():
+    (window,) = windows(asked("a b c", "b c"), tokenizer(), 16, 64)
+    assert (len(window.question), window.first, window.length) == (4, 6, 10)
+    assert window.offsets == ((0, 1), (2, 3), (4, 5))
+    assert window.answer == (7, 8)
+    batch = collate_windows([window, Window([7], [8], ((0, 1),))])
+    assert batch.tokens[0].tolist() == [START, *window.question, END, *window.part, END]
+    assert batch.tokens[1].tolist() == [START, 7, END, 8, END, *[PAD] * 5]
+    assert batch.segments[0].tolist() == [0] * 6 + [1] * 4
+    assert batch.answers.tolist() == [[7, 8], [0, 0]]
+
+
+@pytest.mark.parametrize("answer", [None, "a", "c d", "h", "n o", "p"])
+def test_windows_overlap_and_have_every_short_answer(answer: str | None):
+    context = " ".join("abcdefghijklmnop")
+    found = windows(asked(context, answer, "where ?"), tokenizer(), 13, 64)  # room for 8 tokens
+    assert [len(each.part) for each in found] == [8, 8, 8]
+    covered = {place for each in found for place in range(each.offsets[0][0], each.offsets[-1][1])}
+    assert covered == set(range(len(context)))
+    told = [each for each in found if each.answer != (0, 0)]
+    assert bool(told) is (answer is not None)
+    for each in told:
+        first, last = (place - each.first for place in each.answer)
+        assert context[each.offsets[first][0] : each.offsets[last][1]] == answer
+
+
+def test_questions_that_cannot_be_cut():
+    with pytest.raises(InputError, match=r"x:1: 4 tokens leave no room in a model.context of 8"):
+        windows(asked("a", "a"), tokenizer(), 8, 64)
+    with pytest.raises(InputError, match="x:1: the answer 'z' is not in the context; correct it"):
+        windows(Question("where ?", "a b", (Answer("z", None),), "x:1"), tokenizer(), 16, 64)
+    with pytest.raises(InputError, match="x:1: the answer ' ' has no token"):
+        windows(Question("where ?", "a b", (Answer(" ", 1),), "x:1"), tokenizer(), 16, 64)
+
+
+def test_loss_is_the_mean_of_both_cross_entropies():
+    torch.manual_seed(1)
+    model = BertSpans(30, TINY).double()
+    batch = collate_windows([Window([7], [8, 9], ((0, 1), (2, 3)), (3, 4)), Window([7], [8], ((0, 1),))])
+    logits = model(batch.tokens, batch.lengths, batch.segments)
+    assert logits[1, 5:].isneginf().all()
+    begins, ends = logits.log_softmax(1).unbind(-1)
+    expected = -(begins[0, 3] + ends[0, 4] + begins[1, 0] + ends[1, 0]) / 2
+    found = model(batch.tokens, batch.lengths, batch.segments, expected=batch.answers)
+    torch.testing.assert_close(found, expected)
+
+
+def test_the_best_span_against_all_spans():
+    generator = torch.Generator().manual_seed(3)
+    window = Window([7], list(range(6)), tuple((2 * place, 2 * place + 1) for place in range(6)))
+    for longest in (1, 2, 6, 30):
+        for _ in range(20):
+            logits = torch.randn(window.length, 2, generator=generator)
+            every = {
+                (begin, end): float(logits[3 + begin, 0] + logits[3 + end, 1])
+                for begin in range(6)
+                for end in range(begin, min(6, begin + longest))
+            }
+            begin, end = max(every, key=every.__getitem__)
+            found = spanned(window, logits, longest)
+            assert (found.start, found.end) == (2 * begin, 2 * end + 1)
+            assert found.score == pytest.approx(every[begin, end])
+            assert found.none == pytest.approx(float(logits[0].sum()))
+
+
+def test_no_answer_is_what_every_window_says():
+    found = best([Spanned(0, 1, 2.0, 5.0), Spanned(4, 6, 3.0, 1.0)])
+    assert found == Spanned(4, 6, 3.0, 1.0)
+    questions = [asked("a b c", None)] * 2
+    answers = [Spanned(0, 1, 2.0, 1.5), Spanned(0, 3, 2.0, 2.5)]
+    assert Asked(questions, [], 30, 0.0).texts(answers) == ["a", ""]
+    assert Asked(questions, [], 30, 1.0).texts(answers) == ["", ""]
+    assert Asked(questions, [], 30, None).texts(answers) == ["a", "a b"]
+
+
+def told(seed: int, count: int, unanswerable: bool = False) -> dict:
+    """Who lives where."""
+
+    def draw(generator: torch.Generator) -> int:
+        return int(torch.randint(6, (), generator=generator))
+
+    generator = torch.Generator().manual_seed(seed)
+    paragraphs = []
+    for _ in range(count):
+        one, where = NAMES[draw(generator)], PLACES[draw(generator)]
+        context = f"these days {one} lives in {where} ." if draw(generator) < 3 else f"in {where} there is {one} ."
+        question, answer = ("who ?", one) if draw(generator) < 3 else ("where ?", where)
+        qas = [{"question": question, "answers": [{"text": answer, "answer_start": context.index(answer)}]}]
+        qas += [{"question": "when ?", "answers": []}] if unanswerable else []
+        paragraphs.append({"context": context, "qas": qas})
+    return {"data": [{"paragraphs": paragraphs}]}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("spans")
+    for name, seed, count in (("train", 1, 500), ("valid", 2, 60)):
+        (folder / f"{name}.json").write_text(json.dumps(told(seed, count)), encoding="utf-8")
+    launch.train(config(folder), folder / "run")
+    return folder
+
+
+def config(folder: Path, *settings: str) -> run_file.RunFile:
+    given = [
+        f"data.train=[{folder / 'train.json'}]",
+        f"data.valid=[{folder / 'valid.json'}]",
+        "tokenizer.size=90",
+        "model={name: bert, layers: 2, width: 32, heads: 4, hidden: 64, context: 32, dropout: 0.0}",
+        "training.steps=300",
+        "training.batch_tokens=1024",
+        "training.learning_rate=3e-3",
+        "training.warmup=50",
+        "training.threads=1",
+        "training.precision=fp32",
+        "training.average_decay=0.9",
+    ]
+    return run_file.read(path_of("spans"), [*given, *settings])
+
+
+def test_it_learns_and_answers(folder: Path):
+    result = json.loads((folder / "run" / "result.json").read_text())
+    assert result["valid/f1"] > 90
+    run = load(folder / "run", "cpu", task=SpanAnswersRun)
+    context = "these days bob lives in oslo ."
+    found, again = run.answer([("where ?", context)] * 2)
+    assert run.answer([("who ?", context)])[0].text == "bob"
+    assert (found, found.text, context[found.start : found.end]) == (again, "oslo", "oslo")
+    assert run.answer([]) == []
+    with pytest.raises(InputError, match="question 1: question or context is blank; give both"):
+        run.answer([("where ?", " ")])
+    with pytest.raises(InputError, match="no test set in the run file"):
+        run.evaluate()
+
+
+def test_questions_without_an_answer_are_left_out_or_learnt(tmp_path: Path):
+    path = str(tmp_path / "both.json")
+    Path(path).write_text(json.dumps(told(4, 20, unanswerable=True)), encoding="utf-8")
+    plain, both = (Questions(train=(path,), valid=(path,), unanswerable=each) for each in (False, True))
+    assert (len(plain.read(path)), len(both.read(path))) == (20, 40)
+    Path(path).write_text(json.dumps({"data": []}))
+    with pytest.raises(InputError, match="has no question with an answer"):
+        both.read(path)
+
+
+def test_the_command_takes_and_gives_json(regard, folder: Path):
+    asked = json.dumps({"question": "who ?", "context": "these days emil lives in cairo ."})
+    code, output, _ = regard("predict", str(folder / "run"), asked, "--json")
+    found = json.loads(output)
+    assert (code, found["text"], found["start"], found["end"]) == (0, "emil", 11, 15)
+    assert found["context"] == json.loads(asked)["context"]
+    assert regard("predict", str(folder / "run"), asked) == (0, "emil\n", "")
+    code, output, _ = regard("evaluate", str(folder / "run"), str(folder / "valid.json"), "--json")
+    assert (code, json.loads(output)["f1"] > 90) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("predict", "who?"), "text 1: column 1: not valid JSON"),
+        (("predict", '{"question": 1}'), 'text 1: expected an object with "question" and "context", both texts'),
+        (("predict", "{}", "--beam", "2"), "this run answers questions about contexts; it takes JSON alone"),
+        (("evaluate", "--beam", "2"), "--beam is given; this run answers questions; it takes files of SQuAD alone"),
+        (("generate", "who?"), "answers questions about contexts; use `regard predict` with JSON, or `evaluate`"),
+    ],
+)
+def test_commands_refuse(regard, folder: Path, arguments: tuple[str, ...], said: str):
+    command, *rest = arguments
+    code, _, errors = regard(command, str(folder / "run"), *rest)
+    assert (code, len(errors.splitlines())) == (2, 1)
+    assert said in errors
