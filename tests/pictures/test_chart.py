@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from regard.pictures.chart import Chart, charts, png
+from regard.pictures.chart import Chart, Grid, charts, png
 
 LINES = {"a $x$ line": [(1.0, 2.0), (10.0, 20.0)], "another": [(1.0, 3.0), (10.0, 5.0), (100.0, 1.0)]}
 
@@ -38,3 +38,14 @@ def test_one_line_needs_no_legend():
 def test_nothing_to_draw():
     with pytest.raises(ValueError, match="got no chart"):
         charts([])
+
+
+def test_a_grid_has_a_cell_and_its_number_for_each():
+    (axes,) = charts([Grid("t", "head", {"one": [12.34, 80.0], "two": [5.0]})]).axes
+    assert sorted(text.get_text() for text in axes.texts) == ["12.3", "5", "80"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["one", "two"]
+    (mesh,) = axes.collections
+    shown = mesh.get_array()
+    assert shown is not None
+    assert shown.shape == (2, 2)
+    assert shown.mask.tolist() == [[False, False], [False, True]]

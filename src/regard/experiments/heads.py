@@ -5,12 +5,12 @@ import torch
 from regard.experiments.finding import Finding
 from regard.experiments.setting import Setting
 from regard.heads import MultiHead
-from regard.pictures.chart import Chart
+from regard.pictures.chart import Grid
 from regard.tasks.text_to_text.run import TextToTextRun
 
 CLAIM = (
-    "Of a trained Transformer's heads most can be taken away one at a time at little cost, and a few cannot: "
-    "those of the last layers' attention to the source."
+    "A trained Transformer's heads differ: some can be taken away one at a time at no cost, others cost some answers, "
+    "and without a single one nearly all answers may be wrong."
 )
 
 
@@ -20,13 +20,13 @@ def heads(setting: Setting) -> Finding:
     run = setting.run("dates-transformer")
     pairs = run.config.data.load().test[: None if setting.full else 500]
     whole = run.evaluate(pairs, beam=1)["exact-match"]
-    rows, lines = [], {}
+    rows, lost = [], {}
     for name, module in run.model.named_modules():
         if isinstance(module, MultiHead):
             left = [without(run, pairs, module, head) for head in range(module.heads)]
             rows += [(name, head, figure, figure - whole) for head, figure in enumerate(left)]
-            lines[name] = [(float(head), figure) for head, figure in enumerate(left)]
-    chart = Chart(f"one head less (all: {whole:.4g} %)", "head", "exact match, %", lines)
+            lost[name] = [max(0.0, whole - figure) for figure in left]
+    chart = Grid(f"answers lost without one head, %; with all {whole:.4g} are right", "head", lost)
     return Finding(CLAIM, ("attention", "head", "exact match without it, %", "difference"), rows, [chart])
 
 

@@ -1,13 +1,14 @@
-"""Lines over numbers, side by side: what an experiment draws."""
+"""Lines over numbers and grids of numbers, side by side: what an experiment draws."""
 
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from regard.pictures.style import GRID, INK, MUTED, PAPER, plotting, resolution
+from regard.pictures.style import GRID, INK, MUTED, PAPER, palette, plotting, resolution
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,7 +37,16 @@ class Chart:
     scales: Scales = ("linear", "linear")
 
 
-def charts(parts: Sequence[Chart]) -> Figure:
+@dataclass(frozen=True)
+class Grid:
+    """Percentages in rows by name, a cell for each, its column counted from 0."""
+
+    title: str
+    x: str
+    rows: Mapping[str, Sequence[float]]
+
+
+def charts(parts: Sequence[Chart | Grid]) -> Figure:
     """A figure of the charts, next to each other. Raises InputError without matplotlib, ValueError for none."""
     if not parts:
         raise ValueError("charts() got no chart; expected at least one")
@@ -44,13 +54,46 @@ def charts(parts: Sequence[Chart]) -> Figure:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
-        widths = [6.4 if len(part.lines) > MOST_INSIDE else 4.4 for part in parts]
+        widths = [4.4 if isinstance(part, Chart) and len(part.lines) <= MOST_INSIDE else 6.4 for part in parts]
         figure = Figure(figsize=(sum(widths), 3.6), facecolor=PAPER, dpi=100, layout="constrained")
         FigureCanvasAgg(figure)
         grid = figure.add_gridspec(1, len(parts), width_ratios=widths)
         for place, part in enumerate(parts):
-            _draw(figure.add_subplot(grid[0, place]), part)
+            axes = figure.add_subplot(grid[0, place])
+            _dress(axes, part.title, part.x)
+            if isinstance(part, Chart):
+                _draw(axes, part)
+            else:
+                _fill(axes, part)
     return figure
+
+
+def _dress(axes: Axes, title: str, x: str) -> None:
+    """What all charts have."""
+    axes.set_title(title, fontsize=11, color=INK, loc="left", parse_math=False)
+    axes.set_xlabel(x, fontsize=9, color=INK, parse_math=False)
+    axes.tick_params(labelsize=8, labelcolor=MUTED, color=MUTED, length=3)
+    axes.grid(color=GRID, linewidth=0.6)
+    axes.set_axisbelow(True)
+    for name, spine in axes.spines.items():
+        spine.set(edgecolor=GRID, visible=name in ("left", "bottom"))
+
+
+def _fill(axes: Axes, chart: Grid) -> None:
+    from matplotlib.colors import ListedColormap
+
+    values = [*chart.rows.values()]
+    columns = max(map(len, values))
+    cells = [[*row, *[math.nan] * (columns - len(row))] for row in values]
+    axes.pcolormesh(cells, cmap=ListedColormap(palette() / 255), vmin=0.0, vmax=100.0, edgecolors=PAPER, linewidth=2)
+    for row, column in ((row, column) for row, found in enumerate(values) for column in range(len(found))):
+        value = values[row][column]
+        colour = PAPER if value > 50 else INK
+        axes.text(column + 0.5, row + 0.5, f"{value:.3g}", fontsize=8, color=colour, ha="center", va="center")
+    axes.set_xticks([column + 0.5 for column in range(columns)], [str(column) for column in range(columns)])
+    axes.set_yticks([row + 0.5 for row in range(len(values))], [*chart.rows], parse_math=False)
+    axes.invert_yaxis()
+    axes.grid(visible=False)
 
 
 def _draw(axes: Axes, chart: Chart) -> None:
@@ -60,14 +103,7 @@ def _draw(axes: Axes, chart: Chart) -> None:
         axes.plot(x, y, label=name, linewidth=1.6, color=colour, marker=mark, markersize=4.5)
     axes.set_xscale(chart.scales[0])
     axes.set_yscale(chart.scales[1])
-    axes.set_title(chart.title, fontsize=11, color=INK, loc="left", parse_math=False)
-    axes.set_xlabel(chart.x, fontsize=9, color=INK, parse_math=False)
     axes.set_ylabel(chart.y, fontsize=9, color=INK, parse_math=False)
-    axes.tick_params(labelsize=8, labelcolor=MUTED, color=MUTED, length=3)
-    axes.grid(color=GRID, linewidth=0.6)
-    axes.set_axisbelow(True)
-    for name, spine in axes.spines.items():
-        spine.set(edgecolor=GRID, visible=name in ("left", "bottom"))
     for axis, scale in ((axes.xaxis, chart.scales[0]), (axes.yaxis, chart.scales[1])):
         if scale == "log":
             _name_numbers(axis)
@@ -87,7 +123,7 @@ def _name_numbers(axis: Axis) -> None:
         axis.set_minor_formatter(NullFormatter())
 
 
-def png(parts: Sequence[Chart]) -> bytes:
+def png(parts: Sequence[Chart | Grid]) -> bytes:
     """The figure as a file's content; the same charts give the same bytes. Raises as `charts` does."""
     figure = charts(parts)
     content = io.BytesIO()
