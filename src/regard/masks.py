@@ -115,8 +115,14 @@ class Window(Mask):
         return self._allowed
 
     def readable(self) -> Tensor | None:
-        reached = self._allowed.any(-2)
-        return None if reached.all() else reached
+        if not self.queries:
+            return torch.zeros(self.keys, dtype=torch.bool, device=self.device)
+        low = 0 if self.before is None else self.first - self.before
+        high = self.keys if self.after is None else self.first + self.queries + self.after
+        if low <= 0 and high >= self.keys:
+            return None
+        place = torch.arange(self.keys, device=self.device)
+        return (place >= low) & (place < high)
 
     def over_heads(self) -> "Window":
         return self
@@ -174,8 +180,10 @@ def padding(lengths: Tensor, size: int) -> Padding:
     """
     if lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
         raise TypeError(f"lengths have dtype {lengths.dtype}; give whole numbers, one a sequence")
-    if lengths.numel() and not 0 <= int(lengths.min()) <= int(lengths.max()) <= size:
-        raise ValueError(f"lengths lie in [{int(lengths.min())}, {int(lengths.max())}]; they must lie in [0, {size}]")
+    if lengths.numel() and not torch.compiler.is_compiling():  # a graph has no numbers to look at
+        least, most = int(lengths.min()), int(lengths.max())
+        if not 0 <= least <= most <= size:
+            raise ValueError(f"lengths lie in [{least}, {most}]; they must lie in [0, {size}]")
     return Padding(lengths, size)
 
 

@@ -8,16 +8,22 @@ from cyclopts import Parameter
 from regard.cli.options import RunFolder
 from regard.cli.output import say
 
+Form = Literal["huggingface", "onnx", "ctranslate2"]
+
 
 def export(
     run: RunFolder,
     /,
     *,
-    to: Annotated[Literal["huggingface"], Parameter(help="The form to write.")] = "huggingface",
+    to: Annotated[Form, Parameter(help="The form to write.")] = "huggingface",
     out: Annotated[Path, Parameter(help="Folder for what is written; it must not exist.")],
 ) -> None:
     """Write a run's model as other libraries read it, and check that it computes the same there."""
-    from regard.exchange import export_run
-
-    against = export_run(run, out)
+    if to == "onnx":
+        from regard.exports.onnx import export_onnx as write
+    elif to == "ctranslate2":
+        from regard.exports.ctranslate2 import export_ctranslate2 as write
+    else:
+        from regard.exchange import export_run as write
+    against = write(run, out)
     say(f"The model is in {out}, for {to}; it computes the same as the run: {', '.join(against)}.")

@@ -1,6 +1,15 @@
 """Packages that regard can do without."""
 
-EXTRAS = {"matplotlib": "plot", "babel": "dates", "tensorboard": "tensorboard", "transformers": "transformers"}
+EXTRAS = {
+    "matplotlib": "plot",
+    "babel": "dates",
+    "tensorboard": "tensorboard",
+    "transformers": "transformers",
+    "onnx": "onnx",
+    "onnxscript": "onnx",
+    "onnxruntime": "onnx",
+    "ctranslate2": "ctranslate2",
+}
 """Each optional package, and the extra of regard that brings it."""
 
 

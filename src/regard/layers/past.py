@@ -74,7 +74,7 @@ def _moved(tensor: Tensor, length: int, room: int) -> Tensor:
 
 def empty_past(attention: MultiHead, like: Tensor) -> Past:
     """Nothing read yet, for as many sequences as the tensor `like (batch, ...)` has rows."""
-    nothing = like.new_zeros(len(like), 0, attention.query.in_features)
+    nothing = like.new_zeros(like.shape[0], 0, attention.query.in_features)
     prepared = attention.prepare(Memory(nothing, nothing))
     return Past(prepared.key, prepared.value, 0, Filled(0))
 
