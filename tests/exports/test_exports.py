@@ -66,16 +66,17 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("to", "said", "files"),
     [("onnx", "onnxruntime", {"encoder.onnx", "decoder.onnx"}), ("ctranslate2", "CTranslate2", {"config.json"})],
 )
-def test_the_command(regard, runs: Path, tmp_path: Path, to: str, said: str, files: set[str]):
+def test_the_command(runs: Path, tmp_path: Path, to: str, said: str, files: set[str]):
     out = tmp_path / "out"
-    code, output, _ = regard("export", str(runs / "dates-transformer"), "--to", to, "--out", str(out))
+    command = "export", str(runs / "dates-transformer"), "--to", to, "--out", str(out)
+    code, output, _ = finish(start(*command))  # apart: under type checks no sizes can be left open
     assert (code, output) == (0, f"The model is in {out}, for {to}; it computes the same as the run: {said}.\n")
     assert files <= {path.name for path in out.iterdir()}
     for side in ("source", "target"):
         theirs = Backend.from_file(str(out / f"{side}.tokenizer.json"))
         ours = getattr(load(runs / "dates-transformer", "cpu").tokenizers, side)
         assert theirs.encode("Mon 7").ids == ours.encode("Mon 7")
-    code, _, errors = regard("export", str(runs / "dates-transformer"), "--to", to, "--out", str(out))
+    code, _, errors = finish(start(*command))
     assert (code, errors) == (2, f"regard: {out}: exists; choose another --out\n")
 
 

@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from regard.errors import InputError
-from regard.tasks.run import Run
 from regard.tasks.text_to_text.run import TextToTextRun
 from regard.training.atomic import replacing
 
@@ -22,7 +22,7 @@ def writing(out: Path) -> Iterator[Path]:
         yield folder
 
 
-def write_tokenizers(run: Run, folder: Path) -> None:
+def write_tokenizers(run: Any, folder: Path) -> None:
     """The run's tokenizers as Hugging Face's library reads them: tokenizer.json, or one a side."""
     if isinstance(run, TextToTextRun):
         named = {"source.tokenizer.json": run.tokenizers.source, "target.tokenizer.json": run.tokenizers.target}
