@@ -8,6 +8,7 @@ question costs one look at a context variable.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -16,18 +17,37 @@ from torch import Tensor, nn
 
 from regard.kernels.hugging_face import Chosen, opened
 
+TOGETHER = 256
+"""Rows of weights of which the greatest are looked for at once."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is kept of weights: heads, query positions and so many of each query; None: all."""
+
+    heads: Sequence[int] | None
+    rows: Sequence[int] | None
+    top: int | None
+
+
+def greatest(weights: Chosen, heads: Sequence[int] | None, rows: Sequence[int], top: int) -> tuple[Tensor, Tensor]:
+    """The greatest weights of each of the rows, and the keys they belong to, both `(batch, [head,] row, top)`."""
+    firsts = range(0, max(1, len(rows)), TOGETHER)  # of no rows too there is a tensor
+    parts = (weights(heads, rows[first : first + TOGETHER]) for first in firsts)
+    found = [part.topk(min(top, part.shape[-1]), -1) for part in parts]
+    return torch.cat([values for values, _ in found], -2), torch.cat([places for _, places in found], -2)
+
 
 class Maps(Mapping[str, Tensor]):
     """Recorded weights by module name, `(batch, [head,] query, key)`. The steps of a decode are joined into one map:
     later steps follow along the query axis and keys that an early step had not yet are 0."""
 
-    def __init__(
-        self, names: dict[int, str], heads: Sequence[int] | None, rows: Sequence[int] | None, differentiable: bool
-    ):
-        self._names, self._heads, self._rows, self._differentiable = names, heads, rows, differentiable
+    def __init__(self, names: dict[int, str], choice: Choice, differentiable: bool):
+        self._names, self._choice, self._differentiable = names, choice, differentiable
         self.draws: dict[str, list[Any]] = {}
         """What modules with drawn weights hand over for their training, in the order of the steps."""
         self._steps: dict[str, list[Tensor]] = {}
+        self._places: dict[str, list[Tensor]] = {}
         self._queries: dict[str, int] = {}
 
     def wants(self, module: nn.Module) -> bool:
@@ -44,22 +64,33 @@ class Maps(Mapping[str, Tensor]):
         name = self._names[id(module)]
         first = self._queries.get(name, 0)
         self._queries[name] = first + queries
-        rows = None if self._rows is None else [row - first for row in self._rows if first <= row < first + queries]
-        found = weights(self._heads, rows)
+        asked = range(first, first + queries) if self._choice.rows is None else self._choice.rows
+        rows = [row - first for row in asked if first <= row < first + queries]
+        if self._choice.top is None:
+            found = weights(self._choice.heads, None if self._choice.rows is None else rows)
+        else:
+            found, places = greatest(weights, self._choice.heads, rows, self._choice.top)
+            self._places.setdefault(name, []).append(places)
         self._steps.setdefault(name, []).append(found if self._differentiable else found.detach())
 
     def add_draw(self, module: nn.Module, draw: Any) -> None:
         self.draws.setdefault(self._names[id(module)], []).append(draw)
 
     def __getitem__(self, name: str) -> Tensor:
-        steps = self._steps[name]
+        return self._joined(name, self._steps[name], 0)
+
+    def places(self, name: str) -> Tensor:
+        """Of weights that are the greatest alone: the key that each belongs to, -1 where there were not so many."""
+        return self._joined(name, self._places[name], -1)
+
+    def _joined(self, name: str, steps: list[Tensor], empty: int) -> Tensor:
         if len({step.shape[:-2] for step in steps}) > 1:
             raise ValueError(
                 f"the batch of {name!r} changed between steps, from {steps[0].shape[0]} rows to {steps[-1].shape[0]}: "
                 "record a pass over the finished sequences instead"
             )
         keys = max(step.shape[-1] for step in steps)
-        return torch.cat([nn.functional.pad(step, (0, keys - step.shape[-1])) for step in steps], -2)
+        return torch.cat([nn.functional.pad(step, (0, keys - step.shape[-1]), value=empty) for step in steps], -2)
 
     def together(self) -> Tensor:
         """All maps as one, `(batch, map, query, key)`: a map a module and head, in the order of the modules."""
@@ -82,6 +113,7 @@ def record(
     *,
     heads: Sequence[int] | None = None,
     rows: Sequence[int] | None = None,
+    top: int | None = None,
     differentiable: bool = False,
 ) -> Iterator[Maps]:
     """Collect the attention weights that `model` computes inside the block.
@@ -93,11 +125,15 @@ def record(
         only: names of the modules to listen to, with `*` and `?` as wildcards, e.g. `"decoder.*.cross_attention"`.
         heads: heads to keep, of maps that have heads. Default all.
         rows: query positions to keep, counted over all steps of a decode. Default all.
+        top: of each query keep only so many weights, the greatest first; `maps.places(name)` says whose they are. Of a
+            model of transformers no more than `TOGETHER` rows of weights are then there at a time.
         differentiable: leave the weights in the graph, so that a loss may be made of them.
 
     Raises:
-        ValueError: no module of the model has a name that `only` asks for.
+        ValueError: no module of the model has a name that `only` asks for, or `top` is less than 1.
     """
+    if top is not None and top < 1:
+        raise ValueError(f"top is {top}; expected at least 1 weight of each query")
     patterns = [only] if isinstance(only, str) else list(only)
     names = {
         id(module): name.removesuffix(".attend")
@@ -106,7 +142,7 @@ def record(
     }
     if not names:
         raise ValueError(f"no module is called {only!r}; the model has {[name for name, _ in model.named_children()]}")
-    maps = Maps(names, heads, rows, differentiable)
+    maps = Maps(names, Choice(heads, rows, top), differentiable)
     token = _listening.set(maps)
     try:
         with opened(model, give_chosen):

@@ -95,6 +95,26 @@ def test_steps_of_a_decode_join_to_the_map_of_one_pass(name: str, rows: list[int
         torch.testing.assert_close(stepped[each], forced[each], rtol=1e-12, atol=1e-12)
 
 
+def test_the_greatest_weights_of_each_step():
+    model, batch = cases.MODELS["transformer"]().double().eval(), cases.sentences()
+    names = [EVERY[2], EVERY[3]]
+    with record(model, names) as whole, torch.no_grad():
+        model(batch.tokens, batch.lengths, batch.target)
+    with record(model, names, top=3, rows=[1, 2, 4]) as maps, torch.no_grad():
+        state = model.decoder.start(model.encoder(batch.tokens, batch.lengths))
+        for token in batch.target.unbind(1):
+            _, state = model.decoder.step(token, state)
+    for name in names:
+        weights, places = maps[name], maps.places(name)
+        expected = whole[name][..., [1, 2, 4], :].topk(3, -1).values
+        torch.testing.assert_close(weights, expected)
+        assert (places[..., 0, 2] == (-1 if name == EVERY[2] else places[..., 0, 2])).all()  # a step that knew two keys
+        found = whole[name][..., [1, 2, 4], :].gather(-1, places.clamp(min=0)) * (places >= 0)
+        torch.testing.assert_close(found, weights)
+    with pytest.raises(ValueError, match="top is 0; expected at least 1"), record(model, top=0):
+        pass
+
+
 def test_a_batch_that_shrinks_between_steps_says_what_to_do():
     model, inputs = transformer()
     with record(model) as maps:

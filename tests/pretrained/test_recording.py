@@ -128,3 +128,18 @@ def test_inside_a_model_of_your_own():
     with record(mine, only="reader.encoder.layer.0.attention.self") as maps:
         mine["reader"](TOKENS)
     assert maps["reader.encoder.layer.0.attention.self"].shape == (2, 3, 11, 11)
+
+
+@models
+@pytest.mark.parametrize("together", [4, 256])
+def test_the_greatest_weights_alone(name: str, together: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("regard.recording.TOGETHER", together)
+    model, attention = made(name)
+    with record(model, attention, heads=[1, 0], rows=[0, 2, 3, 7, 8, 10], top=3) as maps:
+        model(TOKENS, attention_mask=REAL.long())
+    with record(model, attention, heads=[1, 0], rows=[0, 2, 3, 7, 8, 10]) as whole:
+        model(TOKENS, attention_mask=REAL.long())
+    for module, weights in whole.items():
+        expected = weights.topk(3, -1)
+        assert torch.equal(maps[module], expected.values)
+        assert torch.equal(weights.gather(-1, maps.places(module)), expected.values)
