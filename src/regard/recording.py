@@ -134,21 +134,26 @@ def record(
     """
     if top is not None and top < 1:
         raise ValueError(f"top is {top}; expected at least 1 weight of each query")
-    patterns = [only] if isinstance(only, str) else list(only)
-    names = {
-        id(module): name.removesuffix(".attend")
-        for name, module in model.named_modules()
-        if any(fnmatchcase(name.removesuffix(".attend"), pattern) for pattern in patterns)
-    }
-    if not names:
-        raise ValueError(f"no module is called {only!r}; the model has {[name for name, _ in model.named_children()]}")
-    maps = Maps(names, Choice(heads, rows, top), differentiable)
+    maps = Maps(named(model, only), Choice(heads, rows, top), differentiable)
     token = _listening.set(maps)
     try:
         with opened(model, give_chosen):
             yield maps
     finally:
         _listening.reset(token)
+
+
+def named(model: nn.Module, only: str | Sequence[str]) -> dict[int, str]:
+    """The names of the modules to listen to, by their identity. Raises ValueError where there is none."""
+    patterns = [only] if isinstance(only, str) else list(only)
+    found = {
+        id(module): name.removesuffix(".attend")
+        for name, module in model.named_modules()
+        if any(fnmatchcase(name.removesuffix(".attend"), pattern) for pattern in patterns)
+    }
+    if not found:
+        raise ValueError(f"no module is called {only!r}; the model has {[name for name, _ in model.named_children()]}")
+    return found
 
 
 def wanted(module: nn.Module) -> bool:
