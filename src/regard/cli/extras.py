@@ -1,6 +1,12 @@
 """Packages that regard can do without."""
 
-EXTRAS = {"matplotlib": "plot", "babel": "dates", "tensorboard": "tensorboard", "transformers": "transformers"}
+EXTRAS = {
+    "matplotlib": "plot",
+    "babel": "dates",
+    "tensorboard": "tensorboard",
+    "transformers": "transformers",
+    "pillow": "images",
+}
 """Each optional package, and the extra of regard that brings it."""
 
 
