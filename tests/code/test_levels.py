@@ -40,6 +40,7 @@ LEVELS = {
     "runs": 10,
     "launch": 10,
     "exchange": 11,
+    "exchange_images": 11,
     "experiments": 11,
     "serve": 12,
     "cli": 12,

@@ -1,17 +1,25 @@
 """Published ViTs and DeiTs: the same as transformers in every number."""
 
+import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import Tensor
 
+from regard import load
+from regard.errors import InputError
+from regard.exchange import export_run, import_run
+from regard.images import Preparation
 from regard.models.vit import Vit
 from regard.pretrained import families
 from regard.pretrained.folder import Folder
 from regard.pretrained.opened import OpenedImages
 from regard.recording import record
+from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.training.tensors import load_into
 from tests.pretrained.published_images import CLASSES, VITS, classifier
 
@@ -68,3 +76,100 @@ def test_positions_of_another_grid(kind: str, sizes: dict[str, Any], grid: tuple
     given = pixels(sizes, height, width)
     wanted = theirs(given, interpolate_pos_encoding=True).logits
     torch.testing.assert_close(model(given), wanted, rtol=1e-5, atol=1e-5)
+
+
+@cases
+def test_there_and_back(kind: str, sizes: dict[str, Any], tmp_path: Path):
+    theirs = classifier(tmp_path / "published", kind, **sizes)
+    import_run(str(tmp_path / "published"), tmp_path / "run")
+    run = load(tmp_path / "run", "cpu", task=ImageClassificationRun)
+    assert run.labels == ("cat", "dog", "crane", "owl", "crane (4)")
+    against = export_run(tmp_path / "run", tmp_path / "exported")
+    assert against == ["the files as regard reads them", "transformers"]
+    import_run(str(tmp_path / "exported"), tmp_path / "again")
+    again = load(tmp_path / "again", "cpu", task=ImageClassificationRun)
+    assert (again.config, again.labels) == (run.config, run.labels)
+    own, other = run.model.state_dict(), again.model.state_dict()
+    assert all(torch.equal(own[name], other[name]) for name in own)
+    image = np.random.default_rng(5).integers(0, 256, (43, 47, sizes["num_channels"]), dtype=np.uint8)
+    (found,) = run.classify([image])
+    if sizes["num_channels"] == 3:
+        transformers = pytest.importorskip("transformers")
+        name = {"vit": "ViTImageProcessorPil", "deit": "DeiTImageProcessorPil"}[kind]
+        for folder in ("published", "exported"):
+            described = json.loads((tmp_path / folder / "preprocessor_config.json").read_text())
+            given = getattr(transformers, name)(**described)(Image.fromarray(image), return_tensors="pt")
+            wanted = theirs(**given).logits[0].softmax(-1)
+            assert [found.probabilities[label] for label in run.labels] == pytest.approx(wanted.tolist(), abs=1e-5)
+
+
+def test_a_run_file_that_says_how_images_are_prepared(tmp_path: Path):
+    classifier(tmp_path / "published", "deit", **VITS[0])
+    import_run(str(tmp_path / "published"), tmp_path / "run")
+    images = load(tmp_path / "run", "cpu", task=ImageClassificationRun).config.images
+    expected = {"resize": 8, "shape": "stretched", "resample": "bicubic"}
+    assert images == Preparation(**expected, mean=(0.4, 0.5, 0.6), deviation=(0.2, 0.3, 0.1))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"num_channels": 2}, "num_channels is 2; regard computes it for 1 or 3 alone"),
+        ({"patch_size": 4}, "image 6 is not divisible by patch 4"),
+        ({"patch_size": 1}, r"the linear map of the patches is \(6, 3, 2, 2\), expected \(6, 3, 1, 1\)"),
+        ({"patch_size": [2, 2]}, r"patch_size is \[2, 2\]; expected a whole number"),
+        ({"image_size": 8}, r"1 misshaped: encoder\.positions\.table is \(10, 6\), expected \(17, 6\)"),
+        ({"hidden_act": "relu"}, "hidden_act is 'relu'"),
+        ({"qkv_bias": False}, "qkv_bias is False"),
+        ({"id2label": {"0": "a"}}, "id2label does not name the 5 classes of the weights"),
+        ({"layer_scale": 1}, "layer_scale is not known"),
+        ({"model_type": "deit"}, "has no cls_classifier.weight; regard reads models of type deit that tell classes"),
+    ],
+)
+def test_row_40_another_architecture(values: dict[str, Any], message: str, tmp_path: Path):
+    refused(tmp_path, "config.json", values, message)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"do_resize": False}, "do_resize is False"),
+        ({"rescale_factor": 1}, "rescale_factor is 1; regard scales by 1 / 255 alone"),
+        ({"size": {"height": 6, "width": 7}}, "size is {'height': 6, 'width': 7}; expected pixels"),
+        ({"size": {"shortest_edge": 6}}, "size keeps the shape of images and nothing is cropped"),
+        ({"size": 6, "do_center_crop": True, "crop_size": 8}, "resize is 6, less than the 8 pixels of size"),
+        ({"size": 7}, "images of 7 pixels are no whole number of patches of 2"),
+        ({"resample": 9}, "resample is 9"),
+        ({"image_mean": [1, 2]}, r"image_mean is \[1, 2\]; expected a number, or one for each of 3 channels"),
+        ({"image_mean": "x"}, "image_mean is 'x'; expected a number, or one for each"),
+        ({"image_std": [0.5, 0, 0.5]}, r"deviation is \[0\.5, 0\.0, 0\.5\]; expected numbers above 0"),
+        ({"do_solarize": True}, "do_solarize is not known"),
+    ],
+)
+def test_another_way_to_prepare_images(values: dict[str, Any], message: str, tmp_path: Path):
+    refused(tmp_path, "preprocessor_config.json", values, message)
+
+
+def refused(tmp_path: Path, name: str, values: dict[str, Any], message: str) -> None:
+    classifier(tmp_path / "published", "vit", **VITS[0])
+    path = tmp_path / "published" / name
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | values), encoding="utf-8")
+    with pytest.raises(InputError, match=message):
+        import_run(str(tmp_path / "published"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_without_a_preprocessor(tmp_path: Path):
+    classifier(tmp_path, "vit", **VITS[0])
+    (tmp_path / "preprocessor_config.json").unlink()
+    with pytest.raises(InputError, match=r"preprocessor_config\.json: no such file; expected what says how images"):
+        families.read(Folder(tmp_path))
+
+
+def test_an_encoder_alone(tmp_path: Path):
+    theirs = classifier(tmp_path / "whole", "vit", **VITS[0])
+    theirs.vit.save_pretrained(tmp_path / "alone")
+    with pytest.raises(
+        InputError, match=r"has no classifier\.weight; regard reads models of type vit that tell classes"
+    ):
+        families.read(Folder(tmp_path / "alone"))

@@ -32,11 +32,13 @@ class Preparation:
     shape: Literal["kept", "stretched"] = "kept"
     resample: Resampling = "bilinear"
     mean: tuple[float, ...] = (0.5,)
-    deviation: tuple[Annotated[float, Field(gt=0)], ...] = (0.5,)
+    deviation: tuple[float, ...] = (0.5,)
 
     def __post_init__(self) -> None:
         if self.size is not None and (self.resize or self.size) < self.size:
             raise ValueError(f"resize is {self.resize}, less than the {self.size} pixels of size; raise it")
+        if min(self.deviation, default=0.0) <= 0:
+            raise ValueError(f"deviation is {list(self.deviation)}; expected numbers above 0")
 
     def pixels(self, image: Image, size: int, channels: int, place: str = "the image") -> Pixels:
         """The middle of an image, `size` x `size` unless the preparation has a size of its own. Messages call an image

@@ -39,7 +39,9 @@ def read(folder: Folder, config: VitConfig) -> Preparation:
         size, _ = _sides(given.get("crop_size", config.image), "crop_size", place)
     elif shape == "kept":
         raise InputError(f"{place}: size keeps the shape of images and nothing is cropped; regard takes squares")
-    mean, deviation = _numbers(given, "image_mean", place), _numbers(given, "image_std", place)
+    if size % config.patch:
+        raise InputError(f"{place}: images of {size} pixels are no whole number of patches of {config.patch}")
+    mean, deviation = (_numbers(given, key, config.channels, place) for key in ("image_mean", "image_std"))
     number = given.get("resample", 2)
     if not isinstance(number, int) or not 0 <= number < len(RESAMPLING):
         raise InputError(f"{place}: resample is {number!r}; expected a whole number below {len(RESAMPLING)}")
@@ -93,9 +95,9 @@ def _sides(value: Any, key: str, place: str) -> tuple[int, Any]:
     raise InputError(f"{place}: {key} is {value!r}; expected pixels, of a square or of the shorter side")
 
 
-def _numbers(given: Any, key: str, place: str) -> tuple[float, ...]:
+def _numbers(given: Any, key: str, channels: int, place: str) -> tuple[float, ...]:
     value = given.get(key, [0.5])
     values = value if isinstance(value, list) else [value]
-    if not values or not all(isinstance(each, int | float) for each in values):
-        raise InputError(f"{place}: {key} is {value!r}; expected a number for each channel")
+    if len(values) not in (1, channels) or not all(isinstance(each, int | float) for each in values):
+        raise InputError(f"{place}: {key} is {value!r}; expected a number, or one for each of {channels} channels")
     return tuple(map(float, values))
