@@ -1,5 +1,7 @@
 """What holds of a Vision Transformer whatever its weights are."""
 
+from typing import Any
+
 import pytest
 import torch
 from einops import rearrange
@@ -10,7 +12,7 @@ from regard.layers.positions import sinusoids
 from regard.models.vit import SIZES, Patches, Vit, VitConfig
 from regard.recording import record
 
-SMALL = {"image": 6, "patch": 2, "channels": 1, "layers": 2, "width": 15, "heads": 3, "hidden": 11}
+SMALL: dict[str, Any] = {"image": 6, "patch": 2, "channels": 1, "layers": 2, "width": 15, "heads": 3, "hidden": 11}
 VARIANTS = {
     "first": VitConfig(**SMALL),
     "mean": VitConfig(**SMALL, pooling="mean"),

@@ -14,6 +14,7 @@ from regard import load
 from regard.errors import InputError
 from regard.exchange import export_run, import_run
 from regard.images import Preparation
+from regard.layers.grid_positions import LearnedGrid
 from regard.models.vit import Vit
 from regard.pretrained import families
 from regard.pretrained.folder import Folder
@@ -72,6 +73,7 @@ def test_positions_of_another_grid(kind: str, sizes: dict[str, Any], grid: tuple
     embeddings = getattr(theirs, kind).embeddings
     tokens = torch.zeros(1, model.config.marks + grid[0] * grid[1], sizes["hidden_size"])
     expected = embeddings.interpolate_pos_encoding(tokens, height, width)[0]
+    assert isinstance(model.encoder.positions, LearnedGrid)
     torch.testing.assert_close(model.encoder.positions.encoding(*grid), expected, rtol=0, atol=0)
     given = pixels(sizes, height, width)
     wanted = theirs(given, interpolate_pos_encoding=True).logits

@@ -3,6 +3,7 @@
 import gzip
 import json
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -203,6 +204,29 @@ def test_the_command_tells_classes(regard, folder: Path):
     for given in ((), (files,)):
         code, output, _ = regard("evaluate", str(folder / "run"), *given, "--json")
         assert (code, json.loads(output)["accuracy"] > 90) == (0, True)
+
+
+@pytest.mark.parametrize("way", ["rollout", "last"])
+def test_where_it_looked(way: Literal["rollout", "last"], folder: Path):
+    run = opened(folder)
+    images, _ = drawn(2, 100)
+    looked = [run.look(image, way=way) for image in images[:30]]
+    assert all(each.weights.shape == (4, 4) for each in looked)
+    assert all(each.weights.sum() == pytest.approx(1) for each in looked)
+    for one, other in zip(looked, run.classify(list(images[:30])), strict=True):
+        assert one.found.probabilities == pytest.approx(other.probabilities, abs=1e-5)
+
+
+def test_the_command_draws_where_it_looked(regard, folder: Path, tmp_path: Path):
+    image = str(next((folder / "test" / "down").iterdir()))
+    code, output, _ = regard("show", str(folder / "run"), image, "--out", str(tmp_path / "a.png"))
+    assert (code, output.startswith("down\t"), output.endswith("a.png.\n")) == (0, True, True)
+    with Image.open(tmp_path / "a.png") as picture:
+        assert picture.width > picture.height
+    code, _, errors = regard("show", str(folder / "run"), image, "--out", str(tmp_path / "a.html"))
+    assert (code, "cannot write '.html' pictures" in errors) == (2, True)
+    code, _, errors = regard("show", str(folder / "run"), image, "--out", str(tmp_path / "b.png"), "--beam", "2")
+    assert (code, "--beam is given; this run tells classes of images" in errors) == (2, True)
 
 
 @pytest.mark.parametrize(

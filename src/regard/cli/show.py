@@ -12,7 +12,7 @@ from regard.errors import InputError
 
 def show(
     run: RunFolder,
-    text: Annotated[str, Parameter(name="TEXT", help="What the run is to answer.")],
+    text: Annotated[str, Parameter(name="TEXT", help="What the run is to answer; an image by its path.")],
     /,
     *,
     out: Annotated[Path, Parameter(help="The picture to write: a name ending in .png, .svg or .html.")],
@@ -24,12 +24,22 @@ def show(
     if out.is_dir():
         raise InputError(f"{out}: is a directory; expected the name of a picture to write")
     from regard.cli.pointed import parse
-    from regard.pictures.write import write
+    from regard.pictures.overlay import overlay
+    from regard.pictures.write import write, write_figure
     from regard.runs import expect, load
+    from regard.tasks.image_classification.run import ImageClassificationRun
     from regard.tasks.pointing.run import PointingRun
     from regard.tasks.text_to_text.run import TextToTextRun
 
     loaded = load(run, allow_missing=allow_missing)
+    if isinstance(loaded, ImageClassificationRun):
+        if beam is not None:
+            raise InputError("--beam is given; this run tells classes of images, and nothing is searched")
+        looked = loaded.look(text)
+        answer = f"{looked.found.label}\t{looked.found.probability:.4f}"
+        write_figure(overlay(looked.pixels, looked.weights, title=answer.replace("\t", " ")), out, title=text)
+        say(f"{answer}\nThe picture is {out}.")
+        return
     if isinstance(loaded, PointingRun):
         (pointed,) = loaded.point([parse(text)])
         answer, attention = " ".join(map(str, pointed.places)), pointed.attention

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -76,12 +77,13 @@ def read(folder: Folder, kind: Kind) -> OpenedImages:
     """The model in a folder. Raises InputError for whatever is not one of this kind that tells classes."""
     settings = Settings(folder.json(CONFIG), str(folder.path / CONFIG))
     settings.check(USED, FIXED, IGNORED)
-    sizes = {field: settings.size(key, getattr(DEFAULTS, field)) for field, key in SIZES.items()}
+    sizes: dict[str, Any] = {field: settings.size(key, getattr(DEFAULTS, field)) for field, key in SIZES.items()}
     if sizes["channels"] not in (1, 3):
         raise InputError(f"{settings.place}: num_channels is {sizes['channels']}; regard computes it for 1 or 3 alone")
-    rest = {"dropout": settings.share("hidden_dropout_prob", 0.0), "epsilon": settings.share("layer_norm_eps", 1e-12)}
+    sizes["dropout"] = settings.share("hidden_dropout_prob", 0.0)
+    sizes["epsilon"] = settings.share("layer_norm_eps", 1e-12)
     try:
-        config = VitConfig(**sizes, **rest, distilled=kind.distilled)
+        config = VitConfig(**sizes, distilled=kind.distilled)
     except ValueError as error:
         raise InputError(f"{settings.place}: {error}") from error
     given = {name.removeprefix(f"{kind.name}."): tensor for name, tensor in folder.tensors().items()}
