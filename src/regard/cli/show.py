@@ -1,13 +1,16 @@
 """`regard show`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from regard.cli.options import AllowMissing, Asked, Beam, RunFolder, check_search, searching
 from regard.cli.output import say
 from regard.errors import InputError
+
+if TYPE_CHECKING:
+    from regard.tasks.image_classification.run import ImageClassificationRun
 
 
 def show(
@@ -24,8 +27,7 @@ def show(
     if out.is_dir():
         raise InputError(f"{out}: is a directory; expected the name of a picture to write")
     from regard.cli.pointed import parse
-    from regard.pictures.overlay import overlay
-    from regard.pictures.write import write, write_figure
+    from regard.pictures.write import write
     from regard.runs import expect, load
     from regard.tasks.image_classification.run import ImageClassificationRun
     from regard.tasks.pointing.run import PointingRun
@@ -33,12 +35,7 @@ def show(
 
     loaded = load(run, allow_missing=allow_missing)
     if isinstance(loaded, ImageClassificationRun):
-        if beam is not None:
-            raise InputError("--beam is given; this run tells classes of images, and nothing is searched")
-        looked = loaded.look(text)
-        answer = f"{looked.found.label}\t{looked.found.probability:.4f}"
-        write_figure(overlay(looked.pixels, looked.weights, title=answer.replace("\t", " ")), out, title=text)
-        say(f"{answer}\nThe picture is {out}.")
+        _show_image(loaded, text, out, beam)
         return
     if isinstance(loaded, PointingRun):
         (pointed,) = loaded.point([parse(text)])
@@ -51,3 +48,18 @@ def show(
         raise InputError(f"{run}: its model does not attend to the source, so there is nothing to draw")
     write(attention, out, title=text)
     say(f"{answer}\nThe picture is {out}.")
+
+
+def _show_image(run: "ImageClassificationRun", image: str, out: Path, beam: int | None) -> None:
+    """Draw where the run looks for the class of an image. Raises InputError."""
+    from regard.pictures.overlay import overlay
+    from regard.pictures.write import write_figure
+
+    if beam is not None:
+        raise InputError("--beam is given; this run tells classes of images, and nothing is searched")
+    looked = run.look(image)
+    found = looked.found
+    write_figure(
+        overlay(looked.pixels, looked.weights, title=f"{found.label} {found.probability:.4f}"), out, title=image
+    )
+    say(f"{found.label}\t{found.probability:.4f}\nThe picture is {out}.")
