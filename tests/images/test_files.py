@@ -1,6 +1,7 @@
 """Image files of every kind: a right result, or one line that names the file."""
 
 import struct
+import sys
 import zlib
 from pathlib import Path
 
@@ -159,3 +160,10 @@ def test_no_file(tmp_path: Path):
         read_image(tmp_path / "none.png")
     with pytest.raises(InputError, match="is a directory; expected an image"):
         read_image(tmp_path)
+
+
+def test_without_pillow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    path = saved(tmp_path / "a.png", Image.new("RGB", (1, 1)))
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    with pytest.raises(InputError, match=r"Pillow, which is not installed: pip install 'regard\[images\]'"):
+        read_image(path)
