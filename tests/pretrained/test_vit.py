@@ -142,6 +142,8 @@ def test_row_40_another_architecture(values: dict[str, Any], message: str, tmp_p
         ({"size": 6, "do_center_crop": True, "crop_size": 8}, "resize is 6, less than the 8 pixels of size"),
         ({"size": 7}, "images of 7 pixels are no whole number of patches of 2"),
         ({"resample": 9}, "resample is 9"),
+        ({"size": None}, "size is None; expected pixels"),
+        ({"image_mean": None}, "image_mean is None; expected a number, or one for each"),
         ({"image_mean": [1, 2]}, r"image_mean is \[1, 2\]; expected a number, or one for each of 3 channels"),
         ({"image_mean": "x"}, "image_mean is 'x'; expected a number, or one for each"),
         ({"image_std": [0.5, 0, 0.5]}, r"deviation is \[0\.5, 0\.0, 0\.5\]; expected numbers above 0"),
@@ -150,6 +152,15 @@ def test_row_40_another_architecture(values: dict[str, Any], message: str, tmp_p
 )
 def test_another_way_to_prepare_images(values: dict[str, Any], message: str, tmp_path: Path):
     refused(tmp_path, "preprocessor_config.json", values, message)
+
+
+@pytest.mark.parametrize("key", ["image_processor_type", "feature_extractor_type"])
+def test_what_the_name_of_a_preprocessor_means(key: str, tmp_path: Path):
+    classifier(tmp_path, "deit", **VITS[0])
+    described = {key: "DeiTImageProcessor", "size": 8, "crop_size": 6, "image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(described))
+    images = families.read(Folder(tmp_path)).images
+    assert (images.resize, images.size, images.shape, images.resample) == (8, None, "stretched", "bicubic")
 
 
 def refused(tmp_path: Path, name: str, values: dict[str, Any], message: str) -> None:

@@ -13,6 +13,8 @@ from regard.pretrained.settings import Settings
 PREPROCESSOR = "preprocessor_config.json"
 RESAMPLING: tuple[Resampling, ...] = get_args(Resampling)
 """In the order of Pillow's numbers."""
+CROPPING = ("DeiT", "CLIP")
+"""What the names of processors begin with that crop and take cubic splines unless they are told otherwise."""
 USED = ("size", "crop_size", "do_center_crop", "do_normalize", "image_mean", "image_std", "resample", "rescale_factor")
 FIXED = {"do_resize": (True,), "do_rescale": (True,), "do_pad": (False, None), "crop_pct": (None,)}
 IGNORED = (
@@ -33,16 +35,18 @@ def read(folder: Folder, config: VitConfig) -> Preparation:
     factor = given.get("rescale_factor", 1 / 255)
     if not isinstance(factor, int | float) or not math.isclose(factor, 1 / 255, rel_tol=1e-6):
         raise InputError(f"{place}: rescale_factor is {factor!r}; regard scales by 1 / 255 alone")
-    resize, shape = _sides(given.get("size", config.image), "size", place)
+    resize, shape = _sides(given.get("size"), "size", place)
+    kind = given.get("image_processor_type") or given.get("feature_extractor_type") or ""
+    crops = str(kind).startswith(CROPPING)
     size = resize
-    if given.get("do_center_crop"):
-        size, _ = _sides(given.get("crop_size", config.image), "crop_size", place)
+    if given.get("do_center_crop", crops):
+        size, _ = _sides(given.get("crop_size"), "crop_size", place)
     elif shape == "kept":
         raise InputError(f"{place}: size keeps the shape of images and nothing is cropped; regard takes squares")
     if size % config.patch:
         raise InputError(f"{place}: images of {size} pixels are no whole number of patches of {config.patch}")
     mean, deviation = (_numbers(given, key, config.channels, place) for key in ("image_mean", "image_std"))
-    number = given.get("resample", 2)
+    number = given.get("resample", RESAMPLING.index("bicubic" if crops else "bilinear"))
     if not isinstance(number, int) or not 0 <= number < len(RESAMPLING):
         raise InputError(f"{place}: resample is {number!r}; expected a whole number below {len(RESAMPLING)}")
     try:
@@ -96,7 +100,7 @@ def _sides(value: Any, key: str, place: str) -> tuple[int, Any]:
 
 
 def _numbers(given: Any, key: str, channels: int, place: str) -> tuple[float, ...]:
-    value = given.get(key, [0.5])
+    value = given.get(key)
     values = value if isinstance(value, list) else [value]
     if len(values) not in (1, channels) or not all(isinstance(each, int | float) for each in values):
         raise InputError(f"{place}: {key} is {value!r}; expected a number, or one for each of {channels} channels")
