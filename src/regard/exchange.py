@@ -10,20 +10,25 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard import run_file
+from regard import exchange_images, run_file
 from regard.data.documents import Documents
 from regard.data.texts import RunningText
 from regard.errors import InputError, RunError
 from regard.models.bert import Bert, BertConfig
 from regard.models.gpt2 import GPT2, GPT2Config
+from regard.models.vit import Vit
 from regard.pretrained import families, hub
 from regard.pretrained.folder import CONFIG as PUBLISHED_CONFIG
 from regard.pretrained.folder import WEIGHTS as PUBLISHED_WEIGHTS
 from regard.pretrained.folder import Folder
 from regard.pretrained.names import Order
-from regard.pretrained.opened import Opened
+from regard.pretrained.opened import Files, ImageFiles, Opened, OpenedImages
+from regard.pretrained.preprocessor import PREPROCESSOR
 from regard.pretrained.vocabulary import TOKENIZER as PUBLISHED_TOKENIZER
 from regard.runs import CONFIG, load
+from regard.tasks.classification.run import LABELS
+from regard.tasks.image_classification.run import ImageClassificationRun
+from regard.tasks.image_classification.run_file import ImageClassification
 from regard.tasks.language_model.run import TOKENIZER
 from regard.tasks.language_model.run_file import LanguageModelling
 from regard.tasks.masked_language_model.run_file import MaskedLanguageModelling
@@ -62,8 +67,11 @@ def import_run(source: str, out: Path, revision: str | None = None) -> None:
     with RunDirectory.create(out) as run:
         run.write_text(CONFIG, run_file.dump(described(opened)))
         run.write_json(ORIGIN, origin)
-        with run.writing(TOKENIZER) as path:
-            opened.tokenizer.save(path)
+        if isinstance(opened, OpenedImages):
+            run.write_json(LABELS, list(opened.labels))
+        else:
+            with run.writing(TOKENIZER) as path:
+                opened.tokenizer.save(path)
         run.save_tensors(WEIGHTS, model.state_dict())
 
 
@@ -79,25 +87,39 @@ def export_run(path: Path, out: Path) -> list[str]:
     if out.exists():
         raise InputError(f"{out}: exists; choose another --out")
     run = load(path, "cpu")
-    config = run.config.model
-    if not isinstance(config, GPT2Config | BertConfig):
-        raise InputError(f"{path}: is a model named {config.name}; regard exports gpt2 and bert")
-    files = families.write(Opened(config, run.model.state_dict(), run.tokenizer))
+    files = published_form(run, path)
+    named = (
+        {PREPROCESSOR: files.preprocessor} if isinstance(files, ImageFiles) else {PUBLISHED_TOKENIZER: files.tokenizer}
+    )
     with explained(out):
         out.mkdir(parents=True)
     try:
-        write_json(out / PUBLISHED_CONFIG, files.config)
-        write_json(out / PUBLISHED_TOKENIZER, files.tokenizer)
+        for name, value in {PUBLISHED_CONFIG: files.config, **named}.items():
+            write_json(out / name, value)
         with explained(out):
             tensors.write(out / PUBLISHED_WEIGHTS, files.tensors, {"format": "pt"})
-        return checked(run.model, config.context, out, files.order)
+        if isinstance(files, ImageFiles):
+            return checked_images(run.model, out)
+        return checked(run.model, run.config.model.context, out, files.order)
     except BaseException:
         shutil.rmtree(out)
         raise
 
 
-def described(opened: Opened) -> LanguageModelling | MaskedLanguageModelling:
+def published_form(run: Any, path: Path) -> Files | ImageFiles:
+    """What is published of a run. Raises InputError for one whose model is of no family that is."""
+    config, weights = run.config.model, run.model.state_dict()
+    if isinstance(run, ImageClassificationRun):
+        return families.write(OpenedImages(run.config.model, weights, run.labels, run.config.images))
+    if not isinstance(config, GPT2Config | BertConfig):
+        raise InputError(f"{path}: is a model named {config.name}; regard exports gpt2, bert and vit")
+    return families.write(Opened(config, weights, run.tokenizer))
+
+
+def described(opened: Opened | OpenedImages) -> LanguageModelling | MaskedLanguageModelling | ImageClassification:
     """The run file of an imported model: its data are still to be named."""
+    if isinstance(opened, OpenedImages):
+        return exchange_images.described(opened, RATE)
     config, tokenizer = opened.config, opened.tokenizer.settings
     training = Training(batch_tokens=max(Training.batch_tokens, config.context), learning_rate=RATE)
     if isinstance(config, BertConfig):
@@ -107,8 +129,10 @@ def described(opened: Opened) -> LanguageModelling | MaskedLanguageModelling:
     )
 
 
-def built(opened: Opened) -> GPT2 | Bert:
+def built(opened: Opened | OpenedImages) -> GPT2 | Bert | Vit:
     """The model with its weights. Raises InputError that lists what does not fit."""
+    if isinstance(opened, OpenedImages):
+        return exchange_images.built(opened)
     config, size = opened.config, opened.tokenizer.size
     model = Bert(size, config) if isinstance(config, BertConfig) else GPT2(size, config)
     load_into(model, opened.tensors)
@@ -134,7 +158,20 @@ def checked(model: nn.Module, context: int, out: Path, order: Order) -> list[str
                 compare(own[..., named >= 0], theirs.logits[..., named[named >= 0]], out)
             else:
                 compare(own, theirs.last_hidden_state, out)
-    return ["the files as regard reads them", *(["transformers"] if loaded is not None else [])]
+    return against()
+
+
+@torch.no_grad()
+def checked_images(model: Vit, out: Path) -> list[str]:
+    """The same of a model for images."""
+    for own, other in exchange_images.compared(model, out):
+        compare(own, other, out)
+    return against()
+
+
+def against() -> list[str]:
+    """What an export is checked against."""
+    return ["the files as regard reads them", *(["transformers"] if find_spec("transformers") else [])]
 
 
 def published(folder: Path, model: nn.Module) -> Any:

@@ -20,6 +20,8 @@ from regard.run_file import RunFile
 from regard.runs import CONFIG, load
 from regard.tasks.classification.job import prepare as prepare_classification
 from regard.tasks.classification.run_file import Classification
+from regard.tasks.image_classification.job import prepare as prepare_image_classification
+from regard.tasks.image_classification.run_file import ImageClassification
 from regard.tasks.job import Job
 from regard.tasks.language_model.job import prepare as prepare_language_model
 from regard.tasks.language_model.run_file import LanguageModelling
@@ -117,6 +119,8 @@ def prepare(config: RunFile, run: RunDirectory, processes: int) -> Job:
             return prepare_masked_language_model(config, run)
         case Classification():
             return prepare_classification(config, run)
+        case ImageClassification():
+            return prepare_image_classification(config)
         case SpanAnswers():
             return prepare_span_answers(config, run)
         case Pointing():

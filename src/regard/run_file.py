@@ -5,6 +5,7 @@ from pathlib import Path
 
 from regard.recipes import yaml_file
 from regard.tasks.classification.run_file import Classification
+from regard.tasks.image_classification.run_file import ImageClassification
 from regard.tasks.language_model.run_file import LanguageModelling
 from regard.tasks.masked_language_model.run_file import MaskedLanguageModelling
 from regard.tasks.pointing.run_file import Pointing
@@ -13,7 +14,14 @@ from regard.tasks.text_to_text.run_file import TextToText
 from regard.tasks.text_to_texts.run_file import TextToTexts
 
 RunFile = (
-    TextToText | TextToTexts | LanguageModelling | MaskedLanguageModelling | Classification | SpanAnswers | Pointing
+    TextToText
+    | TextToTexts
+    | LanguageModelling
+    | MaskedLanguageModelling
+    | Classification
+    | ImageClassification
+    | SpanAnswers
+    | Pointing
 )
 """One class a task; the key `task` of the file tells them apart."""
 

@@ -7,6 +7,8 @@ from regard import run_file
 from regard.errors import InputError
 from regard.tasks.classification.run import ClassificationRun
 from regard.tasks.classification.run_file import Classification
+from regard.tasks.image_classification.run import ImageClassificationRun
+from regard.tasks.image_classification.run_file import ImageClassification
 from regard.tasks.language_model.run import LanguageModelRun
 from regard.tasks.language_model.run_file import LanguageModelling
 from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
@@ -30,6 +32,7 @@ WHAT: dict[type[Run], str] = {
     LanguageModelRun: "is a language model, which has no source; use `regard generate` or `regard evaluate`",
     MaskedLanguageModelRun: "fills in blanks and writes no text; use `regard fill`, `embed` or `evaluate`",
     ClassificationRun: "tells classes and writes no text; use `regard predict` or `evaluate`",
+    ImageClassificationRun: "tells classes of images and writes no text; use `regard predict` or `evaluate`",
     SpanAnswersRun: "answers questions about contexts; use `regard predict` with JSON, or `evaluate`",
     PointingRun: "points to elements of a set and writes no text; use `regard predict`, `show` or `evaluate`",
     TextToTextsRun: "writes several languages; use `regard predict` or `evaluate`, or in Python one of them, .of(...)",
@@ -76,6 +79,8 @@ def _open(folder: RunDirectory, config: run_file.RunFile) -> Any:
             return MaskedLanguageModelRun.open(folder, config)
         case Classification():
             return ClassificationRun.open(folder, config)
+        case ImageClassification():
+            return ImageClassificationRun.open(folder, config)
         case SpanAnswers():
             return SpanAnswersRun.open(folder, config)
         case Pointing():

@@ -14,9 +14,11 @@ from regard.models.bert import Bert
 from regard.models.bert_classifier import BertClassifier
 from regard.models.bert_spans import BertSpans
 from regard.models.pointer_network import PointerNetwork
+from regard.models.vit import Vit
 from regard.recipes import names, path_of
 from regard.run_file import RunFile
 from regard.tasks.classification.run_file import Classification
+from regard.tasks.image_classification.run_file import ImageClassification
 from regard.tasks.language_model.run_file import LanguageModelling
 from regard.tasks.masked_language_model.run_file import MaskedLanguageModelling
 from regard.tasks.on_bert import OnBert
@@ -95,6 +97,7 @@ def recipe(name: str) -> RunFile:
     needed = {"translate": FILES, "summarise": ["data.train=a.jsonl", "data.valid=b.jsonl"]}
     needed |= {"language": text, "characters": text, "dialogue": text}
     needed |= {"squad": ["data.train=[a.json, b.jsonl]", "data.valid=[c.json]"], "classify": ["data.train=a.tsv"]}
+    needed |= {"vit": ["data.train=a-images-idx3"]}
     needed |= {"spans": ["data.train=[a.json]", "data.valid=[b.json]"]}
     many = [f"data.{part}=[a, b, c]" for part in ("train", "valid")]
     needed["translate-many"] = ["data.languages=[de, fr]", *many]
@@ -116,8 +119,10 @@ def test_recipes_load_and_their_resolved_form_is_equal(name: str, tmp_path: Path
     assert run_file.dump(run_file.read(resolved)) == run_file.dump(run)
     for part in ("learning_rate:", "betas:", "dropout:"):
         assert part in run_file.dump(run)
-    assert ("length_penalty:" in run_file.dump(run)) is not isinstance(run, MaskedLanguageModelling | OnBert)
-    assert ("minimum_count:" in run_file.dump(run)) is not isinstance(run, Pointing)
+    assert ("length_penalty:" in run_file.dump(run)) is not isinstance(
+        run, MaskedLanguageModelling | OnBert | ImageClassification
+    )
+    assert ("minimum_count:" in run_file.dump(run)) is not isinstance(run, Pointing | ImageClassification)
 
 
 def tokenizers() -> Tokenizers:
@@ -141,6 +146,9 @@ def test_the_models_of_recipes_can_be_built(name: str):
         return
     if isinstance(run, Classification):
         assert BertClassifier(11, 2, run.encoder).output.out_features == 2
+        return
+    if isinstance(run, ImageClassification):
+        assert Vit(2, run.model).output.out_features == 2
         return
     if isinstance(run, SpanAnswers):
         assert BertSpans(11, run.encoder).output.out_features == 2

@@ -14,7 +14,7 @@ Files = Annotated[
     Parameter(
         name="FILES",
         help="Source and target text, or one .tsv, .csv or .jsonl table; of a language model one text, of a model that "
-        "fills in blanks documents. Default: the run's test set.",
+        "fills in blanks documents; of images a folder of classes. Default: the run's test set.",
     ),
 ]
 SkipBad = Annotated[bool, Parameter(negative="", show_default=False, help="Leave out bad records and count them.")]

@@ -9,6 +9,7 @@ EXTRAS = {
     "onnxscript": "onnx",
     "onnxruntime": "onnx",
     "ctranslate2": "ctranslate2",
+    "pillow": "images",
 }
 """Each optional package, and the extra of regard that brings it."""
 

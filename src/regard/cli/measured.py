@@ -9,6 +9,7 @@ from regard.cli.options import Asked, searching
 from regard.errors import InputError
 from regard.inference.cache import Cache
 from regard.tasks.classification.run import ClassificationRun
+from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.language_model.run import LanguageModelRun
 from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
 from regard.tasks.pointing.run import PointingRun
@@ -48,6 +49,10 @@ def measured(run: Run, given: Given) -> dict[str, float]:
             given.refuse("beam", "cache", because="this run tells classes; it takes tables of labelled texts alone")
             labelled = [each for file in given.files for each in run.config.data.read(str(file))]
             return run.evaluate(labelled or None)
+        case ImageClassificationRun():
+            given.refuse("beam", "cache", because="this run tells classes of images; it takes sets of these alone")
+            images = [each for file in given.files for each in run.config.data.read(str(file))]
+            return run.evaluate(images or None)
         case SpanAnswersRun():
             given.refuse("beam", "cache", because="this run answers questions; it takes files of SQuAD alone")
             questions = [each for file in given.files for each in run.config.data.read(str(file))]

@@ -1,7 +1,7 @@
 """`regard show`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -9,10 +9,13 @@ from regard.cli.options import AllowMissing, Asked, Beam, RunFolder, check_searc
 from regard.cli.output import say
 from regard.errors import InputError
 
+if TYPE_CHECKING:
+    from regard.tasks.image_classification.run import ImageClassificationRun
+
 
 def show(
     run: RunFolder,
-    text: Annotated[str, Parameter(name="TEXT", help="What the run is to answer.")],
+    text: Annotated[str, Parameter(name="TEXT", help="What the run is to answer; an image by its path.")],
     /,
     *,
     out: Annotated[Path, Parameter(help="The picture to write: a name ending in .png, .svg or .html.")],
@@ -26,10 +29,14 @@ def show(
     from regard.cli.pointed import parse
     from regard.pictures.write import write
     from regard.runs import expect, load
+    from regard.tasks.image_classification.run import ImageClassificationRun
     from regard.tasks.pointing.run import PointingRun
     from regard.tasks.text_to_text.run import TextToTextRun
 
     loaded = load(run, allow_missing=allow_missing)
+    if isinstance(loaded, ImageClassificationRun):
+        _show_image(loaded, text, out, beam)
+        return
     if isinstance(loaded, PointingRun):
         (pointed,) = loaded.point([parse(text)])
         answer, attention = " ".join(map(str, pointed.places)), pointed.attention
@@ -41,3 +48,18 @@ def show(
         raise InputError(f"{run}: its model does not attend to the source, so there is nothing to draw")
     write(attention, out, title=text)
     say(f"{answer}\nThe picture is {out}.")
+
+
+def _show_image(run: "ImageClassificationRun", image: str, out: Path, beam: int | None) -> None:
+    """Draw where the run looks for the class of an image. Raises InputError."""
+    from regard.pictures.overlay import overlay
+    from regard.pictures.write import write_figure
+
+    if beam is not None:
+        raise InputError("--beam is given; this run tells classes of images, and nothing is searched")
+    looked = run.look(image)
+    found = looked.found
+    write_figure(
+        overlay(looked.pixels, looked.weights, title=f"{found.label} {found.probability:.4f}"), out, title=image
+    )
+    say(f"{found.label}\t{found.probability:.4f}\nThe picture is {out}.")

@@ -12,13 +12,14 @@ from regard.cli.pointed import line, parse
 from regard.cli.stream import parts
 from regard.data.tables import parse_json
 from regard.errors import InputError
-from regard.tasks.classification.run import ClassificationRun
+from regard.tasks.classification.run import ClassificationRun, Classified
+from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.pointing.run import PointingRun
 from regard.tasks.span_answers.run import SpanAnswersRun
 from regard.tasks.text_to_texts.run import TextToTextsRun
 
 OWN = Asked()
-Telling = PointingRun | ClassificationRun | SpanAnswersRun | TextToTextsRun
+Telling = PointingRun | ClassificationRun | ImageClassificationRun | SpanAnswersRun | TextToTextsRun
 
 
 def tell(run: Telling, texts: Sequence[str], asked: Asked, *, as_json: bool, more: bool) -> None:
@@ -31,6 +32,9 @@ def tell(run: Telling, texts: Sequence[str], asked: Asked, *, as_json: bool, mor
         case ClassificationRun():
             refuse(more or asked != OWN, "tells classes; it takes texts and --json alone")
             _classify(run, texts, as_json)
+        case ImageClassificationRun():
+            refuse(more or asked != OWN, "tells classes of images; it takes their paths and --json alone")
+            _classify_images(run, texts, as_json)
         case SpanAnswersRun():
             refuse(more or asked != OWN, "answers questions about contexts; it takes JSON alone")
             _answer(run, texts, as_json)
@@ -58,10 +62,20 @@ def _classify(run: ClassificationRun, texts: Sequence[str], as_json: bool) -> No
     for some in parts(texts):
         given = [tuple(text.split("\t")) if paired else text for text in some]
         for text, found in zip(some, run.classify(given), strict=True):
-            if as_json:
-                say(json.dumps({"text": text, **found.to_json()}, ensure_ascii=False))
-            else:
-                say(f"{found.label}\t{found.probability:.4f}")
+            _say_class("text", text, found, as_json)
+
+
+def _classify_images(run: ImageClassificationRun, paths: Sequence[str], as_json: bool) -> None:
+    for some in parts(paths):
+        for path, found in zip(some, run.classify(some), strict=True):
+            _say_class("image", path, found, as_json)
+
+
+def _say_class(kind: str, given: str, found: Classified, as_json: bool) -> None:
+    if as_json:
+        say(json.dumps({kind: given, **found.to_json()}, ensure_ascii=False))
+    else:
+        say(f"{found.label}\t{found.probability:.4f}")
 
 
 def _answer(run: SpanAnswersRun, texts: Sequence[str], as_json: bool) -> None:

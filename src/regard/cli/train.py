@@ -16,6 +16,7 @@ NEXT = {
     "language-model": "regard generate {} PROMPT",
     "masked-language-model": "regard fill {} 'TEXT WITH A [MASK]', or regard embed {} TEXT",
     "classification": "regard predict {} TEXT",
+    "image-classification": "regard predict {} IMAGE",
     "span-answers": """regard predict {} '{"question": "...", "context": "..."}'""",
     "pointing": "regard predict {} 'NUMBER NUMBER ...'",
 }

@@ -5,6 +5,7 @@ import os
 import secrets
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from regard.errors import InputError, RunError
 from regard.maps.alignment import Alignment
@@ -12,6 +13,9 @@ from regard.pictures.heatmap import VECTOR_CELLS, heatmap
 from regard.pictures.labels import visible
 from regard.pictures.page import page
 from regard.pictures.style import plotting, resolution
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def write(alignment: Alignment, path: Path | str, *, title: str = "", largest: int = 512) -> Path:
@@ -38,6 +42,18 @@ def write(alignment: Alignment, path: Path | str, *, title: str = "", largest: i
     return path
 
 
+def write_figure(figure: "Figure", path: Path | str, *, title: str = "") -> Path:
+    """Writes a figure into path, .png or .svg by its suffix, as `write` does. Raises as that does."""
+    path = Path(path)
+    form = path.suffix.lower()
+    if form not in (".png", ".svg"):
+        raise InputError(f"{path}: cannot write '{path.suffix}' pictures; expected a name ending in .png, .svg")
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: no directory {path.parent}; create it first")
+    _replace(path, _drawn(figure, form[1:], METADATA[form] | {"Title": visible(title) or "Image"}))
+    return path
+
+
 def estimate(alignment: Alignment, suffix: str) -> int:
     """Roughly the bytes of the file, from the size of the matrix alone."""
     cells, labels = alignment.weights.size, len(alignment.source) + len(alignment.target)
@@ -57,15 +73,19 @@ def _html(alignment: Alignment, title: str) -> bytes:
 
 
 def _png(alignment: Alignment, title: str) -> bytes:
-    return _figure(alignment, title, "png", {"Software": None, "Title": visible(title) or "Alignment"})
+    return _figure(alignment, title, ".png")
 
 
 def _svg(alignment: Alignment, title: str) -> bytes:
-    return _figure(alignment, title, "svg", {"Date": None, "Creator": "regard", "Title": visible(title) or "Alignment"})
+    return _figure(alignment, title, ".svg")
 
 
-def _figure(alignment: Alignment, title: str, form: str, metadata: dict[str, str | None]) -> bytes:
-    figure = heatmap(alignment, title=title)
+def _figure(alignment: Alignment, title: str, form: str) -> bytes:
+    metadata = METADATA[form] | {"Title": visible(title) or "Alignment"}
+    return _drawn(heatmap(alignment, title=title), form[1:], metadata)
+
+
+def _drawn(figure: "Figure", form: str, metadata: dict[str, str | None]) -> bytes:
     content = io.BytesIO()
     with plotting():
         figure.savefig(content, format=form, dpi=resolution(*figure.get_size_inches()), metadata=metadata)
@@ -86,4 +106,5 @@ def _replace(path: Path, content: bytes) -> None:
         part.unlink(missing_ok=True)
 
 
+METADATA: dict[str, dict[str, str | None]] = {".png": {"Software": None}, ".svg": {"Date": None, "Creator": "regard"}}
 DRAW: dict[str, Callable[[Alignment, str], bytes]] = {".png": _png, ".svg": _svg, ".html": _html}

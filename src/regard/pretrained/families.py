@@ -3,21 +3,21 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, overload
 
 from regard.errors import InputError
 from regard.models.bert import BertConfig
-from regard.pretrained import bert, gpt2
+from regard.pretrained import bert, gpt2, vit
 from regard.pretrained.folder import CONFIG, Folder
-from regard.pretrained.opened import Files, Opened
+from regard.pretrained.opened import Files, ImageFiles, Opened, OpenedImages
 
 
 @dataclass(frozen=True)
 class Family:
     """How models of one `model_type` are read and written."""
 
-    read: Callable[[Folder], Opened]
-    write: Callable[[Opened], Files]
+    read: Callable[[Folder], Any]
+    write: Callable[[Any], Any]
 
 
 def _bert(kind: bert.Kind) -> Family:
@@ -29,11 +29,15 @@ FAMILIES: Mapping[str, Family] = {
     "bert": _bert(bert.BERT),
     "roberta": _bert(bert.ROBERTA),
     "distilbert": _bert(bert.DISTILBERT),
+    "vit": Family(partial(vit.read, kind=vit.VIT), vit.write),
+    "deit": Family(partial(vit.read, kind=vit.DEIT), vit.write),
 }
 
 
-def name(opened: Opened) -> str:
+def name(opened: Opened | OpenedImages) -> str:
     """The `model_type` that a model is written as."""
+    if isinstance(opened, OpenedImages):
+        return "deit" if opened.config.distilled else "vit"
     config = opened.config
     if not isinstance(config, BertConfig):
         return "gpt2"
@@ -42,13 +46,18 @@ def name(opened: Opened) -> str:
     return "bert" if config.segments else "distilbert"
 
 
-def write(opened: Opened) -> Files:
+@overload
+def write(opened: Opened) -> Files: ...
+@overload
+def write(opened: OpenedImages) -> ImageFiles: ...
+def write(opened: Opened | OpenedImages) -> Files | ImageFiles:
     """What is published of a model."""
     return FAMILIES[name(opened)].write(opened)
 
 
-def read(folder: Folder) -> Opened:
-    """The model in a folder, in the terms used here. Raises InputError for whatever is not one of these families'."""
+def read(folder: Folder) -> Any:
+    """The model in a folder, `Opened`, or `OpenedImages` where it is for images. Raises InputError for whatever is not
+    one of these families'."""
     kind: Any = folder.json(CONFIG).get("model_type")
     if kind not in FAMILIES:
         known = ", ".join(FAMILIES)

@@ -17,6 +17,7 @@ from regard.errors import InputError, RunError
 from regard.pretrained.folder import Folder
 
 WANTED = ["config.json", "*.safetensors", "*.safetensors.index.json", "tokenizer*", "vocab*", "merges.txt", "*.spm"]
+WANTED += ["preprocessor_config.json"]
 """The files that are read; pickles and code are not even fetched."""
 NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 

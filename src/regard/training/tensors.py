@@ -96,13 +96,17 @@ def load_into(
     module: nn.Module, tensors: Mapping[str, Tensor], *, allow_missing: bool = False, fresh: tuple[str, ...] = ()
 ) -> None:
     """Copies the tensors into the module's parameters and buffers of the same names, all of them or none. Parts of the
-    module whose names begin as one of `fresh` may be missing, and with any of these, tensors may be left over.
+    module whose names begin as one of `fresh` may be missing or of another shape, and with any of these, tensors may be
+    left over.
 
     Raises InputError that lists the first ten each of what is missing (unless allowed), unexpected or misshaped.
     """
     own = module.state_dict()
     if fresh:
-        tensors = {name: tensor for name, tensor in tensors.items() if name in own}
+        fits = {name for name in tensors if name in own and _form(tensors[name]) == _form(own[name])}
+        tensors = {
+            name: tensor for name, tensor in tensors.items() if name in (fits if name.startswith(fresh) else own)
+        }
     missing = [] if allow_missing else [name for name in own if name not in tensors and not name.startswith(fresh)]
     wrong = [
         f"{name} is {_form(tensors[name])}, expected {_form(tensor)}"

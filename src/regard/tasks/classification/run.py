@@ -35,6 +35,12 @@ class Classified:
         return dict(vars(self))
 
 
+def classified(labels: Sequence[str], row: Sequence[float]) -> Classified:
+    """The classes of a row of probabilities."""
+    ranked = dict(sorted(zip(labels, row, strict=True), key=lambda pair: -pair[1]))
+    return Classified(next(iter(ranked)), ranked)
+
+
 class ClassificationRun(Run):
     """A trained model with its tokenizer, its labels and its run file."""
 
@@ -80,11 +86,7 @@ class ClassificationRun(Run):
         given = [Labelled(each, "", f"text {number}") for number, each in enumerate(parts, 1)]
         with guarded(self.model):
             found = probabilities(self.model, self._encoded(given))
-        return [self._classified(row) for row in found.tolist()]
-
-    def _classified(self, row: Sequence[float]) -> Classified:
-        ranked = dict(sorted(zip(self.labels, row, strict=True), key=lambda pair: -pair[1]))
-        return Classified(next(iter(ranked)), ranked)
+        return [classified(self.labels, row) for row in found.tolist()]
 
     def _encoded(self, examples: Sequence[Labelled]):
         return encoded(examples, self.tokenizer, self.config.encoder.context, truncate=self.config.truncate)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.batches import require_one_batch, token_batches
+from regard.data.images import LabelledImage
 from regard.data.label_batch import LabelBatch, collate_labelled, shortened
 from regard.data.labelled import Labelled
 from regard.data.marked import Ids, marked
@@ -51,7 +52,7 @@ class ClassificationTask:
         return figures(probabilities(model, [texts for texts, _ in self.valid]), [each for _, each in self.valid])
 
 
-def numbers(labels: Sequence[str], examples: Sequence[Labelled]) -> list[int]:
+def numbers(labels: Sequence[str], examples: Sequence[Labelled | LabelledImage]) -> list[int]:
     """The class of each example. Raises InputError for one that the model was not trained to tell."""
     known = {label: number for number, label in enumerate(labels)}
     for each in examples:

@@ -1,0 +1,43 @@
+"""IDX files, the form in which MNIST and what was made like it are published: big-endian sizes, then bytes."""
+
+import gzip
+import zlib
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import UInt8
+
+from regard.errors import InputError
+
+BYTES = 0x08
+"""What the third byte of a file is where its numbers are bytes."""
+MOST = 1 << 32
+"""Bytes that a file may hold; a .gz of a few can say that there are more."""
+
+
+def read_idx(path: Path, axes: int) -> UInt8[np.ndarray, "..."]:
+    """The array of a file with so many axes. Raises InputError for one that is missing, damaged, empty or something
+    else."""
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            head = file.read(4 + 4 * axes)
+            sizes = _sizes(path, head, axes)
+            size = int(np.prod(sizes, dtype=object))
+            content = file.read(size + 1) if size <= MOST else b""
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: no such file; check the path") from error
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"{path}: not a sound gzip file ({error}); fetch it again") from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
+    shape = " x ".join(map(str, sizes))
+    if len(content) != size or not size:
+        what = "more than are read" if size > MOST else "longer" if len(content) > size else f"{len(content)}"
+        raise InputError(f"{path}: says {shape} bytes, at least one, but it has {what}; fetch it again")
+    return np.frombuffer(content, dtype=np.uint8).reshape(sizes)
+
+
+def _sizes(path: Path, head: bytes, axes: int) -> list[int]:
+    if head[:4] != bytes([0, 0, BYTES, axes]) or len(head) < 4 + 4 * axes:
+        raise InputError(f"{path}: is no IDX file of bytes with {axes} axes; it begins with {head[:4].hex(' ')}")
+    return np.frombuffer(head, dtype=">u4", offset=4).tolist()

@@ -1,0 +1,54 @@
+"""A batch of images with their classes, and what is done to an image before it is learned from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Annotated
+
+import numpy as np
+import torch
+from jaxtyping import UInt8
+from pydantic import Field
+from torch import Tensor
+
+from regard.data.batch import Batch
+from regard.shapes import Float, Int
+
+
+@dataclass(frozen=True)
+class ImageBatch(Batch):
+    """Images of one size, and the class of each by its number."""
+
+    pixels: Float[Tensor, "batch channel height width"]
+    classes: Int[Tensor, " batch"]
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """With `flip` half of the images are mirrored, left for right; each is moved by up to `shift` pixels in each
+    direction, black coming in from outside (He 2016, 1512.03385, section 4.2)."""
+
+    flip: bool = False
+    shift: Annotated[int, Field(ge=0)] = 0
+
+    def __call__(
+        self, pixels: UInt8[np.ndarray, "height width channel"], seed: int, epoch: int, index: int
+    ) -> UInt8[np.ndarray, "height width channel"]:
+        """The image as it is seen in an epoch: a function of these numbers alone."""
+        draw = Random(f"{seed}/{epoch}/{index}")  # text is hashed with SHA-512, the same in every process
+        if self.flip and draw.random() < 0.5:
+            pixels = pixels[:, ::-1]
+        if not self.shift:
+            return pixels
+        height, width, _ = pixels.shape
+        top, left = draw.randint(0, 2 * self.shift), draw.randint(0, 2 * self.shift)
+        margins = (self.shift, self.shift)
+        return np.pad(pixels, (margins, margins, (0, 0)))[top : top + height, left : left + width]
+
+
+def collate_images(examples: Sequence[tuple[Float[Tensor, "channel height width"], int]]) -> ImageBatch:
+    """Images of one size with their classes. Raises ValueError for no examples at all."""
+    if not examples:
+        raise ValueError("collate_images() got no examples; expected at least one")
+    classes = torch.tensor([each for _, each in examples], dtype=torch.int64)
+    return ImageBatch(torch.stack([pixels for pixels, _ in examples]), classes)

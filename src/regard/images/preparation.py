@@ -1,0 +1,94 @@
+"""From an image of any size to what a model is given."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float, UInt8
+from pydantic import Field
+from torch import Tensor
+
+from regard.errors import InputError
+from regard.images.files import MODES, MOST_PIXELS, read_image
+from regard.images.pillow import pillow
+
+Pixels = UInt8[np.ndarray, "height width channel"]
+Image = Path | str | np.ndarray
+"""The path of a file, or an array of uint8 `(height, width)` or `(height, width, channel)`."""
+Resampling = Literal["nearest", "lanczos", "bilinear", "bicubic", "box", "hamming"]
+Side = Annotated[int, Field(ge=1)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preparation:
+    """The shorter side becomes `resize` pixels, or both sides with `shape: stretched`; of that the middle `size` x
+    `size` are taken; numbers from 0 to 1 less `mean`, by `deviation`, one each or one a channel. `size` is by default
+    what the model was made for, `resize` is by default `size`."""
+
+    size: Side | None = None
+    resize: Side | None = None
+    shape: Literal["kept", "stretched"] = "kept"
+    resample: Resampling = "bilinear"
+    mean: tuple[float, ...] = (0.5,)
+    deviation: tuple[float, ...] = (0.5,)
+
+    def __post_init__(self) -> None:
+        if self.size is not None and (self.resize or self.size) < self.size:
+            raise ValueError(f"resize is {self.resize}, less than the {self.size} pixels of size; raise it")
+        if min(self.deviation, default=0.0) <= 0:
+            raise ValueError(f"deviation is {list(self.deviation)}; expected numbers above 0")
+
+    def pixels(self, image: Image, size: int, channels: int, place: str = "the image") -> Pixels:
+        """The middle of an image, `size` x `size` unless the preparation has a size of its own. Messages call an image
+        that is an array `place`.
+
+        Raises:
+            InputError: the file is no image that can be read, or the array no image of so many channels.
+        """
+        found = _checked(image, channels, place) if isinstance(image, np.ndarray) else read_image(image, channels)
+        size = self.size or size
+        resize = max(self.resize or size, size)
+        height, width = found.shape[:2]
+        kept = (height * resize // min(height, width), width * resize // min(height, width))
+        if kept[0] * kept[1] > MOST_PIXELS:
+            name = place if isinstance(image, np.ndarray) else image
+            raise InputError(f"{name}: {width} x {height} pixels are too long and thin; crop the image")
+        found = self._resized(found, (resize, resize) if self.shape == "stretched" else kept)
+        top, left = (found.shape[0] - size) // 2, (found.shape[1] - size) // 2
+        return found[top : top + size, left : left + size]
+
+    def tensor(self, pixels: Pixels) -> Float[Tensor, "channel height width"]:
+        """Numbers around 0. Raises InputError where mean or deviation are of another number of channels."""
+        channels = pixels.shape[2]
+        mean, deviation = (_of_channels(name, getattr(self, name), channels) for name in ("mean", "deviation"))
+        scaled = (pixels / 255 - mean) / deviation
+        return torch.from_numpy(np.ascontiguousarray(scaled.transpose(2, 0, 1), dtype=np.float32))
+
+    def _resized(self, pixels: np.ndarray, target: tuple[int, int]) -> np.ndarray:
+        if pixels.shape[:2] == target:
+            return pixels
+        library = pillow()
+        grey = pixels.shape[2] == 1
+        whole: Any = library.Image.fromarray(pixels[:, :, 0] if grey else pixels)
+        resized = whole.resize((target[1], target[0]), library.Image.Resampling[self.resample.upper()])
+        found = np.asarray(resized)
+        return found[:, :, None] if grey else found
+
+
+def _checked(array: np.ndarray, channels: int, place: str) -> Pixels:
+    found = array[:, :, None] if array.ndim == 2 else array
+    if found.dtype != np.uint8 or found.ndim != 3 or 0 in found.shape or found.shape[2] not in (1, channels):
+        colours = " or ".join(str(each) for each in sorted({1, channels} & set(MODES)))
+        raise InputError(
+            f"{place}: is {array.dtype} {array.shape}; expected uint8 (height, width) or (height, width, "
+            f"channel) with {colours} channels"
+        )
+    return found if found.shape[2] == channels else np.repeat(found, channels, axis=2)
+
+
+def _of_channels(name: str, given: tuple[float, ...], channels: int) -> np.ndarray:
+    if len(given) not in (1, channels):
+        raise InputError(f"images.{name} has {len(given)} numbers; expected 1, or {channels} as the model has channels")
+    return np.array(given)

@@ -1,0 +1,28 @@
+"""What the layers of a model read together: attention rolled out, and the weights of an image's patches."""
+
+import numpy as np
+from jaxtyping import Float
+
+from regard.maps.averages import average_heads
+
+
+def rollout(weights: Float[np.ndarray, "layer head position position"]) -> Float[np.ndarray, "position position"]:
+    """How much of each input position is in each last state: the product over the layers of half the weights, averaged
+    over heads, and half the identity, which stands for the residual (Abnar 2020, 2005.00928, section 3). Rows that sum
+    to 1 in every layer still do. Raises ValueError without a layer or head."""
+    if not len(weights):
+        raise ValueError("weights hold no layer; expected at least 1")
+    identity = np.eye(weights.shape[-1])
+    rolled = identity
+    for layer in average_heads(weights):
+        rolled = (layer + identity) / 2 @ rolled
+    return rolled
+
+
+def of_patches(weights: Float[np.ndarray, " position"], rows: int, columns: int) -> Float[np.ndarray, "rows columns"]:
+    """The weights of an image's patches, which come last, row by row, scaled so that their sum is 1. Raises ValueError
+    for fewer positions than patches."""
+    if len(weights) < rows * columns:
+        raise ValueError(f"{len(weights)} positions hold no {rows} x {columns} patches")
+    found = weights[len(weights) - rows * columns :].reshape(rows, columns)
+    return found / found.sum()

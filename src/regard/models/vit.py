@@ -1,0 +1,180 @@
+"""The Vision Transformer: Dosovitskiy et al. 2021, "An image is worth 16x16 words" (2010.11929), and with a
+distillation token DeiT: Touvron et al. 2021, "Training data-efficient image transformers" (2012.12877)."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import torch
+from einops import rearrange
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.encoders.transformer import EncoderLayer
+from regard.heads import MultiHead
+from regard.layers.dropout import Dropout
+from regard.layers.feedforward import FeedForward
+from regard.layers.grid_positions import LearnedGrid, SinusoidalGrid
+from regard.layers.residual import PreNorm
+from regard.models.sizes import Share, Size
+from regard.shapes import Float, Int, States
+
+Pixels = Float[Tensor, "batch channel image_height image_width"]
+DEVIATION = 0.02
+
+
+@dataclass(frozen=True)
+class VitConfig:
+    """Sizes; those released are `SIZES`. Images of `image` x `image` pixels are cut into squares of `patch` x `patch`.
+    What tells the class is the state of [CLS], or with `pooling: mean` the mean over the patches, without [CLS].
+    `distilled` adds DeiT's second token, which learns what a teacher tells. `epsilon` is what the norms add to a
+    variance."""
+
+    name: Literal["vit"] = "vit"
+    image: Size = 224
+    patch: Size = 16
+    channels: Literal[1, 3] = 3
+    layers: Size = 6
+    width: Size = 192
+    heads: Size = 3
+    hidden: Size = 768
+    dropout: Share = 0.0
+    pooling: Literal["first", "mean"] = "first"
+    positions: Literal["learned", "sinusoidal"] = "learned"
+    distilled: bool = False
+    epsilon: Annotated[float, Field(gt=0, lt=1)] = 1e-6
+
+    def __post_init__(self) -> None:
+        if self.width % self.heads:
+            raise ValueError(
+                f"width {self.width} is not divisible by heads {self.heads}; choose {self.heads} x a whole number"
+            )
+        if self.image % self.patch:
+            raise ValueError(
+                f"image {self.image} is not divisible by patch {self.patch}; choose {self.patch} x a whole number"
+            )
+        if self.distilled and self.pooling == "mean":
+            raise ValueError("distilled is for two tokens that are read, and pooling mean reads none; choose one")
+
+    @property
+    def side(self) -> int:
+        """Patches along a side."""
+        return self.image // self.patch
+
+    @property
+    def marks(self) -> int:
+        """Tokens before those of the patches."""
+        return 0 if self.pooling == "mean" else 1 + self.distilled
+
+
+SIZES = {
+    "tiny-16": VitConfig(layers=12, width=192, heads=3, hidden=768),
+    "small-16": VitConfig(layers=12, width=384, heads=6, hidden=1536),
+    "base-16": VitConfig(layers=12, width=768, heads=12, hidden=3072),
+    "large-16": VitConfig(layers=24, width=1024, heads=16, hidden=4096),
+    "tiny-32": VitConfig(layers=12, width=192, heads=3, hidden=768, patch=32),
+    "small-32": VitConfig(layers=12, width=384, heads=6, hidden=1536, patch=32),
+    "base-32": VitConfig(layers=12, width=768, heads=12, hidden=3072, patch=32),
+    "large-32": VitConfig(layers=24, width=1024, heads=16, hidden=4096, patch=32),
+}
+"""Base and large by ViT's paper, tiny and small by DeiT's; the number is that of `patch`."""
+
+
+class Patches(nn.Linear):
+    """Squares of an image, each through one linear map (equation 1)."""
+
+    def __init__(self, patch: int, channels: int, width: int):
+        super().__init__(channels * patch * patch, width)
+        self.patch, self.channels = patch, channels
+
+    def forward(self, pixels: Pixels) -> States:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Pixels `(batch, channel, height, width)` -> `(batch, patch, width)`, row by row. Raises ValueError for sides
+        that no whole number of patches fills, or other channels."""
+        _, channels, height, width = pixels.shape
+        if channels != self.channels or height % self.patch or width % self.patch:
+            raise ValueError(
+                f"images are (channel, height, width) {(channels, height, width)}; expected {self.channels} channels "
+                f"and sides of whole numbers of {self.patch} pixels"
+            )
+        cut = rearrange(pixels, "b c (h p) (w q) -> b (h w) (c p q)", p=self.patch, q=self.patch)
+        return super().forward(cut)
+
+
+class VitEncoder(nn.Module):
+    """Layers of self-attention over [CLS], perhaps a distillation token, and patches that know their place.
+
+    Matrices start truncated normal with deviation 0.02.
+    """
+
+    def __init__(self, config: VitConfig):
+        super().__init__()
+        self.patches = Patches(config.patch, config.channels, config.width)
+        self.marks = nn.Parameter(torch.zeros(config.marks, config.width))
+        learned = config.positions == "learned"
+        self.positions = LearnedGrid(config.marks, config.side, config.width) if learned else SinusoidalGrid()
+        self.dropout = Dropout(config.dropout)
+        self.layers = nn.ModuleList(layer(config) for _ in range(config.layers))
+        self.norm = nn.LayerNorm(config.width, config.epsilon)
+        for each in self.modules():
+            if isinstance(each, nn.Linear):
+                nn.init.trunc_normal_(each.weight, std=DEVIATION)
+
+    def forward(self, pixels: Pixels) -> States:
+        """Pixels `(batch, channel, height, width)` of any whole number of patches -> states `(batch, position, width)`,
+        those of the marks first. Raises ValueError as `Patches` does."""
+        rows, columns = (side // self.patches.patch for side in pixels.shape[2:])
+        states = torch.cat([self.marks.expand(len(pixels), -1, -1), self.patches(pixels)], 1)
+        states = self.dropout(self.positions(states, rows, columns))
+        for each in self.layers:
+            states = each(states, None)
+        return self.norm(states)
+
+
+def layer(config: VitConfig) -> EncoderLayer:
+    """One layer, a norm before each of its two sublayers (equations 2 and 3)."""
+    return EncoderLayer(
+        MultiHead(config.width, config.heads),
+        FeedForward(config.width, config.hidden, nn.GELU()),
+        (PreNorm(config.width, config.dropout, config.epsilon), PreNorm(config.width, config.dropout, config.epsilon)),
+    )
+
+
+class Vit(nn.Module):
+    """The encoder and a linear layer that tells the class; of a distilled one two, whose mean is told."""
+
+    self_attention = "encoder.layers.*.self_attention"
+
+    def __init__(self, classes: int, config: VitConfig):
+        super().__init__()
+        self.config = config
+        self.encoder = VitEncoder(config)
+        self.output = nn.Linear(config.width, classes)
+        self.taught = nn.Linear(config.width, classes) if config.distilled else None
+        for each in (self.output, *([] if self.taught is None else [self.taught])):
+            nn.init.zeros_(each.weight)
+            nn.init.zeros_(each.bias)
+
+    def forward(
+        self,
+        pixels: Pixels,
+        *,
+        expected: Int[Tensor, " batch"] | None = None,
+        told: Int[Tensor, " batch"] | None = None,
+        smoothing: float = 0.0,
+    ) -> Any:
+        """Logits `(batch, class)`; with `expected` their cross-entropy with these classes instead, summed.
+
+        A distilled model's is the mean of two: that of the first token with `expected`, and that of the second with
+        the classes that a teacher has `told`, by default also `expected` (Touvron 2021, equation 3).
+        """
+        states = self.encoder(pixels)
+        first = states.mean(1) if self.config.pooling == "mean" else states[:, 0]
+        logits = self.output(first)
+        second = logits if self.taught is None else self.taught(states[:, 1])
+        if expected is None:
+            return (logits + second) / 2
+        loss = functional.cross_entropy(logits, expected, reduction="sum", label_smoothing=smoothing)
+        if self.taught is None:
+            return loss
+        told = expected if told is None else told
+        return (loss + functional.cross_entropy(second, told, reduction="sum", label_smoothing=smoothing)) / 2

@@ -1,0 +1,1 @@
+"""Telling the class of an image."""

@@ -1,0 +1,63 @@
+"""From a run file to what training needs."""
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.data.images import LabelledImage
+from regard.errors import InputError
+from regard.models.vit import Vit
+from regard.tasks.classification.run import LABELS
+from regard.tasks.classification.task import numbers
+from regard.tasks.image_classification.run_file import ImageClassification
+from regard.tasks.image_classification.task import ImageClassificationTask, pixels_of
+from regard.tasks.job import Job, digest
+from regard.training.parameters import count_parameters
+from regard.training.run_directory import RunDirectory
+
+
+def prepare(config: ImageClassification) -> Job:
+    """Reads the images, each once to see that it can be, and builds the rest.
+
+    Raises:
+        InputError: images and model are not as they must be.
+    """
+    splits = config.data.load()
+    labels = ordered(sorted({each.label for each in splits.train}), config.training.start)
+    if len(labels) < 2:
+        raise InputError(f"{config.data.train}: every label is {labels[0]!r}; expected two classes or more")
+    train, valid, _ = (
+        list(zip(images, numbers(labels, images), strict=True)) for images in (splits.train, splits.valid, splits.test)
+    )
+    for each in (*splits.train, *splits.valid, *splits.test):
+        if not isinstance(each.image, np.ndarray):
+            pixels_of(each, config)
+    model = Vit(len(labels), config.model)
+    return Job(
+        model,
+        ImageClassificationTask(train, valid, config),
+        digest(contents((*splits.train, *splits.valid))),
+        f"{len(train):,} images to train on, {len(valid):,} to validate, {len(splits.test):,} to test; {len(labels)} "
+        f"classes; {config.positions} positions an image; {count_parameters(model):,} parameters",
+        tests=splits.test,
+        kept={LABELS: labels},
+        fresh=("output.", "taught."),
+    )
+
+
+def ordered(labels: list[str], start: str | None) -> list[str]:
+    """The labels, in the order of the run that training starts from where they are the same. Raises InputError for one
+    that is no run."""
+    started = None if start is None else RunDirectory.open(Path(start))
+    known: Any = started.read_json(LABELS) if started is not None and started.has(LABELS) else []
+    return known if sorted(known) == labels else labels
+
+
+def contents(images: Iterable[LabelledImage]) -> Iterable[str]:
+    """A line an image: a digest of its bytes, and its label."""
+    for each in images:
+        content = each.image.tobytes() if isinstance(each.image, np.ndarray) else Path(each.image).read_bytes()
+        yield f"{hashlib.sha256(content).hexdigest()}\0{each.label}\n"

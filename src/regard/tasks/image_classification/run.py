@@ -1,0 +1,92 @@
+"""A trained model that tells classes of images, opened: `load(folder).classify(images)`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from regard.data.images import LabelledImage
+from regard.errors import InputError
+from regard.images import Image, Pixels
+from regard.maps import average_heads, of_patches, rollout
+from regard.models.vit import Vit
+from regard.nonfinite import guarded
+from regard.recording import record
+from regard.tasks.classification.run import LABELS, Classified, classified
+from regard.tasks.classification.task import figures, numbers
+from regard.tasks.image_classification.run_file import ImageClassification
+from regard.tasks.image_classification.task import pixels_of, probabilities
+from regard.tasks.run import Run
+from regard.training.run_directory import RunDirectory
+
+
+@dataclass(frozen=True, eq=False)
+class Looked:
+    """An image's class, the part of it that was looked at, and the weight of each of its patches, all together 1."""
+
+    found: Classified
+    pixels: Pixels
+    weights: Float[np.ndarray, "row column"]
+
+
+class ImageClassificationRun(Run):
+    """A trained model with its labels and its run file."""
+
+    def __init__(self, config: ImageClassification, model: Vit, labels: Sequence[str]):
+        self.config, self.model, self.labels = config, model, tuple(labels)
+
+    @classmethod
+    def open(cls, run: RunDirectory, config: ImageClassification) -> "ImageClassificationRun":
+        """The run in a folder, its model with fresh weights."""
+        labels = run.read_json(LABELS)
+        return cls(config, Vit(len(labels), config.model), labels)
+
+    def evaluate(self, examples: Sequence[LabelledImage] | None = None) -> dict[str, float]:
+        """How often the class is right, by default on the run's own test set.
+
+        Raises:
+            InputError: the run has no test set and no images are given, or a label is not known or an image broken.
+        """
+        given = self.config.data.tests() if examples is None else examples
+        if not given:
+            raise InputError("there is no test set in the run file and nothing is given; give images")
+        classes = numbers(self.labels, given)
+        with guarded(self.model):
+            return figures(probabilities(self.model, given, self.config), classes)
+
+    def classify(self, images: Sequence[Image]) -> list[Classified]:
+        """The class of each image, given by its path or as an array of uint8 `(height, width)` or `(height, width,
+        channel)`.
+
+        Raises:
+            TypeError: `images` is one image; put it in a list.
+            InputError: an image cannot be read, or is an array of another kind.
+        """
+        if isinstance(images, str | Path | np.ndarray):
+            raise TypeError(f"images is one {type(images).__name__}; give a list of them")
+        given = [LabelledImage(each, "", f"image {number}") for number, each in enumerate(images, 1)]
+        with guarded(self.model):
+            found = probabilities(self.model, given, self.config)
+        return [classified(self.labels, row) for row in found.tolist()]
+
+    @torch.no_grad()
+    def look(self, image: Image, *, way: Literal["rollout", "last"] = "rollout") -> Looked:
+        """The class of an image, and where the model looked for it: by the attention of all layers, rolled out, or by
+        that of the last, its heads averaged; of the first token, or of the mean over the patches where these are told
+        by. Raises InputError as `classify` does."""
+        pixels, device = (
+            pixels_of(LabelledImage(image, "", "the image"), self.config),
+            next(self.model.parameters()).device,
+        )
+        with guarded(self.model), record(self.model, only=self.model.self_attention) as maps:
+            logits = self.model(self.config.images.tensor(pixels)[None].to(device))
+        layers = np.stack([each[0].double().cpu().numpy() for each in maps.values()])
+        read = rollout(layers) if way == "rollout" else average_heads(layers[-1])
+        told = read.mean(0) if self.config.model.pooling == "mean" else read[0]
+        side = self.config.size // self.config.model.patch
+        weights = of_patches(told, side, side)
+        return Looked(classified(self.labels, logits[0].softmax(-1).tolist()), pixels, weights)

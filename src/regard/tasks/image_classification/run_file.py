@@ -1,0 +1,49 @@
+"""What a run file of this task says."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from regard.data.image_batch import Augmentation
+from regard.data.images import IdxImages, ImageFolders
+from regard.images import Preparation
+from regard.models.vit import VitConfig
+from regard.training.settings import Training
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageClassification:
+    """A run, whole. `images` says how they become what the model is given; with a `size` of their own, a whole number
+    of patches, learned positions are interpolated. A batch has room for `training.batch_tokens` patches."""
+
+    task: Literal["image-classification"] = "image-classification"
+    data: ImageFolders | IdxImages
+    images: Preparation = field(default_factory=Preparation)
+    augmentation: Augmentation = field(default_factory=Augmentation)
+    model: VitConfig = field(default_factory=VitConfig)
+    training: Training = field(default_factory=Training)
+
+    def __post_init__(self) -> None:
+        if self.size % self.model.patch:
+            raise ValueError(
+                f"images.size is {self.size}, not a whole number of patches of {self.model.patch} pixels; choose "
+                f"{self.model.patch} x a whole number"
+            )
+        for name in ("mean", "deviation"):
+            numbers = len(getattr(self.images, name))
+            if numbers not in (1, self.model.channels):
+                raise ValueError(f"images.{name} has {numbers} numbers; expected 1, or {self.model.channels}")
+        if self.positions > self.training.batch_tokens:
+            raise ValueError(
+                f"training.batch_tokens is {self.training.batch_tokens}, less than one image of {self.positions} "
+                "patches; raise it"
+            )
+
+    @property
+    def size(self) -> int:
+        """The side of the images, in pixels."""
+        return self.images.size or self.model.image
+
+    @property
+    def positions(self) -> int:
+        """What an image takes up in a batch: its patches and the tokens before them."""
+        return self.model.marks + (self.size // self.model.patch) ** 2

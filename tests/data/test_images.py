@@ -1,0 +1,141 @@
+"""Sets of images: folders of classes, IDX files, and what is wrong with them; what is done to images in training."""
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from regard.data.image_batch import Augmentation, collate_images
+from regard.data.images import IdxImages, ImageFolders
+from regard.errors import InputError
+from tests.tasks.test_image_classification import write_idx
+
+IMAGES = np.arange(5 * 3 * 2, dtype=np.uint8).reshape(5, 3, 2)
+LABELS = np.array([1, 0, 2, 1, 1], dtype=np.uint8)
+
+
+def files(folder: Path, suffix: str = "") -> Path:
+    write_idx(folder / f"a-images-idx3-ubyte{suffix}", IMAGES)
+    write_idx(folder / f"a-labels-idx1-ubyte{suffix}", LABELS)
+    return folder / f"a-images-idx3-ubyte{suffix}"
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_idx_files(suffix: str, tmp_path: Path):
+    path = files(tmp_path, suffix)
+    found = IdxImages(classes=("x", "y", "z")).read(str(path))
+    assert [each.label for each in found] == ["y", "x", "z", "y", "y"]
+    assert all(np.array_equal(np.asarray(each.image), image) for each, image in zip(found, IMAGES, strict=True))
+    assert found[3].place == f"{path}:4"
+    assert [each.label for each in IdxImages().read(str(path))] == ["1", "0", "2", "1", "1"]
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+@pytest.mark.parametrize("left", [3, 17, 40])
+def test_row_19_an_idx_file_that_is_cut(left: int, suffix: str, tmp_path: Path):
+    path = files(tmp_path, suffix)
+    path.write_bytes(path.read_bytes()[:left])
+    with pytest.raises(InputError, match=r"a-images-idx3-ubyte.*: (not a sound gzip|is no IDX|says 5 x 3 x 2 bytes)"):
+        IdxImages().read(str(path))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            b"\0\0\x0d\x03" + b"\0\0\0\x01" * 3 + b"1234",
+            "is no IDX file of bytes with 3 axes; it begins with 00 00 0d 03",
+        ),
+        (b"\0\0\x08\x03" + b"\xff\xff\xff\xff" * 3 + b"1", "says 4294967295 x 4294967295 x 4294967295 bytes"),
+        (b"\0\0\x08\x03" + b"\0\0\0\0" * 3, "says 0 x 0 x 0 bytes, at least one, but it has 0"),
+        (b"\0\0\x08\x03" + b"\0\0\0\x01" * 3 + b"12", "says 1 x 1 x 1 bytes, at least one, but it has longer"),
+        (gzip.compress(b"1"), "is no IDX file"),
+    ],
+)
+def test_another_kind_of_idx_file(content: bytes, message: str, tmp_path: Path):
+    path = files(tmp_path)
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        IdxImages().read(str(path))
+
+
+def test_idx_files_that_do_not_fit(tmp_path: Path):
+    path = files(tmp_path)
+    with pytest.raises(InputError, match=r"class 2, but 2 names in data\.classes"):
+        IdxImages(classes=("x", "y")).read(str(path))
+    write_idx(tmp_path / "a-labels-idx1-ubyte", LABELS[:4])
+    with pytest.raises(InputError, match="5 images, but 4 classes in a-labels-idx1-ubyte"):
+        IdxImages().read(str(path))
+    (tmp_path / "a-labels-idx1-ubyte").unlink()
+    with pytest.raises(InputError, match="a-labels-idx1-ubyte: no such file"):
+        IdxImages().read(str(path))
+    with pytest.raises(InputError, match="has no images-idx3 in its name"):
+        IdxImages().read(str(tmp_path / "a.gz"))
+
+
+def folders(root: Path, *names: str) -> Path:
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch()
+    return root
+
+
+def test_folders_of_classes(tmp_path: Path):
+    root = folders(tmp_path, "cat/b.PNG", "cat/a.jpg", "ant/deep/c.webp", "ant/.hidden", ".git/x", "readme.txt")
+    found = ImageFolders().read(str(root))
+    assert [each.label for each in found] == ["ant", "cat", "cat"]
+    assert [each.image for each in found] == [root / "ant/deep/c.webp", root / "cat/a.jpg", root / "cat/b.PNG"]
+
+
+@pytest.mark.parametrize(
+    ("names", "given", "message"),
+    [
+        (["cat/a.png", "cat/notes.txt"], ".", r"notes\.txt: is no image by its name; expected \.bmp, \.gif"),
+        (["a.png"], ".", "has no folders with images"),
+        (["a.png"], "a.png", "is a file; expected a folder a class"),
+        ([], "b", "no such folder; expected a folder a class"),
+    ],
+)
+def test_folders_that_do_not_fit(names: list[str], given: str, message: str, tmp_path: Path):
+    with pytest.raises(InputError, match=message):
+        ImageFolders().read(str(folders(tmp_path, *names) / given))
+
+
+def test_images_are_held_out(tmp_path: Path):
+    path = files(tmp_path)
+    found = IdxImages(train=str(path), held_out=0.5).load()
+    assert [each.place[-1] for each in found.train] == ["1", "3", "5"]
+    assert [each.place[-1] for each in found.valid] == ["2", "4"]
+    assert found.test == []
+    assert len(IdxImages(train=str(path), valid=str(path), test=str(path)).load().test) == 5
+    with pytest.raises(InputError, match="5 images are too few to hold some out"):
+        IdxImages(train=str(path)).load()
+    with pytest.raises(InputError, match=r"data\.train is not given"):
+        ImageFolders().load()
+
+
+def test_what_an_epoch_sees_is_a_function_of_seed_epoch_and_index():
+    image = np.random.default_rng(1).integers(1, 256, (7, 11, 3), dtype=np.uint8)
+    assert (Augmentation()(image, 1, 2, 3) == image).all()
+    augment = Augmentation(flip=True, shift=2)
+    seen = [augment(image, 1, epoch, index) for epoch in range(5) for index in range(40)]
+    assert all((one == augment(image, 1, *divmod(place, 40))).all() for place, one in enumerate(seen))
+    assert len({one.tobytes() for one in seen}) == 50  # two ways to look, and 5 x 5 places
+    assert all(one.shape == image.shape for one in seen)
+
+
+def test_flip_and_shift_by_hand():
+    image = np.arange(1, 7, dtype=np.uint8).reshape(2, 3, 1)
+    assert {Augmentation(flip=True)(image, 1, 1, index)[:, :, 0].tobytes() for index in range(20)} == {
+        bytes([1, 2, 3, 4, 5, 6]),
+        bytes([3, 2, 1, 6, 5, 4]),
+    }
+    found = {Augmentation(shift=1)(image, 1, 1, index)[:, :, 0].tobytes() for index in range(200)}
+    assert len(found) == 9
+    assert bytes([0, 0, 0, 0, 1, 2]) in found
+
+
+def test_no_examples():
+    with pytest.raises(ValueError, match="got no examples"):
+        collate_images([])

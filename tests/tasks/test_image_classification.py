@@ -1,0 +1,273 @@
+"""The task of telling classes of images: it learns, from folders and IDX files, and says what does not fit."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from regard import launch, load, run_file
+from regard.data.images import LabelledImage
+from regard.errors import InputError
+from regard.recipes import path_of
+from regard.tasks.image_classification.job import ordered
+from regard.tasks.image_classification.run import ImageClassificationRun
+from regard.tasks.image_classification.run_file import ImageClassification
+from regard.tasks.image_classification.task import ImageClassificationTask
+from regard.training.loop import WEIGHTS
+from regard.training.run_directory import RunDirectory
+
+MODEL = "{name: vit, image: 12, patch: 3, channels: 1, layers: 1, width: 24, heads: 2, hidden: 48, dropout: 0.0}"
+QUICK = [
+    f"model={MODEL}",
+    "training.steps=250",
+    "training.batch_tokens=640",
+    "training.learning_rate=3e-3",
+    "training.warmup=15",
+    "training.validate_every=0",
+    "training.threads=1",
+    "training.precision=fp32",
+]
+NAMES = ["across", "down", "none"]
+
+
+def drawn(seed: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Bars across, bars down, or none, at any place, in noise."""
+    generator = np.random.default_rng(seed)
+    images = generator.integers(0, 60, (count, 12, 12), dtype=np.uint8)
+    labels = generator.integers(0, 3, count).astype(np.uint8)
+    for image, label, place in zip(images, labels, generator.integers(1, 11, count), strict=True):
+        if label < 2:
+            (image if label == 0 else image.T)[place] = 220
+    return images, labels
+
+
+def write_idx(path: Path, array: np.ndarray) -> None:
+    head = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, dtype=">u4").tobytes()
+    path.write_bytes((gzip.compress if path.suffix == ".gz" else bytes)(head + array.tobytes()))
+
+
+def write_folders(path: Path, images: np.ndarray, labels: np.ndarray) -> None:
+    for number, (image, label) in enumerate(zip(images, labels, strict=True)):
+        folder = path / NAMES[label]
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(folder / f"{number:03}.png")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("images")
+    for name, seed, count in (("train", 1, 600), ("test", 2, 100)):
+        images, labels = drawn(seed, count)
+        write_idx(folder / f"{name}-images-idx3-ubyte.gz", images)
+        write_idx(folder / f"{name}-labels-idx1-ubyte.gz", labels)
+    write_folders(folder / "test", *drawn(2, 100))
+    launch.train(config(folder), folder / "run")
+    return folder
+
+
+def config(folder: Path, *settings: str) -> ImageClassification:
+    paths = [f"data.{name}={folder / f'{name}-images-idx3-ubyte.gz'}" for name in ("train", "test")]
+    found = run_file.read(path_of("vit"), [*paths, f"data.classes=[{', '.join(NAMES)}]", *QUICK, *settings])
+    assert isinstance(found, ImageClassification)
+    return found
+
+
+def opened(folder: Path) -> ImageClassificationRun:
+    return load(folder / "run", "cpu", task=ImageClassificationRun)
+
+
+def test_it_learns(folder: Path):
+    result = json.loads((folder / "run" / "result.json").read_text())
+    assert result["test/accuracy"] > 90
+    assert result["test/macro-f1"] > 90
+
+
+def test_the_class_of_files_and_arrays(folder: Path):
+    run = opened(folder)
+    images, labels = (each[:7] for each in drawn(2, 100))
+    paths = [next((folder / "test").glob(f"*/{number:03}.png")) for number in range(7)]
+    found = run.classify(list(images))
+    again = run.classify([*paths[:3], *map(str, paths[3:])])
+    assert [each.label for each in found] == [NAMES[label] for label in labels]
+    for one, other in zip(found, again, strict=True):
+        assert one.probabilities == pytest.approx(other.probabilities, abs=1e-6)
+        assert sum(one.probabilities.values()) == pytest.approx(1)
+    assert run.classify([]) == []
+
+
+def test_an_image_of_another_size_is_resized(folder: Path):
+    run = opened(folder)
+    (image, *_), _ = drawn(2, 100)
+    larger = np.pad(np.repeat(np.repeat(image, 10, 0), 10, 1), ((0, 0), (15, 15)))
+    (one, other) = run.classify([image, larger])
+    assert one.probabilities == pytest.approx(other.probabilities, abs=0.02)
+
+
+def test_what_does_not_fit(folder: Path):
+    run = opened(folder)
+    with pytest.raises(TypeError, match="images is one str"):
+        run.classify("one.png")
+    with pytest.raises(InputError, match=r"image 2: is float64 \(5, 5\); expected uint8"):
+        run.classify([np.zeros((5, 5), dtype=np.uint8), np.zeros((5, 5))])
+    with pytest.raises(InputError, match=r"none\.png: no such file"):
+        run.classify(["none.png"])
+    with pytest.raises(InputError, match="q: label 'new' is none of the training set's: across, down, none"):
+        run.evaluate([LabelledImage(np.zeros((12, 12), dtype=np.uint8), "new", "q")])
+
+
+def test_a_test_set_with_a_class_that_training_lacks(folder: Path, tmp_path: Path):
+    images, labels = drawn(3, 100)
+    write_folders(tmp_path / "train", images[labels < 2], labels[labels < 2])
+    write_folders(tmp_path / "test", images, labels)
+    sets = f"data={{kind: image-folders, train: {tmp_path / 'train'}, test: {tmp_path / 'test'}}}"
+    with pytest.raises(InputError, match=r"none.\d+\.png: label 'none' is none of the training set's: across, down"):
+        launch.train(config(folder, sets), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_one_class_is_none(folder: Path, tmp_path: Path):
+    images, labels = drawn(3, 100)
+    write_folders(tmp_path / "train", images[labels < 1], labels[labels < 1])
+    sets = f"data={{kind: image-folders, train: {tmp_path / 'train'}}}"
+    with pytest.raises(InputError, match="every label is 'across'; expected two classes or more"):
+        launch.train(config(folder, sets), tmp_path / "run")
+
+
+def test_row_19_a_broken_image_is_told_before_training(folder: Path, tmp_path: Path):
+    write_folders(tmp_path / "train", *drawn(3, 60))
+    broken = sorted((tmp_path / "train" / "down").iterdir())[2]
+    broken.write_bytes(broken.read_bytes()[:50])
+    sets = f"data={{kind: image-folders, train: {tmp_path / 'train'}}}"
+    with pytest.raises(InputError, match=rf"{broken}: broken, truncated or unusual image"):
+        launch.train(config(folder, sets), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("setting", ["pooling: mean", "positions: sinusoidal", "distilled: true"])
+def test_other_models_train(setting: str, folder: Path, tmp_path: Path):
+    model = MODEL.replace("dropout: 0.0", f"dropout: 0.1, {setting}")
+    found = launch.train(config(folder, f"model={model}", "training.steps=15"), tmp_path / "run")
+    assert 0 <= found["test/accuracy"] <= 100
+    assert len(load(tmp_path / "run", "cpu").classify([np.zeros((12, 12), dtype=np.uint8)])) == 1
+
+
+def test_fine_tuning_for_other_classes_and_larger_images(folder: Path, tmp_path: Path):
+    images, labels = drawn(3, 100)
+    write_folders(tmp_path / "train", images[labels < 2], labels[labels < 2])
+    sets = f"data={{kind: image-folders, train: {tmp_path / 'train'}}}"
+    more = [sets, f"training.start={folder / 'run'}", "images.size=24", "training.batch_tokens=1000"]
+    quick = ["training.steps=2", "training.warmup=0", "training.learning_rate=1e-9"]
+    launch.train(config(folder, *more, *quick), tmp_path / "run")
+    before, after = (RunDirectory.open(each).load_tensors(WEIGHTS) for each in (folder / "run", tmp_path / "run"))
+    assert set(before) == set(after)
+    assert all(torch.allclose(before[name], after[name], atol=1e-6) for name in after if name.startswith("encoder."))
+    assert after["output.weight"].shape == (2, 24)
+    run = load(tmp_path / "run", "cpu", task=ImageClassificationRun)
+    assert run.labels == ("across", "down")
+    assert run.classify([images[0]])[0].label in run.labels
+
+
+def test_training_on_keeps_the_order_of_the_classes(tmp_path: Path):
+    with RunDirectory.create(tmp_path / "run") as run:
+        run.write_json("labels.json", ["zebra", "ape", "newt"])
+    start = str(tmp_path / "run")
+    assert ordered(["ape", "newt", "zebra"], start) == ["zebra", "ape", "newt"]
+    assert ordered(["ape", "newt"], start) == ["ape", "newt"]
+    assert ordered(["ape", "newt", "zebra"], None) == ["ape", "newt", "zebra"]
+
+
+def test_batches_are_functions_of_seed_epoch_and_index(folder: Path):
+    found = config(folder)
+    splits = found.data.load()
+    labels = [(each, NAMES.index(each.label)) for each in splits.train]
+    one, other = (ImageClassificationTask(labels, [], found) for _ in range(2))
+    first, second = (task.batch(3, task.batches(3)[1]) for task in (one, other))
+    assert torch.equal(first.pixels, second.pixels)
+    assert torch.equal(first.classes, second.classes)
+    assert first.pixels.shape == (32, 1, 12, 12)
+    assert not torch.equal(one.batch(4, one.batches(3)[1]).pixels, first.pixels)
+
+
+def test_the_command_tells_classes(regard, folder: Path):
+    image = str(next((folder / "test" / "down").iterdir()))
+    code, output, _ = regard("predict", str(folder / "run"), image, "--json")
+    found = json.loads(output)
+    assert (code, found["image"], found["label"], len(found["probabilities"])) == (0, image, "down", 3)
+    code, output, _ = regard("predict", str(folder / "run"), image)
+    assert output == f"down\t{found['probabilities']['down']:.4f}\n"
+    files = str(folder / "test-images-idx3-ubyte.gz")
+    for given in ((), (files,)):
+        code, output, _ = regard("evaluate", str(folder / "run"), *given, "--json")
+        assert (code, json.loads(output)["accuracy"] > 90) == (0, True)
+
+
+@pytest.mark.parametrize("way", ["rollout", "last"])
+def test_where_it_looked(way: Literal["rollout", "last"], folder: Path):
+    run = opened(folder)
+    images, _ = drawn(2, 100)
+    looked = [run.look(image, way=way) for image in images[:30]]
+    assert all(each.weights.shape == (4, 4) for each in looked)
+    assert all(each.weights.sum() == pytest.approx(1) for each in looked)
+    for one, other in zip(looked, run.classify(list(images[:30])), strict=True):
+        assert one.found.probabilities == pytest.approx(other.probabilities, abs=1e-5)
+
+
+def test_the_command_draws_where_it_looked(regard, folder: Path, tmp_path: Path):
+    image = str(next((folder / "test" / "down").iterdir()))
+    code, output, _ = regard("show", str(folder / "run"), image, "--out", str(tmp_path / "a.png"))
+    assert (code, output.startswith("down\t"), output.endswith("a.png.\n")) == (0, True, True)
+    with Image.open(tmp_path / "a.png") as picture:
+        assert picture.width > picture.height
+    code, _, errors = regard("show", str(folder / "run"), image, "--out", str(tmp_path / "a.html"))
+    assert (code, "cannot write '.html' pictures" in errors) == (2, True)
+    code, _, errors = regard("show", str(folder / "run"), image, "--out", str(tmp_path / "b.png"), "--beam", "2")
+    assert (code, "--beam is given; this run tells classes of images" in errors) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("predict", "none.png"), "none.png: no such file; expected an image"),
+        (
+            ("predict", "a.png", "--beam", "2"),
+            "this run tells classes of images; it takes their paths and --json alone",
+        ),
+        (("predict", "a.png", "--json", "--attention"), "this run tells classes of images; it takes their paths"),
+        (
+            ("evaluate", "--beam", "2"),
+            "--beam is given; this run tells classes of images; it takes sets of these alone",
+        ),
+        (("evaluate", "no-images-idx3"), "no-images-idx3: no such file; check the path"),
+        (("fill", "a"), "tells classes of images and writes no text; use `regard predict` or `evaluate`"),
+    ],
+)
+def test_commands_refuse(regard, folder: Path, arguments: tuple[str, ...], said: str):
+    command, *rest = arguments
+    code, _, errors = regard(command, str(folder / "run"), *rest)
+    assert (code, len(errors.splitlines())) == (2, 1)
+    assert said in errors
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("model.heads=5", "width 24 is not divisible by heads 5"),
+        ("model.patch=5", "image 12 is not divisible by patch 5"),
+        ("model.channels=2", "expected 1 or 3"),
+        ("model={name: vit, pooling: mean, distilled: true}", "distilled is for two tokens that are read"),
+        ("images.size=14", "images.size is 14, not a whole number of patches of 3 pixels"),
+        ("images.mean=[0.1, 0.2]", "images.mean has 2 numbers; expected 1, or 1"),
+        ("images.deviation=[0.0]", "expected numbers above 0"),
+        ("images={size: 12, resize: 6}", "resize is 6, less than the 12 pixels of size"),
+        ("training.batch_tokens=16", "training.batch_tokens is 16, less than one image of 17 patches"),
+        ("data.held_out=0.9", "held_out is 0.9"),
+    ],
+)
+def test_a_run_file_that_does_not_fit(setting: str, message: str, folder: Path):
+    with pytest.raises(InputError, match=message):
+        config(folder, setting)
