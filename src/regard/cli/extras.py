@@ -1,6 +1,12 @@
 """Packages that regard can do without."""
 
-EXTRAS = {"matplotlib": "plot", "babel": "dates", "tensorboard": "tensorboard", "transformers": "transformers"}
+EXTRAS = {
+    "matplotlib": "plot",
+    "babel": "dates",
+    "tensorboard": "tensorboard",
+    "transformers": "transformers",
+    "h5py": "elmo",
+}
 """Each optional package, and the extra of regard that brings it."""
 
 

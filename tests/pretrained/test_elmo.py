@@ -1,0 +1,120 @@
+"""Published ELMos: read from files that the NumPy reference's weights are written to; what is wrong is told."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import torch
+
+from regard.errors import InputError
+from regard.models.elmo import Elmo
+from regard.pretrained.elmo import load, read
+from regard.training.tensors import load_into
+from tests.oracle import elmo
+from tests.oracle.test_elmo import TEXTS, batch, spelled
+
+OPTIONS, WEIGHTS = "small_options.json", "small_weights.hdf5"
+Spoil = Callable[[Path], object]
+
+
+def publish(folder: Path, options: dict[str, Any], **more: Any) -> Path:
+    """The files of a model, and more datasets."""
+    folder.mkdir(exist_ok=True)
+    (folder / OPTIONS).write_text(json.dumps(options), encoding="utf-8")
+    with h5py.File(folder / WEIGHTS, "w") as file:
+        for name, array in (elmo.weights(options) | more).items():
+            file[name] = array
+    return folder
+
+
+@pytest.mark.parametrize("options", elmo.ODD, ids=["plain", "cut", "small"])
+@torch.no_grad()
+def test_what_is_read_computes_the_same(options: dict[str, Any], tmp_path: Path):
+    config, tensors = read(publish(tmp_path, options))
+    model = Elmo(0, config).double().eval()
+    load_into(model, tensors)
+    size = options["char_cnn"]["max_characters_per_token"]
+    given = batch(TEXTS, size)
+    found = model(*given)
+    for row, text in enumerate(TEXTS):
+        wanted = elmo.states(options, elmo.weights(options), spelled(text, size))
+        np.testing.assert_allclose(found[:, row, : wanted.shape[1]].numpy(), wanted, rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(load(tmp_path)(*given), found.float(), rtol=1e-4, atol=1e-5)
+
+
+def test_every_parameter_is_told(tmp_path: Path):
+    config, tensors = read(publish(tmp_path, elmo.ODD[0]))
+    assert set(tensors) == set(Elmo(0, config).state_dict())
+
+
+def change(folder: Path, part: str, **values: Any) -> None:
+    given = json.loads((folder / OPTIONS).read_text(encoding="utf-8"))
+    given[part] |= values
+    (folder / OPTIONS).write_text(json.dumps(given), encoding="utf-8")
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def edit(folder: Path, name: str, value: Any = None) -> None:
+    with h5py.File(folder / WEIGHTS, "a") as file:
+        if name in file:
+            del file[name]
+        if value is not None:
+            file[name] = value
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda folder: cut(folder / WEIGHTS), "small_weights.hdf5: broken or truncated HDF5 file"),
+        (lambda folder: cut(folder / OPTIONS), "small_options.json: broken or truncated JSON"),
+        (lambda folder: (folder / WEIGHTS).write_text("<!DOCTYPE html>"), "is an HTML page"),
+        (lambda folder: (folder / WEIGHTS).write_bytes(b""), "is an empty file"),
+        (lambda folder: (folder / OPTIONS).write_text("<html>"), "is an HTML page"),
+        (lambda folder: (folder / OPTIONS).write_text("{}"), "lstm is None; expected an object"),
+        (lambda folder: (folder / WEIGHTS).unlink(), "has no weights.hdf5; expected the folder of a published ELMo"),
+        (lambda folder: (folder / "options.json").write_text("{}"), "has options.json, small_options.json; leave one"),
+        (lambda folder: edit(folder, "CNN_proj/b_proj"), "1 missing: CNN_proj/b_proj"),
+        (lambda folder: edit(folder, "CNN_proj/b_proj", np.zeros(3)), r"1 misshaped: CNN_proj/b_proj is \(3,\)"),
+        (lambda folder: edit(folder, "CNN/more", np.zeros(3)), "1 not known: CNN/more"),
+        (lambda folder: edit(folder, "CNN/more", "text"), "CNN/more is not an array of numbers of its own; refused"),
+        (lambda folder: edit(folder, "in", h5py.SoftLink("/CNN")), "in is a link to another place; refused"),
+        (lambda folder: edit(folder, "in", h5py.ExternalLink("a.hdf5", "/")), "in is a link to another place; refused"),
+        (lambda folder: change(folder, "lstm", use_skip_connections=False), "regard computes it for True alone"),
+        (lambda folder: change(folder, "lstm", peepholes=True), "lstm: peepholes is not known"),
+        (lambda folder: change(folder, "lstm", dim=0), "dim is 0; expected a whole number of at least 1"),
+        (lambda folder: change(folder, "lstm", cell_clip=-1), "cell_clip is -1; expected a number above 0"),
+        (lambda folder: change(folder, "char_cnn", activation="gelu"), "activation is 'gelu'"),
+        (lambda folder: change(folder, "char_cnn", n_characters=100), "n_characters is 100"),
+        (lambda folder: change(folder, "char_cnn", filters=[[3]]), r"filters is \[\[3\]\]; expected pairs"),
+        (lambda folder: change(folder, "char_cnn", filters=[]), "expected pairs"),
+        (lambda folder: change(folder, "char_cnn", filters=[[51, 2]]), "a filter reads 51 characters at once"),
+        (lambda folder: change(folder, "char_cnn", embedding=3), "dim is None; expected a whole number"),
+    ],
+)
+def test_what_is_refused(spoil: Spoil, message: str, tmp_path: Path):
+    folder = publish(tmp_path / "published", elmo.ODD[0])
+    spoil(folder)
+    with pytest.raises(InputError, match=message) as caught:
+        read(folder)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_groups_in_circles(tmp_path: Path):
+    folder = publish(tmp_path, elmo.ODD[0])
+    with h5py.File(folder / WEIGHTS, "a") as file:
+        file["CNN/CNN"] = file["CNN"]
+    with pytest.raises(InputError, match="more than 50000 tensors and groups"):
+        read(folder)
+
+
+def test_half_precision_is_widened(tmp_path: Path):
+    folder = publish(tmp_path, elmo.ODD[0])
+    edit(folder, "CNN_proj/b_proj", np.zeros(7, dtype="float16"))
+    assert read(folder)[1]["words.projection.bias"].dtype == torch.float32
