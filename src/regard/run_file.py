@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from regard.recipes import yaml_file
+from regard.tasks.bidirectional_language_model.run_file import BidirectionalLanguageModelling
 from regard.tasks.classification.run_file import Classification
 from regard.tasks.language_model.run_file import LanguageModelling
 from regard.tasks.masked_language_model.run_file import MaskedLanguageModelling
@@ -13,7 +14,14 @@ from regard.tasks.text_to_text.run_file import TextToText
 from regard.tasks.text_to_texts.run_file import TextToTexts
 
 RunFile = (
-    TextToText | TextToTexts | LanguageModelling | MaskedLanguageModelling | Classification | SpanAnswers | Pointing
+    TextToText
+    | TextToTexts
+    | LanguageModelling
+    | MaskedLanguageModelling
+    | BidirectionalLanguageModelling
+    | Classification
+    | SpanAnswers
+    | Pointing
 )
 """One class a task; the key `task` of the file tells them apart."""
 

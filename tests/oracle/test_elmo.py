@@ -50,7 +50,7 @@ def spelled(text: str, size: int) -> list[list[int]]:
 
 def batch(texts: list[str], size: int) -> tuple[Tensor, Tensor]:
     rows = [spelled(text, size) for text in texts]
-    return stacked(rows), torch.tensor(list(map(len, rows)))
+    return stacked(rows, size), torch.tensor(list(map(len, rows)))
 
 
 @every

@@ -39,6 +39,7 @@ class SpelledTexts:
     def __init__(self, tokenizer: Tokenizer, texts: Sequence[str], characters: int, window: int):
         spelling = lru_cache(maxsize=None)(lambda word: spell(word, characters))  # equal words share one
         begins, ends = ((spell_mark(mark, characters), index) for mark, index in MARKS)
+        self.characters = characters
         self.parts: list[Part] = []
         for text in texts:
             words = zip(map(spelling, words_of(tokenizer, text)), tokenizer.encode(text), strict=True)
@@ -56,7 +57,8 @@ class SpelledTexts:
         """The parts that are meant."""
         parts = [self.parts[example] for example in examples]
         tokens, lengths = padded([[index for _, index in part] for part in parts])
-        return SpelledBatch(stacked([[spelling for spelling, _ in part] for part in parts]), tokens, lengths)
+        spelled = stacked([[spelling for spelling, _ in part] for part in parts], self.characters)
+        return SpelledBatch(spelled, tokens, lengths)
 
 
 MARKS = (TEXT_BEGINS, START), (TEXT_ENDS, END)
@@ -67,11 +69,11 @@ def words_of(tokenizer: Tokenizer, text: str) -> list[str]:
     return [text[first:last].strip() for first, last in tokenizer.offsets(text)]
 
 
-def stacked(rows: Sequence[Sequence[Spelling]]) -> Int[Tensor, "batch position character"]:
-    """Spelled words as one tensor, zeros behind the last of each row. Raises ValueError where there is no word."""
-    size = len(next(spelling for row in rows for spelling in row))
+def stacked(rows: Sequence[Sequence[Spelling]], characters: int) -> Int[Tensor, "batch position character"]:
+    """Words of so many characters as one tensor, zeros behind the last of each row."""
     longest = max(map(len, rows))
-    return torch.tensor([[*row, *[[0] * size] * (longest - len(row))] for row in rows])
+    whole = [[*row, *[[0] * characters] * (longest - len(row))] for row in rows]
+    return torch.tensor(whole, dtype=torch.int64).reshape(len(rows), longest, characters)
 
 
 def spell_vocabulary(tokenizer: Tokenizer, characters: int) -> Int[Tensor, "word character"]:

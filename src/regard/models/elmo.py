@@ -102,7 +102,9 @@ class Elmo(nn.Module):
         vectors = self.words(characters).masked_fill(~inside[..., None], 0.0)
         return torch.cat([torch.cat([vectors, vectors], -1)[None], self.reader(vectors, lengths)])
 
-    def forward(self, characters: Characters, lengths: Lengths, *, expected: Tokens | None = None) -> Any:
+    def forward(
+        self, characters: Characters, lengths: Lengths, *, expected: Tokens | None = None, smoothing: float = 0.0
+    ) -> Any:
         """The states of all layers.
 
         With `expected (batch, position)`, which word of the vocabulary each is, the losses of training instead, as
@@ -114,7 +116,10 @@ class Elmo(nn.Module):
         assert self.output is not None
         ahead, back = self.dropout(states[-1]).chunk(2, -1)
         after, before = expected[:, 1:], expected[:, :-1].where(expected[:, 1:] != PAD, PAD)
-        return self.output.loss(ahead[:, :-1], after), self.output.loss(back[:, 1:], before)
+        return tuple(
+            self.output.loss(features, words, smoothing)
+            for features, words in ((ahead[:, :-1], after), (back[:, 1:], before))
+        )
 
 
 def cells(config: ElmoConfig) -> list[ProjectedLSTMCell]:
