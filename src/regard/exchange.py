@@ -15,6 +15,7 @@ from regard.data.documents import Documents
 from regard.data.texts import RunningText
 from regard.errors import InputError, RunError
 from regard.models.bert import Bert, BertConfig
+from regard.models.elmo import Elmo, ElmoConfig
 from regard.models.gpt2 import GPT2, GPT2Config
 from regard.pretrained import families, hub
 from regard.pretrained.folder import CONFIG as PUBLISHED_CONFIG
@@ -24,6 +25,7 @@ from regard.pretrained.names import Order
 from regard.pretrained.opened import Opened
 from regard.pretrained.vocabulary import TOKENIZER as PUBLISHED_TOKENIZER
 from regard.runs import CONFIG, load
+from regard.tasks.bidirectional_language_model.run_file import BidirectionalLanguageModelling
 from regard.tasks.language_model.run import TOKENIZER
 from regard.tasks.language_model.run_file import LanguageModelling
 from regard.tasks.masked_language_model.run_file import MaskedLanguageModelling
@@ -96,9 +98,11 @@ def export_run(path: Path, out: Path) -> list[str]:
         raise
 
 
-def described(opened: Opened) -> LanguageModelling | MaskedLanguageModelling:
+def described(opened: Opened) -> LanguageModelling | MaskedLanguageModelling | BidirectionalLanguageModelling:
     """The run file of an imported model: its data are still to be named."""
     config, tokenizer = opened.config, opened.tokenizer.settings
+    if isinstance(config, ElmoConfig):
+        return BidirectionalLanguageModelling(data=RunningText(), tokenizer=tokenizer, model=config)
     training = Training(batch_tokens=max(Training.batch_tokens, config.context), learning_rate=RATE)
     if isinstance(config, BertConfig):
         return MaskedLanguageModelling(data=Documents(), tokenizer=tokenizer, model=config, training=training)
@@ -107,10 +111,16 @@ def described(opened: Opened) -> LanguageModelling | MaskedLanguageModelling:
     )
 
 
-def built(opened: Opened) -> GPT2 | Bert:
+def built(opened: Opened) -> GPT2 | Bert | Elmo:
     """The model with its weights. Raises InputError that lists what does not fit."""
     config, size = opened.config, opened.tokenizer.size
-    model = Bert(size, config) if isinstance(config, BertConfig) else GPT2(size, config)
+    match config:
+        case BertConfig():
+            model = Bert(size, config)
+        case ElmoConfig():
+            model = Elmo(size, config)
+        case GPT2Config():
+            model = GPT2(size, config)
     load_into(model, opened.tensors)
     return model.eval()
 

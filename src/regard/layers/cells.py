@@ -116,7 +116,8 @@ class ProjectedLSTMCell(Cell):
 
     def step(self, projected: Tensor, state: Tensor) -> Tensor:
         hidden, cell = state.split([self.width, self.state_width - self.width], -1)
-        inward, forget, new, out = (projected + self.recurrent(hidden)).chunk(4, -1)
+        gates = projected + self.recurrent(hidden)
+        inward, forget, new, out = gates.to(self.recurrent.weight.dtype).chunk(4, -1)  # c adds up in full precision
         cell = clipped(forget.sigmoid() * cell + inward.sigmoid() * new.tanh(), self.cell_clip)
         hidden = clipped(self.projection(out.sigmoid() * cell.tanh()), self.projection_clip)
         return torch.cat([hidden, cell], -1)

@@ -12,7 +12,10 @@ from regard.errors import InputError
 from regard.models.elmo import Elmo, ElmoConfig
 from regard.pretrained.folder import Folder
 from regard.pretrained.names import first
+from regard.pretrained.opened import Opened
 from regard.pretrained.settings import Settings
+from regard.text import Tokenizer, TokenizerSettings
+from regard.text.special import NAMES
 from regard.text.spelling import ALPHABET
 from regard.training.tensors import load_into
 
@@ -35,33 +38,34 @@ class Piece:
     made: Callable[[Tensor], Tensors]
 
 
-def read(folder: Path | str) -> tuple[ElmoConfig, Tensors]:
-    """The sizes of the model in a folder, and its parameters by their names here.
+def read(folder: Folder) -> Opened:
+    """The model in a folder; its tokenizer cuts words and knows none, as what tells words was not published.
 
     Raises:
         InputError: the files are not there, not whole, or not what they should be.
         ModuleNotFoundError: h5py is not installed.
     """
-    place = Folder(Path(folder))
-    options = only(place, OPTIONS)
-    config = sizes(place, options)
-    weights = place.file(only(place, WEIGHTS))
+    options = only(folder, OPTIONS)
+    config = sizes(folder, options)
+    weights = folder.file(only(folder, WEIGHTS))
     from regard.pretrained import hdf5
 
-    return config, renamed(config, hdf5.read(weights))
+    tokenizer = Tokenizer.of(TokenizerSettings("word"), {name: index for index, name in enumerate(NAMES)})
+    return Opened(config, renamed(config, hdf5.read(weights)), tokenizer)
 
 
 def load(folder: Path | str) -> Elmo:
-    """The model in a folder, for its states: what tells words was not published. Raises as `read`."""
-    config, tensors = read(folder)
-    model = Elmo(0, config)
-    load_into(model, tensors)
+    """The model in a folder, for its states. Raises as `read`."""
+    opened = read(Folder(Path(folder)))
+    assert isinstance(opened.config, ElmoConfig)
+    model = Elmo(opened.tokenizer.size, opened.config)
+    load_into(model, opened.tensors)
     return model.eval()
 
 
-def found(folder: Path | str) -> bool:
-    """Whether a folder has such a model's files."""
-    return all(any(Path(folder).glob(f"*{ending}")) for ending in (OPTIONS, WEIGHTS))
+def published(folder: Folder) -> bool:
+    """Whether the files of such a model are in a folder."""
+    return any(folder.path.glob(f"*{OPTIONS}")) and any(folder.path.glob(f"*{WEIGHTS}"))
 
 
 def only(place: Folder, ending: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from regard.errors import InputError
 from regard.models.bert import BertConfig
-from regard.pretrained import bert, gpt2
+from regard.pretrained import bert, elmo, gpt2
 from regard.pretrained.folder import CONFIG, Folder
 from regard.pretrained.opened import Files, Opened
 
@@ -48,7 +48,10 @@ def write(opened: Opened) -> Files:
 
 
 def read(folder: Folder) -> Opened:
-    """The model in a folder, in the terms used here. Raises InputError for whatever is not one of these families'."""
+    """The model in a folder, in the terms used here: one of these families', or ELMo, which has no config.json. Raises
+    InputError for whatever is neither."""
+    if not folder.has(CONFIG) and elmo.published(folder):
+        return elmo.read(folder)
     kind: Any = folder.json(CONFIG).get("model_type")
     if kind not in FAMILIES:
         known = ", ".join(FAMILIES)

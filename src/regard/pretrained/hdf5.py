@@ -11,7 +11,7 @@ from regard.errors import InputError
 from regard.training.foreign import named
 
 HDF5 = "an HDF5 file"
-LARGEST, MOST = 1 << 33, 50_000
+LARGEST, MOST = 1 << 33, 5_000
 """Bytes that a file's tensors may have, as a compressed file can claim any number, and parts, as groups can go round in
 circles."""
 

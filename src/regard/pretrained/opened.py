@@ -7,6 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from regard.models.bert import BertConfig
+from regard.models.elmo import ElmoConfig
 from regard.models.gpt2 import GPT2Config
 from regard.pretrained.names import Order
 from regard.text import Tokenizer
@@ -16,7 +17,7 @@ from regard.text import Tokenizer
 class Opened:
     """The sizes of a model, its parameters by their names here, and its tokenizer."""
 
-    config: GPT2Config | BertConfig
+    config: GPT2Config | BertConfig | ElmoConfig
     tensors: Mapping[str, Tensor]
     tokenizer: Tokenizer
 
