@@ -20,11 +20,11 @@ def given() -> tuple[Tensor, Tensor, Tensor]:
 
 
 def test_the_probabilities_are_those_of_what_is_drawn():
-    probabilities = log_uniform(VOCABULARY)
+    probabilities = log_uniform(torch.arange(VOCABULARY), VOCABULARY)
     assert float(probabilities.sum()) == pytest.approx(1, abs=1e-12)
     assert float(probabilities[3]) == pytest.approx(math.log(5 / 4) / math.log(14))
     count = 200_000
-    counts = torch.bincount(draw(count, VOCABULARY, torch.device("cpu")), minlength=VOCABULARY)
+    counts = torch.bincount(draw(count, VOCABULARY), minlength=VOCABULARY)
     deviations = (counts - count * probabilities) / (count * probabilities * (1 - probabilities)).sqrt()
     assert len(counts) == VOCABULARY
     assert deviations.abs().max() < 4
@@ -34,7 +34,7 @@ def test_the_expectation_of_the_exponential_is_exact():
     """Over all words that can be drawn, one and two at a time."""
     features, weight, bias = given()
     exact = functional.cross_entropy(features @ weight.t() + bias, TARGETS, reduction="none")
-    likely = log_uniform(VOCABULARY)
+    likely = log_uniform(torch.arange(VOCABULARY), VOCABULARY)
     for drawn in (torch.arange(VOCABULARY)[:, None], torch.cartesian_prod(*[torch.arange(VOCABULARY)] * 2)):
         found = torch.stack([sampled_cross_entropy(features, weight, bias, TARGETS, each).exp() for each in drawn])
         torch.testing.assert_close(likely[drawn].prod(1) @ found, exact.exp(), rtol=1e-12, atol=0)
@@ -43,7 +43,7 @@ def test_the_expectation_of_the_exponential_is_exact():
 def test_many_samples_give_the_exact_loss_and_gradient():
     features, weight, bias = (tensor.requires_grad_() for tensor in given())
     exact = functional.cross_entropy(features @ weight.t() + bias, TARGETS, reduction="sum")
-    drawn = draw(400_000, VOCABULARY, torch.device("cpu"))
+    drawn = draw(400_000, VOCABULARY)
     estimated = sampled_cross_entropy(features, weight, bias, TARGETS, drawn).sum()
     torch.testing.assert_close(estimated, exact, rtol=0.01, atol=0)
     wanted, found = (torch.autograd.grad(loss, (features, weight, bias)) for loss in (exact, estimated))

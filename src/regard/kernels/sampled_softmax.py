@@ -13,14 +13,14 @@ from torch.nn import functional
 from regard.shapes import Float, Int
 
 
-def log_uniform(vocabulary: int) -> Float[Tensor, " word"]:
-    """P of each word, in float64."""
-    return (torch.arange(vocabulary, dtype=torch.float64) + 1).reciprocal().log1p() / math.log(vocabulary + 1)
+def log_uniform(words: Int[Tensor, "*batch"], vocabulary: int) -> Float[Tensor, "*batch"]:
+    """P of each of these words, in float64."""
+    return (words.double() + 1).reciprocal().log1p() / math.log(vocabulary + 1)
 
 
-def draw(samples: int, vocabulary: int, device: torch.device) -> Int[Tensor, " sample"]:
-    """Words, each drawn by itself, from the global random state."""
-    places = torch.rand(samples, dtype=torch.float64, device=device) * math.log(vocabulary + 1)
+def draw(samples: int, vocabulary: int) -> Int[Tensor, " sample"]:
+    """Words, each drawn by itself, from the CPU's global random state whatever the device: the same ones everywhere."""
+    places = torch.rand(samples, dtype=torch.float64) * math.log(vocabulary + 1)
     return (places.exp().long() - 1).clamp(0, vocabulary - 1)
 
 
@@ -38,7 +38,8 @@ def sampled_cross_entropy(
     """
     wide = torch.promote_types(weight.dtype, torch.float32)
     told = (features * weight[targets]).sum(-1).to(wide) + bias[targets]
-    others = functional.linear(features, weight[drawn], bias[drawn]).to(wide)
-    correction = (log_uniform(len(weight)).to(drawn.device)[drawn] * len(drawn)).log().to(wide)
-    others = (others - correction).masked_fill(drawn == targets[:, None], -torch.inf)
+    correction = (log_uniform(drawn, len(weight)) * len(drawn)).log().to(bias)
+    drawn = drawn.to(targets.device)
+    others = functional.linear(features, weight[drawn], bias[drawn]).to(wide) - correction
+    others = others.masked_fill(drawn == targets[:, None], -torch.inf)
     return torch.cat([told[:, None], others], 1).logsumexp(1) - told

@@ -27,6 +27,6 @@ class SampledOutput(Output):
         if smoothing:
             raise ValueError(f"smoothing is {smoothing}, but a sampled softmax has no logits of all words; set it to 0")
         real = targets != PAD
-        drawn = draw(self.samples, self.out_features, self.weight.device)
+        drawn = draw(self.samples, self.out_features)
         losses = sampled_cross_entropy(features[real], self.weight, self.bias, targets[real], drawn)
         return losses.sum(), losses.new_zeros(targets.shape).masked_scatter(real, losses.detach())
