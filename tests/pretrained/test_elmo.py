@@ -1,6 +1,7 @@
 """Published ELMos: read from files that the NumPy reference's weights are written to; what is wrong is told."""
 
 import json
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from regard import pretrained as regard_pretrained
 from regard import runs
 from regard.errors import InputError
 from regard.models.elmo import Elmo, ElmoConfig
@@ -148,3 +150,13 @@ def test_half_precision_is_widened(tmp_path: Path):
     folder = publish(tmp_path, elmo.ODD[0])
     edit(folder, "CNN_proj/b_proj", np.zeros(7, dtype="float16"))
     assert read(Folder(folder)).tensors["words.projection.bias"].dtype == torch.float32
+
+
+def test_without_h5py(tmp_path: Path, regard, monkeypatch: pytest.MonkeyPatch):
+    publish(tmp_path / "published", elmo.ODD[0])
+    monkeypatch.delitem(sys.modules, "regard.pretrained.hdf5", raising=False)
+    monkeypatch.delattr(regard_pretrained, "hdf5", raising=False)
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    code, _, errors = regard("import", str(tmp_path / "published"), "--out", str(tmp_path / "run"))
+    assert (code, errors) == (2, "regard: this needs h5py, which is not installed: pip install 'regard[elmo]'\n")
+    assert not (tmp_path / "run").exists()
