@@ -15,6 +15,7 @@ from regard.data.documents import Documents
 from regard.data.texts import RunningText
 from regard.errors import InputError, RunError
 from regard.models.bert import Bert, BertConfig
+from regard.models.elmo import Elmo, ElmoConfig
 from regard.models.gpt2 import GPT2, GPT2Config
 from regard.models.vit import Vit
 from regard.pretrained import families, hub
@@ -26,6 +27,7 @@ from regard.pretrained.opened import Files, ImageFiles, Opened, OpenedImages
 from regard.pretrained.preprocessor import PREPROCESSOR
 from regard.pretrained.vocabulary import TOKENIZER as PUBLISHED_TOKENIZER
 from regard.runs import CONFIG, load
+from regard.tasks.bidirectional_language_model.run_file import BidirectionalLanguageModelling
 from regard.tasks.classification.run import LABELS
 from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.image_classification.run_file import ImageClassification
@@ -116,11 +118,15 @@ def published_form(run: Any, path: Path) -> Files | ImageFiles:
     return families.write(Opened(config, weights, run.tokenizer))
 
 
-def described(opened: Opened | OpenedImages) -> LanguageModelling | MaskedLanguageModelling | ImageClassification:
+def described(
+    opened: Opened | OpenedImages,
+) -> LanguageModelling | MaskedLanguageModelling | BidirectionalLanguageModelling | ImageClassification:
     """The run file of an imported model: its data are still to be named."""
     if isinstance(opened, OpenedImages):
         return exchange_images.described(opened, RATE)
     config, tokenizer = opened.config, opened.tokenizer.settings
+    if isinstance(config, ElmoConfig):
+        return BidirectionalLanguageModelling(data=RunningText(), tokenizer=tokenizer, model=config)
     training = Training(batch_tokens=max(Training.batch_tokens, config.context), learning_rate=RATE)
     if isinstance(config, BertConfig):
         return MaskedLanguageModelling(data=Documents(), tokenizer=tokenizer, model=config, training=training)
@@ -129,12 +135,18 @@ def described(opened: Opened | OpenedImages) -> LanguageModelling | MaskedLangua
     )
 
 
-def built(opened: Opened | OpenedImages) -> GPT2 | Bert | Vit:
+def built(opened: Opened | OpenedImages) -> GPT2 | Bert | Elmo | Vit:
     """The model with its weights. Raises InputError that lists what does not fit."""
     if isinstance(opened, OpenedImages):
         return exchange_images.built(opened)
     config, size = opened.config, opened.tokenizer.size
-    model = Bert(size, config) if isinstance(config, BertConfig) else GPT2(size, config)
+    match config:
+        case BertConfig():
+            model = Bert(size, config)
+        case ElmoConfig():
+            model = Elmo(size, config)
+        case GPT2Config():
+            model = GPT2(size, config)
     load_into(model, opened.tensors)
     return model.eval()
 

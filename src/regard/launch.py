@@ -18,6 +18,8 @@ from regard.errors import InputError
 from regard.nonfinite import guarded
 from regard.run_file import RunFile
 from regard.runs import CONFIG, load
+from regard.tasks.bidirectional_language_model.job import prepare as prepare_bidirectional_language_model
+from regard.tasks.bidirectional_language_model.run_file import BidirectionalLanguageModelling
 from regard.tasks.classification.job import prepare as prepare_classification
 from regard.tasks.classification.run_file import Classification
 from regard.tasks.image_classification.job import prepare as prepare_image_classification
@@ -117,6 +119,8 @@ def prepare(config: RunFile, run: RunDirectory, processes: int) -> Job:
             return prepare_language_model(config, run, processes)
         case MaskedLanguageModelling():
             return prepare_masked_language_model(config, run)
+        case BidirectionalLanguageModelling():
+            return prepare_bidirectional_language_model(config, run)
         case Classification():
             return prepare_classification(config, run)
         case ImageClassification():

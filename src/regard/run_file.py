@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from regard.recipes import yaml_file
+from regard.tasks.bidirectional_language_model.run_file import BidirectionalLanguageModelling
 from regard.tasks.classification.run_file import Classification
 from regard.tasks.image_classification.run_file import ImageClassification
 from regard.tasks.language_model.run_file import LanguageModelling
@@ -18,9 +19,10 @@ RunFile = (
     | TextToTexts
     | LanguageModelling
     | MaskedLanguageModelling
+    | BidirectionalLanguageModelling
     | Classification
-    | ImageClassification
     | SpanAnswers
+    | ImageClassification
     | Pointing
 )
 """One class a task; the key `task` of the file tells them apart."""

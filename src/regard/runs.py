@@ -5,6 +5,8 @@ from typing import Any, TypeVar, overload
 
 from regard import run_file
 from regard.errors import InputError
+from regard.tasks.bidirectional_language_model.run import ElmoRun
+from regard.tasks.bidirectional_language_model.run_file import BidirectionalLanguageModelling
 from regard.tasks.classification.run import ClassificationRun
 from regard.tasks.classification.run_file import Classification
 from regard.tasks.image_classification.run import ImageClassificationRun
@@ -31,6 +33,7 @@ R = TypeVar("R", bound=Run)
 WHAT: dict[type[Run], str] = {
     LanguageModelRun: "is a language model, which has no source; use `regard generate` or `regard evaluate`",
     MaskedLanguageModelRun: "fills in blanks and writes no text; use `regard fill`, `embed` or `evaluate`",
+    ElmoRun: "tells words from both sides and writes no text; use `regard embed` or `evaluate`",
     ClassificationRun: "tells classes and writes no text; use `regard predict` or `evaluate`",
     ImageClassificationRun: "tells classes of images and writes no text; use `regard predict` or `evaluate`",
     SpanAnswersRun: "answers questions about contexts; use `regard predict` with JSON, or `evaluate`",
@@ -77,6 +80,8 @@ def _open(folder: RunDirectory, config: run_file.RunFile) -> Any:
             return LanguageModelRun.open(folder, config)
         case MaskedLanguageModelling():
             return MaskedLanguageModelRun.open(folder, config)
+        case BidirectionalLanguageModelling():
+            return ElmoRun.open(folder, config)
         case Classification():
             return ClassificationRun.open(folder, config)
         case ImageClassification():

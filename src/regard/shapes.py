@@ -26,6 +26,7 @@ Logits = Float[Tensor, "batch position vocabulary"]
 
 __all__ = [
     "Allowed",
+    "Bool",
     "Context",
     "Float",
     "Inputs",

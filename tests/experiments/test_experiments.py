@@ -12,7 +12,7 @@ from regard import launch, run_file
 from regard.cli.main import main
 from regard.data.pair import Pair
 from regard.errors import InputError
-from regard.experiments import EXPERIMENTS, alignment, bottleneck, heads, lengths, teacher_forcing
+from regard.experiments import EXPERIMENTS, alignment, bottleneck, context, heads, lengths, teacher_forcing
 from regard.experiments.finding import Finding
 from regard.experiments.scaling import measured
 from regard.experiments.setting import Setting
@@ -211,3 +211,31 @@ def test_quality_of_text_by_its_length(tmp_path: Path, monkeypatch: pytest.Monke
     assert set(" ".join(lines).split()) <= {pair.source for pair in numbered(96)}
     with pytest.raises(InputError, match="20 pairs are too few; expected at least 48"):
         bottleneck.on_text(Setting(tmp_path), numbered(20))
+
+
+def test_vectors_of_one_sense_are_nearer():
+    """As near, which a static embedding always is, counts half."""
+    one, other = torch.tensor([[1.0, 0.0], [1.0, 0.1]]), torch.tensor([[0.0, 1.0], [0.1, 1.0]])
+    same, across, nearer = context.compared([one, other])
+    assert (same > 0.9 > 0.2 > across, nearer) == (True, 100)
+    assert context.compared([one[:1].expand(2, 2)] * 2) == pytest.approx((1, 1, 50))
+
+
+def test_sentences_have_their_word_and_its_subject_alone():
+    for sentence in context.made(50, 3):
+        words = set(sentence.split())
+        [word] = words & set(context.WORDS)
+        meant = {subject for subject, parts in context.SUBJECTS.items() if words & set(" ".join(parts).split())}
+        assert len(meant) == 1
+        assert meant < set(context.WORDS[word])
+
+
+def test_senses_are_measured_in_each_layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    small = "model={name: elmo, characters: 12, filters: [[2, 3]], projection: 5, cell: 7, softmax: {kind: full}}"
+    monkeypatch.setattr(context, "MODEL", small)
+    train = Setting.train
+    few = ["training.steps=2", "training.warmup=0"]
+    monkeypatch.setattr(Setting, "train", lambda self, recipe, name, given: train(self, recipe, name, [*given, *few]))
+    rows = EXPERIMENTS["context"](Setting(tmp_path / "new")).rows
+    assert [row[0] for row in rows] == ["0, static", 1, 2]
+    assert rows[0][1:4] == pytest.approx((1, 1, 50))

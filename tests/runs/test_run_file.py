@@ -13,10 +13,12 @@ from regard.inference.tokenizers import Tokenizers
 from regard.models.bert import Bert
 from regard.models.bert_classifier import BertClassifier
 from regard.models.bert_spans import BertSpans
+from regard.models.elmo import Elmo
 from regard.models.pointer_network import PointerNetwork
 from regard.models.vit import Vit
 from regard.recipes import names, path_of
 from regard.run_file import RunFile
+from regard.tasks.bidirectional_language_model.run_file import BidirectionalLanguageModelling
 from regard.tasks.classification.run_file import Classification
 from regard.tasks.image_classification.run_file import ImageClassification
 from regard.tasks.language_model.run_file import LanguageModelling
@@ -95,7 +97,7 @@ def test_row_04_sizes_that_do_not_fit_are_refused_before_data_is_read(
 def recipe(name: str) -> RunFile:
     text = ["data.train=text.txt"]
     needed = {"translate": FILES, "summarise": ["data.train=a.jsonl", "data.valid=b.jsonl"]}
-    needed |= {"language": text, "characters": text, "dialogue": text}
+    needed |= {"language": text, "elmo": text, "characters": text, "dialogue": text}
     needed |= {"squad": ["data.train=[a.json, b.jsonl]", "data.valid=[c.json]"], "classify": ["data.train=a.tsv"]}
     needed |= {"vit": ["data.train=a-images-idx3"]}
     needed |= {"spans": ["data.train=[a.json]", "data.valid=[b.json]"]}
@@ -119,9 +121,8 @@ def test_recipes_load_and_their_resolved_form_is_equal(name: str, tmp_path: Path
     assert run_file.dump(run_file.read(resolved)) == run_file.dump(run)
     for part in ("learning_rate:", "betas:", "dropout:"):
         assert part in run_file.dump(run)
-    assert ("length_penalty:" in run_file.dump(run)) is not isinstance(
-        run, MaskedLanguageModelling | OnBert | ImageClassification
-    )
+    searchless = MaskedLanguageModelling | BidirectionalLanguageModelling | OnBert | ImageClassification
+    assert ("length_penalty:" in run_file.dump(run)) is not isinstance(run, searchless)
     assert ("minimum_count:" in run_file.dump(run)) is not isinstance(run, Pointing | ImageClassification)
 
 
@@ -143,6 +144,9 @@ def test_the_models_of_recipes_can_be_built(name: str):
         return
     if isinstance(run, MaskedLanguageModelling):
         assert type(Bert(11, run.model)).__name__.lower() == run.model.name
+        return
+    if isinstance(run, BidirectionalLanguageModelling):
+        assert type(Elmo(11, run.model)).__name__.lower() == run.model.name
         return
     if isinstance(run, Classification):
         assert BertClassifier(11, 2, run.encoder).output.out_features == 2

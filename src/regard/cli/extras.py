@@ -10,6 +10,7 @@ EXTRAS = {
     "onnxruntime": "onnx",
     "ctranslate2": "ctranslate2",
     "pillow": "images",
+    "h5py": "elmo",
 }
 """Each optional package, and the extra of regard that brings it."""
 

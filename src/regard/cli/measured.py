@@ -8,6 +8,7 @@ from regard.cli.files import read_pairs
 from regard.cli.options import Asked, searching
 from regard.errors import InputError
 from regard.inference.cache import Cache
+from regard.tasks.bidirectional_language_model.run import ElmoRun
 from regard.tasks.classification.run import ClassificationRun
 from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.language_model.run import LanguageModelRun
@@ -45,6 +46,10 @@ def measured(run: Run, given: Given) -> dict[str, float]:
             given.refuse("beam", "cache", because="this run fills in blanks; it takes files of documents alone")
             documents = [document for file in given.files for document in run.config.data.read(str(file))]
             return run.evaluate(documents or None)
+        case ElmoRun():
+            given.refuse("beam", "cache", because="this run tells words from both sides; it takes files of text alone")
+            texts = [text for file in given.files for text in run.config.data.read(str(file))]
+            return run.evaluate(texts or None)
         case ClassificationRun():
             given.refuse("beam", "cache", because="this run tells classes; it takes tables of labelled texts alone")
             labelled = [each for file in given.files for each in run.config.data.read(str(file))]

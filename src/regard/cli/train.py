@@ -15,6 +15,7 @@ NEXT = {
     "text-to-texts": "regard predict {} TEXT",
     "language-model": "regard generate {} PROMPT",
     "masked-language-model": "regard fill {} 'TEXT WITH A [MASK]', or regard embed {} TEXT",
+    "bidirectional-language-model": "regard embed {} TEXT --words",
     "classification": "regard predict {} TEXT",
     "image-classification": "regard predict {} IMAGE",
     "span-answers": """regard predict {} '{"question": "...", "context": "..."}'""",

@@ -2,7 +2,7 @@
 
 from regard.encoders.protocol import Encoder
 from regard.layers.dropout import Dropout
-from regard.layers.embeddings import TokenEmbedding
+from regard.layers.embeddings import Embedding
 from regard.layers.recurrent import Reader
 from regard.memory import Memory
 from regard.shapes import Lengths, Tokens
@@ -11,7 +11,7 @@ from regard.shapes import Lengths, Tokens
 class RecurrentEncoder(Encoder):
     """Embeddings through a recurrent reader; the summary is its final state (see `layers.recurrent`)."""
 
-    def __init__(self, embedding: TokenEmbedding, reader: Reader, dropout: float = 0.0):
+    def __init__(self, embedding: Embedding, reader: Reader, dropout: float = 0.0):
         super().__init__()
         self.embedding, self.reader = embedding, reader
         self.dropout = Dropout(dropout)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from regard.encoders.protocol import Encoder
 from regard.heads import MultiHead
 from regard.layers.dropout import Dropout
-from regard.layers.embeddings import TokenEmbedding
+from regard.layers.embeddings import Embedding
 from regard.layers.feedforward import FeedForward
 from regard.layers.positions import Positions
 from regard.layers.residual import Residual
@@ -34,7 +34,7 @@ class TransformerEncoder(Encoder):
 
     def __init__(
         self,
-        embedding: TokenEmbedding,
+        embedding: Embedding,
         positions: Positions,
         layers: Iterable[EncoderLayer],
         norm: nn.Module,

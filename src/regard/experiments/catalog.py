@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from regard.experiments.alignment import alignment
 from regard.experiments.bottleneck import bottleneck
+from regard.experiments.context import context
 from regard.experiments.finding import Finding
 from regard.experiments.gradients import gradients
 from regard.experiments.heads import heads
@@ -16,6 +17,7 @@ from regard.experiments.variants import variants
 EXPERIMENTS: dict[str, Callable[[Setting], Finding]] = {
     "alignment": alignment,
     "bottleneck": bottleneck,
+    "context": context,
     "gradients": gradients,
     "heads": heads,
     "positions": positions,

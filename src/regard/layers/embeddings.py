@@ -1,5 +1,7 @@
 """Token embeddings."""
 
+from abc import ABC, abstractmethod
+
 from torch import Tensor, nn
 
 from regard.layers.dropout import Dropout
@@ -7,7 +9,19 @@ from regard.shapes import Float, Int
 from regard.text.special import PAD, UNKNOWN
 
 
-class TokenEmbedding(nn.Module):
+class Embedding(nn.Module, ABC):
+    """Vectors of tokens, whatever they are made of."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """Of a vector."""
+
+    @abstractmethod
+    def forward(self, tokens: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch width"]: ...
+
+
+class TokenEmbedding(Embedding):
     """Vectors of tokens `(*batch,)` -> `(*batch, width)`, with dropout.
 
     The table starts small, so that an output layer tied to it starts near even; what is read from it is multiplied by

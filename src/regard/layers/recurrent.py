@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from regard.layers.cells import Cell
 from regard.layers.dropout import Dropout
-from regard.shapes import Float, Inputs, Int, Lengths, States
+from regard.shapes import Bool, Float, Inputs, Int, Lengths, States
 
 RecurrentName = Literal["tanh", "gru", "lstm"]
 KINDS: dict[RecurrentName, Callable[..., nn.RNNBase]] = {"tanh": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
@@ -89,9 +89,7 @@ class Reader(nn.Module):
         batch, positions = inputs.shape[:2]
         if not batch * positions:
             return inputs.new_zeros(batch, positions, self.output_width), inputs.new_zeros(batch, self.output_width)
-        count = torch.arange(positions, device=inputs.device)
-        inside = count < lengths[:, None]
-        turned = torch.where(inside, lengths[:, None] - 1 - count, count)
+        inside, turned = turn_round(lengths, positions)
         states = inputs
         for layer, forwards in enumerate(self.forwards):
             states = self.dropout(states) if layer else states
@@ -103,6 +101,15 @@ class Reader(nn.Module):
         ahead, back = states.split([self.width, self.output_width - self.width], -1)
         last = pick(ahead, (lengths[:, None] - 1).clamp(min=0))[:, 0]
         return states, torch.cat([last, back[:, 0]], -1)
+
+
+def turn_round(
+    lengths: Lengths, positions: int
+) -> tuple[Bool[Tensor, "batch position"], Int[Tensor, "batch position"]]:
+    """Which positions are within each sequence, and where each of them is when it is read from its own end."""
+    count = torch.arange(positions, device=lengths.device)
+    inside = count < lengths[:, None]
+    return inside, torch.where(inside, lengths[:, None] - 1 - count, count)
 
 
 def pick(states: States, positions: Int[Tensor, "batch count"]) -> Float[Tensor, "batch count width"]:
@@ -154,3 +161,38 @@ class CellReader(Reader):
 
     def __init__(self, forwards: Cell, backwards: Cell):
         super().__init__([Looped(forwards)], [Looped(backwards)], forwards.width)
+
+
+class TwoStacks(nn.Module):
+    """Layers that read forwards and, apart from them, layers that read backwards, each from zeros on. What a layer is
+    given is added to what it gives, but in the first; `dropout` is before each.
+
+    Raises:
+        ValueError: not as many layers in both directions.
+    """
+
+    def __init__(self, forwards: Iterable[Cell], backwards: Iterable[Cell], dropout: Dropout):
+        super().__init__()
+        self.forwards = nn.ModuleList(map(Looped, forwards))
+        self.backwards = nn.ModuleList(map(Looped, backwards))
+        self.dropout = dropout
+        if len(self.forwards) != len(self.backwards):
+            raise ValueError(f"{len(self.forwards)} layers forwards and {len(self.backwards)} backwards; give as many")
+
+    def forward(self, inputs: Inputs, lengths: Lengths) -> Float[Tensor, "layer batch position both_widths"]:
+        """Inputs `(batch, position, input_width)`, at least one position -> the states of all layers, those forwards
+        before those backwards, `(layer, batch, position, 2 width)`, zero past the end."""
+        inside, turned = turn_round(lengths, inputs.shape[1])
+        ahead = self._read(self.forwards, inputs)
+        back = [pick(states, turned) for states in self._read(self.backwards, pick(inputs, turned))]
+        states = torch.cat([torch.stack(ahead), torch.stack(back)], -1)
+        return states.masked_fill(~inside[..., None], 0.0)
+
+    def _read(self, layers: Iterable[nn.Module], states: Tensor) -> list[Tensor]:
+        found: list[Tensor] = []
+        for layer in layers:
+            given = self.dropout(states)
+            outputs, _ = layer(given)
+            states = outputs + given if found else outputs
+            found.append(states)
+        return found

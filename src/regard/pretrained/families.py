@@ -7,7 +7,7 @@ from typing import Any, overload
 
 from regard.errors import InputError
 from regard.models.bert import BertConfig
-from regard.pretrained import bert, gpt2, vit
+from regard.pretrained import bert, elmo, gpt2, vit
 from regard.pretrained.folder import CONFIG, Folder
 from regard.pretrained.opened import Files, ImageFiles, Opened, OpenedImages
 
@@ -56,8 +56,10 @@ def write(opened: Opened | OpenedImages) -> Files | ImageFiles:
 
 
 def read(folder: Folder) -> Any:
-    """The model in a folder, `Opened`, or `OpenedImages` where it is for images. Raises InputError for whatever is not
-    one of these families'."""
+    """The model in a folder, `Opened`, or `OpenedImages` where it is for images: one of these families', or ELMo, which
+    has no config.json. Raises InputError for whatever is neither."""
+    if not folder.has(CONFIG) and elmo.published(folder):
+        return elmo.read(folder)
     kind: Any = folder.json(CONFIG).get("model_type")
     if kind not in FAMILIES:
         known = ", ".join(FAMILIES)

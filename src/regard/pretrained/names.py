@@ -51,7 +51,7 @@ def imported(parts: Sequence[Part], given: Mapping[str, Tensor], layers: int, or
     uneven += [part.published for part in present if part.tokens and len(given[part.published]) != _published(order)]
     found = {"missing": missing, "not known": unknown, "of an unexpected shape": uneven}
     if any(found.values()):
-        told = "; ".join(f"{len(names)} {what}: {_first(names)}" for what, names in found.items() if names)
+        told = "; ".join(f"{len(names)} {what}: {first(names)}" for what, names in found.items() if names)
         raise InputError(f"the tensors are not those of such a model: {told}")
     result = {}
     for part in known:
@@ -96,5 +96,6 @@ def _rows(table: Tensor, order: Order) -> Tensor:
     return result
 
 
-def _first(names: Sequence[str]) -> str:
+def first(names: Sequence[str]) -> str:
+    """The first ten of names, and how many more there are."""
     return ", ".join(names[:LISTED]) + (f" and {len(names) - LISTED} more" if len(names) > LISTED else "")

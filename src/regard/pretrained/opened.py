@@ -8,6 +8,7 @@ from torch import Tensor
 
 from regard.images import Preparation
 from regard.models.bert import BertConfig
+from regard.models.elmo import ElmoConfig
 from regard.models.gpt2 import GPT2Config
 from regard.models.vit import VitConfig
 from regard.pretrained.names import Order
@@ -18,7 +19,7 @@ from regard.text import Tokenizer
 class Opened:
     """The sizes of a model, its parameters by their names here, and its tokenizer."""
 
-    config: GPT2Config | BertConfig
+    config: GPT2Config | BertConfig | ElmoConfig
     tensors: Mapping[str, Tensor]
     tokenizer: Tokenizer
 

@@ -1,0 +1,85 @@
+"""Texts as words, each with its characters and its place in a vocabulary, for models that read both ways."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from regard.data.batch import Batch, padded
+from regard.errors import InputError
+from regard.shapes import Int
+from regard.text import Tokenizer
+from regard.text.special import END, PAD, START
+from regard.text.spelling import TEXT_BEGINS, TEXT_ENDS, spell, spell_mark
+
+Spelling = Sequence[int]
+Part = Sequence[tuple[Spelling, int]]
+"""Words of a text: the characters of each, and its id."""
+
+
+@dataclass(frozen=True)
+class SpelledBatch(Batch):
+    """Parts of texts padded on the right: characters `(batch, position, character)`, ids, and how many words each."""
+
+    characters: Int[Tensor, "batch position character"]
+    tokens: Int[Tensor, "batch position"]
+    lengths: Int[Tensor, " batch"]
+
+
+class SpelledTexts:
+    """Texts between the marks of where they begin and end, each cut into parts of at most `window` words and one more,
+    with which the next part begins: so each word is told once from those before it and once from those behind it.
+
+    Raises:
+        InputError: there is no text.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, texts: Sequence[str], characters: int, window: int):
+        spelling = lru_cache(maxsize=None)(lambda word: spell(word, characters))  # equal words share one
+        begins, ends = ((spell_mark(mark, characters), index) for mark, index in MARKS)
+        self.characters = characters
+        self.parts: list[Part] = []
+        for text in texts:
+            words = zip(map(spelling, words_of(tokenizer, text)), tokenizer.encode(text), strict=True)
+            whole = [begins, *words, ends]
+            self.parts += [whole[first : first + window + 1] for first in range(0, len(whole) - 1, window)]
+        if not self.parts:
+            raise InputError("there is no text; expected at least one line")
+
+    @property
+    def lengths(self) -> list[int]:
+        """Words of each part, marks and the one that is shared counted."""
+        return list(map(len, self.parts))
+
+    def batch(self, examples: Sequence[int]) -> SpelledBatch:
+        """The parts that are meant."""
+        parts = [self.parts[example] for example in examples]
+        tokens, lengths = padded([[index for _, index in part] for part in parts])
+        spelled = stacked([[spelling for spelling, _ in part] for part in parts], self.characters)
+        return SpelledBatch(spelled, tokens, lengths)
+
+
+MARKS = (TEXT_BEGINS, START), (TEXT_ENDS, END)
+
+
+def words_of(tokenizer: Tokenizer, text: str) -> list[str]:
+    """The words of a text as they are written, as many as it has ids."""
+    return [text[first:last].strip() for first, last in tokenizer.offsets(text)]
+
+
+def stacked(rows: Sequence[Sequence[Spelling]], characters: int) -> Int[Tensor, "batch position character"]:
+    """Words of so many characters as one tensor, zeros behind the last of each row."""
+    longest = max(map(len, rows))
+    whole = [[*row, *[[0] * characters] * (longest - len(row))] for row in rows]
+    return torch.tensor(whole, dtype=torch.int64).reshape(len(rows), longest, characters)
+
+
+def spell_vocabulary(tokenizer: Tokenizer, characters: int) -> Int[Tensor, "word character"]:
+    """The characters of each word of a vocabulary, zeros for PAD."""
+    rows = [spell(tokenizer.decode([index]), characters) for index in range(tokenizer.size)]
+    rows[PAD] = [0] * characters
+    for mark, index in MARKS:
+        rows[index] = spell_mark(mark, characters)
+    return torch.tensor(rows)

@@ -1,0 +1,69 @@
+"""Vectors of words from their characters."""
+
+from collections.abc import Sequence
+
+import torch
+from einops import rearrange
+from torch import Tensor, nn
+
+from regard.shapes import Float, Int
+
+
+class Highway(nn.Module):
+    """g * relu(W_t x + b_t) + (1 - g) * x with g = sigmoid(W_g x + b_g) (Srivastava 2015, 1505.00387):
+    `(*batch, width)` -> the same. At first it lets most of x pass."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.transform, self.gate = nn.Linear(width, width), nn.Linear(width, width)
+        for linear in (self.transform, self.gate):
+            nn.init.normal_(linear.weight, std=width**-0.5)
+            nn.init.zeros_(linear.bias)
+        nn.init.constant_(self.gate.bias, -2.0)
+
+    def forward(self, states: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
+        gate = self.gate(states).sigmoid()
+        return gate * self.transform(states).relu() + (1 - gate) * states
+
+
+class CharacterEncoder(nn.Module):
+    """Convolutions over a word's characters, the largest of each over the word, an activation, highway layers and a
+    projection (Kim 2016, 1508.06615; Jozefowicz 2016, 1602.02410).
+
+    Args:
+        alphabet: how many ids there are, 0 the one that is no character and counts as zeros.
+        width: of a character's vector.
+        filters: pairs, for how many characters a convolution reads at once how many numbers it gives.
+        activation: of these.
+        highways: how many layers.
+        projection: the width of what comes out.
+    """
+
+    def __init__(
+        self,
+        alphabet: int,
+        width: int,
+        filters: Sequence[tuple[int, int]],
+        activation: nn.Module,
+        highways: int,
+        projection: int,
+    ):
+        super().__init__()
+        self.width = projection
+        self.table = nn.Embedding(alphabet, width, padding_idx=0)
+        self.convolutions = nn.ModuleList(nn.Conv1d(width, count, size) for size, count in filters)
+        self.activation = activation
+        found = sum(count for _, count in filters)
+        self.highways = nn.Sequential(*(Highway(found) for _ in range(highways)))
+        self.projection = nn.Linear(found, projection)
+        nn.init.uniform_(self.table.weight[1:].data, -1.0, 1.0)
+        nn.init.normal_(self.projection.weight, std=found**-0.5)
+        nn.init.zeros_(self.projection.bias)
+
+    def forward(self, characters: Int[Tensor, "*batch character"]) -> Float[Tensor, "*batch width"]:
+        """Words of one number of characters, at least as many as the widest filter reads. Equal ones are read once."""
+        words, places = characters.flatten(0, -2).unique(dim=0, return_inverse=True)
+        embedded = rearrange(self.table(words), "n c w -> n w c")
+        found = [self.activation(convolution(embedded).amax(-1)) for convolution in self.convolutions]
+        vectors = self.projection(self.highways(torch.cat(found, -1)))
+        return vectors[places].unflatten(0, characters.shape[:-1])

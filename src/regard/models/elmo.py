@@ -1,0 +1,145 @@
+"""ELMo: Peters et al. 2018, "Deep contextualized word representations" (1802.05365)."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from regard.layers.cells import ProjectedLSTMCell
+from regard.layers.characters import CharacterEncoder
+from regard.layers.dropout import Dropout
+from regard.layers.output import Output
+from regard.layers.recurrent import TwoStacks, turn_round
+from regard.layers.sampled_output import SampledOutput
+from regard.models.sizes import Share, Size
+from regard.shapes import Float, Int, Lengths, Tokens
+from regard.text.special import PAD
+from regard.text.spelling import ALPHABET
+
+Characters = Int[Tensor, "batch position character"]
+Clip = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+@dataclass(frozen=True)
+class FullSoftmax:
+    """Training tells a word among all."""
+
+    kind: Literal["full"] = "full"
+
+
+@dataclass(frozen=True)
+class SampledSoftmax:
+    """Training tells a word among `samples` others, drawn anew for each batch; all else is exact."""
+
+    kind: Literal["sampled"] = "sampled"
+    samples: Size = 8192
+
+
+@dataclass(frozen=True)
+class ElmoConfig:
+    """Sizes; the one released is `ORIGINAL`. Words have `characters` with their marks; `filters` are pairs, how many
+    characters are read at once and how many numbers that gives. LSTMs have a `cell` and a `projection` of it, cut off
+    at `cell_clip` and `projection_clip`. Without `predictions` of the words beside a word there is no training."""
+
+    name: Literal["elmo"] = "elmo"
+    characters: Annotated[int, Field(ge=3)] = 50
+    character_width: Size = 16
+    filters: tuple[tuple[Size, Size], ...] = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256))
+    activation: Literal["relu", "tanh"] = "relu"
+    highways: Annotated[int, Field(ge=0)] = 1
+    projection: Size = 128
+    cell: Size = 512
+    layers: Size = 2
+    cell_clip: Clip | None = 3.0
+    projection_clip: Clip | None = 3.0
+    dropout: Share = 0.1
+    softmax: FullSoftmax | SampledSoftmax = FullSoftmax()
+    predictions: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.filters:
+            raise ValueError("filters is empty; give at least one pair, as [[3, 64]]")
+        widest = max(size for size, _ in self.filters)
+        if widest > self.characters:
+            raise ValueError(
+                f"a filter reads {widest} characters at once, more than the {self.characters} of a word; narrow it"
+            )
+
+
+ORIGINAL = ElmoConfig(
+    filters=((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)),
+    highways=2,
+    projection=512,
+    cell=4096,
+)
+"""93.6 million parameters, predictions not counted."""
+ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
+
+
+class Elmo(nn.Module):
+    """Two language models, one that reads forwards and one backwards, on vectors of words made of their characters;
+    these vectors and what tells the next word they share (section 3.1)."""
+
+    def __init__(self, vocabulary: int, config: ElmoConfig):
+        super().__init__()
+        self.layers, self.characters, self.width = config.layers, config.characters, 2 * config.projection
+        activation = ACTIVATIONS[config.activation]()
+        self.words = CharacterEncoder(
+            ALPHABET, config.character_width, config.filters, activation, config.highways, config.projection
+        )
+        self.dropout = Dropout(config.dropout)
+        self.reader = TwoStacks(cells(config), cells(config), self.dropout)
+        self.output = make_output(vocabulary, config) if config.predictions else None
+
+    def states(
+        self, characters: Characters, lengths: Lengths
+    ) -> Float[Tensor, "layer batch position both_projections"]:
+        """The words of texts, the marks of where they begin and end among them -> h_0, the word's vector twice, and of
+        each layer [forward; backward], `(layers + 1, batch, position, 2 projection)`, zero past the end."""
+        inside, _ = turn_round(lengths, characters.shape[1])
+        vectors = self.words(characters).masked_fill(~inside[..., None], 0.0)
+        return torch.cat([torch.cat([vectors, vectors], -1)[None], self.reader(vectors, lengths)])
+
+    def forward(
+        self, characters: Characters, lengths: Lengths, *, expected: Tokens | None = None, smoothing: float = 0.0
+    ) -> Any:
+        """The states of all layers.
+
+        With `expected (batch, position)`, which word of the vocabulary each is, the losses of training instead, as
+        `Output.loss` gives them: that of each word given those before it, and that of each given those behind it.
+        """
+        states = self.states(characters, lengths)
+        if expected is None:
+            return states
+        assert self.output is not None
+        ahead, back = self.dropout(states[-1]).chunk(2, -1)
+        after, before = expected[:, 1:], expected[:, :-1].where(expected[:, 1:] != PAD, PAD)
+        return tuple(
+            self.output.loss(features, words, smoothing)
+            for features, words in ((ahead[:, :-1], after), (back[:, 1:], before))
+        )
+
+
+def cells(config: ElmoConfig) -> list[ProjectedLSTMCell]:
+    """The layers of one direction."""
+    return [
+        ProjectedLSTMCell(
+            config.projection,
+            config.cell,
+            config.projection,
+            cell_clip=config.cell_clip,
+            projection_clip=config.projection_clip,
+        )
+        for _ in range(config.layers)
+    ]
+
+
+def make_output(vocabulary: int, config: ElmoConfig) -> Output:
+    """What tells the words beside a word."""
+    match config.softmax:
+        case SampledSoftmax(samples=samples):
+            return SampledOutput(config.projection, vocabulary, samples)
+        case _:
+            return Output(config.projection, vocabulary)

@@ -1,0 +1,1 @@
+"""Words told from those before them and from those behind them: ELMo, whose states stand for words in their context."""

@@ -1,0 +1,38 @@
+"""From a run file to what training needs."""
+
+from regard.data.spelled import SpelledTexts
+from regard.errors import InputError
+from regard.models.elmo import Elmo
+from regard.tasks.bidirectional_language_model.run import TOKENIZER
+from regard.tasks.bidirectional_language_model.run_file import BidirectionalLanguageModelling
+from regard.tasks.bidirectional_language_model.task import BidirectionalTask
+from regard.tasks.job import Job, digest
+from regard.text import Tokenizer
+from regard.training.parameters import count_parameters
+from regard.training.run_directory import RunDirectory
+
+
+def prepare(config: BidirectionalLanguageModelling, run: RunDirectory) -> Job:
+    """Reads the text and builds the rest; the tokenizer is the run's where it has one.
+
+    Raises:
+        InputError: text and model are not as they must be.
+    """
+    if not config.model.predictions:
+        raise InputError("model.predictions is false, so this model tells no words and is not trained so")
+    splits = config.data.load()
+    kept = Tokenizer.load(run.file(TOKENIZER)) if run.has(TOKENIZER) else None
+    tokenizer = kept or Tokenizer.train(config.tokenizer, splits.train)
+    model = Elmo(tokenizer.size, config.model)
+    train, valid = (
+        SpelledTexts(tokenizer, texts, config.model.characters, config.window) for texts in (splits.train, splits.valid)
+    )
+    return Job(
+        model,
+        BidirectionalTask(train, valid, config.training),
+        digest(f"{text}\n" for text in (*splits.train, *splits.valid)),
+        f"{sum(train.lengths) - len(train.parts):,} words to train on, ends of texts counted; a vocabulary of "
+        f"{tokenizer.size:,}; {count_parameters(model):,} parameters",
+        {TOKENIZER: tokenizer},
+        splits.test,
+    )

@@ -1,0 +1,106 @@
+"""A trained ELMo, opened: `load(folder).words(texts)` and `load(folder).embed(texts)`."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.data.spelled import SpelledTexts, spell_vocabulary, stacked, words_of
+from regard.errors import InputError
+from regard.models.elmo import Elmo
+from regard.models.elmo_embedding import ElmoEmbedding, word_states
+from regard.nonfinite import guarded
+from regard.shapes import Float
+from regard.tasks.bidirectional_language_model.run_file import BidirectionalLanguageModelling
+from regard.tasks.bidirectional_language_model.task import figures
+from regard.tasks.run import Run
+from regard.text import Tokenizer
+from regard.text.spelling import spell
+from regard.training.run_directory import RunDirectory
+
+TOKENIZER = "tokenizer.json"
+ROWS = 16
+"""Texts that are read together."""
+
+
+@dataclass(frozen=True, eq=False)
+class Words:
+    """The words of a text, and the states of each in all layers, `(layer, word, width)`, h_0 first."""
+
+    words: Sequence[str]
+    states: Float[Tensor, "layer word width"]
+
+    def vectors(self, layer: int | None = None) -> Float[Tensor, "word width"]:
+        """A vector a word: the mean of its layers, or one layer's."""
+        return self.states.mean(0) if layer is None else self.states[layer]
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Plain values for JSON: each word with the mean of its layers."""
+        pairs = zip(self.words, self.vectors().tolist(), strict=True)
+        return [{"word": word, "vector": vector} for word, vector in pairs]
+
+
+class ElmoRun(Run):
+    """A trained model with its tokenizer and its run file."""
+
+    def __init__(self, config: BidirectionalLanguageModelling, model: Elmo, tokenizer: Tokenizer):
+        self.config, self.model, self.tokenizer = config, model, tokenizer
+
+    @classmethod
+    def open(cls, run: RunDirectory, config: BidirectionalLanguageModelling) -> "ElmoRun":
+        """The run in a folder, its model with fresh weights. Raises InputError for a damaged tokenizer."""
+        tokenizer = Tokenizer.load(run.file(TOKENIZER))
+        return cls(config, Elmo(tokenizer.size, config.model), tokenizer)
+
+    def evaluate(self, examples: Sequence[str] | None = None) -> dict[str, float]:
+        """How well words of texts are told in both directions, by default of the run's own test set.
+
+        Raises:
+            InputError: the run has no test set and no texts are given, or it tells no words.
+        """
+        if self.model.output is None:
+            raise InputError("this model tells no words: it was published without that part; use `regard embed`")
+        texts = self.config.data.tests() if examples is None else examples
+        if not texts:
+            raise InputError("there is no test set in the run file and no file is given; give a file of text")
+        spelled = SpelledTexts(self.tokenizer, texts, self.config.model.characters, self.config.window)
+        with guarded(self.model):
+            return figures(self.model, spelled, self.config.training.batch_tokens)
+
+    def words(self, texts: Sequence[str]) -> list[Words]:
+        """The words of each text with their states; a text is read as a whole, however long it is.
+
+        Raises:
+            TypeError: `texts` is one text; put it in a list.
+        """
+        if isinstance(texts, str):
+            raise TypeError("texts is one str; give a list of them")
+        cut = [words_of(self.tokenizer, text) for text in texts]
+        return [Words(words, states) for words, states in zip(cut, self._states(cut), strict=True)]
+
+    def embed(self, texts: Sequence[str]) -> Float[Tensor, "text width"]:
+        """A vector for each text, `(text, width)`: the mean over its words of the mean of their layers, zeros where
+        there is no word. Raises TypeError as `words` does."""
+        found = [torch.zeros(0, self.model.width)]
+        for each in self.words(texts):
+            vectors = each.vectors()
+            found.append(vectors.sum(0, keepdim=True) / max(1, len(vectors)))
+        return torch.cat(found)
+
+    def embedding(self, tokenizer: Tokenizer | None = None, dropout: float = 0.0) -> ElmoEmbedding:
+        """The model in place of another's token embedding, for the words of a vocabulary, by default its own."""
+        spelled = spell_vocabulary(tokenizer or self.tokenizer, self.config.model.characters)
+        return ElmoEmbedding(self.model, spelled, dropout)
+
+    def _states(self, texts: Sequence[Sequence[str]]) -> Iterator[Tensor]:
+        """Of each text's words, `(layer, word, width)`."""
+        device = next(self.model.parameters()).device
+        for first in range(0, len(texts), ROWS):
+            rows = texts[first : first + ROWS]
+            spelled = [[spell(word, self.config.model.characters) for word in words] for words in rows]
+            lengths = torch.tensor(list(map(len, rows)), device=device)
+            with guarded(self.model):
+                states = word_states(self.model, stacked(spelled, self.config.model.characters).to(device), lengths)
+            yield from (states[:, row, : len(words)].cpu() for row, words in enumerate(rows))

@@ -1,0 +1,43 @@
+"""What a run file of this task says."""
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from regard.data.texts import RunningText
+from regard.models.elmo import ElmoConfig, SampledSoftmax
+from regard.text import TokenizerSettings
+from regard.training.settings import Training
+
+WORDS = ("word", "space")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BidirectionalLanguageModelling:
+    """A run, whole. `tokenizer` says what a word is and which words are told apart; all are read by their characters.
+    Training cuts texts longer than `window` words into parts, each read by itself."""
+
+    task: Literal["bidirectional-language-model"] = "bidirectional-language-model"
+    data: RunningText
+    tokenizer: TokenizerSettings
+    model: ElmoConfig
+    window: Annotated[int, Field(ge=1)] = 100
+    training: Training = field(default_factory=Training)
+
+    def __post_init__(self) -> None:
+        if self.tokenizer.kind not in WORDS:
+            raise ValueError(
+                f"tokenizer.kind is {self.tokenizer.kind}; ELMo reads words, expected {' or '.join(WORDS)}"
+            )
+        if self.training.batch_tokens <= self.window:
+            raise ValueError(
+                f"training.batch_tokens is {self.training.batch_tokens}, too few for a window of {self.window} words "
+                "and a mark; raise it or shorten the window"
+            )
+        if self.training.label_smoothing and isinstance(self.model.softmax, SampledSoftmax):
+            raise ValueError(
+                "training.label_smoothing is for a full softmax; set it to 0 or model.softmax.kind to full"
+            )
+        if self.training.teacher_forcing < 1 or self.training.teacher_forcing_end not in (None, 1.0):
+            raise ValueError("training.teacher_forcing is for text-to-text; a language model reads the text alone")
