@@ -12,8 +12,8 @@ LEAST = 1e-6
 
 @dataclass(frozen=True)
 class LengthPenalty:
-    """Divides a log-probability by ((offset + length) / (offset + 1))^alpha, where Wu's offset is 5 (2016, equation 14);
-    with offset 0 by length^alpha. Alpha 0 leaves it alone.
+    """Divides a log-probability by ((offset + length) / (offset + 1))^alpha; the offset is 5 in Wu 2016, equation 14,
+    and with 0 it is divided by length^alpha. Alpha 0 leaves it alone.
 
     The length counts END.
     """

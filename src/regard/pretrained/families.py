@@ -7,7 +7,8 @@ from typing import Any
 
 from regard.errors import InputError
 from regard.models.bert import BertConfig
-from regard.pretrained import bert, gpt2
+from regard.models.gpt2 import GPT2Config
+from regard.pretrained import bert, gpt2, marian
 from regard.pretrained.folder import CONFIG, Folder
 from regard.pretrained.opened import Files, Opened
 
@@ -29,6 +30,7 @@ FAMILIES: Mapping[str, Family] = {
     "bert": _bert(bert.BERT),
     "roberta": _bert(bert.ROBERTA),
     "distilbert": _bert(bert.DISTILBERT),
+    "marian": Family(marian.read, marian.write),
 }
 
 
@@ -36,14 +38,14 @@ def name(opened: Opened) -> str:
     """The `model_type` that a model is written as."""
     config = opened.config
     if not isinstance(config, BertConfig):
-        return "gpt2"
+        return "gpt2" if isinstance(config, GPT2Config) else "marian"
     if not opened.tokenizer.settings.kind.startswith("wordpiece"):
         return "roberta"
     return "bert" if config.segments else "distilbert"
 
 
 def write(opened: Opened) -> Files:
-    """What is published of a model."""
+    """What is published of a model. Raises InputError for one that its family does not have."""
     return FAMILIES[name(opened)].write(opened)
 
 

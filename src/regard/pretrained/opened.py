@@ -6,27 +6,31 @@ from typing import Any
 
 from torch import Tensor
 
+from regard.decoding.search import Search
 from regard.models.bert import BertConfig
 from regard.models.gpt2 import GPT2Config
+from regard.models.transformer import TransformerConfig
 from regard.pretrained.names import Order
 from regard.text import Tokenizer
 
 
 @dataclass(frozen=True)
 class Opened:
-    """The sizes of a model, its parameters by their names here, and its tokenizer."""
+    """The sizes of a model, its parameters by their names here, and its tokenizer. A model that makes texts of texts
+    has another for its `target`, and its publisher has said how to `search`."""
 
-    config: GPT2Config | BertConfig
+    config: GPT2Config | BertConfig | TransformerConfig
     tensors: Mapping[str, Tensor]
     tokenizer: Tokenizer
+    target: Tokenizer | None = None
+    search: Search | None = None
 
 
 @dataclass(frozen=True)
 class Files:
-    """What a folder of a published model has: config.json, tensors, tokenizer.json. `order` says which published id
-    each token here has."""
+    """What a folder of a published model has: JSON objects, and other files as they are, by their names, and tensors.
+    `order` says which published id each token here has."""
 
-    config: Mapping[str, Any]
+    documents: Mapping[str, Mapping[str, Any] | bytes]
     tensors: Mapping[str, Tensor]
-    tokenizer: Mapping[str, Any]
     order: Order
