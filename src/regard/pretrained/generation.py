@@ -1,6 +1,5 @@
 """How a published model is searched, and what that is here."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from regard.decoding.search import Search
@@ -32,7 +31,7 @@ def read(folder: Folder, longest: int) -> Search:
     )
 
 
-def written(search: Search, longest: int) -> Mapping[str, Any]:
+def written(search: Search, longest: int) -> dict[str, Any]:
     """The settings of a search that mean the same there."""
     comparable = search.beam > 1 and (not search.length_penalty or not search.length_offset)
     return {

@@ -5,6 +5,7 @@ A text begins there with the padding, whose row is that of START here; padding i
 """
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,6 +19,7 @@ from regard.pretrained.folder import CONFIG, Folder
 from regard.pretrained.names import Part, exported, imported, linear
 from regard.pretrained.opened import Files, Opened
 from regard.pretrained.settings import Settings
+from regard.text import Tokenizer
 from regard.text.special import END, PAD, START
 
 TABLE, BIAS = "encoder.embedding.table.weight", "decoder.output.bias"
@@ -32,8 +34,16 @@ CLOSE = 1e-2
 """How far they may be from those here: numbers of 16 bits are."""
 EMBEDDED = (Part(SHARED, (TABLE,), tokens=True), Part(LOGITS, (BIAS,), tokens=True))
 ACTIVATIONS = {"swish": "swish", "silu": "swish", "relu": "relu", "gelu": "gelu"}
-SIZES = ("d_model", "encoder_layers", "decoder_layers", "max_position_embeddings", "vocab_size", "dropout")
-USED = (*SIZES, "scale_embedding", "length_penalty", "no_repeat_ngram_size")
+SIZES = {
+    "layers": ("encoder_layers", 12),
+    "width": ("d_model", 1024),
+    "hidden": ("encoder_ffn_dim", 4096),
+    "heads": ("encoder_attention_heads", 16),
+    "max_length": ("max_position_embeddings", 1024),
+    "decoder_layers": ("decoder_layers", 12),
+}
+"""What the sizes are called there, and what one is that is not given."""
+USED = ("vocab_size", "dropout", "scale_embedding", "length_penalty", "no_repeat_ngram_size")
 FIXED = {
     "activation_function": tuple(ACTIVATIONS),
     "normalize_before": (False,),
@@ -53,7 +63,7 @@ IGNORED = (
     *("forced_eos_token_id", "forced_bos_token_id", "num_hidden_layers", "output_past", "renormalize_logits"),
     *("length_extra", "decoder_input_ids", "cross_attention_hidden_size", "num_beam_groups", "save_step"),
 )
-EXPECTED = {
+EXPECTED: dict[str, Any] = {
     "norm": "after",
     "positions": "sines-then-cosines",
     "align": "softmax",
@@ -67,43 +77,40 @@ def read(folder: Folder) -> Opened:
     """The model in a folder. Raises InputError for whatever is not one of Marian's."""
     given = {key: value for key, value in folder.json(CONFIG).items() if value is not None}
     settings = Settings(given, str(folder.path / CONFIG))
-    size, start, end = (
-        settings.size("vocab_size", 58101),
-        settings.index("pad_token_id"),
-        settings.index("eos_token_id"),
-    )
-    heads, hidden = settings.size("encoder_attention_heads", 16), settings.size("encoder_ffn_dim", 4096)
-    fixed = {
-        "decoder_attention_heads": (heads,),
-        "decoder_ffn_dim": (hidden,),
-        "decoder_vocab_size": (size,),
-        "decoder_start_token_id": (start,),
-        "bad_words_ids": ([[start]],),
-    }
-    settings.check((*USED, "encoder_attention_heads", "encoder_ffn_dim"), FIXED | fixed, IGNORED)
-    config = TransformerConfig(
-        layers=settings.size("encoder_layers", 12),
-        width=settings.size("d_model", 1024),
-        hidden=hidden,
-        heads=heads,
-        max_length=settings.size("max_position_embeddings", 1024),
-        dropout=settings.share("dropout", 0.1),
-        decoder_layers=settings.size("decoder_layers", 12),
-        activation=ACTIVATIONS[given.get("activation_function", "gelu")],  # pyright: ignore[reportArgumentType]
-        scaled=bool(given.get("scale_embedding", False)),
-        **EXPECTED,  # pyright: ignore[reportArgumentType]
-    )
-    source, target, order = unigrams.read(folder, size, start, end)
+    size, start = settings.size("vocab_size", 58101), settings.index("pad_token_id")
+    config = _config(settings, size, start)
+    source, target, order = unigrams.read(folder, size, start, settings.index("eos_token_id"))
     tensors = imported(tuple(parts(config)), _plain(folder, config, size), 0, order)
     tensors[BIAS][PAD] = NEVER
     tensors |= dict.fromkeys(SAME, tensors[TABLE])
     return Opened(config, tensors, source, target, generation.read(folder, config.max_length))
 
 
-def write(opened: Opened) -> Files:
-    """What is published of a model. Raises InputError for a Transformer that Marian's code does not compute."""
-    config, source, target = opened.config, opened.tokenizer, opened.target
-    assert isinstance(config, TransformerConfig)
+def _config(settings: Settings, size: int, start: int) -> TransformerConfig:
+    """Of a model with `size` tokens that begins with `start`. Raises InputError for one that is computed otherwise."""
+    sizes = {field: settings.size(*called) for field, called in SIZES.items()}
+    fixed = {
+        "decoder_attention_heads": (sizes["heads"],),
+        "decoder_ffn_dim": (sizes["hidden"],),
+        "decoder_vocab_size": (size,),
+        "decoder_start_token_id": (start,),
+        "bad_words_ids": ([[start]],),
+        "scale_embedding": (True, False),
+    }
+    settings.check((*(name for name, _ in SIZES.values()), *USED), FIXED | fixed, IGNORED)
+    if sizes["width"] % sizes["heads"]:
+        raise InputError(f"{settings.place}: d_model is {sizes['width']}, not divisible by {sizes['heads']} heads")
+    chosen: dict[str, Any] = EXPECTED | {
+        "dropout": settings.share("dropout", 0.1),
+        "activation": ACTIVATIONS[settings.given.get("activation_function", "gelu")],
+        "scaled": settings.given.get("scale_embedding", False),
+    }
+    return TransformerConfig(**sizes, **chosen)
+
+
+def require(config: TransformerConfig, source: Tokenizer, target: Tokenizer | None) -> Tokenizer:
+    """The target's tokenizer of what can be published. Raises InputError for a Transformer that Marian's code does not
+    compute."""
     wrong = [
         f"{name} is {getattr(config, name)!r}" for name, value in EXPECTED.items() if getattr(config, name) != value
     ]
@@ -111,11 +118,21 @@ def write(opened: Opened) -> Files:
         wrong.append(f"key_value_heads is {config.key_value_heads}")
     if target is None or {source.settings.kind, target.settings.kind} != {"unigram"}:
         wrong.append("its tokenizers are not of unigram pieces")
+    elif source.vocabulary != target.vocabulary:
+        wrong.append("its tokenizers are not of one vocabulary")
     if wrong:
         raise InputError(
             f"no published family has such a transformer ({', '.join(wrong)}); only those of Marian's kind"
         )
     assert target is not None
+    return target
+
+
+def write(opened: Opened) -> Files:
+    """What is published of a model. Raises InputError as `require`."""
+    config, source = opened.config, opened.tokenizer
+    assert isinstance(config, TransformerConfig)
+    target = require(config, source, opened.target)
     order = unigrams.numbered(source.size)
     tensors = exported(tuple(parts(config)), opened.tensors, 0, order)
     tensors[LOGITS] = tensors[LOGITS][None]
@@ -123,12 +140,12 @@ def write(opened: Opened) -> Files:
     documents = unigrams.written(source, target, order, config.max_length)
     documents |= {CONFIG: described(config, source.size - 1) | special}
     if opened.search is not None:
-        bad = {"bad_words_ids": [[order[START]]]}
-        documents |= {generation.GENERATION: generation.written(opened.search, config.max_length) | special | bad}
+        never = {"bad_words_ids": [[order[START]]]}
+        documents |= {generation.GENERATION: generation.written(opened.search, config.max_length) | special | never}
     return Files(documents, tensors, order)
 
 
-def described(config: TransformerConfig, size: int) -> dict[str, object]:
+def described(config: TransformerConfig, size: int) -> dict[str, Any]:
     """The published configuration of a model of `size` tokens."""
     return {
         "architectures": ["MarianMTModel"],

@@ -32,7 +32,8 @@ MARK = re.compile(r">>.*?<<", re.DOTALL)
 class Pieces:
     """Pieces with their log-probabilities, and how a text is prepared: `characters` says what is written for others, in
     SentencePiece's precompiled form, empty for nothing; with `prefix` a blank is put in front; with `collapse` blanks
-    in a row become one, and none stand at the ends.
+    in a row become one, and none stand at the ends. The library looks the table up by whole graphemes, SentencePiece by
+    characters: where it has a letter but not the accent that stands on it apart, the accent is lost.
 
     Raises:
         ValueError: there are none, one is empty, has a blank or is there twice, or the characters cannot be read.
@@ -58,7 +59,7 @@ class Pieces:
         except Exception as error:  # the library raises bare Exception
             raise ValueError(f"its table of characters cannot be read ({error})") from error
         if self.collapse:
-            steps += [normalizers.Replace(Regex(" {2,}"), " "), normalizers.Replace(Regex("^ +| +$"), "")]
+            steps += [normalizers.Replace(Regex(" {2,}"), " "), normalizers.Replace(Regex(f"^ +|[ {BLANK}]+$"), "")]
         return normalizers.Sequence([*steps, normalizers.Prepend(BLANK)] if self.prefix else steps)
 
     def backend(self) -> Backend:
