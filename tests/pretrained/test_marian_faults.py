@@ -26,6 +26,20 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "published"
 
 
+def test_a_configuration_as_the_first_released_models_have_it(folder: Path):
+    """Keys that change nothing, and how to search, in config.json itself."""
+    before = json.loads((folder / "config.json").read_text())
+    (folder / "generation_config.json").unlink()
+    switches = ("add_bias_logits", "add_final_layer_norm", "normalize_before", "normalize_embedding")
+    more = dict.fromkeys((*switches, "force_bos_token_to_be_generated", "gradient_checkpointing"), False)
+    more |= {"static_position_embeddings": True, "extra_pos_embeddings": 7, "num_hidden_layers": 1, "_num_labels": 3}
+    more |= {"bad_words_ids": [[before["pad_token_id"]]], "num_beams": 4, "max_length": 512, "classif_dropout": 0.0}
+    change(folder, "config.json", **more)
+    import_run(str(folder), folder.parent / "run")
+    search = load(folder.parent / "run", "cpu").config.search
+    assert (search.beam, search.length_penalty, search.length_offset, search.length_extra) == (4, 1.0, 0.0, 511)
+
+
 @pytest.mark.parametrize("name", ["config.json", "vocab.json", "source.spm", "target.spm", "model.safetensors"])
 def test_a_missing_file(name: str, folder: Path):
     (folder / name).unlink()
