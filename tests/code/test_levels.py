@@ -41,7 +41,6 @@ LEVELS = {
     "launch": 10,
     "exchange": 11,
     "exports": 12,
-    "exchange_images": 11,
     "experiments": 11,
     "serve": 13,
     "cli": 13,

@@ -64,6 +64,7 @@ def test_length_penalty_by_hand():
     assert LengthPenalty(1.0)(-6.0, 7) == -3.0
     assert LengthPenalty(2.0)(-6.0, 7) == -1.5
     assert LengthPenalty(0.5)(-6.0, 1) == -6.0
+    assert LengthPenalty(1.0, offset=0.0)(-6.0, 4) == -1.5  # the mean
 
 
 def test_length_penalty_prefers_the_longer_of_two():

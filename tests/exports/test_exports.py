@@ -38,7 +38,15 @@ def tokenizer(letters: str) -> Tokenizer:
 
 
 @pytest.mark.parametrize("norm", ["before", "after"])
-@pytest.mark.parametrize("own", [{}, {"key_value_heads": 1}, {"positions": "learned", "shared": False, "tied": False}])
+@pytest.mark.parametrize(
+    "own",
+    [
+        {},
+        {"key_value_heads": 1},
+        {"positions": "learned", "shared": False, "tied": False},
+        {"activation": "swish", "decoder_layers": 1, "positions": "sines-then-cosines", "scaled": False},
+    ],
+)
 def test_ctranslate2_computes_the_same(norm: str, own: dict, tmp_path: Path):
     pytest.importorskip("ctranslate2")
     source = tokenizer("abcdefghijklmn")

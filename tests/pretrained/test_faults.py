@@ -12,10 +12,10 @@ import torch
 from huggingface_hub import errors
 from safetensors.torch import load_file, save_file
 
-from regard import exchange
 from regard.errors import InputError, RunError
 from regard.exchange import export_run, import_run
 from regard.pretrained import hub
+from regard.training import tensors as weights
 from tests.pretrained.published import CONFIGURATIONS, gpt2
 
 WEIGHTS = "model.safetensors"
@@ -117,7 +117,7 @@ def test_row_39_an_output_layer_of_its_own(folder: Path):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"model_type": "mamba"}, "is a model of type 'mamba'; regard reads gpt2, bert, roberta, distilbert"),
+        ({"model_type": "mamba"}, "is a model of type 'mamba'; regard reads gpt2, bert, roberta, distilbert, marian"),
         ({"activation_function": "relu"}, "activation_function is 'relu'; regard computes it for 'gelu_new'"),
         ({"layer_norm_epsilon": 1e-12}, "layer_norm_epsilon is 1e-12"),
         ({"rotary": True}, "rotary is not known, so it might change what is computed"),
@@ -210,12 +210,12 @@ def test_a_model_of_the_hub_is_written_down_with_its_commit(
 
 def test_row_55_an_export_that_differs_is_removed(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     import_run(str(folder), tmp_path / "run")
-    write = exchange.tensors.write
+    write = weights.write
 
     def spoiled(path: Path, tensors: dict[str, torch.Tensor], metadata: dict[str, str]) -> None:
         write(path, tensors | {"transformer.ln_f.bias": tensors["transformer.ln_f.bias"] + 0.1}, metadata)
 
-    monkeypatch.setattr(exchange.tensors, "write", spoiled)
+    monkeypatch.setattr(weights, "write", spoiled)
     with pytest.raises(RunError, match=r"differs from the run by up to .*; it is removed"):
         export_run(tmp_path / "run", tmp_path / "exported")
     assert not (tmp_path / "exported").exists()

@@ -15,12 +15,13 @@ from regard.errors import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class Parallel:
-    """Two text files a set, (source, target), aligned by line. `skip_bad` leaves out pairs with a blank side. `links`
-    is a file with the word alignment of the training pairs, a line of `i-j` each, for guided training."""
+    """Two text files a set, (source, target), aligned by line; none to train on in a run that was imported. `skip_bad`
+    leaves out pairs with a blank side. `links` is a file with the word alignment of the training pairs, a line of `i-j`
+    each, for guided training."""
 
     kind: Literal["parallel"] = "parallel"
-    train: tuple[str, str]
-    valid: tuple[str, str]
+    train: tuple[str, str] | None = None
+    valid: tuple[str, str] | None = None
     test: tuple[str, str] | None = None
     skip_bad: bool = False
     links: str | None = None
@@ -31,6 +32,11 @@ class Parallel:
 
     def load(self) -> Splits:
         """Reads all files. Raises InputError naming file and line for whatever cannot be used."""
+        for name, paths in (("train", self.train), ("valid", self.valid)):
+            if paths is None:
+                raise InputError(
+                    f"data.{name} is not given; expected two text files, as --set 'data.{name}=[SOURCE, TARGET]'"
+                )
         train, valid, test = (
             read_parallel(*paths, skip_bad=self.skip_bad) if paths else ()
             for paths in (self.train, self.valid, self.test)

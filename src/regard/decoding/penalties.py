@@ -12,15 +12,17 @@ LEAST = 1e-6
 
 @dataclass(frozen=True)
 class LengthPenalty:
-    """Divides a log-probability by ((5 + length) / 6)^alpha (Wu 2016, equation 14); alpha 0 leaves it alone.
+    """Divides a log-probability by ((offset + length) / (offset + 1))^alpha; the offset is 5 in Wu 2016, equation 14,
+    and with 0 it is divided by length^alpha. Alpha 0 leaves it alone.
 
     The length counts END.
     """
 
     alpha: float = 0.0
+    offset: float = 5.0
 
     def __call__(self, log_probability: float, length: int) -> float:
-        return log_probability / ((5 + length) / 6) ** self.alpha
+        return log_probability / ((self.offset + length) / (self.offset + 1)) ** self.alpha
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,8 @@ class Search:
 
     beam: Annotated[int, Field(ge=1)] = 1
     length_penalty: Annotated[float, Field(ge=0)] = 0.0
+    length_offset: Annotated[float, Field(ge=0)] = 5.0
+    """What is added to a length before it is penalised; 0 with a `length_penalty` of 1: the mean of the tokens."""
     coverage_penalty: Annotated[float, Field(ge=0)] = 0.0
     no_repeat: Annotated[int, Field(ge=0)] = 0
     """So many tokens in a row never stand twice in one output; 0: they may."""
@@ -83,7 +85,7 @@ class Search:
             if demand.phrases:
                 raise ValueError("phrases need a beam; what is drawn cannot be made to contain them")
             return self.draw(decoder, memory, limit, demand.n_best, rules)
-        length = LengthPenalty(self.length_penalty)
+        length = LengthPenalty(self.length_penalty, self.length_offset)
         if self.beam == demand.n_best == 1 and not self.coverage_penalty and not demand.phrases:
             return greedy(decoder, memory, max_length=limit, penalty=length, rules=rules)
         coverage = CoveragePenalty(self.coverage_penalty) if self.coverage_penalty else None
@@ -116,7 +118,7 @@ class Search:
             self.top_p,
             torch.Generator(memory.value.device).manual_seed(self.seed),
         )
-        penalty = LengthPenalty(self.length_penalty)
+        penalty = LengthPenalty(self.length_penalty, self.length_offset)
         draws = [
             sample(decoder, memory, sampler, max_length=limit, penalty=penalty, rules=rules) for _ in range(n_best)
         ]

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from regard.decoders.transformer import DecoderLayer, TransformerDecoder
 from regard.encoders.transformer import EncoderLayer, TransformerEncoder
 from regard.errors import InputError
-from regard.exchange import SHAPES, compare
+from regard.exchange.comparison import SHAPES, compare
 from regard.exports.folder import write_tokenizers, writing
 from regard.heads import MultiHead
 from regard.layers.embeddings import TokenEmbedding
@@ -57,16 +57,20 @@ def save(model: Transformer, source: Tokenizer, target: Tokenizer, out: Path) ->
     before = isinstance(layers[0][0].residuals[0], PreNorm)
     sizes = len(layers[0]), len(layers[1])
     spec: Any = TransformerSpec.from_config(
-        sizes, layers[0][0].self_attention.heads, pre_norm=before, no_final_norm=not before
+        sizes,
+        layers[0][0].self_attention.heads,
+        pre_norm=before,
+        no_final_norm=not before,
+        activation=activation(layers[0][0].feedforward),
     )
     most = model.max_source or LONGEST
     for part, side, own in ((spec.encoder, encoder, layers[0]), (spec.decoder, decoder, layers[1])):
         if before:
             _norm(part.layer_norm, cast(nn.LayerNorm, side.norm))
-        _positions(part, side.positions, side.embedding, most)
+        _positions(part, side.positions, cast(TokenEmbedding, side.embedding), most)
         for written, each in zip(part.layer, own, strict=True):
             _layer(written, each)
-    _embedding(spec.encoder.embeddings[0], encoder.embedding)
+    _embedding(spec.encoder.embeddings[0], cast(TokenEmbedding, encoder.embedding))
     _embedding(spec.decoder.embeddings, decoder.embedding)
     _linear(spec.decoder.projection, cast(nn.Linear, decoder.output))
     spec.register_source_vocabulary(entries(source))
@@ -75,6 +79,13 @@ def save(model: Transformer, source: Tokenizer, target: Tokenizer, out: Path) ->
     spec.config.add_source_eos, spec.config.decoder_start_token = True, NAMES[START]
     spec.validate()
     spec.save(str(out))
+
+
+def activation(network: FeedForward) -> Any:
+    """What CTranslate2 calls the function between the two layers."""
+    from ctranslate2.specs.common_spec import Activation
+
+    return {nn.ReLU: Activation.RELU, nn.GELU: Activation.GELU, nn.SiLU: Activation.SWISH}[type(network[1])]
 
 
 def entries(tokenizer: Tokenizer) -> list[str]:

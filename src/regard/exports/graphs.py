@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from regard.decoders.transformer import TransformerDecoder
 from regard.encoders.transformer import TransformerEncoder
 from regard.errors import InputError
+from regard.layers.embeddings import TokenEmbedding
 from regard.memory import Memory
 from regard.models.bert import Bert, BertEncoder
 from regard.models.bert_classifier import BertClassifier
@@ -122,7 +123,7 @@ def _in_two(model: Transformer) -> list[Graph]:
     """What is done once a source, and what is done for every token of the output."""
     encoder, decoder = cast(TransformerEncoder, model.encoder), cast(TransformerDecoder, model.decoder)
     width, most = decoder.embedding.width, model.max_source or LONGEST
-    sizes = encoder.embedding.vocabulary, decoder.embedding.vocabulary
+    sizes = cast(TokenEmbedding, encoder.embedding).vocabulary, decoder.embedding.vocabulary
 
     def read(texts: int, positions: int) -> Inputs:
         return _ids(texts, positions, sizes[0]), _lengths(texts, positions)

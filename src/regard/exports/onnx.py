@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from regard.exchange import SHAPES, compare
+from regard.exchange.comparison import SHAPES, compare
 from regard.exports.folder import write_tokenizers, writing
 from regard.exports.graphs import Graph, graphs
 from regard.runs import load

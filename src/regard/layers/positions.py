@@ -36,6 +36,14 @@ class Sinusoidal(Positions):
         return states + sinusoids(states.shape[1], states.shape[2], first).to(states)
 
 
+class SinesThenCosines(Positions):
+    """The same numbers, all sines of a position before all its cosines."""
+
+    def forward(self, states: States, first: int = 0) -> States:
+        encoding = sinusoids(states.shape[1], states.shape[2], first)
+        return states + torch.cat([encoding[:, 0::2], encoding[:, 1::2]], -1).to(states)
+
+
 class Learned(Positions):
     """One learned vector a position, up to `size` positions."""
 

@@ -13,7 +13,7 @@ from regard.heads import MultiHead
 from regard.layers.embeddings import TokenEmbedding
 from regard.layers.feedforward import FeedForward
 from regard.layers.output import Output
-from regard.layers.positions import Learned, NoPositions, Positions, Sinusoidal
+from regard.layers.positions import Learned, NoPositions, Positions, SinesThenCosines, Sinusoidal
 from regard.layers.residual import PostNorm, PreNorm, Residual
 from regard.models.aligns import ALIGNS, AlignName
 from regard.models.encoder_decoder import EncoderDecoder
@@ -26,9 +26,10 @@ class TransformerConfig:
     """Sizes. The base model of the paper: 6 layers, width 512, hidden 2048, 8 heads, dropout 0.1, `norm: after`.
 
     `key_value_heads` are shared by the heads (Ainslie 2023, 2305.13245); None: as many as `heads`. `tied` shares the
-    output layer's weight with the target embedding, `shared` both languages' embeddings (one vocabulary). `max_length`
-    bounds learned positions alone. `align` is that of the cross-attention (see `regard.align`), with `window` if it is
-    local.
+    output layer's weight with the target embedding, `shared` both languages' embeddings (one vocabulary), which are
+    multiplied by sqrt(width) if `scaled`. `max_length` bounds learned positions, and those that are sines, then
+    cosines. `align` is that of the cross-attention (see `regard.align`), with `window` if it is local. The decoder has
+    `decoder_layers`; None: as many as `layers`. `activation` is that of the position-wise network.
     """
 
     name: Literal["transformer"] = "transformer"
@@ -38,13 +39,16 @@ class TransformerConfig:
     heads: Size = 4
     key_value_heads: Size | None = None
     norm: Literal["before", "after"] = "before"
-    positions: Literal["sinusoidal", "learned", "none"] = "sinusoidal"
+    positions: Literal["sinusoidal", "sines-then-cosines", "learned", "none"] = "sinusoidal"
     max_length: Size = 256
     align: AlignName = "softmax"
     window: Size = 10
     tied: bool = True
     shared: bool = True
     dropout: Share = 0.1
+    decoder_layers: Size | None = None
+    activation: Literal["relu", "gelu", "swish"] = "relu"
+    scaled: bool = True
 
     def __post_init__(self) -> None:
         if self.heads % (self.key_value_heads or self.heads):
@@ -61,8 +65,9 @@ class Transformer(EncoderDecoder):
     """Self-attention on both sides, cross-attention between them."""
 
     def __init__(self, source_vocabulary: int, target_vocabulary: int, config: TransformerConfig):
-        target = TokenEmbedding(target_vocabulary, config.width)
-        source = target if config.shared else TokenEmbedding(source_vocabulary, config.width)
+        scale = None if config.scaled else 1.0
+        target = TokenEmbedding(target_vocabulary, config.width, scale=scale)
+        source = target if config.shared else TokenEmbedding(source_vocabulary, config.width, scale=scale)
         encoder_layers = [
             EncoderLayer(attention(config), feedforward(config), (residual(config), residual(config)))
             for _ in range(config.layers)
@@ -74,7 +79,7 @@ class Transformer(EncoderDecoder):
                 feedforward(config),
                 (residual(config), residual(config), residual(config)),
             )
-            for _ in range(config.layers)
+            for _ in range(config.decoder_layers or config.layers)
         ]
         encoder = TransformerEncoder(source, positions(config), encoder_layers, last_norm(config), config.dropout)
         output = Output(config.width, target_vocabulary, tied=target if config.tied else None)
@@ -82,7 +87,8 @@ class Transformer(EncoderDecoder):
             target, positions(config), decoder_layers, last_norm(config), output, dropout=config.dropout
         )
         super().__init__(encoder, decoder)
-        self.max_source = self.max_target = config.max_length if config.positions == "learned" else None
+        bounded = config.positions in ("learned", "sines-then-cosines")
+        self.max_source = self.max_target = config.max_length if bounded else None
 
 
 def attention(config: TransformerConfig, align: Align | None = None) -> MultiHead:
@@ -93,7 +99,8 @@ def attention(config: TransformerConfig, align: Align | None = None) -> MultiHea
 
 def feedforward(config: TransformerConfig) -> FeedForward:
     """The position-wise network, `hidden` wide inside."""
-    return FeedForward(config.width, config.hidden)
+    activations = {"relu": nn.ReLU, "gelu": nn.GELU, "swish": nn.SiLU}
+    return FeedForward(config.width, config.hidden, activations[config.activation]())
 
 
 def residual(config: TransformerConfig) -> Residual:
@@ -110,6 +117,7 @@ def positions(config: TransformerConfig) -> Positions:
     """What tells the tokens where they stand."""
     return {
         "sinusoidal": Sinusoidal,
+        "sines-then-cosines": SinesThenCosines,
         "learned": lambda: Learned(config.max_length, config.width),
         "none": NoPositions,
     }[config.positions]()

@@ -16,6 +16,7 @@ from regard.pretrained.folder import CONFIG, Folder
 from regard.pretrained.names import Order, Part, exported, imported, linear
 from regard.pretrained.opened import Files, Opened
 from regard.pretrained.settings import Settings
+from regard.pretrained.vocabulary import TOKENIZER
 from regard.text.special import PAD
 
 OWN = "encoder.layers.{}"
@@ -202,7 +203,8 @@ def write(opened: Opened, kind: Kind) -> Files:
     heads = {part.published for part in (*kind.predictions, *NEXT_SENTENCE)}
     prefix = kind.prefix if config.predictions or config.next_sentence else ""
     named = {name if name in heads else prefix + name: tensor for name, tensor in tensors.items()}
-    return Files(described, named, word_pieces.written(tokenizer, order), order)
+    documents = {CONFIG: described, TOKENIZER: word_pieces.written(tokenizer, order)}
+    return Files(documents, named, order)
 
 
 def parts(kind: Kind, config: BertConfig) -> tuple[Part, ...]:

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, overload
+from typing import Any
 
 from regard.errors import InputError
 from regard.models.bert import BertConfig
-from regard.pretrained import bert, elmo, gpt2, vit
+from regard.models.gpt2 import GPT2Config
+from regard.pretrained import bert, elmo, gpt2, marian, vit
 from regard.pretrained.folder import CONFIG, Folder
-from regard.pretrained.opened import Files, ImageFiles, Opened, OpenedImages
+from regard.pretrained.opened import Files, Opened, OpenedImages
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ FAMILIES: Mapping[str, Family] = {
     "distilbert": _bert(bert.DISTILBERT),
     "vit": Family(partial(vit.read, kind=vit.VIT), vit.write),
     "deit": Family(partial(vit.read, kind=vit.DEIT), vit.write),
+    "marian": Family(marian.read, marian.write),
 }
 
 
@@ -40,18 +42,14 @@ def name(opened: Opened | OpenedImages) -> str:
         return "deit" if opened.config.distilled else "vit"
     config = opened.config
     if not isinstance(config, BertConfig):
-        return "gpt2"
+        return "gpt2" if isinstance(config, GPT2Config) else "marian"
     if not opened.tokenizer.settings.kind.startswith("wordpiece"):
         return "roberta"
     return "bert" if config.segments else "distilbert"
 
 
-@overload
-def write(opened: Opened) -> Files: ...
-@overload
-def write(opened: OpenedImages) -> ImageFiles: ...
-def write(opened: Opened | OpenedImages) -> Files | ImageFiles:
-    """What is published of a model."""
+def write(opened: Opened | OpenedImages) -> Files:
+    """What is published of a model. Raises InputError for one that its family does not have."""
     return FAMILIES[name(opened)].write(opened)
 
 

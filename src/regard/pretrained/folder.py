@@ -39,8 +39,19 @@ class Folder:
         """Whether there is such a file."""
         return self.file(name).is_file()
 
+    def data(self, name: str) -> bytes:
+        """The content of a file. Raises InputError for what is missing, too large, or told to be something else."""
+        return self._content(name, (None,))
+
     def text(self, name: str) -> str:
         """The content of a text file. Raises InputError for what is missing, too large or something else."""
+        content = self._content(name, (None, "plain text"))
+        try:
+            return content.decode()
+        except UnicodeDecodeError as error:
+            raise InputError(f"{self.path / name}: is not UTF-8 text") from error
+
+    def _content(self, name: str, allowed: tuple[str | None, ...]) -> bytes:
         path = self.file(name)
         try:
             content = path.read_bytes() if path.stat().st_size <= LARGEST else None
@@ -49,12 +60,9 @@ class Folder:
         if content is None:
             raise InputError(f"{path}: larger than {LARGEST} bytes; refused")
         what = named(path)
-        if what not in (None, "plain text"):
+        if what not in allowed:
             raise InputError(f"{path}: is {what}; expected the file itself")
-        try:
-            return content.decode()
-        except UnicodeDecodeError as error:
-            raise InputError(f"{path}: is not UTF-8 text") from error
+        return content
 
     def json(self, name: str) -> dict[str, Any]:
         """The object in a JSON file. Raises InputError as `text` does, and for broken JSON."""

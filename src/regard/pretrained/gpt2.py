@@ -11,6 +11,7 @@ from regard.pretrained.folder import CONFIG, Folder
 from regard.pretrained.names import Order, Part, exported, imported, linear
 from regard.pretrained.opened import Files, Opened
 from regard.pretrained.settings import Settings
+from regard.pretrained.vocabulary import TOKENIZER
 from regard.text import Tokenizer
 from regard.text.special import END, NAMES
 
@@ -103,7 +104,8 @@ def write(opened: Opened) -> Files:
     tensors = exported(PARTS, opened.tensors, config.layers, order)
     named = {f"transformer.{name}": tensor for name, tensor in tensors.items()}
     between = BETWEEN if config.closed else NAMES[END]
-    return Files(described, named, vocabulary.written(tokenizer, order, between), order)
+    documents = {CONFIG: described, TOKENIZER: vocabulary.written(tokenizer, order, between)}
+    return Files(documents, named, order)
 
 
 def published(tokenizer: Tokenizer, closed: int) -> Order:

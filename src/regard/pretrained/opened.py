@@ -6,10 +6,12 @@ from typing import Any
 
 from torch import Tensor
 
+from regard.decoding.search import Search
 from regard.images import Preparation
 from regard.models.bert import BertConfig
 from regard.models.elmo import ElmoConfig
 from regard.models.gpt2 import GPT2Config
+from regard.models.transformer import TransformerConfig
 from regard.models.vit import VitConfig
 from regard.pretrained.names import Order
 from regard.text import Tokenizer
@@ -17,11 +19,14 @@ from regard.text import Tokenizer
 
 @dataclass(frozen=True)
 class Opened:
-    """The sizes of a model, its parameters by their names here, and its tokenizer."""
+    """The sizes of a model, its parameters by their names here, and its tokenizer. A model that makes texts of texts
+    has another for its `target`, and its publisher has said how to `search`."""
 
-    config: GPT2Config | BertConfig | ElmoConfig
+    config: GPT2Config | BertConfig | ElmoConfig | TransformerConfig
     tensors: Mapping[str, Tensor]
     tokenizer: Tokenizer
+    target: Tokenizer | None = None
+    search: Search | None = None
 
 
 @dataclass(frozen=True)
@@ -36,19 +41,9 @@ class OpenedImages:
 
 @dataclass(frozen=True)
 class Files:
-    """What a folder of a published model has: config.json, tensors, tokenizer.json. `order` says which published id
-    each token here has."""
+    """What a folder of a published model has: JSON objects, and other files as they are, by their names, and tensors.
+    `order` says which published id each token here has."""
 
-    config: Mapping[str, Any]
+    documents: Mapping[str, Mapping[str, Any] | bytes]
     tensors: Mapping[str, Tensor]
-    tokenizer: Mapping[str, Any]
-    order: Order
-
-
-@dataclass(frozen=True)
-class ImageFiles:
-    """The same of a model for images: config.json, tensors, preprocessor_config.json."""
-
-    config: Mapping[str, Any]
-    tensors: Mapping[str, Tensor]
-    preprocessor: Mapping[str, Any]
+    order: Order = ()

@@ -12,7 +12,7 @@ from regard.models.vit import VitConfig
 from regard.pretrained import preprocessor
 from regard.pretrained.folder import CONFIG, Folder
 from regard.pretrained.names import Part, exported, imported, linear
-from regard.pretrained.opened import ImageFiles, OpenedImages
+from regard.pretrained.opened import Files, OpenedImages
 from regard.pretrained.settings import Settings
 
 OWN = "encoder.layers.{}"
@@ -95,7 +95,7 @@ def read(folder: Folder, kind: Kind) -> OpenedImages:
     return OpenedImages(config, _ours(tensors, config, str(folder.path)), labels, preprocessor.read(folder, config))
 
 
-def write(opened: OpenedImages) -> ImageFiles:
+def write(opened: OpenedImages) -> Files:
     """What is published of a model. Raises InputError for one that is never published so."""
     config, labels = opened.config, opened.labels
     if config.positions != "learned" or config.pooling != "first":
@@ -120,7 +120,8 @@ def write(opened: OpenedImages) -> ImageFiles:
     heads = {part.published for part in kind.heads}
     tensors = exported(kind.parts, own, config.layers, ())
     named = {name if name in heads else f"{kind.name}.{name}": tensor for name, tensor in tensors.items()}
-    return ImageFiles(described, named, preprocessor.written(opened.images, config))
+    documents = {CONFIG: described, preprocessor.PREPROCESSOR: preprocessor.written(opened.images, config)}
+    return Files(documents, named)
 
 
 def _ours(tensors: Mapping[str, Tensor], config: VitConfig, place: str) -> dict[str, Tensor]:

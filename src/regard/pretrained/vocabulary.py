@@ -42,6 +42,15 @@ def numbered(
     folder: Folder,
 ) -> tuple[Tokenizer, Order]:
     """The tokenizer whose first entries have `names`, published as the ids `first`, the rest following by their ids.
+    Raises InputError as `renumbered`."""
+    ids, order = renumbered(vocabulary, names, first, size, folder)
+    return Tokenizer.of(TokenizerSettings(kind, len(ids)), ids, merges), order
+
+
+def renumbered(
+    vocabulary: Mapping[str, int], names: Sequence[str], first: Order, size: int, folder: Folder
+) -> tuple[dict[str, int], Order]:
+    """The entries in their order here, `names` before the rest, and the published id of each.
 
     Raises:
         InputError: there are not `size` entries, or one of the rest has one of the names.
@@ -56,8 +65,7 @@ def numbered(
     entries = [*names, *(by_id[index] for index in rest)]
     if len(set(entries)) < len(entries):
         raise InputError(f"{folder.path}: the tokenizer has an entry {', '.join(names)} of its own, which is not read")
-    ids = {entry: index for index, entry in enumerate(entries)}
-    return Tokenizer.of(TokenizerSettings(kind, len(entries)), ids, merges), [*first, *rest]
+    return {entry: index for index, entry in enumerate(entries)}, [*first, *rest]
 
 
 def written(tokenizer: Tokenizer, order: Order, end: str) -> dict[str, Any]:

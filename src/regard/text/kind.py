@@ -1,8 +1,8 @@
-"""What the three kinds of token have in common."""
+"""What the kinds of token have in common."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from tokenizers import Tokenizer as Backend
 from tokenizers import models, normalizers, pre_tokenizers
@@ -14,14 +14,30 @@ from regard.text.special import NAMES, UNKNOWN
 Merges = Sequence[tuple[str, str]]
 
 
+@runtime_checkable
+class Cutter(Protocol):
+    """What cuts text: a tokenizer of the library, or what asks one and numbers its pieces anew."""
+
+    normalizer: Any
+    pre_tokenizer: Any
+
+    def encode(self, sequence: str, /) -> Any:
+        """The `ids` of a text, and the `offsets` of what they stand for."""
+        ...
+
+    def to_str(self) -> str:
+        """All of it as JSON, whose `model` has a `vocab`."""
+        ...
+
+
 class Kind(Protocol):
     """How text becomes vocabulary entries ("pieces") and back."""
 
-    def build(self, vocabulary: Mapping[str, int], merges: Merges) -> Backend:
+    def build(self, vocabulary: Mapping[str, int], merges: Merges) -> Cutter:
         """The backend that encodes with this vocabulary; everything else about it is fixed by the kind."""
         ...
 
-    def train(self, settings: TokenizerSettings, texts: Iterable[str]) -> Backend:
+    def train(self, settings: TokenizerSettings, texts: Iterable[str]) -> Cutter:
         """A backend whose vocabulary is learnt from `texts`, which hold no surrogates and are not all blank."""
         ...
 

@@ -7,11 +7,11 @@ from typing import Literal
 from regard.errors import InputError
 from regard.text.special import NAMES
 
-KindName = Literal["character", "word", "space", "bpe", "gpt2", "wordpiece", "wordpiece-uncased"]
+KindName = Literal["character", "word", "space", "bpe", "gpt2", "wordpiece", "wordpiece-uncased", "unigram"]
 
 _PIECE, _BYTES = len(NAMES) + 1, len(NAMES) + 256
 _SMALLEST = {"character": _PIECE, "word": _PIECE, "space": _PIECE, "bpe": _BYTES, "gpt2": _BYTES}
-_SMALLEST |= {"wordpiece": _PIECE + 1, "wordpiece-uncased": _PIECE + 1}
+_SMALLEST |= {"wordpiece": _PIECE + 1, "wordpiece-uncased": _PIECE + 1, "unigram": _PIECE}
 
 
 @dataclass(frozen=True)

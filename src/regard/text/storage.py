@@ -3,7 +3,8 @@
     {"format": "regard-tokenizer", "version": 1, "settings": {...}, "tokenizer": {...}}
 
 The same training gives the same bytes. What is read is checked in full: only the vocabulary and the merges may differ
-from what the settings' kind builds, so a file from elsewhere cannot bring in patterns or tokens of its own.
+from what the settings' kind builds, so a file from elsewhere cannot bring in patterns or tokens of its own. Of kind
+unigram the pieces with their log-probabilities stand in place of that format.
 """
 
 import json
@@ -16,10 +17,11 @@ from tokenizers import Tokenizer as Backend
 from regard.errors import InputError
 from regard.text.byte_pair import ALPHABET, BytePair, GPT2BytePair
 from regard.text.character import Character
-from regard.text.kind import Kind
+from regard.text.kind import Cutter, Kind
 from regard.text.settings import TokenizerSettings, problem_with
 from regard.text.space import Space
 from regard.text.special import MASK_NAME, NAMES
+from regard.text.unigram import Segmenter, Unigram, pieces_of
 from regard.text.word import Word
 from regard.text.word_piece import WordPiece
 
@@ -33,12 +35,13 @@ KINDS: Mapping[str, Kind] = {
     "gpt2": GPT2BytePair(),
     "wordpiece": WordPiece(uncased=False),
     "wordpiece-uncased": WordPiece(uncased=True),
+    "unigram": Unigram(),
 }
 MERGING = ("bpe", "gpt2")
 """The kinds whose vocabulary is made of bytes and merges."""
 
 
-def write(settings: TokenizerSettings, backend: Backend) -> bytes:
+def write(settings: TokenizerSettings, backend: Cutter) -> bytes:
     """The content of the file."""
     document = {
         "format": FORMAT,
@@ -49,7 +52,7 @@ def write(settings: TokenizerSettings, backend: Backend) -> bytes:
     return (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode()
 
 
-def read(content: bytes, place: str) -> tuple[TokenizerSettings, Backend]:
+def read(content: bytes, place: str) -> tuple[TokenizerSettings, Cutter]:
     """Settings and backend of a file's content; `place` names the file in errors. Raises InputError."""
     try:
         document = json.loads(content)
@@ -65,7 +68,7 @@ def read(content: bytes, place: str) -> tuple[TokenizerSettings, Backend]:
     return settings, _backend(settings, document.get("tokenizer"), place)
 
 
-def model_of(backend: Backend) -> tuple[dict[str, int], list[tuple[str, str]]]:
+def model_of(backend: Cutter) -> tuple[dict[str, int], list[tuple[str, str]]]:
     """The vocabulary in the order of its ids, and the merges in the order they were learnt, of a kind that has any."""
     model = json.loads(backend.to_str())["model"]
     return model["vocab"], [(left, right) for left, right in model.get("merges", [])]
@@ -81,14 +84,17 @@ def _settings(given: Any, place: str) -> TokenizerSettings:
     return TokenizerSettings(given["kind"], given["size"], float(given["dropout"]), given["minimum_count"])
 
 
-def _backend(settings: TokenizerSettings, given: Any, place: str) -> Backend:
+def _backend(settings: TokenizerSettings, given: Any, place: str) -> Cutter:
     vocabulary, merges = _model(settings, given, place)
     try:
-        found = Backend.from_str(json.dumps(given))
-        built = KINDS[settings.kind].build(vocabulary, merges)
+        if settings.kind == "unigram":
+            found, built = json.dumps(given, ensure_ascii=False), Segmenter(vocabulary, pieces_of(given))
+        else:
+            found = Backend.from_str(json.dumps(given)).to_str()
+            built = KINDS[settings.kind].build(vocabulary, merges)
     except Exception as error:  # the backend raises bare Exception for whatever it cannot read
         raise InputError(f"{place}: broken tokenizer file, the tokenizers library refuses its content") from error
-    if found.to_str() != built.to_str():
+    if found != built.to_str():
         raise InputError(f"{place}: broken tokenizer file, its pipeline is not that of kind {settings.kind}")
     return built
 

@@ -10,11 +10,10 @@ from pathlib import Path
 from sys import intern
 from typing import Any
 
-from tokenizers import Tokenizer as Backend
-
 from regard.errors import InputError
 from regard.text import storage
 from regard.text.bpe_dropout import MergeDropout
+from regard.text.kind import Cutter
 from regard.text.settings import TokenizerSettings
 from regard.text.special import END, NAMES, PAD, REPLACEMENT, START
 
@@ -31,7 +30,7 @@ class Tokenizer:
     so offsets still point into the text as it was given. No special id is ever added or looked for.
     """
 
-    def __init__(self, settings: TokenizerSettings, backend: Backend, content: bytes) -> None:
+    def __init__(self, settings: TokenizerSettings, backend: Cutter, content: bytes) -> None:
         self.settings = settings
         self.digest = hashlib.sha256(content).hexdigest()
         self._content = content
@@ -59,7 +58,11 @@ class Tokenizer:
         cls, settings: TokenizerSettings, vocabulary: Mapping[str, int], merges: Sequence[tuple[str, str]] = ()
     ) -> "Tokenizer":
         """From a vocabulary that is known. Raises InputError for one that settings of this kind cannot have."""
-        backend = storage.KINDS[settings.kind].build(vocabulary, merges)
+        return cls.cutting(settings, storage.KINDS[settings.kind].build(vocabulary, merges))
+
+    @classmethod
+    def cutting(cls, settings: TokenizerSettings, backend: Cutter) -> "Tokenizer":
+        """From what cuts text as this kind does. Raises InputError as `of`."""
         return cls._read(storage.write(settings, backend), "vocabulary")
 
     @classmethod
@@ -89,7 +92,7 @@ class Tokenizer:
 
     @property
     def backend(self) -> dict[str, Any]:
-        """The Hugging Face tokenizers format of it."""
+        """The Hugging Face tokenizers format of it, or of a kind of another form what that is made of."""
         return json.loads(self._content)["tokenizer"]
 
     @property

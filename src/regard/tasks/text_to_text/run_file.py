@@ -30,6 +30,12 @@ class TokenizerPair:
         if not self.shared and self.target is None:
             raise ValueError("`target` is missing; describe it or set `shared: true`")
 
+    @property
+    def one_vocabulary(self) -> bool:
+        """Whether both sides have the same entries. The unigram pieces of a published model are of two ways to cut text
+        into one vocabulary."""
+        return self.shared or (self.target is not None and self.source.kind == self.target.kind == "unigram")
+
 
 @dataclass(frozen=True, kw_only=True)
 class TextToText:
@@ -57,7 +63,7 @@ class TextToText:
         if (
             isinstance(self.model, OnePassConfig | TransformerConfig)
             and self.model.shared
-            and not self.tokenizers.shared
+            and not self.tokenizers.one_vocabulary
         ):
             raise ValueError("model.shared needs one vocabulary; set tokenizers.shared: true, or model.shared: false")
 

@@ -1,0 +1,25 @@
+"""When two runtimes compute the same."""
+
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from regard.errors import RunError
+
+SHAPES = (1, 1), (2, 7), (3, 64)
+"""Texts and tokens of each with which an export is checked."""
+CLOSE = 1e-4
+"""How far numbers may differ, as a share of their median size: float32 holds seven digits."""
+
+
+def against(loaded: Any) -> list[str]:
+    """What an export is checked against, given the model as transformers runs it, or None."""
+    return ["the files as regard reads them", *([] if loaded is None else ["transformers"])]
+
+
+def compare(expected: Tensor, found: Tensor, out: Path) -> None:
+    """Raises RunError where the two differ by more than `CLOSE` of the median size."""
+    difference = float((expected - found).masked_fill(expected == found, 0.0).abs().max())  # also where infinite
+    if not difference <= CLOSE * max(1.0, float(expected.abs().median())):
+        raise RunError(f"{out}: what was exported differs from the run by up to {difference:.3g}; it is removed")

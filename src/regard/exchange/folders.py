@@ -1,0 +1,88 @@
+"""Folders of published models become runs, and runs such folders."""
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from regard import run_file
+from regard.errors import InputError
+from regard.exchange.agreement import checked
+from regard.exchange.images import checked_images
+from regard.exchange.runs import built, context, described, reopened, tokenizers
+from regard.pretrained import families, hub
+from regard.pretrained.folder import WEIGHTS as PUBLISHED_WEIGHTS
+from regard.pretrained.folder import Folder
+from regard.pretrained.opened import OpenedImages
+from regard.runs import CONFIG, load
+from regard.tasks.classification.run import LABELS
+from regard.training import tensors
+from regard.training.atomic import explained
+from regard.training.loop import WEIGHTS
+from regard.training.run_directory import RunDirectory
+
+ORIGIN = "origin.json"
+
+
+def import_run(source: str, out: Path, revision: str | None = None) -> None:
+    """Make the published model in a folder, or on the hub at `revision`, a run in the folder `out`.
+
+    Raises:
+        InputError: it is not there, not whole, of no family that is known, or not what its configuration says; or
+            `out` is in use.
+        RunError: the hub does not answer.
+    """
+    if Path(source).exists():
+        folder, origin = Folder(Path(source)), {"folder": str(source)}
+    else:
+        folder, commit = hub.fetch(source, revision)
+        origin = {"model": source, "revision": commit}
+    opened = families.read(folder)
+    model = built(opened)
+    with RunDirectory.create(out) as run:
+        run.write_text(CONFIG, run_file.dump(described(opened)))
+        run.write_json(ORIGIN, origin)
+        if isinstance(opened, OpenedImages):
+            run.write_json(LABELS, list(opened.labels))
+        else:
+            for name, tokenizer in tokenizers(opened).items():
+                with run.writing(name) as path:
+                    tokenizer.save(path)
+        run.save_tensors(WEIGHTS, model.state_dict())
+
+
+def export_run(path: Path, out: Path) -> list[str]:
+    """Write a run's model to the folder `out` as Hugging Face's libraries read it, and check what was written.
+
+    Returns: what it was checked against.
+
+    Raises:
+        InputError: the run's model is of no family that is published, or `out` exists.
+        RunError: what was written does not compute the same; it is removed.
+    """
+    if out.exists():
+        raise InputError(f"{out}: exists; choose another --out")
+    run = load(path, "cpu")
+    opened = reopened(run, path)
+    files = families.write(opened)
+    with explained(out):
+        out.mkdir(parents=True)
+    try:
+        for name, document in files.documents.items():
+            write(out / name, document)
+        with explained(out):
+            tensors.write(out / PUBLISHED_WEIGHTS, files.tensors, {"format": "pt"})
+        if isinstance(opened, OpenedImages):
+            return checked_images(run.model, out)
+        return checked(run.model, context(opened.config), out, files.order)
+    except BaseException:
+        shutil.rmtree(out)
+        raise
+
+
+def write(path: Path, value: Mapping[str, Any] | bytes) -> None:
+    """One JSON object, or a file as it is."""
+    plain = value if isinstance(value, bytes) else (json.dumps(value, ensure_ascii=False, indent=1) + "\n").encode()
+    with explained(path):
+        path.write_bytes(plain)

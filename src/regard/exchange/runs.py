@@ -1,0 +1,104 @@
+"""What an opened model is as a run, and a run as an opened model."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from regard import run_file
+from regard.catalog import build
+from regard.data.documents import Documents
+from regard.data.sources import Parallel
+from regard.data.texts import RunningText
+from regard.errors import InputError
+from regard.exchange.images import built_for_images, described_for_images
+from regard.models.bert import Bert, BertConfig
+from regard.models.elmo import Elmo, ElmoConfig
+from regard.models.gpt2 import GPT2, GPT2Config
+from regard.models.transformer import TransformerConfig
+from regard.pretrained.opened import Opened, OpenedImages
+from regard.tasks.bidirectional_language_model.run_file import BidirectionalLanguageModelling
+from regard.tasks.image_classification.run import ImageClassificationRun
+from regard.tasks.language_model.run import TOKENIZER
+from regard.tasks.language_model.run_file import LanguageModelling
+from regard.tasks.masked_language_model.run_file import MaskedLanguageModelling
+from regard.tasks.text_to_text.run import SOURCE, TARGET, TextToTextRun
+from regard.tasks.text_to_text.run_file import TextToText, TokenizerPair
+from regard.text import Tokenizer
+from regard.training.settings import Training
+from regard.training.tensors import load_into
+
+RATE = 5e-5
+"""The learning rate at which an imported model is trained on, unless its run file is told another."""
+
+
+def context(config: Any) -> int:
+    """How many tokens a model reads in a row."""
+    return config.max_length if isinstance(config, TransformerConfig) else config.context
+
+
+def described(opened: Opened | OpenedImages) -> run_file.RunFile:
+    """The run file of an imported model: its data are still to be named."""
+    if isinstance(opened, OpenedImages):
+        return described_for_images(opened, RATE)
+    config, tokenizer = opened.config, opened.tokenizer.settings
+    if isinstance(config, ElmoConfig):
+        return BidirectionalLanguageModelling(data=RunningText(), tokenizer=tokenizer, model=config)
+    training = Training(batch_tokens=max(Training.batch_tokens, context(config)), learning_rate=RATE)
+    match config:
+        case TransformerConfig():
+            assert opened.target is not None
+            assert opened.search is not None
+            return TextToText(
+                data=Parallel(),
+                tokenizers=TokenizerPair(tokenizer, opened.target.settings),
+                model=config,
+                metrics=("bleu", "chrf"),
+                training=training,
+                search=opened.search,
+            )
+        case BertConfig():
+            return MaskedLanguageModelling(data=Documents(), tokenizer=tokenizer, model=config, training=training)
+        case GPT2Config():
+            return LanguageModelling(
+                data=RunningText(), tokenizer=tokenizer, model=config, window=config.context, training=training
+            )
+
+
+def built(opened: Opened | OpenedImages) -> nn.Module:
+    """The model with its weights. Raises InputError that lists what does not fit."""
+    if isinstance(opened, OpenedImages):
+        return built_for_images(opened)
+    config, size = opened.config, opened.tokenizer.size
+    match config:
+        case TransformerConfig():
+            model = build(config, size, size if opened.target is None else opened.target.size)
+        case BertConfig():
+            model = Bert(size, config)
+        case GPT2Config():
+            model = GPT2(size, config)
+        case ElmoConfig():
+            model = Elmo(size, config)
+    load_into(model, opened.tensors)
+    return model.eval()
+
+
+def tokenizers(opened: Opened) -> Mapping[str, Tokenizer]:
+    """By the names of the files that keep them."""
+    if opened.target is None:
+        return {TOKENIZER: opened.tokenizer}
+    return {SOURCE: opened.tokenizer, TARGET: opened.target}
+
+
+def reopened(run: Any, path: Path) -> Opened | OpenedImages:
+    """The model of a run. Raises InputError for one of no family that is published."""
+    config = run.config.model
+    if isinstance(run, ImageClassificationRun):
+        return OpenedImages(run.config.model, run.model.state_dict(), run.labels, run.config.images)
+    if isinstance(config, TransformerConfig) and isinstance(run, TextToTextRun):
+        both = run.tokenizers
+        return Opened(config, run.model.state_dict(), both.source, both.target, run.config.search)
+    if isinstance(config, GPT2Config | BertConfig):
+        return Opened(config, run.model.state_dict(), run.tokenizer)
+    raise InputError(f"{path}: is a model named {config.name}; regard exports gpt2, bert, transformer and vit")

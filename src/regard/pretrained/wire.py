@@ -1,0 +1,85 @@
+"""The wire format of protocol buffers: numbered fields, one behind the other."""
+
+import struct
+from collections.abc import Iterable, Iterator
+
+VARINT, EIGHT, BYTES, FOUR = 0, 1, 2, 5
+"""How a field is written: a whole number, 8 bytes, some bytes with their count before them, 4 bytes."""
+LONGEST = 10
+"""Bytes of a whole number."""
+Value = int | bytes
+
+
+def fields(message: bytes) -> Iterator[tuple[int, Value]]:
+    """The number and the value of each field, in their order. Raises ValueError for what is no message, or cut off."""
+    place = 0
+    while place < len(message):
+        key, place = _varint(message, place)
+        number, form = key >> 3, key & 7
+        if form == VARINT:
+            value, place = _varint(message, place)
+            yield number, value
+            continue
+        if form == BYTES:
+            size, place = _varint(message, place)
+        elif form in (EIGHT, FOUR):
+            size = 8 if form == EIGHT else 4
+        else:
+            raise ValueError(f"byte {place} begins no field")
+        if place + size > len(message):
+            raise ValueError(f"it ends at byte {len(message)}, inside a field")
+        yield number, message[place : place + size]
+        place += size
+
+
+def decimal(value: Value) -> float:
+    """The number in 4 bytes. Raises ValueError for something else."""
+    if not isinstance(value, bytes) or len(value) != 4:
+        raise ValueError("a field is no number of 4 bytes")
+    return struct.unpack("<f", value)[0]
+
+
+def whole(value: Value) -> int:
+    """A whole number. Raises ValueError for something else."""
+    if not isinstance(value, int):
+        raise ValueError("a field is no whole number")
+    return value
+
+
+def content(value: Value) -> bytes:
+    """The bytes of a text or of a message inside another. Raises ValueError for something else."""
+    if not isinstance(value, bytes):
+        raise ValueError("a field is a number where bytes should be")
+    return value
+
+
+def written(parts: Iterable[tuple[int, int | float | bytes]]) -> bytes:
+    """The message of fields: whole numbers from 0, numbers of 4 bytes, or bytes."""
+    result = bytearray()
+    for number, value in parts:
+        match value:
+            case int():
+                result += _as_varint(number << 3 | VARINT) + _as_varint(value)
+            case float():
+                result += _as_varint(number << 3 | FOUR) + struct.pack("<f", value)
+            case _:
+                result += _as_varint(number << 3 | BYTES) + _as_varint(len(value)) + value
+    return bytes(result)
+
+
+def _varint(message: bytes, place: int) -> tuple[int, int]:
+    """The whole number that begins at a place, and the place behind it."""
+    value = 0
+    for count, byte in enumerate(message[place : place + LONGEST]):
+        value |= (byte & 127) << 7 * count
+        if byte < 128:
+            return value, place + count + 1
+    raise ValueError(f"byte {place} begins no whole number, or it is cut off")
+
+
+def _as_varint(value: int) -> bytes:
+    result = bytearray()
+    while value > 127:
+        result.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*result, value])

@@ -1,0 +1,139 @@
+"""Unigram pieces: of all ways to cut a text into known pieces, the most probable one.
+
+Kudo 2018 (1804.10959), as SentencePiece cuts text: blanks are written as ▁, the text is one row of characters, and
+characters in a row that no piece has are one unknown piece. Which pieces there are and what ids they have is told
+apart: a vocabulary may lack pieces and have entries that are none, and several tokenizers can share one. A text can
+begin with a mark `>>name<<` that the vocabulary has; it is one piece, as it tells models of several languages which to
+write. Such tokenizers are read from published models and not trained.
+"""
+
+import json
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tokenizers import Regex, models, normalizers, pre_tokenizers
+from tokenizers import Tokenizer as Backend
+
+from regard.errors import InputError
+from regard.text.kind import Merges, visible
+from regard.text.settings import TokenizerSettings
+from regard.text.special import NAMES, REPLACEMENT, UNKNOWN
+
+BLANK = "▁"
+NOTHING = " "
+"""Stands for what is unknown among the pieces: in no text that is cut, whose blanks are written otherwise."""
+MARK = re.compile(r">>.*?<<", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Pieces with their log-probabilities, and how a text is prepared: `characters` says what is written for others, in
+    SentencePiece's precompiled form, empty for nothing; with `prefix` a blank is put in front; with `collapse` blanks
+    in a row become one, and none stand at the ends. The library looks the table up by whole graphemes, SentencePiece by
+    characters: where it has a letter but not the accent that stands on it apart, the accent is lost.
+
+    Raises:
+        ValueError: there are none, one is empty, has a blank or is there twice, or the characters cannot be read.
+    """
+
+    scores: Mapping[str, float]
+    characters: bytes = b""
+    prefix: bool = True
+    collapse: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.scores:
+            raise ValueError("it has no pieces")
+        wrong = [piece for piece in self.scores if not piece or NOTHING in piece]
+        if wrong:
+            raise ValueError(f"a piece is {wrong[0]!r}; expected characters without blanks")
+        self.normalizer()
+
+    def normalizer(self) -> normalizers.Normalizer:
+        """What prepares a text. Raises ValueError."""
+        try:
+            steps: list[Any] = [normalizers.Precompiled(self.characters)] if self.characters else []
+        except Exception as error:  # the library raises bare Exception
+            raise ValueError(f"its table of characters cannot be read ({error})") from error
+        if self.collapse:
+            steps += [normalizers.Replace(Regex(" {2,}"), " "), normalizers.Replace(Regex(f"^ +|[ {BLANK}]+$"), "")]
+        return normalizers.Sequence([*steps, normalizers.Prepend(BLANK)] if self.prefix else steps)
+
+    def backend(self) -> Backend:
+        """What cuts a text into them."""
+        unknown = NOTHING, min(self.scores.values())
+        backend = Backend(models.Unigram([unknown, *self.scores.items()], 0, False))
+        backend.normalizer = self.normalizer()
+        backend.pre_tokenizer = pre_tokenizers.Metaspace(replacement=BLANK, prepend_scheme="never", split=False)
+        return backend
+
+    def document(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "characters": b64encode(self.characters).decode(),
+            "prefix": self.prefix,
+            "collapse": self.collapse,
+            "pieces": [[piece, score] for piece, score in self.scores.items()],
+        }
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """The ids of a text and the span of characters that each stands for."""
+
+    ids: list[int]
+    offsets: list[tuple[int, int]]
+
+
+class Segmenter:
+    """Cuts text into `pieces` and numbers them by the `vocabulary`; what that lacks is UNKNOWN."""
+
+    def __init__(self, vocabulary: Mapping[str, int], pieces: Pieces) -> None:
+        self._vocabulary, self._pieces = dict(vocabulary), pieces
+        self._known = {entry: index for entry, index in vocabulary.items() if index >= len(NAMES)}
+        self._backend = pieces.backend()
+        self.normalizer, self.pre_tokenizer = self._backend.normalizer, self._backend.pre_tokenizer
+
+    def encode(self, sequence: str) -> Encoded:
+        """Ids and spans of a text."""
+        found = MARK.match(sequence)
+        mark = found.group() if found and found.group() in self._known else ""
+        rest = self._backend.encode(sequence[len(mark) :])
+        ids = [self._known.get(piece, UNKNOWN) for piece in rest.tokens]
+        offsets = [(start + len(mark), end + len(mark)) for start, end in rest.offsets]
+        return Encoded([self._known[mark], *ids], [(0, len(mark)), *offsets]) if mark else Encoded(ids, offsets)
+
+    def to_str(self) -> str:
+        """The whole as JSON."""
+        model = {"type": "Unigram", "vocab": self._vocabulary}
+        return json.dumps({"model": model} | self._pieces.document(), ensure_ascii=False)
+
+
+def pieces_of(document: Mapping[str, Any]) -> Pieces:
+    """The pieces that `Segmenter.to_str` has written. Raises ValueError, TypeError or KeyError for anything else."""
+    scores = {str(piece): float(score) for piece, score in document["pieces"]}
+    characters = b64decode(document["characters"], validate=True)
+    return Pieces(scores, characters, bool(document["prefix"]), bool(document["collapse"]))
+
+
+class Unigram:
+    """The vocabulary and its pieces are those of a published model."""
+
+    def build(self, vocabulary: Mapping[str, int], merges: Merges) -> Segmenter:
+        """Every entry is a piece, and all are as probable."""
+        return Segmenter(vocabulary, Pieces(dict.fromkeys(list(vocabulary)[len(NAMES) :], -1.0)))
+
+    def train(self, settings: TokenizerSettings, texts: Iterable[str]) -> Segmenter:
+        """Raises InputError."""
+        raise InputError("tokenizer kind is 'unigram': it is read from published models and not trained; choose bpe")
+
+    def join(self, pieces: Sequence[str]) -> str:
+        plain = [REPLACEMENT if piece == NAMES[UNKNOWN] else piece for piece in pieces]
+        return "".join(plain).replace(BLANK, " ").strip(" ")
+
+    def label(self, piece: str) -> str:
+        text = piece.replace(BLANK, " ")
+        return visible(text.strip(" ") or text)
