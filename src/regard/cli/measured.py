@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from regard.cli.files import read_pairs
 from regard.cli.options import Asked, searching
@@ -43,25 +44,15 @@ def measured(run: Run, given: Given) -> dict[str, float]:
         case LanguageModelRun():
             return _language_model(run, given)
         case MaskedLanguageModelRun():
-            given.refuse("beam", "cache", because="this run fills in blanks; it takes files of documents alone")
-            documents = [document for file in given.files for document in run.config.data.read(str(file))]
-            return run.evaluate(documents or None)
+            return _of_files(run, given, "fills in blanks; it takes files of documents alone")
         case ElmoRun():
-            given.refuse("beam", "cache", because="this run tells words from both sides; it takes files of text alone")
-            texts = [text for file in given.files for text in run.config.data.read(str(file))]
-            return run.evaluate(texts or None)
+            return _of_files(run, given, "tells words from both sides; it takes files of text alone")
         case ClassificationRun():
-            given.refuse("beam", "cache", because="this run tells classes; it takes tables of labelled texts alone")
-            labelled = [each for file in given.files for each in run.config.data.read(str(file))]
-            return run.evaluate(labelled or None)
+            return _of_files(run, given, "tells classes; it takes tables of labelled texts alone")
         case ImageClassificationRun():
-            given.refuse("beam", "cache", because="this run tells classes of images; it takes sets of these alone")
-            images = [each for file in given.files for each in run.config.data.read(str(file))]
-            return run.evaluate(images or None)
+            return _of_files(run, given, "tells classes of images; it takes sets of these alone")
         case SpanAnswersRun():
-            given.refuse("beam", "cache", because="this run answers questions; it takes files of SQuAD alone")
-            questions = [each for file in given.files for each in run.config.data.read(str(file))]
-            return run.evaluate(questions or None)
+            return _of_files(run, given, "answers questions; it takes files of SQuAD alone")
         case PointingRun():
             because = "this run points to elements of generated sets; it is measured on its own test set alone"
             given.refuse("files", "beam", "cache", because=because)
@@ -79,13 +70,25 @@ def measured(run: Run, given: Given) -> dict[str, float]:
     raise AssertionError(type(run))
 
 
+OfFiles = MaskedLanguageModelRun | ElmoRun | ClassificationRun | ImageClassificationRun | SpanAnswersRun
+
+
+def _of_files(run: OfFiles, given: Given, what: str) -> dict[str, float]:
+    """Of files that the run's own data section knows how to read, or the test set."""
+    given.refuse("beam", "cache", because=f"this run {what}")
+    return run.evaluate(_read(run, given) or None)
+
+
+def _read(run: Any, given: Given) -> list[Any]:
+    return [each for file in given.files for each in run.config.data.read(str(file))]
+
+
 def _language_model(run: LanguageModelRun, given: Given) -> dict[str, float]:
     """Of one file of text, or the test set."""
     given.refuse("beam", because="a language model writes nothing here: it is measured on the text that is there")
     if len(given.files) > 1:
         raise InputError(f"{len(given.files)} files given; expected one text for a language model")
-    texts = [text for file in given.files for text in run.config.data.read(str(file))]
     try:
-        return run.evaluate(texts or None, cache=None if given.cache is None else Cache(*given.cache))
+        return run.evaluate(_read(run, given) or None, cache=None if given.cache is None else Cache(*given.cache))
     except ValueError as error:
         raise InputError(str(error)) from error

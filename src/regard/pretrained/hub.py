@@ -16,14 +16,8 @@ from huggingface_hub.errors import (
 from regard.errors import InputError, RunError
 from regard.pretrained.folder import Folder
 
-WANTED = [
-    "config.json",
-    "preprocessor_config.json",
-    "generation_config.json",
-    "*.safetensors",
-    "*.safetensors.index.json",
-]
-WANTED += ["tokenizer*", "vocab*", "merges.txt", "*.spm"]
+WANTED = ["config.json", "generation_config.json", "preprocessor_config.json"]
+WANTED += ["*.safetensors", "*.safetensors.index.json", "tokenizer*", "vocab*", "merges.txt", "*.spm"]
 """The files that are read; pickles and code are not even fetched."""
 NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
