@@ -231,11 +231,15 @@ def test_sentences_have_their_word_and_its_subject_alone():
 
 
 def test_senses_are_measured_in_each_layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    small = "model={name: elmo, characters: 12, filters: [[2, 3]], projection: 5, cell: 7, softmax: {kind: full}}"
-    monkeypatch.setattr(context, "MODEL", small)
+    elmo = "model={name: elmo, characters: 12, filters: [[2, 3]], projection: 5, cell: 7, softmax: {kind: full}}"
+    bert = (
+        "model={name: bert, layers: 1, width: 6, heads: 2, hidden: 5, context: 24, pooler: false, next_sentence: false}"
+    )
+    monkeypatch.setattr(context, "MODELS", {"ELMo": ("elmo", "\n", elmo), "BERT": ("bert", "\n\n", bert)})
     train = Setting.train
     few = ["training.steps=2", "training.warmup=0"]
     monkeypatch.setattr(Setting, "train", lambda self, recipe, name, given: train(self, recipe, name, [*given, *few]))
     rows = EXPERIMENTS["context"](Setting(tmp_path / "new")).rows
-    assert [row[0] for row in rows] == ["0, static", 1, 2]
-    assert rows[0][1:4] == pytest.approx((1, 1, 50))
+    layers = [("ELMo", "0, static"), ("ELMo", 1), ("ELMo", 2), ("BERT", "0, static"), ("BERT", 1)]
+    assert [row[:2] for row in rows] == layers
+    assert rows[0][2:5] == rows[3][2:5] == pytest.approx((1, 1, 50))

@@ -47,3 +47,8 @@ def test_a_grid_has_a_cell_and_its_number_for_each():
     (mesh,) = axes.collections
     shown = np.ma.asarray(mesh.get_array())
     assert np.ma.getmaskarray(shown).tolist() == [[False, False], [False, True]]
+
+
+def test_whole_numbers_are_not_parted():
+    (axes,) = charts([Chart("", "layer", "", {"only": [(0.0, 50.0), (1.0, 99.0), (2.0, 99.5)]})]).axes
+    assert all(float(tick).is_integer() for tick in axes.get_xticks())

@@ -1,6 +1,6 @@
 """Whether a word's vector knows which of its senses is meant (Peters 2018, section 5.3)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from random import Random
 
@@ -12,11 +12,12 @@ from regard.experiments.setting import Setting
 from regard.pictures.chart import Chart
 from regard.runs import load
 from regard.tasks.bidirectional_language_model.run import ElmoRun
+from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
 
 CLAIM = (
-    "A static embedding has one vector for a word of two senses. The states of language models that read its sentence "
-    "from both sides tell the senses apart. ELMo, trained on generated sentences, in which each of six words is used "
-    "in two subjects; measured between sentences of one form that are drawn anew. 50 % is chance."
+    "A static embedding has one vector for a word of two senses. The states of models that read its sentence from both "
+    "sides tell the senses apart. ELMo and BERT, trained on generated sentences, in which each of six words is used in "
+    "two subjects; measured between sentences of one form that are drawn anew. 50 % is chance."
 )
 SUBJECTS = {
     "water": ("muddy deep wide", "fish river boat swimmer", "reached crossed left"),
@@ -41,28 +42,57 @@ FORMS = (
     "a {noun} {verb} the {word} of the {adjective} {second}",
 )
 """What tells the sense stands before the word, behind it or around it."""
-MODEL = (
-    "model={name: elmo, characters: 12, filters: [[2, 32], [3, 64]], projection: 64, cell: 128, dropout: 0.1, "
-    "softmax: {kind: full}}"
-)
+MODELS = {
+    "ELMo": (
+        "elmo",
+        "\n",
+        "model={name: elmo, characters: 12, filters: [[2, 32], [3, 64]], projection: 64, cell: 128, dropout: 0.1, "
+        "softmax: {kind: full}}",
+    ),
+    "BERT": (
+        "bert",
+        "\n\n",
+        "model={name: bert, layers: 2, width: 64, heads: 4, hidden: 256, context: 24, dropout: 0.1, pooler: false, "
+        "next_sentence: false}",
+        "training.batch_tokens=2048",
+    ),
+}
+"""Recipes, what parts the texts in their files, and what they are told beside."""
+Layers = Callable[[str], tuple[Sequence[str], Tensor]]
+"""A text -> its words, and the states of each, `(layer, word, width)`."""
 
 
 def context(setting: Setting) -> Finding:
     """Cosines of a word's vectors, by layer, and how often those of one sense are nearer than those of two."""
     sentences, steps = 4000, 2000 if setting.full else 400
     setting.folder.mkdir(parents=True, exist_ok=True)
-    text = setting.folder / "senses.txt"
-    text.write_text("".join(f"{line}\n" for line in made(sentences, 1)), encoding="utf-8")
     rate = ["training.learning_rate=3e-3", "training.warmup=50"]
-    result = setting.train("elmo", "elmo", [f"data.train={text}", MODEL, f"training.steps={steps}", *rate])
-    run = load(setting.folder / "elmo", task=ElmoRun)
-    rows, points = [], []
-    for layer in range(run.model.layers + 1):
-        same, other, nearer = (sum(each) / len(each) for each in zip(*told(run, layer), strict=True))
-        rows.append((layer or "0, static", same, other, nearer, result["seconds"]))
-        points.append((float(layer), nearer))
-    columns = "layer", "cosine, same sense", "cosine, other sense", "same sense nearer, %", "seconds"
-    return Finding(CLAIM, columns, rows, [Chart("senses told apart", "layer", "nearer, %", {"ELMo": points})])
+    rows, lines = [], {}
+    for name, (recipe, between, *model) in MODELS.items():
+        text = setting.folder / f"{recipe}.txt"
+        text.write_text(between.join(made(sentences, 1)) + "\n", encoding="utf-8")
+        settings = [f"data.train={text}", *model, f"training.steps={steps}", *rate]
+        result = setting.train(recipe, recipe, settings)
+        layers = layers_of(load(setting.folder / recipe))
+        count = len(layers("the bank")[1])
+        found = [told(layers, layer) for layer in range(count)]
+        means = [tuple(sum(each) / len(each) for each in zip(*some, strict=True)) for some in found]
+        rows += [(name, layer or "0, static", *mean, result["seconds"]) for layer, mean in enumerate(means)]
+        lines[name] = [(float(layer), mean[2]) for layer, mean in enumerate(means)]
+    columns = "model", "layer", "cosine, same sense", "cosine, other sense", "same sense nearer, %", "seconds"
+    return Finding(CLAIM, columns, rows, [Chart("senses told apart", "layer", "nearer, %", lines)])
+
+
+def layers_of(run: ElmoRun | MaskedLanguageModelRun) -> Layers:
+    """How the states of a text are had of a run."""
+    if isinstance(run, MaskedLanguageModelRun):
+        return run.layers
+
+    def layers(text: str) -> tuple[Sequence[str], Tensor]:
+        (found,) = run.words([text])
+        return found.words, found.states
+
+    return layers
 
 
 def made(count: int, seed: int) -> list[str]:
@@ -79,14 +109,14 @@ def sentence(word: str, subject: str, form: str, random: Random) -> str:
     return form.format(word=word, adjective=adjective, noun=noun, verb=verb, second=second)
 
 
-def told(run: ElmoRun, layer: int, count: int = 10) -> list[tuple[float, float, float]]:
+def told(layers: Layers, layer: int, count: int = 10) -> list[tuple[float, float, float]]:
     """Of each word, in sentences of each form, what `compared` finds between `count` of each of its senses."""
     random, found = Random(2), []
     for word, form in product(WORDS, FORMS):
         groups = []
         for subject in WORDS[word]:
-            texts = run.words([sentence(word, subject, form, random) for _ in range(count)])
-            groups.append(torch.stack([each.vectors(layer)[list(each.words).index(word)] for each in texts]))
+            texts = [layers(sentence(word, subject, form, random)) for _ in range(count)]
+            groups.append(torch.stack([states[layer, list(words).index(word)] for words, states in texts]))
         found.append(compared(groups))
     return found
 

@@ -1,5 +1,6 @@
 """BERT: Devlin et al. 2019, "BERT: pre-training of deep bidirectional Transformers for language understanding"."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -78,15 +79,21 @@ class BertEncoder(nn.Module):
         """Tokens `(batch, position)`, START first, and the segment of each, by default 0 -> states `(batch, position,
         width)`. Segments past those that the model tells apart count as its last. Raises ValueError for more tokens
         than `context`."""
+        *_, last = self.layered(tokens, lengths, segments)
+        return last
+
+    def layered(self, tokens: Tokens, lengths: Lengths, segments: Tokens | None = None) -> Iterator[States]:
+        """As `forward`: what the first layer is given, and what each layer makes of it."""
         states = self.positions(self.embedding(tokens))
         if self.segments is not None:
             last = self.segments.num_embeddings - 1
             states = states + self.segments(torch.zeros_like(tokens) if segments is None else segments.clamp(max=last))
         states = self.dropout(self.norm(states))
         mask = padding(lengths, tokens.shape[1])
+        yield states
         for each in self.layers:
             states = each(states, mask)
-        return states
+            yield states
 
 
 def layer(config: BertConfig) -> EncoderLayer:

@@ -104,6 +104,8 @@ def _draw(axes: Axes, chart: Chart) -> None:
     axes.set_xscale(chart.scales[0])
     axes.set_yscale(chart.scales[1])
     axes.set_ylabel(chart.y, fontsize=9, color=INK, parse_math=False)
+    if chart.scales[0] == "linear" and all(x.is_integer() for line in chart.lines.values() for x, _ in line):
+        axes.locator_params("x", integer=True)
     for axis, scale in ((axes.xaxis, chart.scales[0]), (axes.yaxis, chart.scales[1])):
         if scale == "log":
             _name_numbers(axis)

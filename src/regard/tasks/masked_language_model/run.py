@@ -105,6 +105,17 @@ class MaskedLanguageModelRun(Run):
                 found.append((each[: len(row)].mean(0) if pool == "mean" else each[0])[None])
         return torch.cat(found)
 
+    @torch.no_grad()
+    def layers(self, text: str) -> tuple[list[str], Float[Tensor, "layer token width"]]:
+        """The tokens of a text, readable, and the states of each, `(layer, token, width)`: the input of the first
+        and what each makes of it. Raises InputError for a text that is too long."""
+        ids = self.tokenizer.encode(text)
+        device = next(self.model.parameters()).device
+        tokens = torch.tensor([self._marked(text, ids)], device=device)
+        found = self.model.encoder.layered(tokens, torch.tensor([len(ids) + 2], device=device))
+        with guarded(self.model):
+            return self.tokenizer.pieces(ids), torch.cat(list(found))[:, 1:-1].cpu()
+
     def _fill(self, text: str, best: int, blank: str) -> list[list[Filled]]:
         parts = text.split(blank)
         if len(parts) < 2:
