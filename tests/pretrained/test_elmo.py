@@ -14,8 +14,9 @@ import torch
 from regard import pretrained as regard_pretrained
 from regard import runs
 from regard.errors import InputError
+from regard.exchange.runs import built as of_a_run
 from regard.models.elmo import Elmo, ElmoConfig
-from regard.pretrained.elmo import load, read
+from regard.pretrained.elmo import read
 from regard.pretrained.folder import Folder
 from regard.tasks.bidirectional_language_model.run import ElmoRun
 from regard.text import Tokenizer, TokenizerSettings
@@ -56,7 +57,7 @@ def test_what_is_read_computes_the_same(options: dict[str, Any], tmp_path: Path)
     for row, text in enumerate(TEXTS):
         wanted = elmo.states(options, elmo.weights(options), spelled(text, size))
         np.testing.assert_allclose(found[:, row, : wanted.shape[1]].numpy(), wanted, rtol=1e-10, atol=1e-10)
-    torch.testing.assert_close(load(tmp_path)(*given), found.float(), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(of_a_run(read(Folder(tmp_path)))(*given), found.float(), rtol=1e-4, atol=1e-5)
 
 
 @torch.no_grad()

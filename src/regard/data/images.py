@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from regard.data.held_out import check_share, spread
 from regard.data.idx import read_idx
 from regard.errors import InputError
 from regard.images import SUFFIXES, Image
@@ -40,8 +41,7 @@ class ImageSets(ABC):
     held_out: float = 0.1
 
     def __post_init__(self) -> None:
-        if not 0 < self.held_out <= 0.5:
-            raise InputError(f"images: held_out is {self.held_out}; expected a share above 0, at most 0.5")
+        check_share(self.held_out, "images")
 
     def load(self) -> ImageSplits:
         """Reads all sets. Raises InputError naming the file for whatever cannot be used."""
@@ -50,12 +50,7 @@ class ImageSets(ABC):
         train = self.read(self.train)
         if self.valid is not None:
             return ImageSplits(train, self.read(self.valid), self.tests())
-        every = round(1 / self.held_out)
-        held = train[every - 1 :: every]
-        if not held:
-            raise InputError(f"{self.train}: {len(train)} images are too few to hold some out; give valid")
-        kept = [each for number, each in enumerate(train, 1) if number % every]
-        return ImageSplits(kept, held, self.tests())
+        return ImageSplits(*spread(train, self.held_out, f"{self.train}: {len(train)} images"), self.tests())
 
     def tests(self) -> list[LabelledImage]:
         """Those of the test set; none without one. Raises InputError as `load` does."""

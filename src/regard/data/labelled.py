@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from regard.data.held_out import check_share, spread
 from regard.data.tables import Columns, kind, read_table
 from regard.errors import InputError
 
@@ -43,8 +44,7 @@ class LabelledTables:
     skip_bad: bool = False
 
     def __post_init__(self) -> None:
-        if not 0 < self.held_out <= 0.5:
-            raise InputError(f"labelled: held_out is {self.held_out}; expected a share above 0, at most 0.5")
+        check_share(self.held_out, self.kind)
         numbered = {isinstance(column, int) for column in self.columns}
         if len(numbered) > 1 or (True in numbered and ".jsonl" in map(kind, self.paths)):
             raise InputError(
@@ -69,12 +69,7 @@ class LabelledTables:
         train = self.read(self.train)
         if self.valid is not None:
             return LabelledSplits(train, self.read(self.valid), self.tests())
-        every = round(1 / self.held_out)
-        held = train[every - 1 :: every]
-        if not held:
-            raise InputError(f"{self.train}: {len(train)} rows are too few to hold some out; give valid")
-        kept = [each for number, each in enumerate(train, 1) if number % every]
-        return LabelledSplits(kept, held, self.tests())
+        return LabelledSplits(*spread(train, self.held_out, f"{self.train}: {len(train)} rows"), self.tests())
 
     def tests(self) -> list[Labelled]:
         """Those of the test set; none without one. Raises InputError as `load` does."""

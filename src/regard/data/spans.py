@@ -6,6 +6,7 @@ between in common with it, so that an answer of no more than that is whole in on
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import torch
@@ -93,7 +94,7 @@ def windows(asked: Question, tokenizer: Tokenizer, context: int, longest_questio
     room = context - 3 - len(question)
     if room < 2:
         raise InputError(f"{asked.place}: {len(question)} tokens leave no room in a model.context of {context}")
-    ids, offsets = tokenizer.encode(asked.context), tokenizer.offsets(asked.context)
+    ids, offsets = _cut(tokenizer, asked.context)
     span = _span(asked, offsets)
     found, stride = [], room // 2
     for first in range(0, max(1, len(ids) - room + stride), stride):
@@ -103,6 +104,11 @@ def windows(asked: Question, tokenizer: Tokenizer, context: int, longest_questio
         answer = (span[0] - before, span[1] - before) if span is not None and inside else (0, 0)
         found.append(Window(question, ids[first:last], tuple(offsets[first:last]), answer))
     return found
+
+
+@lru_cache(maxsize=8)  # questions about one paragraph follow each other
+def _cut(tokenizer: Tokenizer, context: str) -> tuple[Ids, list[tuple[int, int]]]:
+    return tokenizer.encode(context), tokenizer.offsets(context)
 
 
 def _span(asked: Question, offsets: Sequence[tuple[int, int]]) -> tuple[int, int] | None:

@@ -1,13 +1,11 @@
 """Whether what was exported computes the same as the run."""
 
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from regard.exchange.comparison import SHAPES, against, compare
+from regard.exchange.comparison import SHAPES, against, as_transformers, compare
 from regard.exchange.runs import built
 from regard.models.bert import Bert
 from regard.models.encoder_decoder import EncoderDecoder
@@ -25,7 +23,7 @@ def checked(model: nn.Module, context: int, out: Path, order: Order) -> list[str
         RunError: the two differ, with the largest difference.
     """
     named = torch.tensor([-1 if theirs is None else theirs for theirs in order])
-    again, loaded = built(families.read(Folder(out))), published(out, model)
+    again, loaded = built(families.read(Folder(out))), as_transformers(out, kind(model))
     for texts, tokens in SHAPES:
         chosen = END + torch.arange(texts * min(tokens, context)).view(texts, -1) % (len(order) - END)
         own = numbers(model, chosen)
@@ -41,21 +39,13 @@ def checked(model: nn.Module, context: int, out: Path, order: Order) -> list[str
     return against(loaded)
 
 
-def published(folder: Path, model: nn.Module) -> Any:
-    """The model as transformers runs it; None where that is not installed."""
-    if find_spec("transformers") is None:
-        return None
-    import transformers
-
+def kind(model: nn.Module) -> str:
+    """The class that transformers runs such a model with."""
     if isinstance(model, GPT2):
-        kind = transformers.AutoModelForCausalLM
-    elif isinstance(model, EncoderDecoder):
-        kind = transformers.AutoModelForSeq2SeqLM
-    elif isinstance(model, Bert) and model.predictions is not None:
-        kind = transformers.AutoModelForMaskedLM
-    else:
-        kind = transformers.AutoModel
-    return kind.from_pretrained(folder, local_files_only=True).eval()
+        return "AutoModelForCausalLM"
+    if isinstance(model, EncoderDecoder):
+        return "AutoModelForSeq2SeqLM"
+    return "AutoModelForMaskedLM" if isinstance(model, Bert) and model.predictions is not None else "AutoModel"
 
 
 @torch.no_grad()

@@ -1,5 +1,6 @@
 """When two runtimes compute the same."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,15 @@ SHAPES = (1, 1), (2, 7), (3, 64)
 """Texts and tokens of each with which an export is checked."""
 CLOSE = 1e-4
 """How far numbers may differ, as a share of their median size: float32 holds seven digits."""
+
+
+def as_transformers(folder: Path, kind: str) -> Any:
+    """The model in a folder as transformers runs it, of the class `kind`; None where that is not installed."""
+    if find_spec("transformers") is None:
+        return None
+    import transformers
+
+    return getattr(transformers, kind).from_pretrained(folder, local_files_only=True).eval()
 
 
 def against(loaded: Any) -> list[str]:

@@ -1,13 +1,11 @@
 """Folders of published models become runs, and runs such folders."""
 
 import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from regard import run_file
-from regard.errors import InputError
 from regard.exchange.agreement import checked
 from regard.exchange.images import checked_images
 from regard.exchange.runs import built, context, described, reopened, tokenizers
@@ -18,7 +16,7 @@ from regard.pretrained.opened import OpenedImages
 from regard.runs import CONFIG, load
 from regard.tasks.classification.run import LABELS
 from regard.training import tensors
-from regard.training.atomic import explained
+from regard.training.atomic import explained, new_folder
 from regard.training.loop import WEIGHTS
 from regard.training.run_directory import RunDirectory
 
@@ -61,14 +59,10 @@ def export_run(path: Path, out: Path) -> list[str]:
         InputError: the run's model is of no family that is published, or `out` exists.
         RunError: what was written does not compute the same; it is removed.
     """
-    if out.exists():
-        raise InputError(f"{out}: exists; choose another --out")
     run = load(path, "cpu")
     opened = reopened(run, path)
     files = families.write(opened)
-    with explained(out):
-        out.mkdir(parents=True)
-    try:
+    with new_folder(out):
         for name, document in files.documents.items():
             write(out / name, document)
         with explained(out):
@@ -76,9 +70,6 @@ def export_run(path: Path, out: Path) -> list[str]:
         if isinstance(opened, OpenedImages):
             return checked_images(run.model, out)
         return checked(run.model, context(opened.config), out, files.order)
-    except BaseException:
-        shutil.rmtree(out)
-        raise
 
 
 def write(path: Path, value: Mapping[str, Any] | bytes) -> None:

@@ -1,13 +1,11 @@
 """What an opened model for images is as a run, and whether what was exported of one computes the same."""
 
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from regard.data.images import ImageFolders
-from regard.exchange.comparison import against, compare
+from regard.exchange.comparison import against, as_transformers, compare
 from regard.models.vit import Vit
 from regard.pretrained import families
 from regard.pretrained.folder import Folder
@@ -36,7 +34,9 @@ def built_for_images(opened: OpenedImages) -> Vit:
 
 def checked_images(model: Vit, out: Path) -> list[str]:
     """As `checked`, of a model for images."""
-    again, loaded, config = built_for_images(families.read(Folder(out))), published(out), model.config
+    again, config = built_for_images(families.read(Folder(out))), model.config
+    kind = "DeiTForImageClassificationWithTeacher" if config.distilled else "ViTForImageClassification"
+    loaded = as_transformers(out, kind)
     for images in BATCHES:
         shape = images, config.channels, config.image, config.image
         pixels = torch.linspace(-2, 2, images * config.channels * config.image**2).sin().view(shape)
@@ -46,16 +46,3 @@ def checked_images(model: Vit, out: Path) -> list[str]:
             if loaded is not None:
                 compare(own, loaded(pixels).logits, out)
     return against(loaded)
-
-
-def published(folder: Path) -> Any:
-    """The model as transformers runs it; None where that is not installed."""
-    if find_spec("transformers") is None:
-        return None
-    import transformers
-
-    if Folder(folder).json("config.json")["model_type"] == "deit":
-        kind = transformers.DeiTForImageClassificationWithTeacher
-    else:
-        kind = transformers.ViTForImageClassification
-    return kind.from_pretrained(folder, local_files_only=True).eval()

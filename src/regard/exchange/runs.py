@@ -20,11 +20,11 @@ from regard.models.transformer import TransformerConfig
 from regard.pretrained.opened import Opened, OpenedImages
 from regard.tasks.bidirectional_language_model.run_file import BidirectionalLanguageModelling
 from regard.tasks.image_classification.run import ImageClassificationRun
-from regard.tasks.language_model.run import TOKENIZER
 from regard.tasks.language_model.run_file import LanguageModelling
 from regard.tasks.masked_language_model.run_file import MaskedLanguageModelling
 from regard.tasks.text_to_text.run import SOURCE, TARGET, TextToTextRun
 from regard.tasks.text_to_text.run_file import TextToText, TokenizerPair
+from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 from regard.training.settings import Training
 from regard.training.tensors import load_into

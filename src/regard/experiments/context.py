@@ -74,8 +74,7 @@ def context(setting: Setting) -> Finding:
         settings = [f"data.train={text}", *model, f"training.steps={steps}", *rate]
         result = setting.train(recipe, recipe, settings)
         layers = layers_of(load(setting.folder / recipe))
-        count = len(layers("the bank")[1])
-        found = [told(layers, layer) for layer in range(count)]
+        found = zip(*told(layers), strict=True)
         means = [tuple(sum(each) / len(each) for each in zip(*some, strict=True)) for some in found]
         rows += [(name, layer or "0, static", *mean, result["seconds"]) for layer, mean in enumerate(means)]
         lines[name] = [(float(layer), mean[2]) for layer, mean in enumerate(means)]
@@ -109,15 +108,16 @@ def sentence(word: str, subject: str, form: str, random: Random) -> str:
     return form.format(word=word, adjective=adjective, noun=noun, verb=verb, second=second)
 
 
-def told(layers: Layers, layer: int, count: int = 10) -> list[tuple[float, float, float]]:
-    """Of each word, in sentences of each form, what `compared` finds between `count` of each of its senses."""
+def told(layers: Layers, count: int = 10) -> list[list[tuple[float, float, float]]]:
+    """Of each word, in sentences of each form, what `compared` finds in each layer between `count` of each of its
+    senses."""
     random, found = Random(2), []
     for word, form in product(WORDS, FORMS):
         groups = []
         for subject in WORDS[word]:
             texts = [layers(sentence(word, subject, form, random)) for _ in range(count)]
-            groups.append(torch.stack([states[layer, list(words).index(word)] for words, states in texts]))
-        found.append(compared(groups))
+            groups.append(torch.stack([states[:, list(words).index(word)] for words, states in texts], 1))
+        found.append([compared(group) for group in zip(*groups, strict=True)])
     return found
 
 

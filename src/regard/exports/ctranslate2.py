@@ -11,7 +11,7 @@ from regard.decoders.transformer import DecoderLayer, TransformerDecoder
 from regard.encoders.transformer import EncoderLayer, TransformerEncoder
 from regard.errors import InputError
 from regard.exchange.comparison import SHAPES, compare
-from regard.exports.folder import write_tokenizers, writing
+from regard.exports.tokenizers import write_tokenizers
 from regard.heads import MultiHead
 from regard.layers.embeddings import TokenEmbedding
 from regard.layers.feedforward import FeedForward
@@ -22,6 +22,7 @@ from regard.runs import load
 from regard.tasks.text_to_text.run import TextToTextRun
 from regard.text import Tokenizer
 from regard.text.special import END, NAMES, START, UNKNOWN
+from regard.training.atomic import explained, new_folder
 
 LONGEST = 1024
 """Positions whose encodings are written, of a model that has no limit of its own."""
@@ -41,10 +42,10 @@ def export_ctranslate2(path: Path, out: Path) -> list[str]:
     model = run.model
     if not isinstance(model, Transformer):
         raise InputError(f"{path}: is a model named {run.config.model.name}; ctranslate2 takes transformer")
-    with writing(out) as folder:
-        write_tokenizers(run, folder)
-        save(model, run.tokenizers.source, run.tokenizers.target, folder)
-        check(model, run.tokenizers.source, run.tokenizers.target, folder)
+    with new_folder(out), explained(out):
+        write_tokenizers(run, out)
+        save(model, run.tokenizers.source, run.tokenizers.target, out)
+        check(model, run.tokenizers.source, run.tokenizers.target, out)
     return ["CTranslate2"]
 
 

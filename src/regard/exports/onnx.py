@@ -7,9 +7,10 @@ from typing import Any
 import torch
 
 from regard.exchange.comparison import SHAPES, compare
-from regard.exports.folder import write_tokenizers, writing
 from regard.exports.graphs import Graph, graphs
+from regard.exports.tokenizers import write_tokenizers
 from regard.runs import load
+from regard.training.atomic import explained, new_folder
 
 
 def export_onnx(path: Path, out: Path) -> list[str]:
@@ -24,11 +25,11 @@ def export_onnx(path: Path, out: Path) -> list[str]:
     """
     run = load(path, "cpu")
     parts = graphs(run.model)
-    with writing(out) as folder:
-        write_tokenizers(run, folder)
+    with new_folder(out), explained(out):
+        write_tokenizers(run, out)
         for graph in parts:
-            write(graph, folder / f"{graph.name}.onnx")
-            check(graph, folder / f"{graph.name}.onnx")
+            write(graph, out / f"{graph.name}.onnx")
+            check(graph, out / f"{graph.name}.onnx")
     return ["onnxruntime"]
 
 
@@ -65,8 +66,7 @@ def check(graph: Graph, path: Path) -> None:
     for texts, positions in SHAPES:
         given = graph.example(texts, max(2, min(positions, graph.most)))
         named = {name: tensor.numpy() for name, tensor in zip(graph.axes, given, strict=True)}
-        expected = graph.module(*given)
-        for one, other in zip(
-            (expected,) if isinstance(expected, torch.Tensor) else expected, session.run(None, named), strict=True
-        ):
-            compare(one, torch.from_numpy(other), path.parent)
+        found = graph.module(*given)
+        expected = (found,) if isinstance(found, torch.Tensor) else found
+        for own, other in zip(expected, session.run(None, named), strict=True):
+            compare(own, torch.from_numpy(other), path.parent)

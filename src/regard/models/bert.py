@@ -1,5 +1,6 @@
 """BERT: Devlin et al. 2019, "BERT: pre-training of deep bidirectional Transformers for language understanding"."""
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -79,8 +80,7 @@ class BertEncoder(nn.Module):
         """Tokens `(batch, position)`, START first, and the segment of each, by default 0 -> states `(batch, position,
         width)`. Segments past those that the model tells apart count as its last. Raises ValueError for more tokens
         than `context`."""
-        *_, last = self.layered(tokens, lengths, segments)
-        return last
+        return deque(self.layered(tokens, lengths, segments), maxlen=1).pop()  # no earlier ones are kept
 
     def layered(self, tokens: Tokens, lengths: Lengths, segments: Tokens | None = None) -> Iterator[States]:
         """As `forward`: what the first layer is given, and what each layer makes of it."""

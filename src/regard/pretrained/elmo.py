@@ -3,13 +3,12 @@
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from regard.errors import InputError
-from regard.models.elmo import Elmo, ElmoConfig
+from regard.models.elmo import ElmoConfig
 from regard.pretrained.folder import Folder
 from regard.pretrained.names import first
 from regard.pretrained.opened import Opened
@@ -17,7 +16,6 @@ from regard.pretrained.settings import Settings
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import NAMES
 from regard.text.spelling import ALPHABET
-from regard.training.tensors import load_into
 
 OPTIONS, WEIGHTS = "options.json", "weights.hdf5"
 LSTM = "RNN_{}/RNN/MultiRNNCell/Cell{}/LSTMCell"
@@ -52,15 +50,6 @@ def read(folder: Folder) -> Opened:
 
     tokenizer = Tokenizer.of(TokenizerSettings("word"), {name: index for index, name in enumerate(NAMES)})
     return Opened(config, renamed(config, hdf5.read(weights)), tokenizer)
-
-
-def load(folder: Path | str) -> Elmo:
-    """The model in a folder, for its states. Raises as `read`."""
-    opened = read(Folder(Path(folder)))
-    assert isinstance(opened.config, ElmoConfig)
-    model = Elmo(opened.tokenizer.size, opened.config)
-    load_into(model, opened.tensors)
-    return model.eval()
 
 
 def published(folder: Folder) -> bool:

@@ -5,11 +5,9 @@ from typing import Any, TypeVar
 
 from regard.errors import InputError
 from regard.models.bert import BertConfig
-from regard.text import Tokenizer, TokenizerSettings
-from regard.training.run_directory import RunDirectory
+from regard.text import TokenizerSettings
 from regard.training.settings import Training
 
-TOKENIZER = "tokenizer.json"
 R = TypeVar("R", bound="OnBert")
 
 
@@ -42,9 +40,8 @@ class OnBert:
         assert self.model is not None
         return self.model
 
-    def kept_or_trained(self, run: RunDirectory, texts: list[str]) -> Tokenizer:
-        """The run's tokenizer where it has one, else one trained on texts."""
-        if run.has(TOKENIZER):
-            return Tokenizer.load(run.file(TOKENIZER))
+    @property
+    def cutting(self) -> TokenizerSettings:
+        """The tokenizer's settings, known once the run has started."""
         assert self.tokenizer is not None
-        return Tokenizer.train(self.tokenizer, texts)
+        return self.tokenizer

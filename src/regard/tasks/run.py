@@ -14,3 +14,9 @@ class Run(ABC):
         Raises:
             InputError: the run has no test set and no examples are given.
         """
+
+
+def refuse_one_text(given: object, name: str = "texts") -> None:
+    """Raises TypeError for a single text where a list of them is wanted, which would be read letter by letter."""
+    if isinstance(given, str):
+        raise TypeError(f"{name} is one str; give a list of them")

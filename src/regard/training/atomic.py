@@ -88,3 +88,18 @@ def _code(error: OSError | SafetensorError) -> int | None:
         return error.errno
     found = re.search(r"os error (\d+)", str(error))  # the only place where safetensors keeps it
     return int(found[1]) if found else None
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[None]:
+    """A folder to write into, removed if anything fails on the way. Raises InputError if it exists, and as `explained`
+    where it cannot be made."""
+    if path.exists():
+        raise InputError(f"{path}: exists; choose another --out")
+    with explained(path):
+        path.mkdir(parents=True)
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(path)
+        raise

@@ -3,11 +3,10 @@
 from regard.data.spelled import SpelledTexts
 from regard.errors import InputError
 from regard.models.elmo import Elmo
-from regard.tasks.bidirectional_language_model.run import TOKENIZER
 from regard.tasks.bidirectional_language_model.run_file import BidirectionalLanguageModelling
 from regard.tasks.bidirectional_language_model.task import BidirectionalTask
 from regard.tasks.job import Job, digest
-from regard.text import Tokenizer
+from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
 from regard.training.parameters import count_parameters
 from regard.training.run_directory import RunDirectory
 
@@ -21,8 +20,7 @@ def prepare(config: BidirectionalLanguageModelling, run: RunDirectory) -> Job:
     if not config.model.predictions:
         raise InputError("model.predictions is false, so this model tells no words and is not trained so")
     splits = config.data.load()
-    kept = Tokenizer.load(run.file(TOKENIZER)) if run.has(TOKENIZER) else None
-    tokenizer = kept or Tokenizer.train(config.tokenizer, splits.train)
+    tokenizer = kept_or_trained(run, config.tokenizer, splits.train)
     model = Elmo(tokenizer.size, config.model)
     train, valid = (
         SpelledTexts(tokenizer, texts, config.model.characters, config.window) for texts in (splits.train, splits.valid)

@@ -15,12 +15,12 @@ from regard.nonfinite import guarded
 from regard.shapes import Float
 from regard.tasks.bidirectional_language_model.run_file import BidirectionalLanguageModelling
 from regard.tasks.bidirectional_language_model.task import figures
-from regard.tasks.run import Run
+from regard.tasks.run import Run, refuse_one_text
+from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 from regard.text.spelling import spell
 from regard.training.run_directory import RunDirectory
 
-TOKENIZER = "tokenizer.json"
 ROWS = 16
 """Texts that are read together."""
 
@@ -75,8 +75,7 @@ class ElmoRun(Run):
         Raises:
             TypeError: `texts` is one text; put it in a list.
         """
-        if isinstance(texts, str):
-            raise TypeError("texts is one str; give a list of them")
+        refuse_one_text(texts)
         cut = [words_of(self.tokenizer, text) for text in texts]
         return [Words(words, states) for words, states in zip(cut, self._states(cut), strict=True)]
 

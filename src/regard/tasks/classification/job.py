@@ -6,7 +6,7 @@ from regard.tasks.classification.run import LABELS
 from regard.tasks.classification.run_file import Classification
 from regard.tasks.classification.task import ClassificationTask, encoded, numbers
 from regard.tasks.job import Job, digest
-from regard.tasks.on_bert import TOKENIZER
+from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
 from regard.training.parameters import count_parameters
 from regard.training.run_directory import RunDirectory
 
@@ -21,7 +21,7 @@ def prepare(config: Classification, run: RunDirectory) -> Job:
     labels = sorted({each.label for each in splits.train})
     if len(labels) < 2:
         raise InputError(f"{config.data.train}: every label is {labels[0]!r}; expected two classes or more")
-    tokenizer = config.kept_or_trained(run, [text for each in splits.train for text in each.texts])
+    tokenizer = kept_or_trained(run, config.cutting, [text for each in splits.train for text in each.texts])
     model = BertClassifier(tokenizer.size, len(labels), config.encoder)
     context = config.encoder.context
     train, valid = (

@@ -10,8 +10,8 @@ from regard.models.bert_classifier import BertClassifier
 from regard.nonfinite import guarded
 from regard.tasks.classification.run_file import Classification
 from regard.tasks.classification.task import encoded, figures, numbers, probabilities
-from regard.tasks.on_bert import TOKENIZER
-from regard.tasks.run import Run
+from regard.tasks.run import Run, refuse_one_text
+from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 from regard.training.run_directory import RunDirectory
 
@@ -73,8 +73,7 @@ class ClassificationRun(Run):
             TypeError: `texts` is one text; put it in a list.
             InputError: a text is given where the model was trained on pairs, or the other way round, or is too long.
         """
-        if isinstance(texts, str):
-            raise TypeError("texts is one str; give a list of them")
+        refuse_one_text(texts)
         parts = [(each,) if isinstance(each, str) else tuple(each) for each in texts]
         expected = 1 if self.config.data.second is None else 2
         for number, each in enumerate(parts, 1):

@@ -2,10 +2,9 @@
 
 from regard.catalog import build_language_model
 from regard.tasks.job import Job, check_beam, digest
-from regard.tasks.language_model.run import TOKENIZER
 from regard.tasks.language_model.run_file import LanguageModelling
 from regard.tasks.language_model.task import LanguageTask, make_windows, running
-from regard.text import Tokenizer
+from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
 from regard.training.parameters import count_parameters
 from regard.training.run_directory import RunDirectory
 
@@ -17,8 +16,7 @@ def prepare(config: LanguageModelling, run: RunDirectory, processes: int) -> Job
         InputError: text, model and search are not as they must be.
     """
     splits = config.data.load()
-    kept = Tokenizer.load(run.file(TOKENIZER)) if run.has(TOKENIZER) else None
-    tokenizer = kept or Tokenizer.train(config.tokenizer, splits.train)
+    tokenizer = kept_or_trained(run, config.tokenizer, splits.train)
     check_beam(config.search.beam, tokenizer.size, "vocabulary")
     model = build_language_model(config.model, tokenizer.size)
     tokens = running(tokenizer, splits.train)

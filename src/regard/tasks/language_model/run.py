@@ -19,12 +19,12 @@ from regard.nonfinite import guarded
 from regard.tasks.language_model.continuation import Continuation
 from regard.tasks.language_model.run_file import LanguageModelling
 from regard.tasks.language_model.task import figures
-from regard.tasks.run import Run
+from regard.tasks.run import Run, refuse_one_text
+from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 from regard.text.special import END
 from regard.training.run_directory import RunDirectory
 
-TOKENIZER = "tokenizer.json"
 Beyond = Literal["stop", "slide"]
 
 
@@ -74,8 +74,7 @@ class LanguageModelRun(Run):
                 there is no room for a token.
             ValueError: the numbers of the search do not fit together.
         """
-        if isinstance(prompts, str):
-            raise TypeError("prompts is one str; give a list of them")
+        refuse_one_text(prompts, "prompts")
         if not prompts:
             return []
         search = self.config.search if search is None else search

@@ -3,10 +3,10 @@
 from regard.errors import InputError
 from regard.models.bert import Bert
 from regard.tasks.job import Job, digest
-from regard.tasks.masked_language_model.run import TOKENIZER, check_tokenizer
+from regard.tasks.masked_language_model.run import check_tokenizer
 from regard.tasks.masked_language_model.run_file import MaskedLanguageModelling
 from regard.tasks.masked_language_model.task import MaskedTask, masked_texts
-from regard.text import Tokenizer
+from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
 from regard.training.parameters import count_parameters
 from regard.training.run_directory import RunDirectory
 
@@ -21,8 +21,7 @@ def prepare(config: MaskedLanguageModelling, run: RunDirectory) -> Job:
         raise InputError("model.predictions is false, so this model fills in no blanks and is not trained so")
     splits = config.data.load()
     sentences = [sentence for document in splits.train for sentence in document]
-    kept = Tokenizer.load(run.file(TOKENIZER)) if run.has(TOKENIZER) else None
-    tokenizer = kept or Tokenizer.train(config.tokenizer, sentences)
+    tokenizer = kept_or_trained(run, config.tokenizer, sentences)
     check_tokenizer(tokenizer)
     model = Bert(tokenizer.size, config.model)
     train, valid = (

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from regard.data.batch import padded
 from regard.data.documents import Document
 from regard.errors import InputError, shown
 from regard.models.bert import Bert
@@ -14,12 +15,12 @@ from regard.nonfinite import guarded
 from regard.shapes import Float
 from regard.tasks.masked_language_model.run_file import MaskedLanguageModelling
 from regard.tasks.masked_language_model.task import SEED, figures, masked_texts
-from regard.tasks.run import Run
+from regard.tasks.run import Run, refuse_one_text
+from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
-from regard.text.special import END, MASK, MASK_NAME, PAD, START
+from regard.text.special import END, MASK, MASK_NAME, START
 from regard.training.run_directory import RunDirectory
 
-TOKENIZER = "tokenizer.json"
 BLANK = "[MASK]"
 """What stands for a blank in the texts that are given."""
 ROWS = 64
@@ -79,8 +80,7 @@ class MaskedLanguageModelRun(Run):
             TypeError: `texts` is one text; put it in a list.
             InputError: a text has no blank or is too long, or the run fills in no blanks.
         """
-        if isinstance(texts, str):
-            raise TypeError("texts is one str; give a list of them")
+        refuse_one_text(texts)
         self._require_predictions()
         if not 1 <= best <= self.tokenizer.size:
             raise InputError(f"best is {best}; expected 1 to {self.tokenizer.size}, the entries of the vocabulary")
@@ -94,8 +94,7 @@ class MaskedLanguageModelRun(Run):
             TypeError: `texts` is one text; put it in a list.
             InputError: a text is too long.
         """
-        if isinstance(texts, str):
-            raise TypeError("texts is one str; give a list of them")
+        refuse_one_text(texts)
         ids = [self._marked(text, self.tokenizer.encode(text)) for text in texts]
         found = [torch.zeros(0, self.config.model.width)]
         for first in range(0, len(ids), ROWS):
@@ -145,10 +144,9 @@ class MaskedLanguageModelRun(Run):
     def _states(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """The last states of texts, `(text, position, width)`."""
         device = next(self.model.parameters()).device
-        longest = max(map(len, rows))
-        tokens = torch.tensor([[*row, *[PAD] * (longest - len(row))] for row in rows], device=device)
+        tokens, lengths = padded(rows)
         with guarded(self.model):
-            return self.model(tokens, torch.tensor([len(row) for row in rows], device=device))
+            return self.model(tokens.to(device), lengths.to(device))
 
     def _marked(self, text: str, ids: Sequence[int]) -> list[int]:
         """With its marks. Raises InputError for a text that is too long."""

@@ -2,9 +2,9 @@
 
 from regard.models.bert_spans import BertSpans
 from regard.tasks.job import Job, digest
-from regard.tasks.on_bert import TOKENIZER
 from regard.tasks.span_answers.run_file import SpanAnswers
 from regard.tasks.span_answers.task import SpanTask, asked
+from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
 from regard.training.parameters import count_parameters
 from regard.training.run_directory import RunDirectory
 
@@ -17,7 +17,7 @@ def prepare(config: SpanAnswers, run: RunDirectory) -> Job:
     """
     splits = config.data.load()
     texts = dict.fromkeys(text for each in splits.train for text in (each.context, each.question))
-    tokenizer = config.kept_or_trained(run, list(texts))
+    tokenizer = kept_or_trained(run, config.cutting, list(texts))
     model = BertSpans(tokenizer.size, config.encoder)
     train, valid = asked(splits.train, tokenizer, config), asked(splits.valid, tokenizer, config)
     cut = [window for some in train.windows for window in some]

@@ -8,10 +8,10 @@ from regard.data.squad import Question
 from regard.errors import InputError
 from regard.models.bert_spans import BertSpans
 from regard.nonfinite import guarded
-from regard.tasks.on_bert import TOKENIZER
 from regard.tasks.run import Run
 from regard.tasks.span_answers.run_file import SpanAnswers
 from regard.tasks.span_answers.task import asked
+from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 from regard.training.run_directory import RunDirectory
 

@@ -22,7 +22,7 @@ from regard.maps.words import join_words
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.ensemble import Ensemble
 from regard.nonfinite import guarded
-from regard.tasks.run import Run
+from regard.tasks.run import Run, refuse_one_text
 from regard.tasks.text_to_text.figures import Scoring, figures
 from regard.tasks.text_to_text.prediction import Prediction
 from regard.tasks.text_to_text.run_file import TextToText
@@ -94,8 +94,7 @@ class TextToTextRun(Run):
                 phrase, or a phrase is empty.
             ValueError: beam, `n_best`, vocabulary, phrases and limit do not fit together.
         """
-        if isinstance(texts, str):
-            raise TypeError("texts is one str; give a list of them")
+        refuse_one_text(texts)
         demand = demanded(self.tokenizers.target, n_best, prefix, phrases)
         search = self.search(beam) if search is None else search
         with guarded(self.model):

@@ -10,7 +10,7 @@ from regard.inference.texts import search_ids, source_ids
 from regard.inference.tokenizers import Tokenizers
 from regard.models.one_to_many import OneToMany
 from regard.nonfinite import guarded
-from regard.tasks.run import Run
+from regard.tasks.run import Run, refuse_one_text
 from regard.tasks.text_to_text.prediction import Prediction
 from regard.tasks.text_to_text.run import SOURCE, TextToTextRun
 from regard.tasks.text_to_text.run_file import TextToText, TokenizerPair
@@ -82,8 +82,7 @@ class TextToTextsRun(Run):
             TypeError: `texts` is one text; put it in a list.
             InputError: a text is longer than the model can take.
         """
-        if isinstance(texts, str):
-            raise TypeError("texts is one str; give a list of them")
+        refuse_one_text(texts)
         runs = [self.of(name) for name in self.tokenizers]
         ids = source_ids(self.model.max_source, runs[0].tokenizers, texts)
         with guarded(self.model):

@@ -1,25 +1,10 @@
-"""Where an export goes, and what lies there beside the model."""
+"""What lies beside an exported model."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from regard.errors import InputError
 from regard.tasks.text_to_text.run import TextToTextRun
-from regard.training.atomic import replacing
-
-
-@contextmanager
-def writing(out: Path) -> Iterator[Path]:
-    """A new folder that becomes `out` unless something fails. Raises InputError if `out` exists, RunError where the
-    disk refuses."""
-    if out.exists():
-        raise InputError(f"{out}: exists; choose another --out")
-    with replacing(out) as folder:
-        folder.mkdir()
-        yield folder
 
 
 def write_tokenizers(run: Any, folder: Path) -> None:
