@@ -80,7 +80,8 @@ def test_evaluate_counts_the_test_set_or_a_file(regard, written: Path, text: Pat
     ("arguments", "said"),
     [
         (("predict", "{run}", "a"), "is a language model, which has no source; use `regard generate`"),
-        (("show", "{run}", "a", "--out", "x.png"), "is a language model, which has no source"),
+        (("show", "{run}", "a", "--out", "x.png"), "carries a state from token to token and reads none again"),
+        (("show", "{run}", "a", "--out", "x.png", "--beam", "2"), "--beam is given; this run tells tokens one by one"),
         (("evaluate", "{run}", "--beam", "2"), "--beam is given; a language model writes nothing here"),
         (("evaluate", "{run}", "a", "b"), "2 files given; expected one text for a language model"),
         (("generate", "{run}", "a", "--tokens", "0"), "tokens is 0; expected at least 1"),

@@ -167,6 +167,19 @@ def test_the_command_tells_classes(regard, folder: Path):
     assert (code, json.loads(output)["accuracy"] > 90) == (0, True)
 
 
+def test_what_a_pair_of_texts_reads_of_itself(regard, folder: Path, tmp_path: Path):
+    run = opened(folder)
+    reading, (found,) = run.look(("one here", "two one")), run.classify([("one here", "two one")])
+    assert reading.answer == f"{found.label}\t{found.probability:.4f}"
+    assert reading.attention.target == ("<s>", "one", "here", "</s>", "two", "one", "</s>")
+    code, output, _ = regard(
+        "show", str(folder / "run"), "one here\ttwo one", "--map", "1", "--out", f"{tmp_path}/a.svg"
+    )
+    assert (code, output) == (0, f"{reading.answer}\nThe picture is {tmp_path}/a.svg.\n")
+    code, _, errors = regard("show", str(folder / "run"), "a\tb", "--beam", "2", "--out", f"{tmp_path}/b.svg")
+    assert (code, "--beam is given; this run tells classes, and takes none" in errors) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

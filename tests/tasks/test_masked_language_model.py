@@ -53,6 +53,15 @@ def test_blanks_are_filled(folder: Path):
     assert ways[0].probability > 0.5 > ways[1].probability
 
 
+def test_what_a_text_reads_of_itself(folder: Path):
+    reading = opened(folder).look("one two [MASK] four five six")
+    assert reading.answer == "one two three four five six"
+    labels = ("<s>", "one", "two", "<mask>", "four", "five", "six", "</s>")
+    assert (reading.attention.source, reading.attention.target) == (labels, labels)
+    assert reading.attention.weights.sum(-1) == pytest.approx(1, abs=1e-5)
+    assert opened(folder).look("one two").answer == "one two"
+
+
 def test_vectors_tell_texts_apart(folder: Path):
     one, other, again = opened(folder).embed(["one two three", "seven eight nine", "one two three"])
     assert torch.equal(one, again)

@@ -187,6 +187,18 @@ def test_the_command_takes_and_gives_json(regard, folder: Path):
     assert (code, json.loads(output)["f1"] > 90) == (0, True)
 
 
+def test_what_a_question_and_its_context_read(regard, folder: Path, tmp_path: Path):
+    run = load(folder / "run", "cpu", task=SpanAnswersRun)
+    filler = "these days " * 20
+    for context in ("these days emil lives in cairo .", f"{filler}emil lives in cairo ."):
+        reading = run.look(("who ?", context))
+        assert (reading.answer, {"em", "##il"} <= set(reading.attention.source)) == ("emil", True)
+        assert len(reading.attention.target) <= run.config.encoder.context
+    asked = json.dumps({"question": "who ?", "context": "these days emil lives in cairo ."})
+    code, output, _ = regard("show", str(folder / "run"), asked, "--out", f"{tmp_path}/a.svg")
+    assert (code, output) == (0, f"emil\nThe picture is {tmp_path}/a.svg.\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from regard.cli.options import RunFolder
+from regard.cli.options import Maps, RunFolder
 from regard.cli.output import say, table
 from regard.errors import InputError
 
@@ -21,14 +21,7 @@ def align(
     *,
     source: Annotated[Path, Parameter(help="Text to align, a sentence a line.")],
     target: Annotated[Path, Parameter(help="Its translation, line by line.")],
-    maps: Annotated[
-        list[int] | None,
-        Parameter(
-            name="--map",
-            negative="",
-            help="Take this map alone: layer x heads + head, from 0. Repeatable. Default: all.",
-        ),
-    ] = None,
+    maps: Maps = None,
     reverse: Annotated[
         Path | None, Parameter(help="A run of the other direction, to join the links of both.", show_default=False)
     ] = None,

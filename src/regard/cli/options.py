@@ -13,6 +13,12 @@ from regard.errors import InputError
 
 RunFolder = Annotated[Path, Parameter(name="RUN", help="Folder of a trained run.")]
 Beam = Annotated[int | None, Parameter(name="--beam", help="Width of the search; 1 is greedy. Default: the run's own.")]
+Maps = Annotated[
+    list[int] | None,
+    Parameter(
+        name="--map", negative="", help="Take this map alone: layer x heads + head, from 0. Repeatable. Default: all."
+    ),
+]
 AllowMissing = Annotated[
     bool,
     Parameter(negative="", show_default=False, help="Leave parameters that the weights lack as they are initialised."),

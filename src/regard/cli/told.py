@@ -82,13 +82,14 @@ def _answer(run: SpanAnswersRun, texts: Sequence[str], as_json: bool) -> None:
     """Each text is an object with `question` and `context`, and so is each answer, with more keys."""
     numbers = count(1)
     for some in parts(texts):
-        asked = [_asked(next(numbers), text) for text in some]
+        asked = [parse_question(next(numbers), text) for text in some]
         for (question, context), found in zip(asked, run.answer(asked), strict=True):
             whole = {"question": question, "context": context, **found.to_json()}
             say(json.dumps(whole, ensure_ascii=False) if as_json else " ".join(found.text.split()))
 
 
-def _asked(number: int, text: str) -> tuple[str, str]:
+def parse_question(number: int, text: str) -> tuple[str, str]:
+    """The question and the context that an object has. Raises InputError for another text."""
     record, fault = parse_json(text)
     match record:
         case {"question": str(question), "context": str(context)}:

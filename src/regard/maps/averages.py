@@ -1,7 +1,11 @@
 """Several maps of the same lookup, averaged to one."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from jaxtyping import Float
+
+from regard.errors import InputError
 
 
 def average_heads(weights: Float[np.ndarray, "... head target source"]) -> Float[np.ndarray, "... target source"]:
@@ -12,6 +16,16 @@ def average_heads(weights: Float[np.ndarray, "... head target source"]) -> Float
 def average_layers(weights: Float[np.ndarray, "layer ... target source"]) -> Float[np.ndarray, "... target source"]:
     """Mean over layers. Rows that sum to 1 in every layer still do. Raises ValueError without a layer to average."""
     return _mean(weights, 0, "layer")
+
+
+def chosen(
+    weights: Float[np.ndarray, "map target source"], maps: Sequence[int] | None
+) -> Float[np.ndarray, "some target source"]:
+    """The maps of those numbers, by default all. Raises InputError for a number that no map has."""
+    for number in maps or ():
+        if not 0 <= number < len(weights):
+            raise InputError(f"map {number} is not there; the model has {len(weights)}, from 0 to {len(weights) - 1}")
+    return weights if maps is None else weights[list(maps)]
 
 
 def _mean(weights: np.ndarray, axis: int, name: str) -> np.ndarray:

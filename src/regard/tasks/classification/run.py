@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard.data.labelled import Labelled
+from regard.data.marked import marked
 from regard.errors import InputError
+from regard.inference.within import Reading, within
 from regard.models.bert_classifier import BertClassifier
 from regard.nonfinite import guarded
 from regard.tasks.classification.run_file import Classification
@@ -74,6 +76,31 @@ class ClassificationRun(Run):
             InputError: a text is given where the model was trained on pairs, or the other way round, or is too long.
         """
         refuse_one_text(texts)
+        with guarded(self.model):
+            found = probabilities(self.model, self._encoded(self._given(texts)))
+        return [classified(self.labels, row) for row in found.tolist()]
+
+    def look(self, text: str | tuple[str, ...], maps: Sequence[int] | None = None) -> Reading:
+        """The class of a text, or of a pair of them, and which of its tokens, marks included, read which: the mean of
+        all maps, or of those whose numbers, layer x heads + head, are given.
+
+        Raises:
+            InputError: as `classify`, and where the model has no such map.
+        """
+        (encoded,) = self._encoded(self._given([text]))
+        with guarded(self.model):
+            row, attention = within(
+                self.model,
+                self.model.self_attention,
+                self.tokenizer.pieces(marked(*encoded)[0]),
+                lambda: probabilities(self.model, [encoded])[0].tolist(),
+                maps,
+            )
+        found = classified(self.labels, row)
+        return Reading(f"{found.label}\t{found.probability:.4f}", attention)
+
+    def _given(self, texts: Sequence[str | tuple[str, ...]]) -> list[Labelled]:
+        """Raises InputError for one text where two are told of, and the other way round."""
         parts = [(each,) if isinstance(each, str) else tuple(each) for each in texts]
         expected = 1 if self.config.data.second is None else 2
         for number, each in enumerate(parts, 1):
@@ -82,10 +109,7 @@ class ClassificationRun(Run):
                     f"text {number}: is {'one text' if len(each) == 1 else f'{len(each)} texts'}; the model tells the "
                     f"class of {'one text' if expected == 1 else 'two, with a tab between on the command line'}"
                 )
-        given = [Labelled(each, "", f"text {number}") for number, each in enumerate(parts, 1)]
-        with guarded(self.model):
-            found = probabilities(self.model, self._encoded(given))
-        return [classified(self.labels, row) for row in found.tolist()]
+        return [Labelled(each, "", f"text {number}") for number, each in enumerate(parts, 1)]
 
     def _encoded(self, examples: Sequence[Labelled]):
         return encoded(examples, self.tokenizer, self.config.encoder.context, truncate=self.config.truncate)

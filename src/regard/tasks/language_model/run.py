@@ -13,6 +13,7 @@ from regard.decoding.search import Search
 from regard.decoding.sliding import Sliding
 from regard.errors import InputError, shown
 from regard.inference.cache import Cache
+from regard.inference.within import Reading, within
 from regard.memory import Memory
 from regard.models.language_model import LanguageModel
 from regard.nonfinite import guarded
@@ -93,6 +94,29 @@ class LanguageModelRun(Run):
             [Continuation.of(prompt, each, len(forced), self.tokenizer) for each in hypotheses]
             for prompt, forced, hypotheses in zip(prompts, rest, found, strict=True)
         ]
+
+    @torch.no_grad()
+    def look(self, text: str, maps: Sequence[int] | None = None) -> Reading:
+        """The token that is most likely to follow a text, and what each of its tokens read while the next one was told:
+        the mean of all maps, or of those whose numbers, layer x heads + head, are given. The text's own start is its
+        first token; what a model that copies keeps for its vocabulary stands before that.
+
+        Raises:
+            InputError: the model reads no token again, the text is longer than it can take, or there is no such map.
+        """
+        ids = [END, *self.tokenizer.encode(text)]
+        self._check([text], [ids], 1, None)
+        given = torch.tensor([ids], device=next(self.model.parameters()).device)
+        with guarded(self.model):
+            (logits, _), attention = within(
+                self.model,
+                self.model.self_attention,
+                self.tokenizer.pieces(ids),
+                lambda: self.model(given, self.model.begin(1)),
+                maps,
+                before="(vocabulary)",
+            )
+        return Reading(self.tokenizer.pieces([int(logits[0, -1].argmax())])[0], attention)
 
     def _model(self, beyond: Beyond | None) -> SequenceDecoder:
         """The model, made to slide where that is asked for and it has a context."""

@@ -10,6 +10,7 @@ from torch import Tensor
 from regard.data.batch import padded
 from regard.data.documents import Document
 from regard.errors import InputError, shown
+from regard.inference.within import Reading, within
 from regard.models.bert import Bert
 from regard.nonfinite import guarded
 from regard.shapes import Float
@@ -115,13 +116,28 @@ class MaskedLanguageModelRun(Run):
         with guarded(self.model):
             return self.tokenizer.pieces(ids), torch.cat(list(found))[:, 1:-1].cpu()
 
+    @torch.no_grad()
+    def look(self, text: str, maps: Sequence[int] | None = None) -> Reading:
+        """A text with its blanks filled, and which of its tokens, marks included, read which: the mean of all maps, or
+        of those whose numbers, layer x heads + head, are given.
+
+        Raises:
+            InputError: the text is too long, or the model has no such map.
+        """
+        answer = text
+        if BLANK in text and self.model.predictions is not None:
+            answer = self._fill(text, 1, BLANK)[0][0].text
+        ids = self._blanked(text, BLANK)
+        _, attention = within(
+            self.model, self.model.self_attention, self.tokenizer.pieces(ids), lambda: self._states([ids]), maps
+        )
+        return Reading(answer, attention)
+
     def _fill(self, text: str, best: int, blank: str) -> list[list[Filled]]:
-        parts = text.split(blank)
-        if len(parts) < 2:
+        if blank not in text:
             raise InputError(f"{shown(text)} has no blank; write {blank} where one is")
-        encoded = [self.tokenizer.encode(part) for part in parts]
-        ids = [index for part in encoded for index in (*part, MASK)][:-1]
-        marked = self._marked(text, ids)
+        marked = self._blanked(text, blank)
+        ids = marked[1:-1]
         assert self.model.predictions is not None
         places = [place for place, index in enumerate(marked) if index == MASK]
         probabilities = self.model.predictions(self._states([marked])[0, places]).softmax(-1).cpu()
@@ -147,6 +163,11 @@ class MaskedLanguageModelRun(Run):
         tokens, lengths = padded(rows)
         with guarded(self.model):
             return self.model(tokens.to(device), lengths.to(device))
+
+    def _blanked(self, text: str, blank: str) -> list[int]:
+        """The tokens of a text with blanks, and its marks. Raises InputError for one that is too long."""
+        parts = [self.tokenizer.encode(part) for part in text.split(blank)]
+        return self._marked(text, [index for part in parts for index in (*part, MASK)][:-1])
 
     def _marked(self, text: str, ids: Sequence[int]) -> list[int]:
         """With its marks. Raises InputError for a text that is too long."""

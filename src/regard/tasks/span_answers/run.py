@@ -1,16 +1,18 @@
 """A trained model that answers with spans, opened: `load(folder).answer([(question, context)])`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from regard.data.marked import marked
 from regard.data.squad import Question
 from regard.errors import InputError
+from regard.inference.within import Reading, within
 from regard.models.bert_spans import BertSpans
 from regard.nonfinite import guarded
 from regard.tasks.run import Run
 from regard.tasks.span_answers.run_file import SpanAnswers
-from regard.tasks.span_answers.task import asked
+from regard.tasks.span_answers.task import Asked, asked
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 from regard.training.run_directory import RunDirectory
@@ -61,14 +63,37 @@ class SpanAnswersRun(Run):
         Raises:
             InputError: a question or context is blank.
         """
-        for number, each in enumerate(questions, 1):
-            if not all(text.strip() for text in each):
-                raise InputError(f"question {number}: question or context is blank; give both")
-        given = [Question(*each, (), f"question {number}") for number, each in enumerate(questions, 1)]
-        cut = asked(given, self.tokenizer, self.config)
+        cut = self._asked(questions)
         with guarded(self.model):
             found = cut.answers(self.model)
         return [
             SpanAnswer(text, each.start, each.end, each.score) if text else SpanAnswer("", 0, 0, each.none)
             for text, each in zip(cut.texts(found), found, strict=True)
         ]
+
+    def look(self, question: tuple[str, str], maps: Sequence[int] | None = None) -> Reading:
+        """The answer to a question about its context, given as (question, context), and which of the tokens, marks
+        included, read which: in the window that the answer is in, the mean of all maps, or of those whose numbers,
+        layer x heads + head, are given.
+
+        Raises:
+            InputError: question or context is blank, or the model has no such map.
+        """
+        (answer,) = self.answer([question])
+        cut = self._asked([question])
+        alone = [replace(cut, windows=[[window]]) for window in cut.windows[0]]
+        with guarded(self.model):
+            best = max(alone, key=lambda each: each.answers(self.model)[0].score)
+            window = best.windows[0][0]
+            tokens = self.tokenizer.pieces(marked(window.question, window.part)[0])
+            names = self.model.self_attention
+            _, attention = within(self.model, names, tokens, lambda: best.answers(self.model), maps)
+        return Reading(answer.text, attention)
+
+    def _asked(self, questions: Sequence[tuple[str, str]]) -> Asked:
+        """Raises InputError for what is blank."""
+        for number, each in enumerate(questions, 1):
+            if not all(text.strip() for text in each):
+                raise InputError(f"question {number}: question or context is blank; give both")
+        given = [Question(*each, (), f"question {number}") for number, each in enumerate(questions, 1)]
+        return asked(given, self.tokenizer, self.config)

@@ -16,8 +16,9 @@ from regard.inference.attended import attended
 from regard.inference.given import encoded, log_probabilities
 from regard.inference.texts import search_texts
 from regard.inference.tokenizers import Tokenizers
+from regard.inference.within import Reading
 from regard.maps.alignment import Alignment
-from regard.maps.averages import average_heads
+from regard.maps.averages import average_heads, chosen
 from regard.maps.words import join_words
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.ensemble import Ensemble
@@ -107,9 +108,24 @@ class TextToTextRun(Run):
         """What was found for each text, best first, with what it looked at if that is wanted."""
         flat = [(text, each) for text, hypotheses in zip(texts, found, strict=True) for each in hypotheses]
         attends = attention and self.model.decoder.source_attention is not None
-        alignments = self._alignments(flat) if attends else [None] * len(flat)
+        alignments = self._looked_at(flat) if attends else [None] * len(flat)
         made = iter([self._prediction(*each, alignment) for each, alignment in zip(flat, alignments, strict=True)])
         return [replace(next(made), alternatives=tuple(next(made) for _ in rest)) for _, *rest in found]
+
+    def look(self, text: str, maps: Sequence[int] | None = None, *, beam: int | None = None) -> Reading:
+        """The output for a text and what it looked at: the mean of all maps, or of those whose numbers, layer x heads +
+        head, are given.
+
+        Raises:
+            InputError: as `predict`, and where the model does not attend to its source or has no such map.
+            ValueError: beam and vocabulary do not fit together.
+        """
+        if self.model.decoder.source_attention is None:
+            raise InputError("the run's model does not attend to its source, so there is nothing to draw")
+        with guarded(self.model):
+            ((best, *_),) = search_texts(self.model, self.tokenizers, [text], self.search(beam))
+        (attention,) = self._looked_at([(text, best)], maps)
+        return Reading(self.tokenizers.text(best.tokens, text), attention)
 
     def score(self, pairs: Sequence[Pair]) -> list[list[float]]:
         """The log-probability of each token of each target, END last, given its source.
@@ -173,15 +189,19 @@ class TextToTextRun(Run):
         tokens = (*hypothesis.tokens, END) if hypothesis.finished else hypothesis.tokens
         return tuple(self.tokenizers.target_pieces(tokens, source))
 
-    def _alignments(self, outputs: Sequence[tuple[str, Hypothesis]]) -> list[Alignment]:
-        """What each output looked at. The step after the last token exists only where END was its result."""
+    def _looked_at(
+        self, outputs: Sequence[tuple[str, Hypothesis]], maps: Sequence[int] | None = None
+    ) -> list[Alignment]:
+        """What each output of a text looked at: the mean of all maps, or of those whose numbers are given. The step
+        after the last token exists only where END was its result. Raises InputError where there is no such map."""
         sources = [self.tokenizers.source_ids(text) for text, _ in outputs]
         targets = [list(each.tokens if each.finished else each.tokens[:-1]) for _, each in outputs]
-        maps = attended(self.model, list(zip(sources, targets, strict=True)))
+        found = attended(self.model, list(zip(sources, targets, strict=True)))
+        means = [average_heads(chosen(weights.numpy(), maps)) for weights in found]
         pieces = self.tokenizers.source_pieces
         return [
-            Alignment(average_heads(weights.numpy()), tuple(pieces([*source, END], text)), self._labels(text, each))
-            for weights, source, (text, each) in zip(maps, sources, outputs, strict=True)
+            Alignment(weights, tuple(pieces([*source, END], text)), self._labels(text, each))
+            for weights, source, (text, each) in zip(means, sources, outputs, strict=True)
         ]
 
 
@@ -194,11 +214,3 @@ def demanded(target: Tokenizer, n_best: int, prefix: str, phrases: Sequence[str]
         if UNKNOWN in pieces:
             raise InputError(f"{text!r} has pieces that are not in the target's vocabulary, so no output has it")
     return Demand(n_best, (tokens[0],), tuple(tokens[1:]))
-
-
-def chosen(weights: np.ndarray, maps: Sequence[int] | None) -> np.ndarray:
-    """The maps `(map, target, source)` of those numbers, by default all. Raises InputError for others."""
-    for number in maps or ():
-        if not 0 <= number < len(weights):
-            raise InputError(f"map {number} is not there; the model has {len(weights)}, from 0 to {len(weights) - 1}")
-    return weights if maps is None else weights[list(maps)]
