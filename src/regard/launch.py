@@ -22,6 +22,8 @@ from regard.tasks.bidirectional_language_model.job import prepare as prepare_bid
 from regard.tasks.bidirectional_language_model.run_file import BidirectionalLanguageModelling
 from regard.tasks.classification.job import prepare as prepare_classification
 from regard.tasks.classification.run_file import Classification
+from regard.tasks.image_captioning.job import prepare as prepare_image_captioning
+from regard.tasks.image_captioning.run_file import ImageCaptioning
 from regard.tasks.image_classification.job import prepare as prepare_image_classification
 from regard.tasks.image_classification.run_file import ImageClassification
 from regard.tasks.job import Job
@@ -125,6 +127,8 @@ def prepare(config: RunFile, run: RunDirectory, processes: int) -> Job:
             return prepare_classification(config, run)
         case ImageClassification():
             return prepare_image_classification(config)
+        case ImageCaptioning():
+            return prepare_image_captioning(config, run)
         case SpanAnswers():
             return prepare_span_answers(config, run)
         case Pointing():

@@ -6,6 +6,7 @@ from pathlib import Path
 from regard.recipes import yaml_file
 from regard.tasks.bidirectional_language_model.run_file import BidirectionalLanguageModelling
 from regard.tasks.classification.run_file import Classification
+from regard.tasks.image_captioning.run_file import ImageCaptioning
 from regard.tasks.image_classification.run_file import ImageClassification
 from regard.tasks.language_model.run_file import LanguageModelling
 from regard.tasks.masked_language_model.run_file import MaskedLanguageModelling
@@ -23,6 +24,7 @@ RunFile = (
     | Classification
     | SpanAnswers
     | ImageClassification
+    | ImageCaptioning
     | Pointing
 )
 """One class a task; the key `task` of the file tells them apart."""

@@ -9,6 +9,8 @@ from regard.tasks.bidirectional_language_model.run import ElmoRun
 from regard.tasks.bidirectional_language_model.run_file import BidirectionalLanguageModelling
 from regard.tasks.classification.run import ClassificationRun
 from regard.tasks.classification.run_file import Classification
+from regard.tasks.image_captioning.run import ImageCaptioningRun
+from regard.tasks.image_captioning.run_file import ImageCaptioning
 from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.image_classification.run_file import ImageClassification
 from regard.tasks.language_model.run import LanguageModelRun
@@ -36,6 +38,7 @@ WHAT: dict[type[Run], str] = {
     ElmoRun: "tells words from both sides and writes no text; use `regard embed` or `evaluate`",
     ClassificationRun: "tells classes and writes no text; use `regard predict` or `evaluate`",
     ImageClassificationRun: "tells classes of images and writes no text; use `regard predict` or `evaluate`",
+    ImageCaptioningRun: "tells of images; use `regard predict`, `show` or `evaluate`",
     SpanAnswersRun: "answers questions about contexts; use `regard predict` with JSON, or `evaluate`",
     PointingRun: "points to elements of a set and writes no text; use `regard predict`, `show` or `evaluate`",
     TextToTextsRun: "writes several languages; use `regard predict` or `evaluate`, or in Python one of them, .of(...)",
@@ -86,6 +89,8 @@ def _open(folder: RunDirectory, config: run_file.RunFile) -> Any:
             return ClassificationRun.open(folder, config)
         case ImageClassification():
             return ImageClassificationRun.open(folder, config)
+        case ImageCaptioning():
+            return ImageCaptioningRun.open(folder, config)
         case SpanAnswers():
             return SpanAnswersRun.open(folder, config)
         case Pointing():

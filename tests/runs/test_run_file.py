@@ -20,6 +20,8 @@ from regard.recipes import names, path_of
 from regard.run_file import RunFile
 from regard.tasks.bidirectional_language_model.run_file import BidirectionalLanguageModelling
 from regard.tasks.classification.run_file import Classification
+from regard.tasks.image_captioning.captioners import build_captioner
+from regard.tasks.image_captioning.run_file import ImageCaptioning
 from regard.tasks.image_classification.run_file import ImageClassification
 from regard.tasks.language_model.run_file import LanguageModelling
 from regard.tasks.masked_language_model.run_file import MaskedLanguageModelling
@@ -99,7 +101,7 @@ def recipe(name: str) -> RunFile:
     needed = {"translate": FILES, "summarise": ["data.train=a.jsonl", "data.valid=b.jsonl"]}
     needed |= {"language": text, "elmo": text, "characters": text, "dialogue": text}
     needed |= {"squad": ["data.train=[a.json, b.jsonl]", "data.valid=[c.json]"], "classify": ["data.train=a.tsv"]}
-    needed |= {"vit": ["data.train=a-images-idx3"]}
+    needed |= {"vit": ["data.train=a-images-idx3"], "captions": ["data.train=a.jsonl", "data.split=split"]}
     needed |= {"spans": ["data.train=[a.json]", "data.valid=[b.json]"]}
     many = [f"data.{part}=[a, b, c]" for part in ("train", "valid")]
     needed["translate-many"] = ["data.languages=[de, fr]", *many]
@@ -153,6 +155,9 @@ def test_the_models_of_recipes_can_be_built(name: str):
         return
     if isinstance(run, ImageClassification):
         assert Vit(2, run.model).output.out_features == 2
+        return
+    if isinstance(run, ImageCaptioning):
+        assert build_captioner(run.model, 11).decoder.output.out_features == 11
         return
     if isinstance(run, SpanAnswers):
         assert BertSpans(11, run.encoder).output.out_features == 2

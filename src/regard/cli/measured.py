@@ -11,6 +11,7 @@ from regard.errors import InputError
 from regard.inference.cache import Cache
 from regard.tasks.bidirectional_language_model.run import ElmoRun
 from regard.tasks.classification.run import ClassificationRun
+from regard.tasks.image_captioning.run import ImageCaptioningRun
 from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.language_model.run import LanguageModelRun
 from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
@@ -57,6 +58,11 @@ def measured(run: Run, given: Given) -> dict[str, float]:
             because = "this run points to elements of generated sets; it is measured on its own test set alone"
             given.refuse("files", "beam", "cache", because=because)
             return run.evaluate()
+        case ImageCaptioningRun():
+            because = "this run tells of images; it is measured on its run file's test set alone"
+            given.refuse("files", "cache", because=because)
+            with searching(Asked(given.beam)):
+                return run.evaluate(beam=given.beam)
         case TextToTextsRun():
             because = "this run writes several languages; it is measured on its run file's test set alone"
             given.refuse("files", "cache", because=because)

@@ -12,6 +12,7 @@ from regard.errors import InputError
 if TYPE_CHECKING:
     from regard.inference.within import Reading
     from regard.runs import Run
+    from regard.tasks.image_captioning.run import ImageCaptioningRun
     from regard.tasks.image_classification.run import ImageClassificationRun
 
 
@@ -31,12 +32,17 @@ def show(
         raise InputError(f"{out}: is a directory; expected the name of a picture to write")
     from regard.pictures.write import write
     from regard.runs import load
+    from regard.tasks.image_captioning.run import ImageCaptioningRun
     from regard.tasks.image_classification.run import ImageClassificationRun
 
     loaded = load(run, allow_missing=allow_missing)
     if isinstance(loaded, ImageClassificationRun):
         _refuse("tells classes of images", beam=beam, map=maps)
         _show_image(loaded, text, out)
+        return
+    if isinstance(loaded, ImageCaptioningRun):
+        _refuse("tells of images", map=maps)
+        _show_caption(loaded, text, out, beam)
         return
     reading = _reading(loaded, run, text, beam, maps)
     write(reading.attention, out, title=text)
@@ -92,3 +98,17 @@ def _show_image(run: "ImageClassificationRun", image: str, out: Path) -> None:
         overlay(looked.pixels, looked.weights, title=f"{found.label} {found.probability:.4f}"), out, title=image
     )
     say(f"{found.label}\t{found.probability:.4f}\nThe picture is {out}.")
+
+
+def _show_caption(run: "ImageCaptioningRun", image: str, out: Path, beam: int | None) -> None:
+    """Draw where the run looks for each token of what it says of an image. Raises InputError."""
+    from regard.pictures.overlay import overlays
+    from regard.pictures.write import write_figure
+
+    with searching(Asked(beam)):
+        looked = run.look(image, beam=beam)
+    titles = looked.caption.tokens
+    if looked.gates is not None:
+        titles = tuple(f"{word}  {gate:.2f}" for word, gate in zip(titles, looked.gates, strict=True))
+    write_figure(overlays(looked.pixels, looked.weights, titles), out, title=looked.caption.text)
+    say(f"{looked.caption.text}\nThe picture is {out}.")

@@ -13,13 +13,16 @@ from regard.cli.stream import parts
 from regard.data.tables import parse_json
 from regard.errors import InputError
 from regard.tasks.classification.run import ClassificationRun, Classified
+from regard.tasks.image_captioning.run import ImageCaptioningRun
 from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.pointing.run import PointingRun
 from regard.tasks.span_answers.run import SpanAnswersRun
 from regard.tasks.text_to_texts.run import TextToTextsRun
 
 OWN = Asked()
-Telling = PointingRun | ClassificationRun | ImageClassificationRun | SpanAnswersRun | TextToTextsRun
+Telling = (
+    PointingRun | ClassificationRun | ImageClassificationRun | ImageCaptioningRun | SpanAnswersRun | TextToTextsRun
+)
 
 
 def tell(run: Telling, texts: Sequence[str], asked: Asked, *, as_json: bool, more: bool) -> None:
@@ -35,6 +38,10 @@ def tell(run: Telling, texts: Sequence[str], asked: Asked, *, as_json: bool, mor
         case ImageClassificationRun():
             refuse(more or asked != OWN, "tells classes of images; it takes their paths and --json alone")
             _classify_images(run, texts, as_json)
+        case ImageCaptioningRun():
+            more = more or replace(asked, beam=None) != OWN
+            refuse(more, "tells of images; it takes their paths, --beam and --json alone")
+            _tell_of_images(run, texts, asked, as_json)
         case SpanAnswersRun():
             refuse(more or asked != OWN, "answers questions about contexts; it takes JSON alone")
             _answer(run, texts, as_json)
@@ -69,6 +76,14 @@ def _classify_images(run: ImageClassificationRun, paths: Sequence[str], as_json:
     for some in parts(paths):
         for path, found in zip(some, run.classify(some), strict=True):
             _say_class("image", path, found, as_json)
+
+
+def _tell_of_images(run: ImageCaptioningRun, paths: Sequence[str], asked: Asked, as_json: bool) -> None:
+    with searching(asked):
+        for some in parts(paths):
+            for path, found in zip(some, run.tell(some, beam=asked.beam), strict=True):
+                whole = {"image": path, **found.to_json()}
+                say(json.dumps(whole, ensure_ascii=False) if as_json else found.text)
 
 
 def _say_class(kind: str, given: str, found: Classified, as_json: bool) -> None:

@@ -18,6 +18,7 @@ NEXT = {
     "bidirectional-language-model": "regard embed {} TEXT --words",
     "classification": "regard predict {} TEXT",
     "image-classification": "regard predict {} IMAGE",
+    "image-captioning": "regard predict {} IMAGE",
     "span-answers": """regard predict {} '{"question": "...", "context": "..."}'""",
     "pointing": "regard predict {} 'NUMBER NUMBER ...'",
 }

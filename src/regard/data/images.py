@@ -1,10 +1,13 @@
 """Images with their classes: what the `data:` section of a run file for image classification becomes."""
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+import numpy as np
 
 from regard.data.held_out import check_share, spread
 from regard.data.idx import read_idx
@@ -105,6 +108,12 @@ class IdxImages(ImageSets):
         names = self.classes or tuple(map(str, range(256)))
         pairs = zip(images, labels.tolist(), strict=True)
         return [LabelledImage(image, names[label], f"{path}:{place}") for place, (image, label) in enumerate(pairs, 1)]
+
+
+def contents(image: Image) -> str:
+    """A digest of an image's bytes."""
+    found = image.tobytes() if isinstance(image, np.ndarray) else Path(image).read_bytes()
+    return hashlib.sha256(found).hexdigest()
 
 
 def hidden(path: Path) -> bool:

@@ -5,6 +5,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from regard.layers.recurrent import Recurrent
 from regard.memory import Memory
 
 
@@ -39,11 +40,7 @@ class SummaryStart(nn.Module):
 
     def forward(self, memory: Memory) -> Tensor:
         """Raises ValueError for a memory without a summary."""
-        if memory.summary is None:
-            raise ValueError(
-                "this decoder starts from the encoder's summary, but the memory has none; make it with summary="
-            )
-        return self.linear(memory.summary).tanh()
+        return self.linear(summary_of(memory)).tanh()
 
 
 class BackwardStart(nn.Module):
@@ -57,6 +54,31 @@ class BackwardStart(nn.Module):
     def forward(self, memory: Memory) -> Tensor:
         """Zeros where the memory has no position."""
         return self.linear(memory.value[:, :1, self.first :].sum(1)).tanh()
+
+
+class FirstInputStart(nn.Module):
+    """The state after one step of `recurrent` from zeros on W summary: the source is the network's first input (Vinyals
+    2015, 1411.4555, equation 10)."""
+
+    def __init__(self, summary_width: int, input_width: int, recurrent: Recurrent):
+        super().__init__()
+        self.linear = nn.Linear(summary_width, input_width)
+        self.recurrent = recurrent
+
+    def forward(self, memory: Memory) -> Tensor:
+        """Raises ValueError for a memory without a summary."""
+        first = self.linear(summary_of(memory))[:, None]
+        _, state = self.recurrent(first, first.new_zeros(len(first), *self.recurrent.state_shape))
+        return state.flatten(1)
+
+
+def summary_of(memory: Memory) -> Tensor:
+    """Raises ValueError for a memory that has none."""
+    if memory.summary is None:
+        raise ValueError(
+            "this decoder starts from the encoder's summary, but the memory has none; make it with summary="
+        )
+    return memory.summary
 
 
 StartName = Literal["encoder", "zero", "learned"]

@@ -1,7 +1,8 @@
-"""An image, and beside it the same image with what was looked at lit (Xu 2015, figure 3)."""
+"""Images with what was looked at lit (Xu 2015, figures 2 and 3)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,38 +15,59 @@ from regard.pictures.style import PAPER, plotting, sizes
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SIDE, HEAD, GAP = 2.8, 0.4, 0.12
-"""Of one image, the title above and the space between, in inches."""
+SIDE, SMALL, HEAD, GAP = 2.8, 1.5, 0.4, 0.12
+"""Of an image alone and of one among many, the title above and the space between, in inches."""
+COLUMNS = 6
+"""Images in a row."""
 DARKEST = 0.15
 """What is left of the light where the weight is 0."""
+Pixels = UInt8[np.ndarray, "height width channel"]
 
 
-def overlay(
-    pixels: UInt8[np.ndarray, "height width channel"],
-    weights: Float[np.ndarray, "row column"],
-    *,
-    title: str = "",
-) -> Figure:
+def overlay(pixels: Pixels, weights: Float[np.ndarray, "row column"], *, title: str = "") -> Figure:
     """A figure of both. The light is full at the largest weight, and even between the middles of the patches. Raises
     InputError without matplotlib, or where no installed font has a character of the title."""
-    lit = (pixels * light(weights, pixels.shape[0], pixels.shape[1])[:, :, None]).round().astype(np.uint8)
+    return _figure([pixels, lit(pixels, weights)], [title, ""], SIDE, 2)
+
+
+def overlays(pixels: Pixels, weights: Float[np.ndarray, "word row column"], words: Sequence[str]) -> Figure:
+    """A figure of an image and of the same image once for each word, lit where that looked, with the word above it
+    (Xu 2015, figure 2). The light is full at a word's largest weight. Raises as `overlay`, and ValueError for another
+    number of words than weights."""
+    shown = [pixels, *(lit(pixels, each) for each in weights)]
+    return _figure(shown, ["", *(word for word, _ in zip(words, weights, strict=True))], SMALL, COLUMNS)
+
+
+def _figure(images: Sequence[Pixels], titles: Sequence[str], side: float, columns: int) -> Figure:
+    """Images row by row, each with its title above; rows without any have no room for one."""
     with plotting():
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
-        width, height = 2 * SIDE + 3 * GAP, SIDE + 2 * GAP + (HEAD if title else 0.0)
+        columns = min(columns, len(images))
+        rows, head = -(-len(images) // columns), HEAD if any(titles) else 0.0
+        width, height = columns * side + (columns + 1) * GAP, rows * (side + GAP + head) + GAP
         figure = Figure(figsize=(width, height), facecolor=PAPER, dpi=100)
         FigureCanvasAgg(figure)
-        for place, shown in enumerate((pixels, lit)):
-            left = GAP + place * (SIDE + GAP)
-            axes = figure.add_axes((left / width, GAP / height, SIDE / width, SIDE / height))
+        for place, (image, title) in enumerate(zip(images, titles, strict=True)):
+            row, column = divmod(place, columns)
+            left, top = GAP + column * (side + GAP), height - GAP - row * (side + GAP + head)
+            axes = figure.add_axes((left / width, (top - head - side) / height, side / width, side / height))
             axes.set_axis_off()
-            axes.imshow(np.repeat(shown, 3, 2) if shown.shape[2] == 1 else shown, interpolation="nearest")
-        if title:
-            text, size = drawable(title, longest=60), sizes(1).title
-            family, top = families([text])[0], 1 - GAP / height
-            figure.text(GAP / width, top, text, ha="left", va="top", size=size, family=family, parse_math=False)
+            axes.imshow(np.repeat(image, 3, 2) if image.shape[2] == 1 else image, interpolation="nearest")
+            if title:
+                text, size = drawable(title, longest=60), sizes(1).title
+                family = families([text])[0]
+                figure.text(
+                    left / width, top / height, text, ha="left", va="top", size=size, family=family, parse_math=False
+                )
     return figure
+
+
+def lit(pixels: Pixels, weights: Float[np.ndarray, "row column"]) -> Pixels:
+    """An image with the light of its weights."""
+    shade = light(weights, pixels.shape[0], pixels.shape[1])
+    return (pixels * shade[:, :, None]).round().astype(np.uint8)
 
 
 def light(weights: Float[np.ndarray, "row column"], height: int, width: int) -> Float[np.ndarray, "height width"]:

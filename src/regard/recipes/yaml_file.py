@@ -22,8 +22,9 @@ def load(path: Path, schema: Any, overrides: Sequence[str] = ()) -> Any:
     """Reads `path` as the dataclass `schema`, or as one of a union of them, with `overrides` (`key.sub=value`, the last
     one wins) put on top.
 
-    A union of dataclasses is told apart by the field that is a `Literal` in all of them (`kind`, `name`), which the
-    file must give. Scalars are checked by pydantic without conversion, save that a whole number is also a number.
+    A union of dataclasses is told apart by the field that is a `Literal` in all of them, of other values in each
+    (`kind`, `name`), which the file must give. Scalars are checked by pydantic without conversion, save that a whole
+    number is also a number.
     Raises InputError: one line for each unknown, missing, repeated or unfitting key, or one for an unreadable file.
     """
     root, problems = yaml_nodes.read(path)
@@ -109,10 +110,10 @@ def _items(annotation: Any, node: Node, path: str, problems: list[Problem]) -> A
 def _choose(classes: list[Any], node: Node, path: str, problems: list[Problem]) -> Any:
     """The dataclass whose `Literal` field has the value that the mapping gives."""
     hints = [get_type_hints(each, include_extras=True) for each in classes]
-    shared = [name for name in hints[0] if all(get_origin(bare(hint.get(name))) is Literal for hint in hints)]
-    if not shared:
+    telling = [name for name in hints[0] if tells_apart([bare(hint.get(name)) for hint in hints])]
+    if not telling:
         raise TypeError(f"{expected(classes[0])}: no Literal field tells the dataclasses of this union apart")
-    key = shared[0]
+    key = telling[0]
     named = {value: each for each, hint in zip(classes, hints, strict=True) for value in get_args(bare(hint[key]))}
     inner = _join(path, key)
     given = node.value.get(key)
@@ -125,6 +126,12 @@ def _choose(classes: list[Any], node: Node, path: str, problems: list[Problem]) 
     else:
         return named[given.value]
     return None
+
+
+def tells_apart(kinds: Sequence[Any]) -> bool:
+    """Whether a field of these types, one a class, is a `Literal` in all of them and has no value in two."""
+    values = [value for kind in kinds for value in get_args(kind)]
+    return all(get_origin(kind) is Literal for kind in kinds) and len(set(values)) == len(values)
 
 
 def _fill(schema: Any, node: Node, path: str, problems: list[Problem]) -> Any:

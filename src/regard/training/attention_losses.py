@@ -2,6 +2,7 @@
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import torch
 from accelerate.utils import extract_model_from_parallel
@@ -9,14 +10,27 @@ from torch import Tensor, nn
 
 from regard.align import Hard
 from regard.align.losses import coverage, doubly_stochastic, entropy, guided
-from regard.data.pair_batch import PairBatch
+from regard.decoders.protocol import Decoder
 from regard.errors import InputError
-from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.sizes import Share
 from regard.recording import Maps, record
 from regard.shapes import Float
 from regard.text.special import PAD
 from regard.training.settings import Amount
+
+
+@runtime_checkable
+class Told(Protocol):
+    """What is asked of a batch: the targets, how much of each source may be read, and where each target position
+    should read if that is known, as `PairBatch` has it."""
+
+    @property
+    def target_out(self) -> Tensor: ...
+    @property
+    def source_lengths(self) -> Tensor: ...
+    @property
+    def links(self) -> Tensor | None: ...
+
 
 TokenLosses = Float[Tensor, "batch target"]
 
@@ -46,18 +60,18 @@ class AttentionLosses:
 
 
 class AttentionLoss:
-    """The settings, for one model.
+    """The settings, for one decoder.
 
     Raises:
         InputError: something is to be added for reads of the source, and the model does not read it.
     """
 
-    def __init__(self, settings: AttentionLosses, model: EncoderDecoder):
+    def __init__(self, settings: AttentionLosses, decoder: Decoder):
         self.settings = settings
-        self.readers = model.decoder.source_attention
+        self.readers = decoder.source_attention
         if settings.penalties and self.readers is None:
             raise InputError("attention_losses need a model that attends to its source; remove them")
-        draws = any(isinstance(module, Hard) for module in model.modules())
+        draws = any(isinstance(module, Hard) for module in decoder.modules())
         self.wanted = settings.penalties or draws
 
     def listening(self, model: nn.Module) -> AbstractContextManager[Maps | None]:
@@ -68,12 +82,12 @@ class AttentionLoss:
         assert isinstance(decoder, nn.Module)
         return record(decoder, self.readers, differentiable=True)
 
-    def __call__(self, maps: Maps, batch: PairBatch, losses: TokenLosses) -> Float[Tensor, ""]:
+    def __call__(self, maps: Maps, batch: Told, losses: TokenLosses) -> Float[Tensor, ""]:
         """What is added for a batch. `losses` are those of its target tokens, 0 past the end, without gradient."""
         real = batch.target_out != PAD
         return self._penalties(maps, batch, real.to(losses.dtype)) + self._draws(maps, losses, real.to(losses.dtype))
 
-    def _penalties(self, maps: Maps, batch: PairBatch, real: TokenLosses) -> Tensor:
+    def _penalties(self, maps: Maps, batch: Told, real: TokenLosses) -> Tensor:
         settings = self.settings
         weights = maps.together().to(real.dtype) * real[:, None, :, None]
         total = weights.new_zeros(())

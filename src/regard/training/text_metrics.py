@@ -1,4 +1,4 @@
-"""How good outputs are, against references: one figure, higher is better, between 0 and 100."""
+"""How good outputs are, against references: one figure, higher is better, between 0 and 100; CIDEr-D up to 1,000."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -10,10 +10,11 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from regard.training import answers
+from regard.training.cider import cider
 from regard.training.rouge import rouge_l, rouge_n
 
 TextMetricName = Literal[
-    "exact-match", "bleu", "chrf", "rouge-1", "rouge-2", "rouge-l", "squad-exact-match", "squad-f1"
+    "exact-match", "bleu", "chrf", "rouge-1", "rouge-2", "rouge-l", "cider", "squad-exact-match", "squad-f1"
 ]
 
 References = Sequence[Sequence[str]]
@@ -46,6 +47,7 @@ METRICS: dict[TextMetricName, Callable[[Sequence[str], References], float]] = {
     "rouge-1": partial(best, compare=partial(rouge_n, n=1)),
     "rouge-2": partial(best, compare=partial(rouge_n, n=2)),
     "rouge-l": partial(best, compare=rouge_l),
+    "cider": cider,
     "squad-exact-match": partial(best, compare=answers.equal),
     "squad-f1": partial(best, compare=answers.overlap),
 }

@@ -1,13 +1,11 @@
 """From a run file to what training needs."""
 
-import hashlib
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from regard.data.images import LabelledImage
+from regard.data.images import contents
 from regard.errors import InputError
 from regard.models.vit import Vit
 from regard.tasks.classification.run import LABELS
@@ -39,7 +37,7 @@ def prepare(config: ImageClassification) -> Job:
     return Job(
         model,
         ImageClassificationTask(train, valid, config),
-        digest(contents((*splits.train, *splits.valid))),
+        digest(f"{contents(each.image)}\0{each.label}\n" for each in (*splits.train, *splits.valid)),
         f"{len(train):,} images to train on, {len(valid):,} to validate, {len(splits.test):,} to test; {len(labels)} "
         f"classes; {config.positions} positions an image; {count_parameters(model):,} parameters",
         tests=splits.test,
@@ -54,10 +52,3 @@ def ordered(labels: list[str], start: str | None) -> list[str]:
     started = None if start is None else RunDirectory.open(Path(start))
     known: Any = started.read_json(LABELS) if started is not None and started.has(LABELS) else []
     return known if sorted(known) == labels else labels
-
-
-def contents(images: Iterable[LabelledImage]) -> Iterable[str]:
-    """A line an image: a digest of its bytes, and its label."""
-    for each in images:
-        content = each.image.tobytes() if isinstance(each.image, np.ndarray) else Path(each.image).read_bytes()
-        yield f"{hashlib.sha256(content).hexdigest()}\0{each.label}\n"

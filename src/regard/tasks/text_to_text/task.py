@@ -50,7 +50,7 @@ class PairTask:
         self.higher_is_better = self.metric != PERPLEXITY
         self.limits = (model.max_source, model.max_target)
         attention = AttentionLosses() if attention is None else attention
-        self.attention_loss = AttentionLoss(attention, model)
+        self.attention_loss = AttentionLoss(attention, model.decoder)
         self.links = piece_links(self.train, tokenizers) if attention.guided else None
         for pairs in (splits.valid, splits.test):
             self._sources(pairs, truncate)

@@ -1,0 +1,38 @@
+"""Show and Tell: Vinyals, Toshev, Bengio, Erhan 2015 (1411.4555)."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from regard.decoders.bottleneck import BottleneckDecoder
+from regard.decoders.starts import FirstInputStart
+from regard.layers.embeddings import TokenEmbedding
+from regard.layers.output import Output
+from regard.layers.recurrent import Recurrent
+from regard.models.captioner import Captioner, Eye
+from regard.models.sizes import Size
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowAndTellConfig(Eye):
+    """Sizes. The paper has embedding and width 512."""
+
+    name: Literal["show-and-tell"] = "show-and-tell"
+    embedding: Size = 128
+    width: Size = 256
+
+
+class ShowAndTell(Captioner):
+    """The image is the first input of an LSTM, x_{-1} = W CNN(I), and is not seen again (equations 10 to 12)."""
+
+    def __init__(self, vocabulary: int, config: ShowAndTellConfig):
+        encoder = config.encoder()
+        recurrent = Recurrent("lstm", config.embedding, config.width)
+        decoder = BottleneckDecoder(
+            TokenEmbedding(vocabulary, config.embedding, dropout=config.dropout),
+            recurrent,
+            FirstInputStart(encoder.summary_width, config.embedding, recurrent),
+            Output(config.width, vocabulary),
+            summary_each_step=False,
+            dropout=config.dropout,
+        )
+        super().__init__(encoder, decoder)

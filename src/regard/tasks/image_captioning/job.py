@@ -1,0 +1,43 @@
+"""From a run file to what training needs."""
+
+from regard.data.captions import Captioned
+from regard.data.images import contents
+from regard.tasks.image_captioning.captioners import build_captioner
+from regard.tasks.image_captioning.pointing import pixels_of
+from regard.tasks.image_captioning.run_file import ImageCaptioning
+from regard.tasks.image_captioning.task import CaptionTask, read
+from regard.tasks.job import Job, check_beam, digest
+from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
+from regard.training.parameters import count_parameters
+from regard.training.run_directory import RunDirectory
+
+
+def prepare(config: ImageCaptioning, run: RunDirectory) -> Job:
+    """Reads images and captions, each image once to see that it can be, and builds the rest.
+
+    Raises:
+        InputError: images, captions and model are not as they must be.
+    """
+    splits = config.data.load()
+    tokenizer = kept_or_trained(
+        run, config.tokenizer, [read(text, config) for each in splits.train for text in each.captions]
+    )
+    for each in (*splits.train, *splits.valid, *splits.test):
+        pixels_of(each, config)
+    model = build_captioner(config.model, tokenizer.size)
+    check_beam(config.search.beam, tokenizer.size, "vocabulary")
+    captions = sum(len(each.captions) for each in splits.train)
+    return Job(
+        model,
+        CaptionTask(splits.train, splits.valid, tokenizer, config, model),
+        digest(line(each) for each in (*splits.train, *splits.valid)),
+        f"{len(splits.train):,} images with {captions:,} captions to train on, {len(splits.valid):,} to validate, "
+        f"{len(splits.test):,} to test; a vocabulary of {tokenizer.size:,}; {count_parameters(model):,} parameters",
+        {TOKENIZER: tokenizer},
+        splits.test,
+    )
+
+
+def line(each: Captioned) -> str:
+    """A digest of an image and its captions."""
+    return "\0".join((contents(each.image), *each.captions)) + "\n"

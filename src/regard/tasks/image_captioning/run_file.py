@@ -1,0 +1,61 @@
+"""What a run file of this task says."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from regard.data.captions import CaptionTables
+from regard.data.image_batch import Augmentation
+from regard.data.scenes import Scenes
+from regard.decoding.search import Search
+from regard.images import Preparation
+from regard.models.grid_transformer import GridTransformerConfig
+from regard.models.show_and_tell import ShowAndTellConfig
+from regard.models.show_attend_and_tell import ShowAttendAndTellConfig
+from regard.text import TokenizerSettings
+from regard.training.attention_losses import AttentionLosses
+from regard.training.settings import Training
+from regard.training.text_metrics import TextMetricName
+
+CaptionerConfig = ShowAttendAndTellConfig | ShowAndTellConfig | GridTransformerConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageCaptioning:
+    """A run, whole. `metrics` are measured in validation and on the test set; the first chooses the best weights.
+    Captions are read in lower case where `lower` says so, and those of the training set beyond `longest` tokens are
+    left out. A batch has room for `training.batch_tokens` cells and words."""
+
+    task: Literal["image-captioning"] = "image-captioning"
+    data: Scenes | CaptionTables
+    tokenizer: TokenizerSettings
+    images: Preparation = field(default_factory=Preparation)
+    augmentation: Augmentation = field(default_factory=Augmentation)
+    model: CaptionerConfig
+    metrics: tuple[TextMetricName, ...] = ("cider", "bleu", "rouge-l")
+    training: Training = field(default_factory=Training)
+    search: Search = field(default_factory=Search)
+    attention_losses: AttentionLosses = field(default_factory=AttentionLosses)
+    lower: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.metrics:
+            raise ValueError("`metrics` is empty; name at least one")
+        if self.images.size not in (None, self.model.image):
+            raise ValueError(
+                f"images.size is {self.images.size}, but model.image is {self.model.image}; remove images.size"
+            )
+        for name in ("mean", "deviation"):
+            numbers = len(getattr(self.images, name))
+            if numbers not in (1, self.model.channels):
+                raise ValueError(f"images.{name} has {numbers} numbers; expected 1, or {self.model.channels}")
+        if self.augmentation.flip and isinstance(self.data, Scenes):
+            raise ValueError("augmentation.flip turns left into right, which the captions of scenes tell; set it false")
+        if self.tokenizer.dropout:
+            raise ValueError("tokenizer.dropout is for text-to-text; captions are cut in one way")
+        if self.attention_losses.guided:
+            raise ValueError("attention_losses.guided needs word links, and images have none; remove it")
+
+    @property
+    def cells(self) -> int:
+        """What the decoder reads of an image."""
+        return self.model.side**2

@@ -1,0 +1,198 @@
+"""The task of telling of images: it learns, its runs do what they say, and what they refuse."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from regard import launch, load, run_file
+from regard.data.captions import Captioned
+from regard.errors import InputError
+from regard.recipes import path_of
+from regard.tasks.image_captioning.pointing import overlap, pointing
+from regard.tasks.image_captioning.run import ImageCaptioningRun
+from regard.tasks.image_captioning.run_file import ImageCaptioning
+
+QUICK = [
+    "training.steps=200",
+    "training.batch_tokens=512",
+    "training.learning_rate=5e-3",
+    "training.warmup=10",
+    "training.threads=1",
+    "training.precision=fp32",
+    "images={mean: [0.5], deviation: [0.5]}",
+    "attention_losses={}",
+]
+EYE = "image: 16, channels: 1, stages: [8, 12], dropout: 0.0"
+MODEL = f"{{name: show-attend-and-tell, {EYE}, embedding: 12, width: 24, attention: 12}}"
+
+
+def squares(folder: Path, count: int, seed: int) -> Path:
+    """A light square in one of four corners, told by where it is."""
+    generator = np.random.default_rng(seed)
+    folder.mkdir(exist_ok=True)
+    lines = []
+    for number in range(count):
+        down, across = (int(each) for each in generator.integers(0, 2, 2))
+        pixels = generator.integers(0, 60, (16, 16), dtype=np.uint8)
+        pixels[8 * down + 1 : 8 * down + 7, 8 * across + 1 : 8 * across + 7] = 250
+        Image.fromarray(pixels).save(folder / f"{number}.png")
+        said = f"{('Top', 'Bottom')[down]} {('left', 'right')[across]} light"
+        split = "train" if number % 10 else ("valid" if number % 20 else "test")
+        lines.append(json.dumps({"image": f"{number}.png", "captions": [said, said], "split": split}))
+    table = folder / "captions.jsonl"
+    table.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return table
+
+
+def settings(table: Path) -> list[str]:
+    return [*QUICK, f"data.train={table}", f"data.images={table.parent}", "data.split=split", "tokenizer.size=20"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("squares")
+    given = settings(squares(folder / "images", 120, 1))
+    more = [
+        f"model={MODEL}",
+        "augmentation={shift: 1}",
+        "search={beam: 2, length_extra: 6}",
+        "tokenizer.minimum_count=1",
+    ]
+    launch.train(run_file.read(path_of("captions"), [*given, *more]), folder / "run")
+    return folder
+
+
+def opened(folder: Path) -> ImageCaptioningRun:
+    return load(folder / "run", "cpu", task=ImageCaptioningRun)
+
+
+def test_it_learns(folder: Path):
+    result = json.loads((folder / "run" / "result.json").read_text())
+    assert result["valid/bleu"] > 90 or result["valid/rouge-l"] > 90
+    assert set(result) >= {"test/cider", "test/bleu", "test/rouge-l"}
+    assert "test/pointing" not in result  # nobody says where it should look
+
+
+def test_captions_and_where_each_word_looks(folder: Path):
+    run = opened(folder)
+    pixels = np.full((16, 16), 30, dtype=np.uint8)
+    pixels[9:15, 1:7] = 250
+    (caption, again) = run.tell([pixels, pixels])
+    assert caption == again
+    assert caption.text == "bottom left light"
+    looked = run.look(pixels)
+    assert looked.caption.text == caption.text
+    assert looked.weights.shape == (3, 4, 4)
+    np.testing.assert_allclose(looked.weights.sum((1, 2)), 1, atol=1e-5)
+    assert looked.gates is not None
+    assert all(0 < gate < 1 for gate in looked.gates)
+    assert run.tell([]) == []
+    with pytest.raises(TypeError, match="images is one str; give a list of them"):
+        run.tell("a.png")
+
+
+def test_pointing_by_hand(folder: Path):
+    """A box of the lower left quarter holds 4 of 16 cells; half a cell more holds half of it."""
+    np.testing.assert_array_equal(overlap((0.5, 0.0, 1.0, 0.5), 2), [[0, 0], [1, 0]])
+    np.testing.assert_allclose(overlap((0.0, 0.0, 0.75, 1.0), 2), [[1, 1], [0.5, 0.5]])
+    run = opened(folder)
+    pixels = np.full((16, 16), 30, dtype=np.uint8)
+    pixels[9:15, 1:7] = 250
+    said, box = "bottom left light", (0.5, 0.0, 1.0, 0.5)
+    share = pointing(run.model, run.tokenizer, [Captioned(pixels, (said,), "x", {"light": box})], run.config)
+    weights = run.look(pixels, beam=1).weights[2]
+    assert share == pytest.approx(100 * weights[2:, :2].sum(), rel=1e-4)
+    assert pointing(run.model, run.tokenizer, [Captioned(pixels, (said,), "x")], run.config) is None
+
+
+def test_the_commands(regard, folder: Path, tmp_path: Path):
+    image = str(folder / "images" / "0.png")
+    code, output, _ = regard("predict", str(folder / "run"), image, "--json")
+    found = json.loads(output)
+    assert (code, found["image"], len(found["tokens"])) == (0, image, 3)
+    assert regard("predict", str(folder / "run"), image) == (0, found["text"] + "\n", "")
+    code, output, _ = regard("show", str(folder / "run"), image, "--out", f"{tmp_path}/a.png")
+    assert (code, output) == (0, f"{found['text']}\nThe picture is {tmp_path}/a.png.\n")
+    with Image.open(tmp_path / "a.png") as picture:
+        assert picture.width > 2 * picture.height
+    code, output, _ = regard("evaluate", str(folder / "run"), "--beam", "1", "--json")
+    assert (code, set(json.loads(output))) == (0, {"cider", "bleu", "rouge-l"})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("predict", "nowhere.png"), "nowhere.png: no such file; expected an image"),
+        (("predict", "x.png", "--n-best", "2"), "this run tells of images; it takes their paths, --beam and --json"),
+        (("evaluate", "x.jsonl"), "a file is given; this run tells of images; it is measured on its run file's test"),
+        (("show", "x.png", "--out", "x.png", "--map", "1"), "--map is given; this run tells of images, and takes none"),
+        (("generate", "a"), "tells of images; use `regard predict`, `show` or `evaluate`"),
+    ],
+)
+def test_commands_refuse(regard, folder: Path, arguments: tuple[str, ...], said: str):
+    command, *rest = arguments
+    code, _, errors = regard(command, str(folder / "run"), *rest)
+    assert (code, len(errors.splitlines())) == (2, 1)
+    assert said in errors
+
+
+@pytest.mark.parametrize("model", ["show-and-tell", "grid-transformer", "hard"])
+def test_the_others_train_too(folder: Path, tmp_path: Path, model: str):
+    sizes = {
+        "show-and-tell": f"{{name: show-and-tell, {EYE}, embedding: 12, width: 24}}",
+        "grid-transformer": f"{{name: grid-transformer, {EYE}, layers: 1, width: 12, hidden: 24, heads: 2}}",
+        "hard": f"{MODEL[:-1]}, align: hard}}",
+    }
+    losses = "{draw_entropy: 0.02}" if model == "hard" else "{}"
+    given = [*settings(folder / "images" / "captions.jsonl"), f"model={sizes[model]}", f"attention_losses={losses}"]
+    launch.train(run_file.read(path_of("captions"), given), tmp_path / "run")
+    run = load(tmp_path / "run", "cpu", task=ImageCaptioningRun)
+    assert run.evaluate()["rouge-l"] > 50
+    if model == "show-and-tell":
+        with pytest.raises(InputError, match="sees its image once and looks at no part of it"):
+            run.look(folder / "images" / "0.png")
+    else:
+        assert run.look(folder / "images" / "0.png").gates is None or model == "hard"
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("images={size: 32}", "images.size is 32, but model.image is 16; remove images.size"),
+        ("images={mean: [0.5, 0.5, 0.5]}", "images.mean has 3 numbers; expected 1, or 1"),
+        ("metrics=[]", "`metrics` is empty"),
+        ("attention_losses={guided: 1.0}", "attention_losses.guided needs word links, and images have none"),
+        ("model={name: show-and-tel}", "did you mean 'show-and-tell'?"),
+    ],
+)
+def test_settings_that_do_not_fit(folder: Path, setting: str, message: str):
+    given = [*settings(folder / "images" / "captions.jsonl"), f"model={MODEL}", setting]
+    with pytest.raises(InputError) as raised:
+        run_file.read(path_of("captions"), given)
+    assert message in str(raised.value)
+
+
+def test_scenes_are_not_turned_round():
+    with pytest.raises(InputError, match=r"augmentation.flip turns left into right, which the captions of scenes tell"):
+        run_file.read(path_of("scenes"), ["augmentation={flip: true}"])
+
+
+def test_a_broken_image_is_named(folder: Path, tmp_path: Path):
+    (tmp_path / "images").mkdir()
+    lines = []
+    for number in range(4):
+        (tmp_path / "images" / f"{number}.png").write_bytes(b"<html>")
+        split = "valid" if number else "train"
+        lines.append(json.dumps({"image": f"{number}.png", "captions": ["a b c"], "split": split}))
+    table = tmp_path / "images" / "captions.jsonl"
+    table.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    config = run_file.read(path_of("captions"), [*settings(table), f"model={MODEL}", "tokenizer.minimum_count=1"])
+    assert isinstance(config, ImageCaptioning)
+    with pytest.raises(InputError, match=r"0.png: is no image of a kind that is read"):
+        launch.train(config, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    assert torch.is_grad_enabled()
