@@ -92,6 +92,7 @@ def recurrent(
         for part in ("train", "valid")
     ]
     cut = ["tokenizers.source.dropout=0.0", "tokenizers.source.size=8000"]
+    cut += ["model.heads=1", "model.encoder_layers=1"]
     run = load(report.trained("translate-rnn", name, [*files, *cut, *settings]), task=TextToTextRun)
     pairs = [Pair(source, target, f"gold {number}") for number, (source, target) in enumerate(tested, 1)]
     return [strongest(average_heads(maps)) for maps in run.word_maps(pairs)]
