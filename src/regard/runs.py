@@ -34,7 +34,7 @@ WHAT: dict[type[Run], str] = {
     LanguageModelRun: "is a language model, which has no source; use `regard generate` or `regard evaluate`",
     MaskedLanguageModelRun: "fills in blanks and writes no text; use `regard fill`, `embed` or `evaluate`",
     ElmoRun: "tells words from both sides and writes no text; use `regard embed` or `evaluate`",
-    ClassificationRun: "tells classes and writes no text; use `regard predict` or `evaluate`",
+    ClassificationRun: "tells classes and writes no text; use `regard predict`, `show` or `evaluate`",
     ImageClassificationRun: "tells classes of images and writes no text; use `regard predict` or `evaluate`",
     SpanAnswersRun: "answers questions about contexts; use `regard predict` with JSON, or `evaluate`",
     PointingRun: "points to elements of a set and writes no text; use `regard predict`, `show` or `evaluate`",

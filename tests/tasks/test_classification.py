@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard import launch, load, run_file
-from regard.data.label_batch import collate_labelled, shortened
+from regard.data.class_batch import collate_marked, shortened
 from regard.data.labelled import Labelled
 from regard.errors import InputError
 from regard.models.bert import BertConfig
@@ -124,7 +124,7 @@ def test_nothing_to_start_from(folder: Path):
 
 
 def test_a_batch_has_marks_segments_and_classes():
-    batch = collate_labelled([(([7, 8], [9]), 1), (([7], [8]), 0)])
+    batch = collate_marked([(([7, 8], [9]), 1), (([7], [8]), 0)])
     assert batch.tokens.tolist() == [[START, 7, 8, END, 9, END], [START, 7, END, 8, END, PAD]]
     assert batch.segments.tolist() == [[0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 0]]
     assert (batch.lengths.tolist(), batch.classes.tolist()) == ([6, 5], [1, 0])
@@ -150,7 +150,7 @@ def test_figures_by_hand():
 def test_loss_is_the_cross_entropy_of_the_logits():
     torch.manual_seed(1)
     model = BertClassifier(11, 3, BertConfig(layers=1, width=8, heads=2, hidden=8, context=6, dropout=0.0)).double()
-    batch = collate_labelled([(([7, 8], [9]), 1), (([7], [8]), 2)])
+    batch = collate_marked([(([7, 8], [9]), 1), (([7], [8]), 2)])
     logits = model(batch.tokens, batch.lengths, batch.segments)
     expected = -(logits.softmax(-1).log()[torch.arange(2), batch.classes]).sum()
     found = model(batch.tokens, batch.lengths, batch.segments, expected=batch.classes)
@@ -174,7 +174,7 @@ def test_the_command_tells_classes(regard, folder: Path):
         (("predict", "a\tb", "--beam", "2"), "this run tells classes; it takes texts and --json alone"),
         (("predict", "a\tb", "--json", "--attention"), "this run tells classes; it takes texts and --json alone"),
         (("evaluate", "--beam", "2"), "--beam is given; this run tells classes; it takes tables of labelled texts"),
-        (("fill", "a"), "tells classes and writes no text; use `regard predict` or `evaluate`"),
+        (("fill", "a"), "tells classes and writes no text; use `regard predict`, `show` or `evaluate`"),
     ],
 )
 def test_commands_refuse(regard, folder: Path, arguments: tuple[str, ...], said: str):
