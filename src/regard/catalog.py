@@ -2,19 +2,25 @@
 
 from regard.models.attention_language_model import AttentionLanguageModel, AttentionLanguageModelConfig
 from regard.models.bahdanau import Bahdanau, BahdanauConfig
+from regard.models.bert import BertConfig
+from regard.models.bert_classifier import BertClassifier
 from regard.models.bottleneck import Bottleneck, BottleneckConfig
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.gpt2 import GPT2, GPT2Config
+from regard.models.han import FlatAttention, FlatConfig, Han, HanConfig
 from regard.models.language_model import LanguageModel
 from regard.models.lstmn import LSTMN, LSTMNConfig
 from regard.models.luong import Luong, LuongConfig
 from regard.models.onepass import OnePass, OnePassConfig
 from regard.models.pointer import PointerConfig, PointerGenerator
 from regard.models.recurrent_language_model import RecurrentLanguageModel, RecurrentLanguageModelConfig
+from regard.models.rocktaschel import Rocktaschel, RocktaschelConfig
 from regard.models.transformer import Transformer, TransformerConfig
 
 ModelConfig = BahdanauConfig | LuongConfig | BottleneckConfig | OnePassConfig | PointerConfig | TransformerConfig
 LanguageModelConfig = RecurrentLanguageModelConfig | AttentionLanguageModelConfig | LSTMNConfig | GPT2Config
+ClassifierConfig = BertConfig | HanConfig | FlatConfig | RocktaschelConfig
+Classifier = BertClassifier | Han | FlatAttention | Rocktaschel
 
 MODELS = {
     "bahdanau": Bahdanau,
@@ -30,6 +36,12 @@ LANGUAGE_MODELS = {
     "lstmn": LSTMN,
     "gpt2": GPT2,
 }
+CLASSIFIERS = {
+    "bert": BertClassifier,
+    "han": Han,
+    "flat-attention": FlatAttention,
+    "rocktaschel": Rocktaschel,
+}
 
 
 def build(config: ModelConfig, source_vocabulary: int, target_vocabulary: int) -> EncoderDecoder:
@@ -40,3 +52,8 @@ def build(config: ModelConfig, source_vocabulary: int, target_vocabulary: int) -
 def build_language_model(config: LanguageModelConfig, vocabulary: int) -> LanguageModel:
     """The language model of a configuration, with fresh weights."""
     return LANGUAGE_MODELS[config.name](vocabulary, config)
+
+
+def build_classifier(config: ClassifierConfig, vocabulary: int, classes: int) -> Classifier:
+    """The model of a configuration that tells so many classes, with fresh weights."""
+    return CLASSIFIERS[config.name](vocabulary, classes, config)

@@ -31,11 +31,11 @@ from regard.tasks.language_model.job import prepare as prepare_language_model
 from regard.tasks.language_model.run_file import LanguageModelling
 from regard.tasks.masked_language_model.job import prepare as prepare_masked_language_model
 from regard.tasks.masked_language_model.run_file import MaskedLanguageModelling
-from regard.tasks.on_bert import OnBert
 from regard.tasks.pointing.job import prepare as prepare_pointing
 from regard.tasks.pointing.run_file import Pointing
 from regard.tasks.span_answers.job import prepare as prepare_span_answers
 from regard.tasks.span_answers.run_file import SpanAnswers
+from regard.tasks.startable import Startable
 from regard.tasks.text_to_text.job import prepare as prepare_text_to_text
 from regard.tasks.text_to_texts.job import prepare as prepare_text_to_texts
 from regard.tasks.text_to_texts.run_file import TextToTexts
@@ -97,7 +97,7 @@ def begin(config: RunFile, run: RunDirectory, process: PartialState, resume: boo
     if config.training.start is None:
         return config, prepare(config, run, process.num_processes)
     started = RunDirectory.open(Path(config.training.start))
-    if isinstance(config, OnBert):
+    if isinstance(config, Startable):
         config = config.started(run_file.read(started.file(CONFIG)))
     if process.is_main_process and not resume:
         adopt(run, started)

@@ -36,7 +36,7 @@ WHAT: dict[type[Run], str] = {
     LanguageModelRun: "is a language model, which has no source; use `regard generate` or `regard evaluate`",
     MaskedLanguageModelRun: "fills in blanks and writes no text; use `regard fill`, `embed` or `evaluate`",
     ElmoRun: "tells words from both sides and writes no text; use `regard embed` or `evaluate`",
-    ClassificationRun: "tells classes and writes no text; use `regard predict` or `evaluate`",
+    ClassificationRun: "tells classes and writes no text; use `regard predict`, `show` or `evaluate`",
     ImageClassificationRun: "tells classes of images and writes no text; use `regard predict` or `evaluate`",
     ImageCaptioningRun: "tells of images; use `regard predict`, `show` or `evaluate`",
     SpanAnswersRun: "answers questions about contexts; use `regard predict` with JSON, or `evaluate`",

@@ -89,6 +89,22 @@ class General(Product):
         return query @ self.weight
 
 
+class TanhDot(Product):
+    """q . tanh(W k + b) (Yang 2016, equations 5 and 6), the query `width` wide."""
+
+    def __init__(self, key_width: int, width: int, *, heads: int | None = None):
+        super().__init__()
+        self.query_width, self.key_width = width, key_width
+        self.weight = weight(heads, key_width, width)
+        self.bias = nn.Parameter(torch.zeros(*(() if heads is None else (heads,)), width))
+
+    def prepare(self, key: Key) -> Tensor:
+        return torch.tanh(key @ self.weight + self.bias.unsqueeze(-2))
+
+    def as_product(self, query: Query) -> Tensor:
+        return query
+
+
 class Additive(Score):
     """v^T tanh(W_q q + W_k k) (Bahdanau 2015, appendix A.1.2).
 

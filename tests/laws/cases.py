@@ -48,6 +48,7 @@ from regard.scores import (
     PredictedSharpness,
     ScaledDot,
     Score,
+    TanhDot,
 )
 
 VOCABULARY = 13
@@ -57,6 +58,7 @@ SCORES: dict[str, Callable[[int, int, int | None], Score]] = {
     "dot": lambda query, key, heads: Dot(),
     "scaled-dot": lambda query, key, heads: ScaledDot(),
     "general": lambda query, key, heads: General(query, key, heads=heads),
+    "tanh-dot": lambda query, key, heads: TanhDot(key, query, heads=heads),
     "additive": lambda query, key, heads: Additive(query, key, 3, heads=heads),
     "cosine": lambda query, key, heads: Cosine(5.0),
     "cosine-learned": lambda query, key, heads: Cosine(LearnedSharpness(2.0)),
@@ -68,7 +70,7 @@ SCORES: dict[str, Callable[[int, int, int | None], Score]] = {
 }
 SQUARE = {"dot", "scaled-dot", "cosine", "cosine-learned", "cosine-predicted", "distance", "inverse-distance"}
 """Scores whose queries and keys have one width."""
-PRODUCTS = {"dot", "scaled-dot", "general", "cosine", "cosine-learned", "cosine-predicted", "distance"}
+PRODUCTS = {"dot", "scaled-dot", "general", "tanh-dot", "cosine", "cosine-learned", "cosine-predicted", "distance"}
 
 
 def score(name: str, heads: int | None = None) -> tuple[Score, tuple[int, int, int]]:

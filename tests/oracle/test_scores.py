@@ -23,6 +23,7 @@ from regard.scores import (
     PredictedSharpness,
     ScaledDot,
     Score,
+    TanhDot,
 )
 from tests.oracle import reference
 from tests.oracle.reference import Array
@@ -39,6 +40,13 @@ def additive_score() -> tuple[Score, Formula]:
     score = Additive(5, 3, 7)
     p = reference.parameters(score)
     return score, reference.additive(p["query_weight"].T, p["key_weight"].T, p["energy"])
+
+
+def tanh_dot() -> tuple[Score, Formula]:
+    score = TanhDot(3, 5)
+    nn.init.normal_(score.bias)
+    p = reference.parameters(score)
+    return score, lambda query, key: float(query @ np.tanh(p["weight"].T @ key + p["bias"]))
 
 
 def concat() -> tuple[Score, Formula]:
@@ -59,6 +67,7 @@ FORMULAS: dict[str, Callable[[], tuple[Score, Formula]]] = {
     "dot": lambda: (Dot(), reference.dot),
     "scaled-dot": lambda: (ScaledDot(), reference.scaled_dot),
     "general": general,
+    "tanh-dot": tanh_dot,
     "additive": additive_score,
     "concat": concat,
     "cosine": lambda: (Cosine(3.0), reference.cosine(lambda q: 3.0)),
@@ -69,7 +78,7 @@ FORMULAS: dict[str, Callable[[], tuple[Score, Formula]]] = {
 
 
 def sides(name: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    key_width = 3 if name in ("general", "additive", "concat") else 5
+    key_width = 3 if name in ("general", "tanh-dot", "additive", "concat") else 5
     query, key, value = torch.randn(2, 3, 5), torch.randn(2, 7, key_width), torch.randn(2, 7, 2)
     return query.double(), key.double(), value.double()
 
@@ -110,10 +119,11 @@ def test_location_reads_a_row_of_its_matrix_for_each_position():
         torch.testing.assert_close(scores[..., i], query @ score.weight[:, i])
 
 
-@pytest.mark.parametrize("name", ["general", "additive", "location"])
+@pytest.mark.parametrize("name", ["general", "tanh-dot", "additive", "location"])
 def test_parameters_of_heads_are_parameters_of_one_head_each(name: str):
     made = {
         "general": lambda heads: General(5, 3, heads=heads),
+        "tanh-dot": lambda heads: TanhDot(3, 5, heads=heads),
         "additive": lambda heads: Additive(5, 3, 7, heads=heads),
         "location": lambda heads: Location(5, 11, heads=heads),
     }[name]

@@ -5,13 +5,12 @@ from pathlib import Path
 import pytest
 
 from regard import run_file
-from regard.catalog import build, build_language_model
+from regard.catalog import build, build_classifier, build_language_model
 from regard.cli.main import main
 from regard.data.sources import Parallel
 from regard.errors import InputError
 from regard.inference.tokenizers import Tokenizers
 from regard.models.bert import Bert
-from regard.models.bert_classifier import BertClassifier
 from regard.models.bert_spans import BertSpans
 from regard.models.elmo import Elmo
 from regard.models.pointer_network import PointerNetwork
@@ -25,9 +24,9 @@ from regard.tasks.image_captioning.run_file import ImageCaptioning
 from regard.tasks.image_classification.run_file import ImageClassification
 from regard.tasks.language_model.run_file import LanguageModelling
 from regard.tasks.masked_language_model.run_file import MaskedLanguageModelling
-from regard.tasks.on_bert import OnBert
 from regard.tasks.pointing.run_file import Pointing
 from regard.tasks.span_answers.run_file import SpanAnswers
+from regard.tasks.startable import Startable
 from regard.tasks.text_to_text.run_file import TextToText
 from regard.tasks.text_to_texts.run import build_many
 from regard.tasks.text_to_texts.run_file import TextToTexts
@@ -102,6 +101,7 @@ def recipe(name: str) -> RunFile:
     needed |= {"language": text, "elmo": text, "characters": text, "dialogue": text}
     needed |= {"squad": ["data.train=[a.json, b.jsonl]", "data.valid=[c.json]"], "classify": ["data.train=a.tsv"]}
     needed |= {"vit": ["data.train=a-images-idx3"], "captions": ["data.train=a.jsonl", "data.split=split"]}
+    needed |= {"reviews": ["data.train=a.tsv"], "entailment": ["data.train=a.tsv"]}
     needed |= {"spans": ["data.train=[a.json]", "data.valid=[b.json]"]}
     many = [f"data.{part}=[a, b, c]" for part in ("train", "valid")]
     needed["translate-many"] = ["data.languages=[de, fr]", *many]
@@ -123,7 +123,7 @@ def test_recipes_load_and_their_resolved_form_is_equal(name: str, tmp_path: Path
     assert run_file.dump(run_file.read(resolved)) == run_file.dump(run)
     for part in ("learning_rate:", "betas:", "dropout:"):
         assert part in run_file.dump(run)
-    searchless = MaskedLanguageModelling | BidirectionalLanguageModelling | OnBert | ImageClassification
+    searchless = MaskedLanguageModelling | BidirectionalLanguageModelling | Startable | ImageClassification
     assert ("length_penalty:" in run_file.dump(run)) is not isinstance(run, searchless)
     assert ("minimum_count:" in run_file.dump(run)) is not isinstance(run, Pointing | ImageClassification)
 
@@ -151,7 +151,7 @@ def test_the_models_of_recipes_can_be_built(name: str):
         assert type(Elmo(11, run.model)).__name__.lower() == run.model.name
         return
     if isinstance(run, Classification):
-        assert BertClassifier(11, 2, run.encoder).output.out_features == 2
+        assert build_classifier(run.classifier, 11, 2).output.out_features == 2
         return
     if isinstance(run, ImageClassification):
         assert Vit(2, run.model).output.out_features == 2

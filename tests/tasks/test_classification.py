@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from regard import launch, load, run_file
-from regard.data.label_batch import collate_labelled, shortened
+from regard.data.class_batch import collate_marked, shortened
 from regard.data.labelled import Labelled
 from regard.errors import InputError
+from regard.maps import Alignment
 from regard.models.bert import BertConfig
 from regard.models.bert_classifier import BertClassifier
 from regard.recipes import path_of
@@ -124,7 +125,7 @@ def test_nothing_to_start_from(folder: Path):
 
 
 def test_a_batch_has_marks_segments_and_classes():
-    batch = collate_labelled([(([7, 8], [9]), 1), (([7], [8]), 0)])
+    batch = collate_marked([(([7, 8], [9]), 1), (([7], [8]), 0)])
     assert batch.tokens.tolist() == [[START, 7, 8, END, 9, END], [START, 7, END, 8, END, PAD]]
     assert batch.segments.tolist() == [[0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 0]]
     assert (batch.lengths.tolist(), batch.classes.tolist()) == ([6, 5], [1, 0])
@@ -150,7 +151,7 @@ def test_figures_by_hand():
 def test_loss_is_the_cross_entropy_of_the_logits():
     torch.manual_seed(1)
     model = BertClassifier(11, 3, BertConfig(layers=1, width=8, heads=2, hidden=8, context=6, dropout=0.0)).double()
-    batch = collate_labelled([(([7, 8], [9]), 1), (([7], [8]), 2)])
+    batch = collate_marked([(([7, 8], [9]), 1), (([7], [8]), 2)])
     logits = model(batch.tokens, batch.lengths, batch.segments)
     expected = -(logits.softmax(-1).log()[torch.arange(2), batch.classes]).sum()
     found = model(batch.tokens, batch.lengths, batch.segments, expected=batch.classes)
@@ -170,12 +171,14 @@ def test_the_command_tells_classes(regard, folder: Path):
 def test_what_a_pair_of_texts_reads_of_itself(regard, folder: Path, tmp_path: Path):
     run = opened(folder)
     reading, (found,) = run.look(("one here", "two one")), run.classify([("one here", "two one")])
-    assert reading.answer == f"{found.label}\t{found.probability:.4f}"
-    assert reading.attention.target == ("<s>", "one", "here", "</s>", "two", "one", "</s>")
+    assert reading.found.label == found.label
+    assert isinstance(reading.weights, Alignment)
+    assert reading.weights.target == ("<s>", "one", "here", "</s>", "two", "one", "</s>")
+    assert reading.weights.weights.sum(-1) == pytest.approx(1, abs=1e-5)
     code, output, _ = regard(
         "show", str(folder / "run"), "one here\ttwo one", "--map", "1", "--out", f"{tmp_path}/a.svg"
     )
-    assert (code, output) == (0, f"{reading.answer}\nThe picture is {tmp_path}/a.svg.\n")
+    assert (code, output) == (0, f"{found.label}\t{found.probability:.4f}\nThe picture is {tmp_path}/a.svg.\n")
     code, _, errors = regard("show", str(folder / "run"), "a\tb", "--beam", "2", "--out", f"{tmp_path}/b.svg")
     assert (code, "--beam is given; this run tells classes, and takes none" in errors) == (2, True)
 
@@ -187,7 +190,7 @@ def test_what_a_pair_of_texts_reads_of_itself(regard, folder: Path, tmp_path: Pa
         (("predict", "a\tb", "--beam", "2"), "this run tells classes; it takes texts and --json alone"),
         (("predict", "a\tb", "--json", "--attention"), "this run tells classes; it takes texts and --json alone"),
         (("evaluate", "--beam", "2"), "--beam is given; this run tells classes; it takes tables of labelled texts"),
-        (("fill", "a"), "tells classes and writes no text; use `regard predict` or `evaluate`"),
+        (("fill", "a"), "tells classes and writes no text; use `regard predict`, `show` or `evaluate`"),
     ],
 )
 def test_commands_refuse(regard, folder: Path, arguments: tuple[str, ...], said: str):

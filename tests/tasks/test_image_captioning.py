@@ -103,10 +103,13 @@ def test_pointing_by_hand(folder: Path):
     pixels = np.full((16, 16), 30, dtype=np.uint8)
     pixels[9:15, 1:7] = 250
     said, box = "bottom left light", (0.5, 0.0, 1.0, 0.5)
-    share = pointing(run.model, run.tokenizer, [Captioned(pixels, (said,), "x", {"light": box})], run.config)
-    weights = run.look(pixels, beam=1).weights[2]
-    assert share == pytest.approx(100 * weights[2:, :2].sum(), rel=1e-4)
-    assert pointing(run.model, run.tokenizer, [Captioned(pixels, (said,), "x")], run.config) is None
+    here, elsewhere = Captioned(pixels, (said,), "x", {"light": box}), Captioned(pixels, (said,), "y", {"left": box})
+    ids = run.tokenizer.encode(said)
+    share = 100 * run.look(pixels, beam=1).weights[:, 2:, :2].sum((1, 2))
+    assert pointing(run.model, run.tokenizer, [here], [ids], run.config) == pytest.approx(share[2], rel=1e-4)
+    both = pointing(run.model, run.tokenizer, [here, elsewhere], [ids, ids], run.config)
+    assert both == pytest.approx((share[2] + share[1]) / 4, rel=1e-4)  # each names what only the other image has
+    assert pointing(run.model, run.tokenizer, [Captioned(pixels, (said,), "x")], [ids], run.config) is None
 
 
 def test_the_commands(regard, folder: Path, tmp_path: Path):

@@ -65,9 +65,8 @@ def _point(run: PointingRun, sets: Sequence[str], as_json: bool) -> None:
 
 def _classify(run: ClassificationRun, texts: Sequence[str], as_json: bool) -> None:
     """Two texts have a tab between them."""
-    paired = run.config.data.second is not None
     for some in parts(texts):
-        given = [tuple(text.split("\t")) if paired else text for text in some]
+        given = [tuple(text.split("\t")) if run.paired else text for text in some]
         for text, found in zip(some, run.classify(given), strict=True):
             _say_class("text", text, found, as_json)
 

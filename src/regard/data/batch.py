@@ -30,6 +30,6 @@ def padded(
 ) -> tuple[Int[Tensor, "batch position"], Int[Tensor, " batch"]]:
     """Ids as one tensor, PAD behind the short ones up to a multiple of `multiple`, and how many each has."""
     lengths = [len(row) for row in rows]
-    longest = rounded(max(lengths), multiple)
+    longest = rounded(max(lengths, default=0), multiple)
     whole = [[*row, *[PAD] * (longest - len(row))] for row in rows]
-    return torch.tensor(whole, dtype=torch.int64).reshape(len(rows), longest), torch.tensor(lengths)
+    return torch.tensor(whole, dtype=torch.int64).reshape(len(rows), longest), torch.tensor(lengths, dtype=torch.int64)

@@ -12,12 +12,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Row:
-    """The texts of a record that are read, in the order asked for; where it came from (`file:line`); `others` would be
-    as right as the last."""
+    """The texts of a record that are read, in the order asked for; where it came from (`file:line`). Where the last was
+    a list, its first is the field and `others` are the rest."""
 
     fields: tuple[str, ...]
     place: str
     others: tuple[str, ...] = ()
+    listed: bool = False
 
 
 class Collected:
@@ -28,8 +29,8 @@ class Collected:
         self.rows: list[Row] = []
         self.skipped, self.first = 0, ""
 
-    def add(self, number: int, fields: Sequence[str], others: Sequence[str] = ()) -> None:
-        self.rows.append(Row(tuple(fields), f"{self.path}:{number}", tuple(others)))
+    def add(self, number: int, fields: Sequence[str], others: Sequence[str] = (), *, listed: bool = False) -> None:
+        self.rows.append(Row(tuple(fields), f"{self.path}:{number}", tuple(others), listed))
 
     def refuse(self, number: int, reason: str) -> None:
         message = f"{self.path}:{number}: {reason}"

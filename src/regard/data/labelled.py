@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from regard.data.held_out import check_share, spread
 from regard.data.tables import Columns, kind, read_table
@@ -11,11 +11,13 @@ from regard.errors import InputError
 
 @dataclass(frozen=True)
 class Labelled:
-    """One text or two, the class, and where they came from (`file:line`), for error messages."""
+    """One text or two, the class, and where they came from (`file:line`), for error messages; `sentences` of one text
+    that came cut into them."""
 
     texts: tuple[str, ...]
     label: str
     place: str
+    sentences: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -27,30 +29,52 @@ class LabelledSplits:
     test: Sequence[Labelled] = ()
 
 
+Value = str | int
+
+
 @dataclass(frozen=True, kw_only=True)
 class LabelledTables:
     """A .tsv, .csv or .jsonl file a set, optionally .gz. `text`, `second` (of pairs) and `label` are column names, or
-    numbers from 1. Without `valid` a share of the training file, `held_out`, is for validation: rows that stand equally
-    far from each other."""
+    numbers from 1. In JSON lines, `text` may be the list of a text's sentences and `label` a whole number.
+
+    Without `valid` a share of the training file, `held_out`, is for validation: rows that stand equally far from each
+    other. Or `fold` names a column of the training file: rows with one of its values `valid_folds` are for validation,
+    those with one of `test_folds` for the test.
+    """
 
     kind: Literal["labelled"] = "labelled"
     train: str
     valid: str | None = None
     test: str | None = None
-    text: str | int = "text"
-    second: str | int | None = None
-    label: str | int = "label"
+    text: Value = "text"
+    second: Value | None = None
+    label: Value = "label"
+    fold: Value | None = None
+    valid_folds: tuple[Value, ...] = ()
+    test_folds: tuple[Value, ...] = ()
     held_out: float = 0.1
     skip_bad: bool = False
 
     def __post_init__(self) -> None:
         check_share(self.held_out, self.kind)
-        numbered = {isinstance(column, int) for column in self.columns}
+        self._check_folds()
+        fold = () if self.fold is None else (self.fold,)
+        columns = *self.columns, *fold
+        numbered = {isinstance(column, int) for column in columns}
         if len(numbered) > 1 or (True in numbered and ".jsonl" in map(kind, self.paths)):
             raise InputError(
-                f"labelled: the columns {', '.join(map(repr, self.columns))} must all be names, or all numbers of the "
+                f"labelled: the columns {', '.join(map(repr, columns))} must all be names, or all numbers of the "
                 "columns of .tsv or .csv files without a header"
             )
+
+    def _check_folds(self) -> None:
+        given = {*map(str, self.valid_folds)}, {*map(str, self.test_folds)}
+        if (self.fold is None) != (not any(given)):
+            raise InputError("labelled: fold, and valid_folds or test_folds, go together; give both or neither")
+        if (given[0] and self.valid is not None) or (given[1] and self.test is not None):
+            raise InputError("labelled: a file and folds are given for one set; choose one")
+        if given[0] & given[1]:
+            raise InputError(f"labelled: fold {min(given[0] & given[1])} is for validation and test; choose one")
 
     @property
     def columns(self) -> Columns:
@@ -66,16 +90,43 @@ class LabelledTables:
 
     def load(self) -> LabelledSplits:
         """Reads all files. Raises InputError naming file and line for whatever cannot be used."""
-        train = self.read(self.train)
+        held = {*map(str, (*self.valid_folds, *self.test_folds))}
+        train = [each for value, each in self._rows(self.train, self.fold) if value not in held]
+        if not train:
+            raise InputError(f"{self.train}: no row is left to train on; give fewer folds")
         if self.valid is not None:
             return LabelledSplits(train, self.read(self.valid), self.tests())
+        if self.valid_folds:
+            return LabelledSplits(train, self._of_folds(self.valid_folds), self.tests())
         return LabelledSplits(*spread(train, self.held_out, f"{self.train}: {len(train)} rows"), self.tests())
 
     def tests(self) -> list[Labelled]:
         """Those of the test set; none without one. Raises InputError as `load` does."""
-        return self.read(self.test) if self.test else []
+        return self._of_folds(self.test_folds) if self.test_folds else self.read(self.test) if self.test else []
 
     def read(self, path: str) -> list[Labelled]:
         """Those of another file. Raises InputError as `load` does."""
-        rows = read_table(path, self.columns, skip_bad=self.skip_bad)
-        return [Labelled(row.fields[:-1], row.fields[-1], row.place) for row in rows]
+        return [each for _, each in self._rows(path, None)]
+
+    def _of_folds(self, values: tuple[Value, ...]) -> list[Labelled]:
+        """Raises InputError for a value that no row has."""
+        rows = self._rows(self.train, self.fold)
+        known = {value for value, _ in rows}
+        for value in map(str, values):
+            if value not in known:
+                there = ", ".join(sorted(known)[:10])
+                raise InputError(f"{self.train}: no row has {value} for {self.fold!r}; there are {there}")
+        return [each for value, each in rows if value in set(map(str, values))]
+
+    def _rows(self, path: str, fold: Value | None) -> list[tuple[str, Labelled]]:
+        """Each with its fold. The text stands last, for that is the column that may be a list."""
+        text, *others = self.columns
+        columns: tuple[Any, ...] = (*others, text) if fold is None else (*others, fold, text)
+        found = []
+        for row in read_table(path, columns, skip_bad=self.skip_bad, numbers=(self.label, *columns[len(others) : -1])):
+            sentences = (row.fields[-1], *row.others)
+            *second, label = row.fields[: len(others)]
+            texts = (" ".join(sentences), *second)
+            value = "" if fold is None else row.fields[-2]
+            found.append((value, Labelled(texts, label, row.place, sentences if row.listed else ())))
+        return found

@@ -51,19 +51,22 @@ def read_jsonl(
     limits: Limits = DEFAULT_LIMITS,
     *,
     skip_bad: bool = False,
+    numbers: tuple[str, ...] = (),
 ) -> list[Row]:
     """One JSON object a line; `columns` name the keys, whose values must be text; the last's may be a list of them: the
-    first is the field, the rest are the row's `others`. Other keys are ignored."""
+    first is the field, the rest are the row's `others`. Those of the keys `numbers` may be whole numbers too, which are
+    read as text. Other keys are ignored."""
     collected = Collected(path, skip_bad)
     for number, line in enumerate(read_lines(path, limits), 1):
         record, fault = parse_json(line)
+        record = {**record, **_written(record, numbers)} if isinstance(record, dict) else record
         fault = fault or _field_fault(record, columns, line)
         if fault:
             collected.refuse(number, fault)
         else:
             last, *others = _several(record[columns[-1]])
             fields = [*(record[column] for column in columns[:-1]), last]
-            collected.add(number, fields, others)
+            collected.add(number, fields, others, listed=isinstance(record[columns[-1]], list))
     return collected.finish()
 
 
@@ -71,9 +74,13 @@ READERS = {".tsv": read_tsv, ".csv": read_csv, ".jsonl": read_jsonl}
 KINDS = ", ".join(READERS)
 
 
-def read_table(path: str | Path, columns: Columns, *, skip_bad: bool = False) -> list[Row]:
-    """A table of the kind that its name says. Raises InputError as its reader and `kind` do."""
-    return READERS[kind(path)](path, columns, skip_bad=skip_bad)
+def read_table(
+    path: str | Path, columns: Columns, *, skip_bad: bool = False, numbers: tuple[str | int, ...] = ()
+) -> list[Row]:
+    """A table of the kind that its name says; of JSON, values of the columns `numbers` may be whole numbers. Raises
+    InputError as its reader and `kind` do."""
+    more: dict[str, Any] = {"numbers": numbers} if kind(path) == ".jsonl" else {}
+    return READERS[kind(path)](path, columns, skip_bad=skip_bad, **more)
 
 
 def kind(path: str | Path) -> str:
@@ -187,6 +194,12 @@ def _field_fault(record: Any, columns: tuple[str, ...], line: str) -> str | None
             if not value.strip():
                 return f"column {at}: {column!r} is empty"
     return None
+
+
+def _written(record: dict[str, Any], names: Iterable[str]) -> dict[str, str]:
+    """The whole numbers that have these names, as text."""
+    found = {name: record.get(name) for name in names}
+    return {name: str(value) for name, value in found.items() if type(value) is int}
 
 
 def _several(value: Any) -> list[Any]:

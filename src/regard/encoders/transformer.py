@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from torch import Tensor, nn
+from torch import nn
 
 from regard.encoders.protocol import Encoder
 from regard.heads import MultiHead
@@ -11,6 +11,7 @@ from regard.layers.embeddings import Embedding
 from regard.layers.feedforward import FeedForward
 from regard.layers.positions import Positions
 from regard.layers.residual import Residual
+from regard.layers.summary import mean
 from regard.masks import Mask, padding
 from regard.memory import Memory
 from regard.shapes import Lengths, States, Tokens
@@ -53,9 +54,3 @@ class TransformerEncoder(Encoder):
             states = layer(states, mask)
         states = self.norm(states)
         return Memory.of(states, lengths, mean(states, mask, lengths), tokens)
-
-
-def mean(states: States, mask: Mask, lengths: Lengths) -> Tensor:
-    """Mean over the allowed positions: `(batch, width)`, zero where there is none."""
-    allowed = mask.dense().mT.to(states.dtype)
-    return (states * allowed).sum(1) / lengths.clamp(min=1)[:, None]

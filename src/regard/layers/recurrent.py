@@ -6,6 +6,7 @@ from typing import Literal
 import torch
 from einops import rearrange
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.layers.cells import Cell
 from regard.layers.dropout import Dropout
@@ -30,11 +31,23 @@ class Recurrent(nn.Module):
         return self.layers, self.parts * self.width
 
     def forward(
-        self, inputs: Inputs, state: Float[Tensor, "batch layer state_width"]
+        self,
+        inputs: Inputs,
+        state: Float[Tensor, "batch layer state_width"],
+        lengths: Lengths | None = None,
     ) -> tuple[States, Float[Tensor, "batch layer state_width"]]:
-        """Inputs `(batch, position, input_width)` -> the top layer's `(batch, position, width)` and the last state."""
+        """Inputs `(batch, position, input_width)` -> the top layer's `(batch, position, width)` and the last state.
+
+        With `lengths (batch,)`, none of them 0, that is each sequence's own last, and outputs are zero past its end.
+        """
         parts = tuple(part.contiguous() for part in rearrange(state, "b l (p w) -> p l b w", p=self.parts))
-        outputs, after = self.network(inputs, parts if self.parts == 2 else parts[0])
+        first = parts if self.parts == 2 else parts[0]
+        if lengths is None:
+            outputs, after = self.network(inputs, first)
+        else:
+            packed = pack_padded_sequence(inputs, lengths.cpu(), batch_first=True, enforce_sorted=False)
+            outputs, after = self.network(packed, first)
+            outputs, _ = pad_packed_sequence(outputs, batch_first=True, total_length=inputs.shape[1])
         after = after if self.parts == 2 else (after,)
         return outputs, rearrange(torch.stack(tuple(after)), "p l b w -> b l (p w)")
 

@@ -2,7 +2,17 @@
 
 from regard.maps.alignment import Alignment
 from regard.maps.averages import average_heads, average_layers
+from regard.maps.document import DocumentWeights
 from regard.maps.rollout import of_patches, rollout
 from regard.maps.words import join_words, word_alignment
 
-__all__ = ["Alignment", "average_heads", "average_layers", "join_words", "of_patches", "rollout", "word_alignment"]
+__all__ = [
+    "Alignment",
+    "DocumentWeights",
+    "average_heads",
+    "average_layers",
+    "join_words",
+    "of_patches",
+    "rollout",
+    "word_alignment",
+]

@@ -1,12 +1,10 @@
 """BERT with a layer that tells a class (Devlin et al. 2019, section 4.1)."""
 
-from typing import Any
-
 from torch import Tensor, nn
-from torch.nn import functional
 
 from regard.layers.dropout import Dropout
 from regard.models.bert import BertConfig, BertEncoder, Pooler, start
+from regard.models.classifier import logits_or_loss
 from regard.shapes import Int, Lengths, Tokens
 
 
@@ -31,10 +29,7 @@ class BertClassifier(nn.Module):
         *,
         expected: Int[Tensor, " batch"] | None = None,
         smoothing: float = 0.0,
-    ) -> Any:
+    ) -> Tensor:
         """Logits `(batch, class)`; with `expected` their cross-entropy with these classes instead, summed."""
         states = self.encoder(tokens, lengths, segments)
-        logits = self.output(self.dropout(self.pooler(states)))
-        if expected is None:
-            return logits
-        return functional.cross_entropy(logits, expected, reduction="sum", label_smoothing=smoothing)
+        return logits_or_loss(self.output(self.dropout(self.pooler(states))), expected, smoothing)

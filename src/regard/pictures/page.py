@@ -9,9 +9,8 @@ from string import Template
 
 from regard.maps.alignment import Alignment
 from regard.pictures.labels import columns, visible
-from regard.pictures.style import hex_colour
+from regard.pictures.style import SHADES, shade_classes, shade_of
 
-SHADES = 100
 SHORT = 3
 
 
@@ -24,13 +23,13 @@ def page(alignment: Alignment, *, title: str = "") -> str:
     source, target = ([visible(label) for label in side] for side in (alignment.source, alignment.target))
     turned = max(map(columns, source), default=0) > SHORT
     small = max(alignment.weights.shape) > 40
-    style, script = _style("18px" if small else "26px"), _data("page.js")
-    return Template(_data("page.html")).substitute(
+    style, script = _style("18px" if small else "26px"), resource("page.js")
+    return Template(resource("page.html")).substitute(
         title=escape(visible(title) or "Alignment"),
         style=style,
-        style_hash=_hash(style),
+        style_hash=fingerprint(style),
         script=script,
-        script_hash=_hash(script),
+        script_hash=fingerprint(script),
         kind=" ".join(name for name, on in (("turned", turned), ("small", small)) if on),
         size=f"{len(source)} source × {len(target)} target pieces; source along the top, target down the side",
         scale="".join(f'<i class="w{shade}"></i>' for shade in range(0, SHADES + 1, 10)),
@@ -47,7 +46,7 @@ def _row(alignment: Alignment, t: int, source: list[str], target: str) -> str:
 def _cell(weight: float, source: str, target: str) -> str:
     # The isolates keep a right-to-left label from reordering the rest of the line.
     read = f"\u2068{source}\u2069 → \u2068{target}\u2069   {weight:.3f}"
-    return f'<td class="w{round(min(weight, 1.0) * SHADES)}" data-read="{escape(read)}">{weight:.3f}</td>'
+    return f'<td class="{shade_of(weight)}" data-read="{escape(read)}">{weight:.3f}</td>'
 
 
 def _head(scope: str, label: str, direction: str) -> str:
@@ -60,17 +59,15 @@ def _direction(label: str) -> str:
 
 
 def _style(cell: str) -> str:
-    def shades(dark: bool) -> str:
-        return "".join(f".w{i}{{background:{hex_colour(i / SHADES, dark)}}}" for i in range(SHADES + 1))
-
-    css = Template(_data("page.css")).substitute(cellpx=cell)
-    return f"{css}{shades(False)}\n@media (prefers-color-scheme: dark) {{ {shades(True)} }}\n"
+    return Template(resource("page.css")).substitute(cellpx=cell) + shade_classes()
 
 
 @cache
-def _data(name: str) -> str:
+def resource(name: str) -> str:
+    """A file of this package."""
     return files("regard.pictures").joinpath(name).read_text(encoding="utf-8")
 
 
-def _hash(text: str) -> str:
+def fingerprint(text: str) -> str:
+    """SHA-256 of a text, as a content security policy names it."""
     return b64encode(sha256(text.encode()).digest()).decode()

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 
 from regard.errors import InputError, RunError
 from regard.maps.alignment import Alignment
+from regard.maps.document import DocumentWeights
+from regard.pictures.document import picture
+from regard.pictures.document_page import document_page
 from regard.pictures.heatmap import VECTOR_CELLS, heatmap
 from regard.pictures.labels import visible
 from regard.pictures.page import page
@@ -26,31 +29,36 @@ def write(alignment: Alignment, path: Path | str, *, title: str = "", largest: i
     not listed, a missing directory, a matrix too large, matplotlib or a font missing, and RunError where the file
     cannot be written.
     """
-    path = Path(path)
-    draw = DRAW.get(path.suffix.lower())
-    if draw is None:
-        raise InputError(f"{path}: cannot write '{path.suffix}' pictures; expected a name ending in {', '.join(DRAW)}")
-    if not path.parent.is_dir():
-        raise InputError(f"{path}: no directory {path.parent}; create it first")
+    path, form = _checked(path, tuple(DRAW))
     if max(alignment.weights.shape) > largest:
         raise InputError(
             f"{path}: {len(alignment.source)} source x {len(alignment.target)} target labels make a file of about "
             f"{estimate(alignment, path.suffix) / 1e6:.1f} MB; at most {largest} labels a side are drawn, "
             f"unless largest is set higher"
         )
-    _replace(path, draw(alignment, title))
+    _replace(path, DRAW[form](alignment, title))
     return path
 
 
 def write_figure(figure: "Figure", path: Path | str, *, title: str = "") -> Path:
     """Writes a figure into path, .png or .svg by its suffix, as `write` does. Raises as that does."""
-    path = Path(path)
-    form = path.suffix.lower()
-    if form not in (".png", ".svg"):
-        raise InputError(f"{path}: cannot write '{path.suffix}' pictures; expected a name ending in .png, .svg")
-    if not path.parent.is_dir():
-        raise InputError(f"{path}: no directory {path.parent}; create it first")
-    _replace(path, _drawn(figure, form[1:], METADATA[form] | {"Title": visible(title) or "Image"}))
+    path, form = _checked(path, tuple(METADATA))
+    _replace(path, _drawn(figure, form, visible(title) or "Image"))
+    return path
+
+
+def write_document(document: DocumentWeights, path: Path | str, *, title: str = "") -> Path:
+    """Writes a document with its shades into path, .png, .svg or .html by its suffix, as `write` does. Raises as that
+    does, for too many words."""
+    path, form = _checked(path, tuple(DRAW))
+    words, most = sum(map(len, document.sentences)), MOST_WORDS[form]
+    if words > most:
+        other = "" if form == ".html" else f", in a .html page {MOST_WORDS['.html']:,}"
+        raise InputError(f"{path}: {words:,} words; at most {most:,} are drawn{other}: give a part of the document")
+    if form == ".html":
+        _replace(path, document_page(document, title=title).encode())
+    else:
+        _replace(path, _drawn(picture(document, title=title), form, visible(title) or "Document"))
     return path
 
 
@@ -73,23 +81,29 @@ def _html(alignment: Alignment, title: str) -> bytes:
 
 
 def _png(alignment: Alignment, title: str) -> bytes:
-    return _figure(alignment, title, ".png")
+    return _drawn(heatmap(alignment, title=title), ".png", visible(title) or "Alignment")
 
 
 def _svg(alignment: Alignment, title: str) -> bytes:
-    return _figure(alignment, title, ".svg")
+    return _drawn(heatmap(alignment, title=title), ".svg", visible(title) or "Alignment")
 
 
-def _figure(alignment: Alignment, title: str, form: str) -> bytes:
-    metadata = METADATA[form] | {"Title": visible(title) or "Alignment"}
-    return _drawn(heatmap(alignment, title=title), form[1:], metadata)
-
-
-def _drawn(figure: "Figure", form: str, metadata: dict[str, str | None]) -> bytes:
-    content = io.BytesIO()
+def _drawn(figure: "Figure", form: str, title: str) -> bytes:
+    content, metadata = io.BytesIO(), METADATA[form] | {"Title": title}
     with plotting():
-        figure.savefig(content, format=form, dpi=resolution(*figure.get_size_inches()), metadata=metadata)
+        figure.savefig(content, format=form[1:], dpi=resolution(*figure.get_size_inches()), metadata=metadata)
     return content.getvalue()
+
+
+def _checked(path: Path | str, forms: tuple[str, ...]) -> tuple[Path, str]:
+    """The path, and which of the forms its suffix says. Raises InputError for none, and a missing directory."""
+    path = Path(path)
+    form = path.suffix.lower()
+    if form not in forms:
+        raise InputError(f"{path}: cannot write '{path.suffix}' pictures; expected a name ending in {', '.join(forms)}")
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: no directory {path.parent}; create it first")
+    return path, form
 
 
 def _replace(path: Path, content: bytes) -> None:
@@ -106,5 +120,6 @@ def _replace(path: Path, content: bytes) -> None:
         part.unlink(missing_ok=True)
 
 
+MOST_WORDS = {".png": 3_000, ".svg": 3_000, ".html": 200_000}
 METADATA: dict[str, dict[str, str | None]] = {".png": {"Software": None}, ".svg": {"Date": None, "Creator": "regard"}}
 DRAW: dict[str, Callable[[Alignment, str], bytes]] = {".png": _png, ".svg": _svg, ".html": _html}

@@ -1,10 +1,11 @@
 """From a run file to what training needs."""
 
+from regard.catalog import build_classifier
 from regard.errors import InputError
-from regard.models.bert_classifier import BertClassifier
+from regard.tasks.classification.forms.catalog import form_of
 from regard.tasks.classification.run import LABELS
 from regard.tasks.classification.run_file import Classification
-from regard.tasks.classification.task import ClassificationTask, encoded, numbers
+from regard.tasks.classification.task import ClassificationTask, numbers
 from regard.tasks.job import Job, digest
 from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
 from regard.training.parameters import count_parameters
@@ -22,16 +23,15 @@ def prepare(config: Classification, run: RunDirectory) -> Job:
     if len(labels) < 2:
         raise InputError(f"{config.data.train}: every label is {labels[0]!r}; expected two classes or more")
     tokenizer = kept_or_trained(run, config.cutting, [text for each in splits.train for text in each.texts])
-    model = BertClassifier(tokenizer.size, len(labels), config.encoder)
-    context = config.encoder.context
+    model = build_classifier(config.classifier, tokenizer.size, len(labels))
+    form = form_of(config.classifier, tokenizer, truncate=config.truncate)
     train, valid = (
-        list(zip(encoded(each, tokenizer, context, truncate=config.truncate), numbers(labels, each), strict=True))
-        for each in (splits.train, splits.valid)
+        list(zip(map(form.encoded, some), numbers(labels, some), strict=True)) for some in (splits.train, splits.valid)
     )
     return Job(
         model,
-        ClassificationTask(train, valid, config.training),
-        digest("\0".join((*each.texts, each.label)) + "\n" for each in (*splits.train, *splits.valid)),
+        ClassificationTask(train, valid, form, config.training),
+        digest("\0".join((*each.texts, *each.sentences, each.label)) + "\n" for each in (*splits.train, *splits.valid)),
         f"{len(train):,} texts to train on, {len(valid):,} to validate, {len(splits.test):,} to test; {len(labels)} "
         f"classes; a vocabulary of {tokenizer.size:,}; {count_parameters(model):,} parameters",
         {TOKENIZER: tokenizer},

@@ -4,20 +4,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
+from regard.catalog import Classifier, build_classifier
 from regard.data.labelled import Labelled
-from regard.data.marked import marked
 from regard.errors import InputError
-from regard.inference.within import Reading, within
-from regard.models.bert_classifier import BertClassifier
+from regard.maps import Alignment, DocumentWeights
 from regard.nonfinite import guarded
+from regard.recording import record
+from regard.tasks.classification.forms.catalog import form_of
 from regard.tasks.classification.run_file import Classification
-from regard.tasks.classification.task import encoded, figures, numbers, probabilities
+from regard.tasks.classification.task import figures, numbers, probabilities
 from regard.tasks.run import Run, refuse_one_text
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 from regard.training.run_directory import RunDirectory
 
 LABELS = "labels.json"
+SHOWN = "models that do are bert, han, flat-attention and rocktaschel"
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,9 @@ class Classified:
         """That of the label."""
         return self.probabilities[self.label]
 
+    def __str__(self) -> str:
+        return f"{self.label} {self.probability:.4f}"
+
     def to_json(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return dict(vars(self))
@@ -43,17 +50,35 @@ def classified(labels: Sequence[str], row: Sequence[float]) -> Classified:
     return Classified(next(iter(ranked)), ranked)
 
 
+Text = str | tuple[str, ...] | list[str]
+"""One text, a pair of them, or a document as the list of its sentences."""
+
+
+@dataclass(frozen=True, eq=False)
+class Looked:
+    """The class of a text or of two, and the weights of what was looked at to tell it."""
+
+    found: Classified
+    weights: Alignment | DocumentWeights
+
+
 class ClassificationRun(Run):
     """A trained model with its tokenizer, its labels and its run file."""
 
-    def __init__(self, config: Classification, model: BertClassifier, tokenizer: Tokenizer, labels: Sequence[str]):
+    def __init__(self, config: Classification, model: Classifier, tokenizer: Tokenizer, labels: Sequence[str]):
         self.config, self.model, self.tokenizer, self.labels = config, model, tokenizer, tuple(labels)
+        self.form = form_of(config.classifier, tokenizer, truncate=config.truncate)
 
     @classmethod
     def open(cls, run: RunDirectory, config: Classification) -> "ClassificationRun":
         """The run in a folder, its model with fresh weights. Raises InputError for a damaged tokenizer."""
         tokenizer, labels = Tokenizer.load(run.file(TOKENIZER)), run.read_json(LABELS)
-        return cls(config, BertClassifier(tokenizer.size, len(labels), config.encoder), tokenizer, labels)
+        return cls(config, build_classifier(config.classifier, tokenizer.size, len(labels)), tokenizer, labels)
+
+    @property
+    def paired(self) -> bool:
+        """Whether it tells the class of two texts together."""
+        return self.config.data.second is not None
 
     def evaluate(self, examples: Sequence[Labelled] | None = None) -> dict[str, float]:
         """How often the class is right, by default on the run's own test set.
@@ -66,9 +91,9 @@ class ClassificationRun(Run):
             raise InputError("there is no test set in the run file and no file is given; give a table")
         classes = numbers(self.labels, given)
         with guarded(self.model):
-            return figures(probabilities(self.model, self._encoded(given)), classes)
+            return figures(probabilities(self.model, self.form, list(map(self.form.encoded, given))), classes)
 
-    def classify(self, texts: Sequence[str | tuple[str, ...]]) -> list[Classified]:
+    def classify(self, texts: Sequence[Text]) -> list[Classified]:
         """The class of each text, or of each pair of texts.
 
         Raises:
@@ -76,40 +101,38 @@ class ClassificationRun(Run):
             InputError: a text is given where the model was trained on pairs, or the other way round, or is too long.
         """
         refuse_one_text(texts)
+        given = [self.form.encoded(self._example(number, text)) for number, text in enumerate(texts, 1)]
         with guarded(self.model):
-            found = probabilities(self.model, self._encoded(self._given(texts)))
+            found = probabilities(self.model, self.form, given)
         return [classified(self.labels, row) for row in found.tolist()]
 
-    def look(self, text: str | tuple[str, ...], maps: Sequence[int] | None = None) -> Reading:
-        """The class of a text, or of a pair of them, and which of its tokens, marks included, read which: the mean of
-        all maps, or of those whose numbers, layer x heads + head, are given.
+    def look(self, text: Text, maps: Sequence[int] | None = None) -> Looked:
+        """The class of a text, or of a pair of texts, and what the model looked at to tell it; where it has several
+        maps their mean, or that of those whose numbers, layer x heads + head, are given. Raises InputError as
+        `classify` does, for a model that does not attend, and for a map that is not there."""
+        example, name = self._example(1, text), self.config.classifier.name
+        if self.form.listens is None:
+            raise InputError(f"this run's {name} does not attend to what it reads; {SHOWN}")
+        if maps is not None and not self.form.several:
+            raise InputError(f"a map is chosen, but this run's {name} has one alone; choose none")
+        batch = self.form.collate([(self.form.encoded(example), 0)]).to(next(self.model.parameters()).device)
+        with torch.no_grad(), guarded(self.model), record(self.model, only=self.form.listens) as found:
+            (row,) = self.model(*batch.inputs).softmax(-1).tolist()
+        weights = self.form.looked(example, found, maps)
+        if weights is None:
+            raise InputError(f"this run's {name} does not attend to what it reads; {SHOWN}")
+        return Looked(classified(self.labels, row), weights)
 
-        Raises:
-            InputError: as `classify`, and where the model has no such map.
-        """
-        (encoded,) = self._encoded(self._given([text]))
-        with guarded(self.model):
-            row, attention = within(
-                self.model,
-                self.model.self_attention,
-                self.tokenizer.pieces(marked(*encoded)[0]),
-                lambda: probabilities(self.model, [encoded])[0].tolist(),
-                maps,
+    def _example(self, number: int, text: Text) -> Labelled:
+        """Raises InputError for one text where two are read, or the other way round."""
+        place, expected = f"text {number}", 2 if self.paired else 1
+        if isinstance(text, list):
+            texts, sentences = (" ".join(text),), tuple(text)
+        else:
+            texts, sentences = (text,) if isinstance(text, str) else text, ()
+        if len(texts) != expected:
+            raise InputError(
+                f"{place}: is {'one text' if len(texts) == 1 else f'{len(texts)} texts'}; the model tells the class of "
+                f"{'one text' if expected == 1 else 'two, with a tab between on the command line'}"
             )
-        found = classified(self.labels, row)
-        return Reading(f"{found.label}\t{found.probability:.4f}", attention)
-
-    def _given(self, texts: Sequence[str | tuple[str, ...]]) -> list[Labelled]:
-        """Raises InputError for one text where two are told of, and the other way round."""
-        parts = [(each,) if isinstance(each, str) else tuple(each) for each in texts]
-        expected = 1 if self.config.data.second is None else 2
-        for number, each in enumerate(parts, 1):
-            if len(each) != expected:
-                raise InputError(
-                    f"text {number}: is {'one text' if len(each) == 1 else f'{len(each)} texts'}; the model tells the "
-                    f"class of {'one text' if expected == 1 else 'two, with a tab between on the command line'}"
-                )
-        return [Labelled(each, "", f"text {number}") for number, each in enumerate(parts, 1)]
-
-    def _encoded(self, examples: Sequence[Labelled]):
-        return encoded(examples, self.tokenizer, self.config.encoder.context, truncate=self.config.truncate)
+        return Labelled(texts, "", place, sentences)

@@ -1,28 +1,26 @@
-"""Telling classes: labelled texts to batches, a loss, and how often the class is right."""
+"""Telling classes: texts to batches, a loss, and how often the class is right."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from regard.catalog import Classifier
 from regard.data.batches import require_one_batch, token_batches
+from regard.data.class_batch import ClassBatch
 from regard.data.images import LabelledImage
-from regard.data.label_batch import LabelBatch, collate_labelled, shortened
 from regard.data.labelled import Labelled
-from regard.data.marked import Ids, marked
 from regard.errors import InputError
-from regard.models.bert_classifier import BertClassifier
 from regard.shapes import Float
-from regard.text import Tokenizer
+from regard.tasks.classification.forms.protocol import Form
 from regard.training.settings import Training
 from regard.training.task import Carried, Loss
 
-ROWS = 64
-"""Texts whose classes are told together."""
-Texts = tuple[Ids, ...]
-"""The tokens of one text, or of two."""
-Example = tuple[Texts, int]
-"""With the number of its class."""
+ROWS, POSITIONS = 64, 2**16
+"""Texts whose classes are told together at most, and their positions but where one text alone has more."""
+Example = tuple[Any, int]
+"""A text, or two, as the form of the model has it, and the number of its class."""
 
 
 class ClassificationTask:
@@ -30,26 +28,26 @@ class ClassificationTask:
 
     metric, higher_is_better = "accuracy", True
 
-    def __init__(self, train: Sequence[Example], valid: Sequence[Example], settings: Training):
+    def __init__(self, train: Sequence[Example], valid: Sequence[Example], form: Form[Any], settings: Training):
         """Raises InputError for fewer texts than one batch."""
-        self.train, self.valid, self.settings = train, valid, settings
-        self.lengths = [(length, length) for length in (len(marked(*texts)[0]) for texts, _ in train)]
+        self.train, self.valid, self.form, self.settings = train, valid, form, settings
+        self.lengths = [(length, length) for length in (form.positions(each) for each, _ in train)]
         require_one_batch(self.lengths, settings.batch_tokens, "training texts")
 
     def batches(self, epoch: int) -> list[list[int]]:
         return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
 
-    def batch(self, epoch: int, indices: list[int]) -> LabelBatch:
-        return collate_labelled([self.train[index] for index in indices])
+    def batch(self, epoch: int, indices: list[int]) -> ClassBatch:
+        return self.form.collate([self.train[index] for index in indices])
 
-    def loss(self, model: nn.Module, batch: LabelBatch, update: int, carried: Carried | None = None) -> Loss:
-        smoothing = self.settings.label_smoothing
-        total = model(batch.tokens, batch.lengths, batch.segments, expected=batch.classes, smoothing=smoothing)
+    def loss(self, model: nn.Module, batch: ClassBatch, update: int, carried: Carried | None = None) -> Loss:
+        total = model(*batch.inputs, expected=batch.classes, smoothing=self.settings.label_smoothing)
         return Loss(total, len(batch.classes))
 
     def validate(self, model: nn.Module) -> dict[str, float]:
-        assert isinstance(model, BertClassifier)
-        return figures(probabilities(model, [texts for texts, _ in self.valid]), [each for _, each in self.valid])
+        assert isinstance(model, Classifier)
+        found = probabilities(model, self.form, [each for each, _ in self.valid])
+        return figures(found, [each for _, each in self.valid])
 
 
 def numbers(labels: Sequence[str], examples: Sequence[Labelled | LabelledImage]) -> list[int]:
@@ -61,32 +59,30 @@ def numbers(labels: Sequence[str], examples: Sequence[Labelled | LabelledImage])
     return [known[each.label] for each in examples]
 
 
-def encoded(examples: Sequence[Labelled], tokenizer: Tokenizer, context: int, *, truncate: bool = False) -> list[Texts]:
-    """The tokens of the texts. Raises InputError for one that is longer than the model can take, unless `truncate`
-    asks to cut it: the longer of two texts first."""
-    found = []
-    for each in examples:
-        texts = tuple(tokenizer.encode(text) for text in each.texts)
-        most = context - 1 - len(texts)
-        tokens = sum(map(len, texts))
-        if tokens > most and not truncate:
-            raise InputError(
-                f"{each.place}: {tokens} tokens and {1 + len(texts)} marks, but the model takes {context}; shorten it "
-                "or truncate"
-            )
-        found.append(shortened(texts, most))
-    return found
-
-
 @torch.no_grad()
-def probabilities(model: BertClassifier, texts: Sequence[Texts]) -> Float[Tensor, "text class"]:
-    """Of each text and class."""
+def probabilities(model: Classifier, form: Form[Any], texts: Sequence[Any]) -> Float[Tensor, "text class"]:
+    """Of each text, as its form has it, and class."""
     device = next(model.parameters()).device
     found = [torch.zeros(0, model.output.out_features)]
-    for first in range(0, len(texts), ROWS):
-        batch = collate_labelled([(each, 0) for each in texts[first : first + ROWS]]).to(device)
-        found.append(model(batch.tokens, batch.lengths, batch.segments).softmax(-1).cpu())
+    for some in parts(texts, form):
+        batch = form.collate([(each, 0) for each in some]).to(device)
+        found.append(model(*batch.inputs).softmax(-1).cpu())
     return torch.cat(found)
+
+
+def parts(texts: Sequence[Any], form: Form[Any]) -> Iterator[list[Any]]:
+    """The texts in order, as many at a time as there is room for."""
+    some: list[Any] = []
+    positions = 0
+    for each in texts:
+        more = form.positions(each)
+        if some and (len(some) == ROWS or positions + more > POSITIONS):
+            yield some
+            some, positions = [], 0
+        some.append(each)
+        positions += more
+    if some:
+        yield some
 
 
 def figures(told: Float[Tensor, "text class"], classes: Sequence[int]) -> dict[str, float]:

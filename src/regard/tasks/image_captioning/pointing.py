@@ -20,24 +20,26 @@ POINTING = "pointing"
 
 
 def pointing(
-    model: Captioner, tokenizer: Tokenizer, images: Sequence[Captioned], config: ImageCaptioning
+    model: Captioner,
+    tokenizer: Tokenizer,
+    images: Sequence[Captioned],
+    captions: Sequence[Sequence[int]],
+    config: ImageCaptioning,
 ) -> float | None:
-    """While the model is made to write the first caption of each image; None where no part of an image has a name, or
-    the model does not attend."""
-    named = [each for each in images if each.boxes]
-    if model.decoder.source_attention is None or not named:
+    """While the model writes these captions, which are its own. A word that names what is in other images and not in
+    this one counts as 0. None where no part of an image has a name or no word is one, or the model does not attend."""
+    names = {name for each in images for name in each.boxes}
+    if model.decoder.source_attention is None:
         return None
     shares: list[float] = []
-    for each in named:
-        ids = tokenizer.encode(each.captions[0])
-        words = tokenizer.pieces(ids)
-        weights = looked(model, pixels_of(each, config), ids, config)
-        shares += [
-            float((weights[at] * overlap(each.boxes[word], config.model.side)).sum())
-            for at, word in enumerate(words)
-            if word in each.boxes
-        ]
-    return 100 * sum(shares) / max(1, len(shares))
+    for each, ids in zip(images, captions, strict=True):
+        said = [(at, word) for at, word in enumerate(tokenizer.pieces(ids)) if word in names]
+        if said:
+            weights = looked(model, pixels_of(each, config), ids, config)
+            nowhere = np.zeros(weights.shape[1:])
+            parts = {name: overlap(box, config.model.side) for name, box in each.boxes.items()}
+            shares += [float((weights[at] * parts.get(word, nowhere)).sum()) for at, word in said]
+    return 100 * sum(shares) / len(shares) if shares else None
 
 
 def pixels_of(each: Captioned, config: ImageCaptioning) -> Pixels:

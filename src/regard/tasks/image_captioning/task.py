@@ -122,8 +122,9 @@ def figures(
     model: Captioner, tokenizer: Tokenizer, images: Sequence[Captioned], config: ImageCaptioning, search: Search
 ) -> dict[str, float]:
     """The run's metrics, and how much of the weight lies where words that name a part of the image should look."""
-    found = [tokenizer.decode(best.tokens) for best, *_ in told(model, images, config, search)]
+    ids = [list(best.tokens) for best, *_ in told(model, images, config, search)]
+    found = [tokenizer.decode(each) for each in ids]
     references = [[read(text, config) for text in each.captions] for each in images]
     scores: dict[str, float] = {name: METRICS[name](found, references) for name in config.metrics}
-    share = pointing(model, tokenizer, images, config)
+    share = pointing(model, tokenizer, images, ids, config)
     return scores if share is None else scores | {POINTING: share}

@@ -1,0 +1,107 @@
+"""The hierarchical attention network: Yang et al. 2016, "Hierarchical attention networks for document classification"
+(NAACL 2016), and beside it attention over all words at once, without sentences."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor, nn
+
+from regard.layers.dropout import Dropout
+from regard.layers.embeddings import TokenEmbedding
+from regard.layers.recurrent import SequenceReader
+from regard.layers.summary import Summary, SummaryName, make_summary
+from regard.models.classifier import logits_or_loss
+from regard.models.sizes import Share, Size
+from regard.shapes import Float, Inputs, Int, Lengths, Tokens
+
+
+@dataclass(frozen=True)
+class HanConfig:
+    """Sizes; by default those of the paper, which has no dropout. `width` is that of one direction. `words` and
+    `sentences` say how the vectors of a sentence's words and of a document's sentences become one; the paper compares
+    attention with average and maximum. A sentence of more than `longest_sentence` tokens is read as several."""
+
+    name: Literal["han"] = "han"
+    embedding: Size = 200
+    width: Size = 50
+    attention: Size = 100
+    words: SummaryName = "attention"
+    sentences: SummaryName = "attention"
+    longest_sentence: Size = 60
+    dropout: Share = 0.0
+
+
+@dataclass(frozen=True)
+class FlatConfig:
+    """Sizes; as those of `han`."""
+
+    name: Literal["flat-attention"] = "flat-attention"
+    embedding: Size = 200
+    width: Size = 50
+    attention: Size = 100
+    words: SummaryName = "attention"
+    dropout: Share = 0.0
+
+
+class Level(nn.Module):
+    """A bidirectional GRU over a sequence, and one vector of its states (equations 4 to 7, and 8 to 10)."""
+
+    def __init__(self, input_width: int, config: HanConfig | FlatConfig, summary: SummaryName):
+        super().__init__()
+        self.reader = SequenceReader("gru", input_width, config.width)
+        self.width = self.reader.output_width
+        self.dropout = Dropout(config.dropout)
+        self.summary: Summary = make_summary(summary, self.width, config.attention)
+
+    def forward(self, inputs: Inputs, lengths: Lengths) -> Float[Tensor, "batch width"]:
+        """Inputs `(batch, position, input_width)` with each sequence's `lengths (batch,)`; zeros for an empty one."""
+        states, _ = self.reader(inputs, lengths)
+        return self.dropout(self.summary(states, lengths))
+
+
+class Han(nn.Module):
+    """Words to sentences, sentences to a document, a document to its class (equations 1 to 11)."""
+
+    def __init__(self, vocabulary: int, classes: int, config: HanConfig):
+        super().__init__()
+        self.embedding = TokenEmbedding(vocabulary, config.embedding, dropout=config.dropout, scale=1.0)
+        self.words = Level(config.embedding, config, config.words)
+        self.sentences = Level(self.words.width, config, config.sentences)
+        self.output = nn.Linear(self.sentences.width, classes)
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "row position"],
+        lengths: Int[Tensor, " row"],
+        places: Int[Tensor, "batch sentence"],
+        counts: Int[Tensor, " batch"],
+        *,
+        expected: Int[Tensor, " batch"] | None = None,
+        smoothing: float = 0.0,
+    ) -> Tensor:
+        """Logits `(batch, class)` of documents as a `DocumentBatch` has them: a row a sentence, and the rows that are
+        each document's; with `expected` their cross-entropy with these classes instead, summed."""
+        sentences = self.words(self.embedding(tokens), lengths)
+        laid_out = sentences.index_select(0, places.flatten()).unflatten(0, places.shape)
+        return logits_or_loss(self.output(self.sentences(laid_out, counts)), expected, smoothing)
+
+
+class FlatAttention(nn.Module):
+    """One level over all words of a document."""
+
+    def __init__(self, vocabulary: int, classes: int, config: FlatConfig):
+        super().__init__()
+        self.embedding = TokenEmbedding(vocabulary, config.embedding, dropout=config.dropout, scale=1.0)
+        self.words = Level(config.embedding, config, config.words)
+        self.output = nn.Linear(self.words.width, classes)
+
+    def forward(
+        self,
+        tokens: Tokens,
+        lengths: Lengths,
+        *,
+        expected: Int[Tensor, " batch"] | None = None,
+        smoothing: float = 0.0,
+    ) -> Tensor:
+        """Logits `(batch, class)`; with `expected` their cross-entropy with these classes instead, summed."""
+        return logits_or_loss(self.output(self.words(self.embedding(tokens), lengths)), expected, smoothing)

@@ -1,0 +1,168 @@
+"""Whether one sentence follows from another: Rocktaschel et al. 2016, "Reasoning about entailment with neural
+attention" (1509.06664)."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.attention import Attend
+from regard.layers.dropout import Dropout
+from regard.layers.embeddings import TokenEmbedding
+from regard.layers.recurrent import Recurrent, pick
+from regard.memory import Memory
+from regard.models.classifier import logits_or_loss
+from regard.models.sizes import Share, Size
+from regard.scores import Additive
+from regard.shapes import Float, Int, Lengths, States
+from regard.text.special import START
+
+ReadingName = Literal["none", "last", "word-by-word"]
+
+
+@dataclass(frozen=True)
+class RocktaschelConfig:
+    """Sizes. `reading` says how the premise is read again: not at all (conditional encoding alone), once with the
+    hypothesis's last output, or with each of its words. `both_ways` exchanges premise and hypothesis too and tells the
+    class from both. The paper has fixed vectors of words, mapped to `width` numbers; here they are learned."""
+
+    name: Literal["rocktaschel"] = "rocktaschel"
+    embedding: Size = 100
+    width: Size = 100
+    reading: ReadingName = "word-by-word"
+    both_ways: bool = False
+    dropout: Share = 0.2
+
+
+class Reading(nn.Module, ABC):
+    """What of the premise goes with the hypothesis."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.width = width
+
+    @abstractmethod
+    def forward(
+        self, premise: Memory, words: States, last: Float[Tensor, "batch width"], lengths: Lengths
+    ) -> Float[Tensor, "batch read"]:
+        """The premise's outputs Y; those of the hypothesis's words `(batch, word, width)`; and its last output h_N."""
+
+
+class NoReading(Reading):
+    """Nothing."""
+
+    def __init__(self, width: int):
+        super().__init__(0)
+
+    def forward(
+        self, premise: Memory, words: States, last: Float[Tensor, "batch width"], lengths: Lengths
+    ) -> Float[Tensor, "batch read"]:
+        return last[:, :0]
+
+
+class ReadOnce(Reading):
+    """M = tanh(W_y Y + W_h h_N), a = softmax(w^T M), r = Y a^T (equations 7 to 9)."""
+
+    def __init__(self, width: int):
+        super().__init__(width)
+        self.attend = Attend(Additive(width, width, width))
+
+    def forward(
+        self, premise: Memory, words: States, last: Float[Tensor, "batch width"], lengths: Lengths
+    ) -> Float[Tensor, "batch read"]:
+        return self.attend(last[:, None], premise)[:, 0]
+
+
+class ReadByWord(Reading):
+    """From r_0 = 0 on, and r_N is what is read (equations 11 to 13):
+
+        M_t = tanh(W_y Y + W_h h_t + W_r r_{t-1}),  a_t = softmax(w^T M_t),  r_t = Y a_t^T + tanh(W_t r_{t-1})
+
+    The t are those of the hypothesis's words, without the delimiter, which the paper does not say but draws.
+    """
+
+    def __init__(self, width: int):
+        super().__init__(width)
+        self.attend = Attend(Additive(2 * width, width, width))
+        self.carried = nn.Linear(width, width, bias=False)
+
+    def forward(
+        self, premise: Memory, words: States, last: Float[Tensor, "batch width"], lengths: Lengths
+    ) -> Float[Tensor, "batch read"]:
+        premise, read = self.attend.prepare(premise), torch.zeros_like(last)
+        for place, word in enumerate(words.unbind(1)):
+            context = self.attend.read(torch.cat([word, read], -1)[:, None], premise).context[:, 0]
+            after = context + torch.tanh(self.carried(read))
+            read = torch.where((place < lengths)[:, None], after, read)
+        return read
+
+
+READINGS: dict[ReadingName, type[Reading]] = {"none": NoReading, "last": ReadOnce, "word-by-word": ReadByWord}
+
+
+class Rocktaschel(nn.Module):
+    """An LSTM reads the premise; a second one, which starts from the cell state that the first ends with, reads a
+    delimiter and the hypothesis; h* = tanh(W_p r + W_x h_N) tells the class (equations 1 to 6, 10 and 14).
+
+    The paper is silent about what follows here: the second LSTM's output starts at zero, its delimiter is START, and
+    with no reading h* = tanh(W_x h_N). An empty premise leaves cell state and reads at zero.
+    """
+
+    def __init__(self, vocabulary: int, classes: int, config: RocktaschelConfig):
+        super().__init__()
+        width = config.width
+        self.embedding = TokenEmbedding(vocabulary, config.embedding, dropout=config.dropout, scale=1.0)
+        self.premise = Recurrent("lstm", config.embedding, width)
+        self.hypothesis = Recurrent("lstm", config.embedding, width)
+        self.reading = READINGS[config.reading](width)
+        self.joined = nn.Linear(self.reading.width + width, width, bias=False)
+        self.both_ways, self.dropout = config.both_ways, Dropout(config.dropout)
+        self.output = nn.Linear(2 * width if config.both_ways else width, classes)
+
+    def forward(
+        self,
+        premise: Int[Tensor, "batch premise_position"],
+        premise_lengths: Lengths,
+        hypothesis: Int[Tensor, "batch hypothesis_position"],
+        hypothesis_lengths: Lengths,
+        *,
+        expected: Int[Tensor, " batch"] | None = None,
+        smoothing: float = 0.0,
+    ) -> Tensor:
+        """Logits `(batch, class)` of tokens without delimiter; with `expected` their cross-entropy with these classes
+        instead, summed. With `both_ways` the representations of both are joined (section 2.4)."""
+        one, other = (premise, premise_lengths), (hypothesis, hypothesis_lengths)
+        ways = [self.represented(*one, *other)]
+        if self.both_ways:
+            ways.append(self.represented(*other, *one))
+        return logits_or_loss(self.output(torch.cat(ways, -1)), expected, smoothing)
+
+    def represented(
+        self,
+        premise: Int[Tensor, "batch premise_position"],
+        premise_lengths: Lengths,
+        hypothesis: Int[Tensor, "batch hypothesis_position"],
+        lengths: Lengths,
+    ) -> Float[Tensor, "batch width"]:
+        """h* of a pair."""
+        outputs, cell = self.read(premise, premise_lengths)
+        state = torch.cat([torch.zeros_like(cell), cell], -1)[:, None]
+        states, _ = self.hypothesis(self.embedding(functional.pad(hypothesis, (1, 0), value=START)), state)
+        states = self.dropout(states)
+        last = pick(states, lengths[:, None])[:, 0]
+        read = self.reading(Memory.of(outputs, premise_lengths), states[:, 1:], last, lengths)
+        return self.dropout(torch.tanh(self.joined(torch.cat([read, last], -1))))
+
+    def read(
+        self, premise: Int[Tensor, "batch premise_position"], lengths: Lengths
+    ) -> tuple[Float[Tensor, "batch position width"], Float[Tensor, "batch width"]]:
+        """The outputs Y and the last cell state; zeros of a premise of length 0."""
+        nothing = self.joined.weight.new_zeros(len(premise), *self.premise.state_shape)
+        if not premise.shape[1]:
+            return nothing.new_zeros(len(premise), 0, self.premise.width), nothing[:, 0, self.premise.width :]
+        outputs, state = self.premise(self.embedding(premise), nothing, lengths.clamp(min=1))
+        cell = state[:, 0, self.premise.width :].masked_fill((lengths == 0)[:, None], 0.0)
+        return self.dropout(outputs), cell

@@ -1,0 +1,116 @@
+"""A text as its sentences, and all of it at once."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from regard.data.class_batch import DocumentBatch, TextBatch, collate_documents, collate_texts
+from regard.data.labelled import Labelled
+from regard.data.marked import Ids
+from regard.layers.summary import SummaryName
+from regard.maps import DocumentWeights
+from regard.models.han import FlatConfig, HanConfig
+from regard.recording import Maps
+from regard.tasks.classification.forms.protocol import Form
+from regard.tasks.classification.forms.words import Words, words_of
+from regard.text import Tokenizer
+from regard.text.sentences import sentence_spans
+
+WORDS, SENTENCES = "words.summary", "sentences.summary"
+Sentences = list[Ids]
+"""The tokens of each sentence."""
+
+
+def sentences_of(example: Labelled) -> tuple[str, ...]:
+    """Those that the text came in, or else those that it is cut into."""
+    (text,) = example.texts
+    return example.sentences or tuple(text[start:end] for start, end in sentence_spans(text))
+
+
+class Documents(Form[Sentences]):
+    """Sentences of at most `longest_sentence` tokens; a longer one becomes several."""
+
+    listens = "*.summary"
+
+    def __init__(self, tokenizer: Tokenizer, config: HanConfig):
+        self.tokenizer, self.config = tokenizer, config
+
+    def encoded(self, example: Labelled) -> Sentences:
+        whole = map(self.tokenizer.encode, sentences_of(example))
+        return [part for ids in whole for part in cut(ids, self.config.longest_sentence)]
+
+    def positions(self, encoded: Sentences) -> int:
+        return max(1, sum(map(len, encoded)))
+
+    def collate(self, examples: Sequence[tuple[Sentences, int]]) -> DocumentBatch:
+        return collate_documents(examples)
+
+    def looked(self, example: Labelled, maps: Maps, numbers: Sequence[int] | None = None) -> DocumentWeights | None:
+        """Of an average the weights are all the same; a maximum looks at nothing."""
+        if "maximum" in (self.config.words, self.config.sentences):
+            return None
+        longest = self.config.longest_sentence
+        parts = [
+            words_of(text, spans)
+            for text in sentences_of(example)
+            for spans in cut(self.tokenizer.offsets(text), longest)
+        ]
+        weights = recorded(maps, SENTENCES, self.config.sentences, [len(parts)])[0]
+        order = np.argsort([len(part.indices) for part in parts], kind="stable")
+        found = recorded(maps, WORDS, self.config.words, [len(parts[row].indices) for row in order])
+        words = {int(row): each for row, each in zip(order, found, strict=True)}
+        return DocumentWeights(
+            tuple(part.labels for part in parts),
+            weights,
+            tuple(together(words[row], part) for row, part in enumerate(parts)),
+        )
+
+
+class WholeTexts(Form[Sentences]):
+    """All sentences of a document as one."""
+
+    listens = WORDS
+
+    def __init__(self, tokenizer: Tokenizer, config: FlatConfig):
+        self.tokenizer, self.config = tokenizer, config
+
+    def encoded(self, example: Labelled) -> Sentences:
+        return [self.tokenizer.encode(sentence) for sentence in sentences_of(example)]
+
+    def positions(self, encoded: Sentences) -> int:
+        return max(1, sum(map(len, encoded)))
+
+    def collate(self, examples: Sequence[tuple[Sentences, int]]) -> TextBatch:
+        return collate_texts([([token for ids in sentences for token in ids], each) for sentences, each in examples])
+
+    def looked(self, example: Labelled, maps: Maps, numbers: Sequence[int] | None = None) -> DocumentWeights | None:
+        """A sentence's weight is what all its words have, and a word's its share of that."""
+        if self.config.words == "maximum":
+            return None
+        parts = [words_of(text, self.tokenizer.offsets(text)) for text in sentences_of(example)]
+        ends = np.cumsum([len(part.indices) for part in parts])
+        whole = recorded(maps, WORDS, self.config.words, [int(ends[-1]) if len(ends) else 0])[0]
+        words = [together(each, part) for each, part in zip(np.split(whole, ends[:-1]), parts, strict=False)]
+        weights = np.array([each.sum() for each in words])
+        shares = tuple(each / max(each.sum(), np.finfo(float).tiny) for each in words)
+        return DocumentWeights(tuple(part.labels for part in parts), weights, shares)
+
+
+def cut(tokens: Sequence, longest: int) -> list[list]:
+    """Parts of at most so many, in order; of none one that is empty."""
+    return [list(tokens[first : first + longest]) for first in range(0, max(1, len(tokens)), longest)]
+
+
+def recorded(maps: Maps, name: str, summary: SummaryName, lengths: Sequence[int]) -> list[np.ndarray]:
+    """The weights of each row, of so many positions."""
+    if summary == "average":
+        return [np.full(length, 1 / max(1, length)) for length in lengths]
+    if not lengths:
+        return []
+    found = maps[name][:, 0].double().cpu().numpy()
+    return [row[:length] for row, length in zip(found, lengths, strict=True)]
+
+
+def together(weights: np.ndarray, words: Words) -> np.ndarray:
+    """What the tokens of each word have, added up."""
+    return np.bincount(words.indices, weights, len(words.labels)) if words.labels else np.zeros(0)

@@ -1,0 +1,51 @@
+"""One text or two with marks between, as BERT reads them."""
+
+from collections.abc import Sequence
+
+from regard.data.class_batch import MarkedBatch, collate_marked, shortened
+from regard.data.labelled import Labelled
+from regard.data.marked import Ids, marked
+from regard.errors import InputError
+from regard.maps.alignment import Alignment
+from regard.maps.averages import average_heads, chosen
+from regard.models.bert_classifier import BertClassifier
+from regard.recording import Maps
+from regard.tasks.classification.forms.protocol import Form
+from regard.text import Tokenizer
+
+Texts = tuple[Ids, ...]
+"""The tokens of one text, or of two."""
+
+
+class MarkedTexts(Form[Texts]):
+    """At most `context` tokens with their marks; more are refused, or cut with `truncate`: the longer of two texts
+    first. What is looked at is the tokens themselves, by one another."""
+
+    listens = BertClassifier.self_attention
+    several = True
+
+    def __init__(self, tokenizer: Tokenizer, context: int, *, truncate: bool = False):
+        self.tokenizer, self.context, self.truncate = tokenizer, context, truncate
+
+    def encoded(self, example: Labelled) -> Texts:
+        texts = tuple(self.tokenizer.encode(text) for text in example.texts)
+        most = self.context - 1 - len(texts)
+        tokens = sum(map(len, texts))
+        if tokens > most and not self.truncate:
+            raise InputError(
+                f"{example.place}: {tokens} tokens and {1 + len(texts)} marks, but the model takes {self.context}; "
+                "shorten it or truncate"
+            )
+        return shortened(texts, most)
+
+    def positions(self, encoded: Texts) -> int:
+        return sum(map(len, encoded)) + 1 + len(encoded)
+
+    def collate(self, examples: Sequence[tuple[Texts, int]]) -> MarkedBatch:
+        return collate_marked(examples)
+
+    def looked(self, example: Labelled, maps: Maps, numbers: Sequence[int] | None = None) -> Alignment:
+        """Raises InputError for a map that is not there."""
+        weights = average_heads(chosen(maps.together()[0].double().cpu().numpy(), numbers))
+        tokens = tuple(self.tokenizer.pieces(marked(*self.encoded(example))[0]))
+        return Alignment(weights, tokens, tokens)

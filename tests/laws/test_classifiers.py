@@ -1,0 +1,142 @@
+"""What holds of the models of documents and pairs whatever their weights are."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from regard.data.class_batch import collate_documents, collate_texts, collate_two_texts
+from regard.layers.summary import Average, Maximum, Summary, make_summary
+from regard.models.han import FlatAttention, FlatConfig, Han, HanConfig
+from regard.models.rocktaschel import Rocktaschel, RocktaschelConfig
+from regard.recording import record
+from regard.text.special import PAD
+
+HAN: dict[str, Any] = {"embedding": 5, "width": 3, "attention": 7}
+PAIR: dict[str, Any] = {"embedding": 5, "width": 3}
+DOCUMENTS = [[[5, 7], [6, 8, 9, 4, 4], [10]], [[4, 4, 4]], [], [[], [7, 5]]]
+TEXTS = [[5, 7, 6, 8, 9], [4], [], [7, 5, 4]]
+PAIRS = [([5, 7, 6], [8, 9]), ([4], [10, 7, 5, 6]), ([], [6]), ([7, 5], []), ([], [])]
+
+MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[..., Any], list[Any]]] = {
+    "han": (lambda: Han(11, 3, HanConfig(**HAN)), collate_documents, DOCUMENTS),
+    "han-average": (lambda: Han(11, 3, HanConfig(**HAN, words="average")), collate_documents, DOCUMENTS),
+    "han-maximum": (lambda: Han(11, 3, HanConfig(**HAN, sentences="maximum")), collate_documents, DOCUMENTS),
+    "flat": (lambda: FlatAttention(11, 3, FlatConfig(**HAN)), collate_texts, TEXTS),
+    "conditional": (lambda: Rocktaschel(11, 3, RocktaschelConfig(**PAIR, reading="none")), collate_two_texts, PAIRS),
+    "last": (lambda: Rocktaschel(11, 3, RocktaschelConfig(**PAIR, reading="last")), collate_two_texts, PAIRS),
+    "by-word": (lambda: Rocktaschel(11, 3, RocktaschelConfig(**PAIR)), collate_two_texts, PAIRS),
+    "both-ways": (lambda: Rocktaschel(11, 3, RocktaschelConfig(**PAIR, both_ways=True)), collate_two_texts, PAIRS),
+}
+everything = pytest.mark.parametrize("name", MODELS)
+
+
+def drawn(name: str) -> tuple[nn.Module, Callable[[list[Any]], tuple[Tensor, ...]], list[Any]]:
+    make, collate, examples = MODELS[name]
+    model = make().double().eval()
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.5)
+    return model, lambda some: collate([(each, 0) for each in some]).inputs, examples
+
+
+@everything
+def test_the_rest_of_the_batch_and_its_padding_change_nothing(name: str):
+    model, inputs, examples = drawn(name)
+    whole = model(*inputs(examples))
+    assert whole.shape == (len(examples), 3)
+    for one, expected in zip(examples, whole, strict=True):
+        torch.testing.assert_close(model(*inputs([one]))[0], expected, rtol=1e-12, atol=1e-12)
+    backwards = model(*inputs(examples[::-1]))
+    torch.testing.assert_close(backwards.flip(0), whole, rtol=1e-12, atol=1e-12)
+
+
+@everything
+def test_what_stands_in_padding_changes_nothing(name: str):
+    """NaN in the row of PAD reaches every padded position and no result."""
+    model, inputs, examples = drawn(name)
+    given = inputs(examples)
+    before = model(*given)
+    table: Any = model.get_submodule("embedding.table")
+    table.weight.data[PAD] = torch.nan
+    torch.testing.assert_close(model(*given), before, rtol=1e-12, atol=1e-12)
+
+
+@everything
+def test_recorded_equals_unrecorded(name: str):
+    model, inputs, examples = drawn(name)
+    given = inputs(examples)
+    with record(model) as maps:
+        found = model(*given)
+    torch.testing.assert_close(found, model(*given), rtol=1e-12, atol=1e-12)
+    assert bool(maps) == (name != "conditional")
+    for each in maps.values():
+        sums = each.sum(-1)
+        torch.testing.assert_close(sums, (sums > 0.5).double(), rtol=0, atol=1e-12)
+
+
+@everything
+def test_every_parameter_learns(name: str):
+    model, inputs, examples = drawn(name)
+    model(*inputs(examples), expected=torch.arange(len(examples)) % 3).backward()
+    silent = [
+        name for name, parameter in model.named_parameters() if parameter.grad is None or not parameter.grad.any()
+    ]
+    assert silent == []
+
+
+@everything
+def test_examples_of_nothing_alone(name: str):
+    model, inputs, examples = drawn(name)
+    nothing = ([], []) if isinstance(examples[0], tuple) else []
+    logits = model(*inputs([nothing, nothing]))
+    assert torch.isfinite(logits).all()
+    assert torch.equal(logits[0], logits[1])
+
+
+def test_both_levels_are_recorded():
+    model, inputs, examples = drawn("han")
+    with record(model, only="*.summary") as maps:
+        model(*inputs(examples))
+    assert {name: tuple(each.shape) for name, each in maps.items()} == {
+        "words.summary": (6, 1, 5),
+        "sentences.summary": (4, 1, 3),
+    }
+    assert maps["sentences.summary"][1, 0].tolist() == [1.0, 0.0, 0.0]
+
+
+def test_each_word_reads_the_premise():
+    model, inputs, examples = drawn("by-word")
+    with record(model, only="reading") as maps:
+        model(*inputs(examples))
+    assert maps["reading"].shape == (5, 4, 3)
+    assert maps["reading"][1, :, 1:].eq(0).all()
+
+
+def test_the_order_of_sentences_and_words_matters():
+    model, inputs, _ = drawn("han")
+    one, other, third = (model(*inputs([each])) for each in ([[5, 7], [6]], [[6], [5, 7]], [[7, 5], [6]]))
+    assert not torch.allclose(one, other)
+    assert not torch.allclose(one, third)
+
+
+@pytest.mark.parametrize("summary", [make_summary("attention", 5, 7), Average(), Maximum()])
+def test_derivatives_of_summaries(summary: Summary):
+    states = torch.randn(3, 4, 5, dtype=torch.float64, requires_grad=True)
+    lengths = torch.tensor([4, 2, 0])
+    assert torch.autograd.gradcheck(lambda states: summary.double()(states, lengths), (states,))
+    summary(states, lengths).sum().backward()
+    assert states.grad is not None
+    assert states.grad[1, 2:].eq(0).all()
+    assert states.grad[2].eq(0).all()
+
+
+def test_documents_share_rows_without_waste():
+    batch = collate_documents([(each, 0) for each in DOCUMENTS])
+    assert batch.lengths.tolist() == [0, 1, 2, 2, 3, 5]
+    assert batch.tokens.shape == (6, 5)
+    assert batch.counts.tolist() == [3, 1, 0, 2]
+    assert [batch.lengths[row].tolist() for row in batch.places] == [[2, 5, 1], [3, 0, 0], [0, 0, 0], [0, 2, 0]]
+    with pytest.raises(ValueError, match="got no examples"):
+        collate_documents([])

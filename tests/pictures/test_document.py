@@ -1,0 +1,104 @@
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from regard.errors import InputError
+from regard.maps import DocumentWeights
+from regard.pictures.document import WIDTH, broken, from_the_right, shades
+from regard.pictures.document_page import document_page
+from regard.pictures.style import hex_colour
+from regard.pictures.write import MOST_WORDS, write_document
+from tests.pictures.test_page import HOSTILE, Reader
+
+DOCUMENT = DocumentWeights(
+    (("one", "two"), ("three",), ("four", "five", "six")),
+    np.array([0.2, 0.0, 0.8]),
+    (np.array([0.5, 0.5]), np.array([1.0]), np.array([0.1, 0.9, 0.0])),
+)
+NOTHING = DocumentWeights((), np.zeros(0), ())
+
+
+def test_shades_are_shares_of_the_greatest():
+    found = shades(DOCUMENT)
+    np.testing.assert_allclose(found.sentences, [0.25, 0.0, 1.0])
+    np.testing.assert_allclose(found.words[0], np.sqrt(0.2) * 0.5 / (np.sqrt(0.8) * 0.9))
+    np.testing.assert_allclose(found.words[1], [0.0])
+    np.testing.assert_allclose(found.words[2], [1 / 9, 1.0, 0.0])
+    assert not shades(DocumentWeights((("a",),), np.zeros(1), (np.zeros(1),))).words[0].any()
+
+
+@pytest.mark.parametrize("document", [DOCUMENT, NOTHING], ids=["some", "none"])
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".html"])
+def test_written_the_same_each_time(suffix: str, document: DocumentWeights, tmp_path: Path):
+    for name in ("a", "b"):
+        write_document(document, tmp_path / f"{name}{suffix}", title="$good$ 0.9")
+    assert (tmp_path / f"a{suffix}").read_bytes() == (tmp_path / f"b{suffix}").read_bytes()
+    assert (tmp_path / f"a{suffix}").stat().st_size > 500
+
+
+def test_the_darkest_colours_are_in_the_picture_once_each(tmp_path: Path):
+    write_document(DOCUMENT, tmp_path / "a.png")
+    pixels = np.asarray(Image.open(tmp_path / "a.png").convert("RGB"))
+    darkest = tuple(int(hex_colour(1.0)[place : place + 2], 16) for place in (1, 3, 5))
+    rows = np.flatnonzero((pixels == darkest).all(-1).sum(1) > 20)
+    assert rows.size
+    assert rows.min() > len(pixels) // 2
+
+
+def test_lines_hold_what_there_is_room_for():
+    assert broken([]) == []
+    assert broken([WIDTH * 2, 0.1]) == [[0], [1]]
+    assert [len(line) for line in broken([2.0] * 7)] == [3, 3, 1]
+
+
+def test_scripts_from_the_right():
+    assert from_the_right("« مرحبا film")
+    assert not from_the_right("12 film مرحبا")
+    assert not from_the_right("...")
+
+
+def test_row_57_words_are_text_whatever_they_hold():
+    document = DocumentWeights((HOSTILE,), np.ones(1), (np.full(len(HOSTILE), 1 / len(HOSTILE)),))
+    text = document_page(document, title=HOSTILE[0])
+    reader = Reader(text)
+    assert not [tag for tag, _ in reader.tags if tag in ("script", "img", "iframe", "link", "object")]
+    assert not [name for _, attrs in reader.tags for name in attrs if name.startswith("on") or name == "style"]
+    assert "default-src 'none'; style-src 'sha256-" in text
+    assert "&lt;script&gt;alert(1)" in text
+
+
+def test_the_page_says_each_weight():
+    text = document_page(DOCUMENT, title="pos 0.9")
+    assert re.findall(r"<b class=\"w(\d+)[^>]*>([\d.]+)<", text) == [("25", "0.200"), ("0", "0.000"), ("100", "0.800")]
+    assert '<span class="w100 strong" title="0.900">five</span>' in text
+    assert "3 sentences, 6 words" in text
+
+
+def test_too_many_words_are_refused_before_anything_is_drawn(tmp_path: Path):
+    count = MOST_WORDS[".png"] + 1
+    document = DocumentWeights((("word",) * count,), np.ones(1), (np.full(count, 1 / count),))
+    with pytest.raises(InputError, match=r"a.png: 3,001 words; at most 3,000 are drawn, in a .html page 200,000"):
+        write_document(document, tmp_path / "a.png")
+    write_document(document, tmp_path / "a.html")
+    with pytest.raises(
+        InputError, match=r"cannot write '.txt' pictures; expected a name ending in \.png, \.svg, \.html"
+    ):
+        write_document(document, tmp_path / "a.txt")
+
+
+@pytest.mark.parametrize(
+    ("weights", "words", "said"),
+    [
+        (np.zeros(2), (np.zeros(1),), r"weights of sentences have shape \(2,\); expected \(1,\)"),
+        (np.zeros(1), (), "weights of the words of 0 sentences; expected 1"),
+        (np.zeros(1), (np.zeros(2),), r"weights of the words of sentence 0 have shape \(2,\)"),
+        (np.array([-1.0]), (np.zeros(1),), "expected finite and not negative"),
+        (np.ones(1), (np.array([np.nan]),), "expected finite and not negative"),
+    ],
+)
+def test_weights_that_do_not_fit(weights: np.ndarray, words: tuple[np.ndarray, ...], said: str):
+    with pytest.raises(ValueError, match=said):
+        DocumentWeights((("a",),), weights, words)
