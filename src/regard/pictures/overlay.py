@@ -58,8 +58,9 @@ def _figure(images: Sequence[Pixels], titles: Sequence[str], side: float, column
             if title:
                 text, size = drawable(title, longest=60), sizes(1).title
                 family = families([text])[0]
+                foot = (top - head + GAP / 2) / height
                 figure.text(
-                    left / width, top / height, text, ha="left", va="top", size=size, family=family, parse_math=False
+                    left / width, foot, text, ha="left", va="bottom", size=size, family=family, parse_math=False
                 )
     return figure
 
