@@ -5,6 +5,7 @@ from pathlib import Path
 
 from regard.recipes import yaml_file
 from regard.tasks.bidirectional_language_model.run_file import BidirectionalLanguageModelling
+from regard.tasks.bit_sequences.run_file import BitSequencing
 from regard.tasks.classification.run_file import Classification
 from regard.tasks.image_classification.run_file import ImageClassification
 from regard.tasks.language_model.run_file import LanguageModelling
@@ -24,6 +25,7 @@ RunFile = (
     | SpanAnswers
     | ImageClassification
     | Pointing
+    | BitSequencing
 )
 """One class a task; the key `task` of the file tells them apart."""
 

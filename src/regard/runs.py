@@ -7,6 +7,8 @@ from regard import run_file
 from regard.errors import InputError
 from regard.tasks.bidirectional_language_model.run import ElmoRun
 from regard.tasks.bidirectional_language_model.run_file import BidirectionalLanguageModelling
+from regard.tasks.bit_sequences.run import BitSequencesRun
+from regard.tasks.bit_sequences.run_file import BitSequencing
 from regard.tasks.classification.run import ClassificationRun
 from regard.tasks.classification.run_file import Classification
 from regard.tasks.image_classification.run import ImageClassificationRun
@@ -38,6 +40,7 @@ WHAT: dict[type[Run], str] = {
     ImageClassificationRun: "tells classes of images and writes no text; use `regard predict` or `evaluate`",
     SpanAnswersRun: "answers questions about contexts; use `regard predict` with JSON, or `evaluate`",
     PointingRun: "points to elements of a set and writes no text; use `regard predict`, `show` or `evaluate`",
+    BitSequencesRun: "answers sequences of bits and writes no text; use `regard predict`, `show` or `evaluate`",
     TextToTextsRun: "writes several languages; use `regard predict` or `evaluate`, or in Python one of them, .of(...)",
     TextToTextRun: "makes texts of texts, and continues none; use `regard predict`",
 }
@@ -90,6 +93,8 @@ def _open(folder: RunDirectory, config: run_file.RunFile) -> Any:
             return SpanAnswersRun.open(folder, config)
         case Pointing():
             return PointingRun.open(folder, config)
+        case BitSequencing():
+            return BitSequencesRun.open(folder, config)
         case TextToTexts():
             return TextToTextsRun.open(folder, config)
         case _:

@@ -10,6 +10,7 @@ from regard.cli.options import Asked, searching
 from regard.errors import InputError
 from regard.inference.cache import Cache
 from regard.tasks.bidirectional_language_model.run import ElmoRun
+from regard.tasks.bit_sequences.run import BitSequencesRun
 from regard.tasks.classification.run import ClassificationRun
 from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.language_model.run import LanguageModelRun
@@ -53,8 +54,8 @@ def measured(run: Run, given: Given) -> dict[str, float]:
             return _of_files(run, given, "tells classes of images; it takes sets of these alone")
         case SpanAnswersRun():
             return _of_files(run, given, "answers questions; it takes files of SQuAD alone")
-        case PointingRun():
-            because = "this run points to elements of generated sets; it is measured on its own test set alone"
+        case PointingRun() | BitSequencesRun():
+            because = "this run is of generated examples; it is measured on its own test set alone"
             given.refuse("files", "beam", "cache", because=because)
             return run.evaluate()
         case TextToTextsRun():

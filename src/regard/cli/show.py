@@ -10,6 +10,7 @@ from regard.cli.output import say
 from regard.errors import InputError
 
 if TYPE_CHECKING:
+    from regard.tasks.bit_sequences.run import BitSequencesRun
     from regard.tasks.image_classification.run import ImageClassificationRun
 
 
@@ -29,6 +30,7 @@ def show(
     from regard.cli.pointed import parse
     from regard.pictures.write import write
     from regard.runs import expect, load
+    from regard.tasks.bit_sequences.run import BitSequencesRun
     from regard.tasks.image_classification.run import ImageClassificationRun
     from regard.tasks.pointing.run import PointingRun
     from regard.tasks.text_to_text.run import TextToTextRun
@@ -36,6 +38,9 @@ def show(
     loaded = load(run, allow_missing=allow_missing)
     if isinstance(loaded, ImageClassificationRun):
         _show_image(loaded, text, out, beam)
+        return
+    if isinstance(loaded, BitSequencesRun):
+        _show_tape(loaded, text, out, beam)
         return
     if isinstance(loaded, PointingRun):
         (pointed,) = loaded.point([parse(text)])
@@ -63,3 +68,15 @@ def _show_image(run: "ImageClassificationRun", image: str, out: Path, beam: int 
         overlay(looked.pixels, looked.weights, title=f"{found.label} {found.probability:.4f}"), out, title=image
     )
     say(f"{found.label}\t{found.probability:.4f}\nThe picture is {out}.")
+
+
+def _show_tape(run: "BitSequencesRun", text: str, out: Path, beam: int | None) -> None:
+    """Draw what the run reads and writes on its tape while it answers a sequence. Raises InputError."""
+    from regard.pictures.tape import tape
+    from regard.pictures.write import write_figure
+
+    if beam is not None:
+        raise InputError("--beam is given; this run answers sequences of bits, and nothing is searched")
+    (said,) = run.predict([text])
+    write_figure(tape(said.tape), out, title=text)
+    say(f"{said.text}\nThe picture is {out}.")

@@ -12,6 +12,7 @@ from regard.cli.pointed import line, parse
 from regard.cli.stream import parts
 from regard.data.tables import parse_json
 from regard.errors import InputError
+from regard.tasks.bit_sequences.run import BitSequencesRun
 from regard.tasks.classification.run import ClassificationRun, Classified
 from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.pointing.run import PointingRun
@@ -19,7 +20,7 @@ from regard.tasks.span_answers.run import SpanAnswersRun
 from regard.tasks.text_to_texts.run import TextToTextsRun
 
 OWN = Asked()
-Telling = PointingRun | ClassificationRun | ImageClassificationRun | SpanAnswersRun | TextToTextsRun
+Telling = PointingRun | BitSequencesRun | ClassificationRun | ImageClassificationRun | SpanAnswersRun | TextToTextsRun
 
 
 def tell(run: Telling, texts: Sequence[str], asked: Asked, *, as_json: bool, more: bool) -> None:
@@ -29,6 +30,9 @@ def tell(run: Telling, texts: Sequence[str], asked: Asked, *, as_json: bool, mor
         case PointingRun():
             refuse(more or asked != OWN, "points to elements of a set; it takes sets and --json alone")
             _point(run, texts, as_json)
+        case BitSequencesRun():
+            refuse(more or asked != OWN, "answers sequences of bits; it takes these and --json alone")
+            _say_bits(run, texts, as_json)
         case ClassificationRun():
             refuse(more or asked != OWN, "tells classes; it takes texts and --json alone")
             _classify(run, texts, as_json)
@@ -54,6 +58,13 @@ def _point(run: PointingRun, sets: Sequence[str], as_json: bool) -> None:
     for some in parts(sets):
         for text, pointed in zip(some, run.point([parse(text) for text in some]), strict=True):
             say(line(text, pointed, as_json=as_json))
+
+
+def _say_bits(run: BitSequencesRun, texts: Sequence[str], as_json: bool) -> None:
+    for some in parts(texts):
+        for text, said in zip(some, run.predict(some), strict=True):
+            whole = {"bits": text, "answer": said.text, "probabilities": said.probabilities.tolist()}
+            say(json.dumps(whole) if as_json else said.text)
 
 
 def _classify(run: ClassificationRun, texts: Sequence[str], as_json: bool) -> None:
