@@ -24,6 +24,8 @@ from regard.tasks.bit_sequences.job import prepare as prepare_bit_sequences
 from regard.tasks.bit_sequences.run_file import BitSequencing
 from regard.tasks.classification.job import prepare as prepare_classification
 from regard.tasks.classification.run_file import Classification
+from regard.tasks.few_shot.job import prepare as prepare_few_shot
+from regard.tasks.few_shot.run_file import FewShot
 from regard.tasks.image_classification.job import prepare as prepare_image_classification
 from regard.tasks.image_classification.run_file import ImageClassification
 from regard.tasks.job import Job
@@ -133,6 +135,8 @@ def prepare(config: RunFile, run: RunDirectory, processes: int) -> Job:
             return prepare_pointing(config)
         case BitSequencing():
             return prepare_bit_sequences(config)
+        case FewShot():
+            return prepare_few_shot(config)
         case TextToTexts():
             return prepare_text_to_texts(config, run)
         case _:

@@ -7,6 +7,7 @@ from regard.recipes import yaml_file
 from regard.tasks.bidirectional_language_model.run_file import BidirectionalLanguageModelling
 from regard.tasks.bit_sequences.run_file import BitSequencing
 from regard.tasks.classification.run_file import Classification
+from regard.tasks.few_shot.run_file import FewShot
 from regard.tasks.image_classification.run_file import ImageClassification
 from regard.tasks.language_model.run_file import LanguageModelling
 from regard.tasks.masked_language_model.run_file import MaskedLanguageModelling
@@ -26,6 +27,7 @@ RunFile = (
     | ImageClassification
     | Pointing
     | BitSequencing
+    | FewShot
 )
 """One class a task; the key `task` of the file tells them apart."""
 

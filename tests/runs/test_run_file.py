@@ -15,6 +15,7 @@ from regard.models.bert_classifier import BertClassifier
 from regard.models.bert_spans import BertSpans
 from regard.models.elmo import Elmo
 from regard.models.pointer_network import PointerNetwork
+from regard.models.snail import FewShotSnail
 from regard.models.turing_machine import TuringMachine
 from regard.models.vit import Vit
 from regard.recipes import names, path_of
@@ -22,6 +23,7 @@ from regard.run_file import RunFile
 from regard.tasks.bidirectional_language_model.run_file import BidirectionalLanguageModelling
 from regard.tasks.bit_sequences.run_file import BitSequencing
 from regard.tasks.classification.run_file import Classification
+from regard.tasks.few_shot.run_file import FewShot
 from regard.tasks.image_classification.run_file import ImageClassification
 from regard.tasks.language_model.run_file import LanguageModelling
 from regard.tasks.masked_language_model.run_file import MaskedLanguageModelling
@@ -121,10 +123,10 @@ def test_recipes_load_and_their_resolved_form_is_equal(name: str, tmp_path: Path
     resolved.write_text(run_file.dump(run), encoding="utf-8")
     assert run_file.read(resolved) == run
     assert run_file.dump(run_file.read(resolved)) == run_file.dump(run)
-    own = "shift:" if isinstance(run, BitSequencing) else "dropout:"
+    own = "filters:" if isinstance(run, FewShot) else "shift:" if isinstance(run, BitSequencing) else "dropout:"
     for part in ("learning_rate:", "betas:", own):
         assert part in run_file.dump(run)
-    wordless = ImageClassification | BitSequencing
+    wordless = ImageClassification | BitSequencing | FewShot
     searchless = MaskedLanguageModelling | BidirectionalLanguageModelling | OnBert | wordless
     assert ("length_penalty:" in run_file.dump(run)) is not isinstance(run, searchless)
     assert ("minimum_count:" in run_file.dump(run)) is not isinstance(run, Pointing | wordless)
@@ -160,6 +162,9 @@ def test_the_models_of_recipes_can_be_built(name: str):
         return
     if isinstance(run, SpanAnswers):
         assert BertSpans(11, run.encoder).output.out_features == 2
+        return
+    if isinstance(run, FewShot):
+        assert FewShotSnail(2, 1, run.model).output.out_features == 2
         return
     if isinstance(run, BitSequencing):
         assert TuringMachine(3, 2, run.model).output.out_features == 2

@@ -12,6 +12,7 @@ from regard.inference.cache import Cache
 from regard.tasks.bidirectional_language_model.run import ElmoRun
 from regard.tasks.bit_sequences.run import BitSequencesRun
 from regard.tasks.classification.run import ClassificationRun
+from regard.tasks.few_shot.run import FewShotRun
 from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.language_model.run import LanguageModelRun
 from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
@@ -52,6 +53,8 @@ def measured(run: Run, given: Given) -> dict[str, float]:
             return _of_files(run, given, "tells classes; it takes tables of labelled texts alone")
         case ImageClassificationRun():
             return _of_files(run, given, "tells classes of images; it takes sets of these alone")
+        case FewShotRun():
+            return _of_files(run, given, "tells classes after examples; it takes sets of images alone")
         case SpanAnswersRun():
             return _of_files(run, given, "answers questions; it takes files of SQuAD alone")
         case PointingRun() | BitSequencesRun():
@@ -71,7 +74,7 @@ def measured(run: Run, given: Given) -> dict[str, float]:
     raise AssertionError(type(run))
 
 
-OfFiles = MaskedLanguageModelRun | ElmoRun | ClassificationRun | ImageClassificationRun | SpanAnswersRun
+OfFiles = MaskedLanguageModelRun | ElmoRun | ClassificationRun | ImageClassificationRun | FewShotRun | SpanAnswersRun
 
 
 def _of_files(run: OfFiles, given: Given, what: str) -> dict[str, float]:

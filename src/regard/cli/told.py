@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 
+from regard.cli.episodes import episode
 from regard.cli.languages import answered, lines
 from regard.cli.options import Asked, searching
 from regard.cli.output import say, warn_of_unfinished
@@ -14,13 +15,22 @@ from regard.data.tables import parse_json
 from regard.errors import InputError
 from regard.tasks.bit_sequences.run import BitSequencesRun
 from regard.tasks.classification.run import ClassificationRun, Classified
+from regard.tasks.few_shot.run import FewShotRun
 from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.pointing.run import PointingRun
 from regard.tasks.span_answers.run import SpanAnswersRun
 from regard.tasks.text_to_texts.run import TextToTextsRun
 
 OWN = Asked()
-Telling = PointingRun | BitSequencesRun | ClassificationRun | ImageClassificationRun | SpanAnswersRun | TextToTextsRun
+Telling = (
+    PointingRun
+    | BitSequencesRun
+    | FewShotRun
+    | ClassificationRun
+    | ImageClassificationRun
+    | SpanAnswersRun
+    | TextToTextsRun
+)
 
 
 def tell(run: Telling, texts: Sequence[str], asked: Asked, *, as_json: bool, more: bool) -> None:
@@ -39,6 +49,9 @@ def tell(run: Telling, texts: Sequence[str], asked: Asked, *, as_json: bool, mor
         case ImageClassificationRun():
             refuse(more or asked != OWN, "tells classes of images; it takes their paths and --json alone")
             _classify_images(run, texts, as_json)
+        case FewShotRun():
+            refuse(more or asked != OWN, "tells classes after examples; it takes JSON alone")
+            _compare(run, texts, as_json)
         case SpanAnswersRun():
             refuse(more or asked != OWN, "answers questions about contexts; it takes JSON alone")
             _answer(run, texts, as_json)
@@ -80,6 +93,15 @@ def _classify_images(run: ImageClassificationRun, paths: Sequence[str], as_json:
     for some in parts(paths):
         for path, found in zip(some, run.classify(some), strict=True):
             _say_class("image", path, found, as_json)
+
+
+def _compare(run: FewShotRun, texts: Sequence[str], as_json: bool) -> None:
+    numbers = count(1)
+    for some in parts(texts):
+        for text in some:
+            examples, image = episode(f"text {next(numbers)}", text)
+            (found,) = run.predict(examples, [image])
+            _say_class("image", image, found, as_json)
 
 
 def _say_class(kind: str, given: str, found: Classified, as_json: bool) -> None:
