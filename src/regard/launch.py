@@ -20,8 +20,12 @@ from regard.run_file import RunFile
 from regard.runs import CONFIG, load
 from regard.tasks.bidirectional_language_model.job import prepare as prepare_bidirectional_language_model
 from regard.tasks.bidirectional_language_model.run_file import BidirectionalLanguageModelling
+from regard.tasks.bit_sequences.job import prepare as prepare_bit_sequences
+from regard.tasks.bit_sequences.run_file import BitSequencing
 from regard.tasks.classification.job import prepare as prepare_classification
 from regard.tasks.classification.run_file import Classification
+from regard.tasks.few_shot.job import prepare as prepare_few_shot
+from regard.tasks.few_shot.run_file import FewShot
 from regard.tasks.image_captioning.job import prepare as prepare_image_captioning
 from regard.tasks.image_captioning.run_file import ImageCaptioning
 from regard.tasks.image_classification.job import prepare as prepare_image_classification
@@ -133,6 +137,10 @@ def prepare(config: RunFile, run: RunDirectory, processes: int) -> Job:
             return prepare_span_answers(config, run)
         case Pointing():
             return prepare_pointing(config)
+        case BitSequencing():
+            return prepare_bit_sequences(config)
+        case FewShot():
+            return prepare_few_shot(config)
         case TextToTexts():
             return prepare_text_to_texts(config, run)
         case _:

@@ -5,7 +5,9 @@ from pathlib import Path
 
 from regard.recipes import yaml_file
 from regard.tasks.bidirectional_language_model.run_file import BidirectionalLanguageModelling
+from regard.tasks.bit_sequences.run_file import BitSequencing
 from regard.tasks.classification.run_file import Classification
+from regard.tasks.few_shot.run_file import FewShot
 from regard.tasks.image_captioning.run_file import ImageCaptioning
 from regard.tasks.image_classification.run_file import ImageClassification
 from regard.tasks.language_model.run_file import LanguageModelling
@@ -26,6 +28,8 @@ RunFile = (
     | ImageClassification
     | ImageCaptioning
     | Pointing
+    | BitSequencing
+    | FewShot
 )
 """One class a task; the key `task` of the file tells them apart."""
 

@@ -7,8 +7,12 @@ from regard import run_file
 from regard.errors import InputError
 from regard.tasks.bidirectional_language_model.run import ElmoRun
 from regard.tasks.bidirectional_language_model.run_file import BidirectionalLanguageModelling
+from regard.tasks.bit_sequences.run import BitSequencesRun
+from regard.tasks.bit_sequences.run_file import BitSequencing
 from regard.tasks.classification.run import ClassificationRun
 from regard.tasks.classification.run_file import Classification
+from regard.tasks.few_shot.run import FewShotRun
+from regard.tasks.few_shot.run_file import FewShot
 from regard.tasks.image_captioning.run import ImageCaptioningRun
 from regard.tasks.image_captioning.run_file import ImageCaptioning
 from regard.tasks.image_classification.run import ImageClassificationRun
@@ -41,6 +45,8 @@ WHAT: dict[type[Run], str] = {
     ImageCaptioningRun: "tells of images; use `regard predict`, `show` or `evaluate`",
     SpanAnswersRun: "answers questions about contexts; use `regard predict` with JSON, or `evaluate`",
     PointingRun: "points to elements of a set and writes no text; use `regard predict`, `show` or `evaluate`",
+    BitSequencesRun: "answers sequences of bits and writes no text; use `regard predict`, `show` or `evaluate`",
+    FewShotRun: "tells classes after a few examples and writes no text; use `regard predict`, `show` or `evaluate`",
     TextToTextsRun: "writes several languages; use `regard predict` or `evaluate`, or in Python one of them, .of(...)",
     TextToTextRun: "makes texts of texts, and continues none; use `regard predict`",
 }
@@ -95,6 +101,10 @@ def _open(folder: RunDirectory, config: run_file.RunFile) -> Any:
             return SpanAnswersRun.open(folder, config)
         case Pointing():
             return PointingRun.open(folder, config)
+        case BitSequencing():
+            return BitSequencesRun.open(folder, config)
+        case FewShot():
+            return FewShotRun.open(folder, config)
         case TextToTexts():
             return TextToTextsRun.open(folder, config)
         case _:

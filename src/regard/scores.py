@@ -171,6 +171,29 @@ class Cosine(Product):
         return functional.normalize(query, dim=-1) * sharpness
 
 
+class Content(Product):
+    """beta cos(k, M_i), where the query says both: its first `key_width` numbers are k, through a tanh, the next one is
+    beta, through a softplus (Graves 2014, equations 5 and 6). Whatever stands behind them is for others.
+
+    The paper says of k no more than that the head emits it; through a tanh it is like what is written.
+    """
+
+    def __init__(self, query_width: int, key_width: int):
+        super().__init__()
+        if query_width <= key_width:
+            raise ValueError(f"queries of width {query_width} hold no key of width {key_width} and its sharpness")
+        self.query_width, self.key_width = query_width, key_width
+        self.cosine = Cosine()
+
+    def prepare(self, key: Key) -> Tensor:
+        return self.cosine.prepare(key)
+
+    def as_product(self, query: Query) -> Tensor:
+        assert self.key_width is not None
+        content, sharpness = query[..., : self.key_width + 1].split([self.key_width, 1], -1)
+        return self.cosine.as_product(content.tanh()) * functional.softplus(sharpness)
+
+
 class Distance(Product):
     """-|q - k|^2 / (2 h^2): under softmax a Gaussian kernel of width h around the query (Nadaraya 1964, Watson 1964).
 

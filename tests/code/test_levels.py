@@ -19,6 +19,7 @@ LEVELS = {
     "align": 1,
     "history": 1,
     "memory": 1,
+    "tape": 1,
     "recording": 1,
     "nonfinite": 1,
     "data": 1,

@@ -61,7 +61,7 @@ def test_commands(regard, folder: Path, tmp_path: Path):
         (("predict", "{}", ""), "set 1: has 0 elements; the model takes 1 to 5"),
         (("predict", "{}", "1 2 3 4 5 6"), "set 1: has 6 elements; the model takes 1 to 5"),
         (("predict", "{}", "1", "--beam", "2"), "it takes sets and --json alone"),
-        (("evaluate", "{}", "file"), "measured on its own test set alone"),
+        (("evaluate", "{}", "file"), "it is measured on its own test set alone"),
         (("generate", "{}", "1"), "points to elements of a set and writes no text"),
     ],
 )

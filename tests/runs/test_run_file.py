@@ -14,11 +14,15 @@ from regard.models.bert import Bert
 from regard.models.bert_spans import BertSpans
 from regard.models.elmo import Elmo
 from regard.models.pointer_network import PointerNetwork
+from regard.models.snail import FewShotSnail
+from regard.models.turing_machine import TuringMachine
 from regard.models.vit import Vit
 from regard.recipes import names, path_of
 from regard.run_file import RunFile
 from regard.tasks.bidirectional_language_model.run_file import BidirectionalLanguageModelling
+from regard.tasks.bit_sequences.run_file import BitSequencing
 from regard.tasks.classification.run_file import Classification
+from regard.tasks.few_shot.run_file import FewShot
 from regard.tasks.image_captioning.captioners import build_captioner
 from regard.tasks.image_captioning.run_file import ImageCaptioning
 from regard.tasks.image_classification.run_file import ImageClassification
@@ -121,11 +125,13 @@ def test_recipes_load_and_their_resolved_form_is_equal(name: str, tmp_path: Path
     resolved.write_text(run_file.dump(run), encoding="utf-8")
     assert run_file.read(resolved) == run
     assert run_file.dump(run_file.read(resolved)) == run_file.dump(run)
-    for part in ("learning_rate:", "betas:", "dropout:"):
+    own = "filters:" if isinstance(run, FewShot) else "shift:" if isinstance(run, BitSequencing) else "dropout:"
+    for part in ("learning_rate:", "betas:", own):
         assert part in run_file.dump(run)
-    searchless = MaskedLanguageModelling | BidirectionalLanguageModelling | Startable | ImageClassification
+    wordless = ImageClassification | BitSequencing | FewShot
+    searchless = MaskedLanguageModelling | BidirectionalLanguageModelling | Startable | wordless
     assert ("length_penalty:" in run_file.dump(run)) is not isinstance(run, searchless)
-    assert ("minimum_count:" in run_file.dump(run)) is not isinstance(run, Pointing | ImageClassification)
+    assert ("minimum_count:" in run_file.dump(run)) is not isinstance(run, Pointing | wordless)
 
 
 def tokenizers() -> Tokenizers:
@@ -161,6 +167,12 @@ def test_the_models_of_recipes_can_be_built(name: str):
         return
     if isinstance(run, SpanAnswers):
         assert BertSpans(11, run.encoder).output.out_features == 2
+        return
+    if isinstance(run, FewShot):
+        assert FewShotSnail(2, 1, run.model).output.out_features == 2
+        return
+    if isinstance(run, BitSequencing):
+        assert TuringMachine(3, 2, run.model).output.out_features == 2
         return
     model = PointerNetwork(2, run.model) if isinstance(run, Pointing) else build(run.model, 11, 11)
     assert type(model).__name__.lower() == run.model.name.replace("-", "")

@@ -4,16 +4,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from regard.cli.episodes import episode
 from regard.cli.options import Asked, searching
 from regard.cli.pointed import parse
 from regard.cli.told import parse_question
 from regard.errors import InputError
 from regard.inference.within import Reading
 from regard.maps.alignment import Alignment
+from regard.pictures.episode import episode as drawn_episode
 from regard.pictures.overlay import overlay, overlays
+from regard.pictures.tape import tape
 from regard.pictures.write import write, write_document, write_figure
 from regard.runs import expect
+from regard.tasks.bit_sequences.run import BitSequencesRun
 from regard.tasks.classification.run import ClassificationRun
+from regard.tasks.few_shot.run import FewShotRun
 from regard.tasks.image_captioning.run import ImageCaptioningRun
 from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.language_model.run import LanguageModelRun
@@ -56,6 +61,10 @@ def draw(run: Any, asking: Asking) -> str:
             return _caption(run, asking)
         case ClassificationRun():
             return _classes(run, asking)
+        case BitSequencesRun():
+            return _tape(run, asking)
+        case FewShotRun():
+            return _episode(run, asking)
         case PointingRun():
             asking.refuse("beam", "maps", what="points to elements of a set")
             (pointed,) = run.point([parse(text)])
@@ -101,3 +110,21 @@ def _caption(run: ImageCaptioningRun, asking: Asking) -> str:
         titles = tuple(f"{word}  {gate:.2f}" for word, gate in zip(titles, looked.gates, strict=True))
     write_figure(overlays(looked.pixels, looked.weights, titles), asking.out, title=looked.caption.text)
     return looked.caption.text
+
+
+def _tape(run: BitSequencesRun, asking: Asking) -> str:
+    """What was read and written on the tape."""
+    asking.refuse("beam", "maps", what="answers sequences of bits")
+    (said,) = run.predict([asking.text])
+    write_figure(tape(said.tape), asking.out, title=asking.text)
+    return said.text
+
+
+def _episode(run: FewShotRun, asking: Asking) -> str:
+    """How much each example was looked at."""
+    asking.refuse("beam", "maps", what="tells classes after examples")
+    looked = run.compare(*episode("text 1", asking.text))
+    title = str(looked.found)
+    figure = drawn_episode(looked.asked, looked.shown, looked.labels, looked.weights, title=title)
+    write_figure(figure, asking.out, title=title)
+    return f"{looked.found.label}\t{looked.found.probability:.4f}"

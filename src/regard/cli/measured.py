@@ -10,7 +10,9 @@ from regard.cli.options import Asked, searching
 from regard.errors import InputError
 from regard.inference.cache import Cache
 from regard.tasks.bidirectional_language_model.run import ElmoRun
+from regard.tasks.bit_sequences.run import BitSequencesRun
 from regard.tasks.classification.run import ClassificationRun
+from regard.tasks.few_shot.run import FewShotRun
 from regard.tasks.image_captioning.run import ImageCaptioningRun
 from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.language_model.run import LanguageModelRun
@@ -52,10 +54,12 @@ def measured(run: Run, given: Given) -> dict[str, float]:
             return _of_files(run, given, "tells classes; it takes tables of labelled texts alone")
         case ImageClassificationRun():
             return _of_files(run, given, "tells classes of images; it takes sets of these alone")
+        case FewShotRun():
+            return _of_files(run, given, "tells classes after examples; it takes sets of images alone")
         case SpanAnswersRun():
             return _of_files(run, given, "answers questions; it takes files of SQuAD alone")
-        case PointingRun():
-            because = "this run points to elements of generated sets; it is measured on its own test set alone"
+        case PointingRun() | BitSequencesRun():
+            because = "this run is of generated examples; it is measured on its own test set alone"
             given.refuse("files", "beam", "cache", because=because)
             return run.evaluate()
         case ImageCaptioningRun():
@@ -76,7 +80,7 @@ def measured(run: Run, given: Given) -> dict[str, float]:
     raise AssertionError(type(run))
 
 
-OfFiles = MaskedLanguageModelRun | ElmoRun | ClassificationRun | ImageClassificationRun | SpanAnswersRun
+OfFiles = MaskedLanguageModelRun | ElmoRun | ClassificationRun | ImageClassificationRun | FewShotRun | SpanAnswersRun
 
 
 def _of_files(run: OfFiles, given: Given, what: str) -> dict[str, float]:

@@ -14,7 +14,10 @@ def show(
     run: RunFolder,
     text: Annotated[
         str,
-        Parameter(name="TEXT", help="What the run is to answer; two texts with a tab between, an image by its path."),
+        Parameter(
+            name="TEXT",
+            help="What the run is to answer; two texts with a tab between, an image by its path, an episode as JSON.",
+        ),
     ],
     /,
     *,

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 
+from regard.cli.episodes import episode
 from regard.cli.languages import answered, lines
 from regard.cli.options import Asked, searching
 from regard.cli.output import say, warn_of_unfinished
@@ -12,7 +13,9 @@ from regard.cli.pointed import line, parse
 from regard.cli.stream import parts
 from regard.data.tables import parse_json
 from regard.errors import InputError
+from regard.tasks.bit_sequences.run import BitSequencesRun
 from regard.tasks.classification.run import ClassificationRun, Classified
+from regard.tasks.few_shot.run import FewShotRun
 from regard.tasks.image_captioning.run import ImageCaptioningRun
 from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.pointing.run import PointingRun
@@ -21,7 +24,14 @@ from regard.tasks.text_to_texts.run import TextToTextsRun
 
 OWN = Asked()
 Telling = (
-    PointingRun | ClassificationRun | ImageClassificationRun | ImageCaptioningRun | SpanAnswersRun | TextToTextsRun
+    PointingRun
+    | BitSequencesRun
+    | FewShotRun
+    | ClassificationRun
+    | ImageClassificationRun
+    | ImageCaptioningRun
+    | SpanAnswersRun
+    | TextToTextsRun
 )
 
 
@@ -32,6 +42,9 @@ def tell(run: Telling, texts: Sequence[str], asked: Asked, *, as_json: bool, mor
         case PointingRun():
             refuse(more or asked != OWN, "points to elements of a set; it takes sets and --json alone")
             _point(run, texts, as_json)
+        case BitSequencesRun():
+            refuse(more or asked != OWN, "answers sequences of bits; it takes these and --json alone")
+            _say_bits(run, texts, as_json)
         case ClassificationRun():
             refuse(more or asked != OWN, "tells classes; it takes texts and --json alone")
             _classify(run, texts, as_json)
@@ -42,6 +55,9 @@ def tell(run: Telling, texts: Sequence[str], asked: Asked, *, as_json: bool, mor
             more = more or replace(asked, beam=None) != OWN
             refuse(more, "tells of images; it takes their paths, --beam and --json alone")
             _tell_of_images(run, texts, asked, as_json)
+        case FewShotRun():
+            refuse(more or asked != OWN, "tells classes after examples; it takes JSON alone")
+            _compare(run, texts, as_json)
         case SpanAnswersRun():
             refuse(more or asked != OWN, "answers questions about contexts; it takes JSON alone")
             _answer(run, texts, as_json)
@@ -61,6 +77,13 @@ def _point(run: PointingRun, sets: Sequence[str], as_json: bool) -> None:
     for some in parts(sets):
         for text, pointed in zip(some, run.point([parse(text) for text in some]), strict=True):
             say(line(text, pointed, as_json=as_json))
+
+
+def _say_bits(run: BitSequencesRun, texts: Sequence[str], as_json: bool) -> None:
+    for some in parts(texts):
+        for text, said in zip(some, run.predict(some), strict=True):
+            whole = {"bits": text, "answer": said.text, "probabilities": said.probabilities.tolist()}
+            say(json.dumps(whole) if as_json else said.text)
 
 
 def _classify(run: ClassificationRun, texts: Sequence[str], as_json: bool) -> None:
@@ -83,6 +106,15 @@ def _tell_of_images(run: ImageCaptioningRun, paths: Sequence[str], asked: Asked,
             for path, found in zip(some, run.tell(some, beam=asked.beam), strict=True):
                 whole = {"image": path, **found.to_json()}
                 say(json.dumps(whole, ensure_ascii=False) if as_json else found.text)
+
+
+def _compare(run: FewShotRun, texts: Sequence[str], as_json: bool) -> None:
+    numbers = count(1)
+    for some in parts(texts):
+        for text in some:
+            examples, image = episode(f"text {next(numbers)}", text)
+            (found,) = run.predict(examples, [image])
+            _say_class("image", image, found, as_json)
 
 
 def _say_class(kind: str, given: str, found: Classified, as_json: bool) -> None:

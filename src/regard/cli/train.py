@@ -21,6 +21,8 @@ NEXT = {
     "image-captioning": "regard predict {} IMAGE",
     "span-answers": """regard predict {} '{"question": "...", "context": "..."}'""",
     "pointing": "regard predict {} 'NUMBER NUMBER ...'",
+    "few-shot": """regard predict {} '{"examples": {"a": ["a1.png"], ...}, "image": "x.png"}'""",
+    "bit-sequences": "regard predict {} 'BITS BITS ...'",
 }
 """What a run of each task is for."""
 CHAT = "regard chat {}"

@@ -31,6 +31,20 @@ class Cell(nn.Module, ABC):
         return self.step(self.project(inputs), state)
 
 
+class FeedForwardCell(Cell):
+    """tanh(W x + b), whatever the state was: a cell that remembers nothing."""
+
+    def __init__(self, input_width: int, width: int):
+        super().__init__(width, width)
+        self.inputs = nn.Linear(input_width, width)
+
+    def project(self, inputs: Tensor) -> Tensor:
+        return self.inputs(inputs).tanh()
+
+    def step(self, projected: Tensor, state: Tensor) -> Tensor:
+        return projected
+
+
 class TanhCell(Cell):
     """h = tanh(W x + U h + b)."""
 

@@ -1,0 +1,128 @@
+"""The recipe `few-shot` on Omniglot, 5-way 1-shot and 5-shot, beside nearest pixels and a prototypical network on the
+same episodes of the same alphabets.
+
+`python -m benchmarks.few_shot FILE.npz [SHOTS...]`, by default 1 and 5, three seeds each.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from einops import rearrange
+from torch import Tensor, nn
+
+from benchmarks import report
+from regard.data.episode_batch import EpisodeBatch
+from regard.layers.image_code import ImageCode
+from regard.runs import load
+from regard.tasks.few_shot.run import FewShotRun
+from regard.tasks.few_shot.run_file import FewShot
+from regard.tasks.few_shot.task import FewShotTask, Pool, episodes, pool
+from regard.training.schedules import rate
+from regard.training.update import make_optimizer
+
+SEEDS = 1, 2, 3
+SETTINGS = {1: [], 5: ["training.batch_tokens=448"]}
+"""16 episodes of 26 images, rounded up to 28."""
+Answer = Callable[[EpisodeBatch], Tensor]
+"""A batch of episodes -> the class that is told of each."""
+
+
+def closest(found: Tensor, asked: Tensor, labels: Tensor, ways: int) -> Tensor:
+    """Minus the squared distances of asked `(batch, width)` to the mean of each class of found `(batch, shown, width)`:
+    logits `(batch, way)` (Snell 2017, 1703.05175, equations 1 and 2)."""
+    of_class = nn.functional.one_hot(labels, ways).to(found.dtype)
+    means = of_class.mT @ found / of_class.sum(1)[..., None]
+    return -(means - asked[:, None]).square().sum(-1)
+
+
+def nearest_pixels(batch: EpisodeBatch) -> Tensor:
+    """The class of the example whose pixels are nearest."""
+    flat = rearrange(batch.images, "b t c h w -> b t (c h w)")
+    distances = (flat[:, :-1] - flat[:, -1:]).square().sum(-1)
+    return batch.labels.gather(1, distances.argmin(1, keepdim=True))[:, 0]
+
+
+class Prototypes(nn.Module):
+    """A prototypical network on the convolutions that SNAIL has."""
+
+    def __init__(self, config: FewShot):
+        super().__init__()
+        model, self.ways = config.model, config.data.ways
+        self.code = ImageCode(model.side, model.channels, model.code_filters, model.width)
+
+    def forward(self, batch: EpisodeBatch) -> Tensor:
+        """Logits `(batch, way)`."""
+        codes = self.code(rearrange(batch.images, "b t c h w -> (b t) c h w"))
+        codes = rearrange(codes, "(b t) d -> b t d", b=len(batch.images))
+        return closest(codes[:, :-1], codes[:, -1], batch.labels, self.ways)
+
+
+def train_prototypes(config: FewShot, train: Pool) -> Prototypes:
+    """On the episodes that SNAIL learns from, in the same order, with the same optimizer."""
+    torch.manual_seed(config.training.seed)
+    model, task = Prototypes(config), FewShotTask(train, train, config)
+    optimizer, update, epoch = make_optimizer(model, config.training), 0, 0
+    while update < config.training.steps:
+        for indices in task.batches(epoch)[: config.training.steps - update]:
+            update += 1
+            batch = task.batch(epoch, indices)
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(batch), batch.classes).backward()
+            nn.utils.clip_grad_norm_(model.parameters(), config.training.clip)
+            for group in optimizer.param_groups:
+                group["lr"] = rate(config.training, update)
+            optimizer.step()
+        epoch += 1
+    return model.eval()
+
+
+@torch.no_grad()
+def accuracy(answer: Answer, images: Pool, config: FewShot) -> float:
+    """In per cent, on the episodes that the run is tested on."""
+    count, right = config.data.test_episodes, 0
+    for batch in episodes(images, config, count, f"{config.data.seed}/measured"):
+        right += int((answer(batch) == batch.classes).sum())
+    return 100 * right / count
+
+
+def measure(file: str, shots: int, seed: int) -> dict[str, Any]:
+    """All three on one seed; SNAIL's run is trained if it is not in runs/."""
+    settings = [f"data.train={file}", f"data.shots={shots}", *SETTINGS[shots]]
+    settings += [f"training.seed={seed}", "training.threads=1"]
+    folder = report.trained("few-shot", f"few-shot-{shots}-{seed}", settings)
+    run = load(folder, "cpu", task=FewShotRun)
+    classes = run.config.data.load()
+    train, test = pool(classes.train, run.config), pool(classes.test, run.config)
+    torch.set_num_threads(1)
+    prototypes = train_prototypes(run.config, train)
+    result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    return {
+        "shots": shots,
+        "seed": seed,
+        "snail": result["test/accuracy"],
+        "prototypes": accuracy(lambda batch: prototypes(batch).argmax(-1), test, run.config),
+        "pixels": accuracy(nearest_pixels, test, run.config),
+        "seconds": result["seconds"],
+    }
+
+
+def main(file: str, *shots: str) -> None:
+    """Trains what is missing, then prints the table."""
+    report.head("shots", "seed", "SNAIL", "prototypical network", "nearest pixels", "training seconds of SNAIL")
+    rows = []
+    for count in map(int, shots or ("1", "5")):
+        for seed in SEEDS:
+            row = measure(str(Path(file).resolve()), count, seed)
+            shares = [f"{row[name]:.1f} %" for name in ("snail", "prototypes", "pixels")]
+            report.row(count, seed, *shares, f"{row['seconds']:.0f}")
+            rows.append(row)
+    if not shots:
+        report.write("few_shot", rows)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,209 @@
+"""Classes that are told apart after a few examples, and the episodes that are drawn from them: what the `data:` section
+of a run file for few-shot classification becomes."""
+
+import zipfile
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Annotated, Literal
+
+import numpy as np
+from jaxtyping import UInt8
+from pydantic import Field
+
+from regard.data.held_out import check_share, spread
+from regard.data.images import ImageFolders, LabelledImage
+from regard.errors import InputError
+
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+QUARTERS = 4
+"""Of a turn, each of which makes another class."""
+MOST = 1 << 32
+"""Bytes that a file may be unpacked; one of a few can say that there are more."""
+
+
+@dataclass(frozen=True)
+class ImageClasses:
+    """Images by their class, for training, validation and test. No class is in two of them."""
+
+    train: dict[str, list[LabelledImage]]
+    valid: dict[str, list[LabelledImage]]
+    test: dict[str, list[LabelledImage]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpisodeSets(ABC):
+    """Episodes of `ways` classes with `shots` examples each and one image more, whose class is asked for. `episodes`
+    are an epoch, `valid_episodes` and `test_episodes` are drawn once. With `rotations` an image turned by a quarter, a
+    half and three quarters is of another class each, in training. Without classes for validation a share of those for
+    training, `held_out`, is for it."""
+
+    train: str | None = None
+    ways: Annotated[int, Field(ge=2, le=1_000)] = 5
+    shots: Annotated[int, Field(ge=1, le=1_000)] = 1
+    episodes: Count = 20_000
+    valid_episodes: Count = 500
+    test_episodes: Count = 1_000
+    rotations: bool = True
+    held_out: float = 0.1
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        check_share(self.held_out, "episodes")
+
+    @abstractmethod
+    def load(self) -> ImageClasses:
+        """Reads all sets. Raises InputError naming the file for whatever cannot be used."""
+
+    @abstractmethod
+    def read(self, path: str) -> list[LabelledImage]:
+        """The images of another set. Raises InputError as `load` does."""
+
+    def checked(self, images: Sequence[LabelledImage], what: str) -> dict[str, list[LabelledImage]]:
+        """The images by class, if they are enough for an episode; none at all are. Raises InputError."""
+        found: dict[str, list[LabelledImage]] = {}
+        for each in images:
+            found.setdefault(each.label, []).append(each)
+        if 0 < len(found) < self.ways:
+            raise InputError(f"{what}: {len(found)} classes; an episode of {self.ways} ways needs as many")
+        for label, some in found.items():
+            if len(some) <= self.shots:
+                raise InputError(
+                    f"{some[0].place}: class {label!r} has {len(some)} images; an episode of {self.shots} shots needs "
+                    f"{self.shots + 1}, one to ask for; add images or lower data.shots"
+                )
+        return found
+
+    def _split(self, images: Sequence[LabelledImage]) -> tuple[list[LabelledImage], list[LabelledImage]]:
+        """Training images, and those of the classes that are held out, equally far from each other."""
+        labels = list(dict.fromkeys(each.label for each in images))
+        kept, held = (set(some) for some in spread(labels, self.held_out, f"{self.train}: {len(labels)} classes"))
+        return [each for each in images if each.label in kept], [each for each in images if each.label in held]
+
+    def _path(self) -> str:
+        if self.train is None:
+            raise InputError("data.train is not given; expected images, as --set data.train=PATH")
+        return self.train
+
+
+@dataclass(frozen=True, kw_only=True)
+class FolderEpisodes(EpisodeSets):
+    """Each set is a folder that has a folder of image files for each class."""
+
+    kind: Literal["class-folders"] = "class-folders"
+    valid: str | None = None
+    test: str | None = None
+
+    def load(self) -> ImageClasses:
+        train = self.read(self._path())
+        train, valid = self._split(train) if self.valid is None else (train, self.read(self.valid))
+        test = [] if self.test is None else self.read(self.test)
+        places = self.train, self.valid or f"{self.train}, held out", self.test
+        return ImageClasses(
+            *(self.checked(each, str(place)) for each, place in zip((train, valid, test), places, strict=True))
+        )
+
+    def read(self, path: str) -> list[LabelledImage]:
+        return ImageFolders().read(path)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OmniglotEpisodes(EpisodeSets):
+    """An .npz file with `images` (uint8, 1 is ink), the number of each one's `alphabet` and `character`, and
+    `alphabet_names`. A class is a character. The alphabets called `test` are for the test set."""
+
+    kind: Literal["omniglot"] = "omniglot"
+    test: tuple[str, ...] = ()
+
+    def load(self) -> ImageClasses:
+        images = self.read(self._path())
+        known = list(dict.fromkeys(alphabet(each) for each in images))
+        for name in self.test:
+            if name not in known:
+                raise InputError(f"{self.train}: has no alphabet {name!r}; expected of {', '.join(known)}")
+        train, valid = self._split([each for each in images if alphabet(each) not in self.test])
+        test = [each for each in images if alphabet(each) in self.test]
+        names = "for training", "held out", "of data.test"
+        return ImageClasses(
+            *(
+                self.checked(each, f"{self.train}, {name}")
+                for each, name in zip((train, valid, test), names, strict=True)
+            )
+        )
+
+    def read(self, path: str) -> list[LabelledImage]:
+        """Raises InputError for a file that is missing, damaged or another."""
+        images, alphabets, characters, names = arrays(path, ("images", "alphabet", "character", "alphabet_names"))
+        if images.dtype != np.uint8 or images.ndim != 3 or not len(images) == len(alphabets) == len(characters):
+            raise InputError(f"{path}: images are {images.dtype} {images.shape}; expected uint8 (image, height, width)")
+        return [
+            LabelledImage((image > 0) * np.uint8(255), f"{names[number]}/{character}", f"{path}:{place}")
+            for place, (image, number, character) in enumerate(zip(images, alphabets, characters, strict=True), 1)
+        ]
+
+
+def arrays(path: str, names: Sequence[str]) -> list[np.ndarray]:
+    """Those of an .npz file. Raises InputError for one that is missing, damaged, too large or another."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(each.file_size for each in archive.infolist())
+        if size > MOST:
+            raise InputError(f"{path}: would be {size:,} bytes unpacked, more than {MOST:,}; refused")
+        with np.load(path, allow_pickle=False) as file:
+            return [file[name] for name in names]
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: no such file; check the path") from error
+    except InputError:
+        raise
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+        what = " ".join(str(error).split())
+        raise InputError(f"{path}: no .npz with {', '.join(names)} ({what})") from error
+
+
+def alphabet(image: LabelledImage) -> str:
+    """That of a character."""
+    return image.label.split("/")[0]
+
+
+@dataclass(frozen=True)
+class Place:
+    """One image of an episode: its class by number, its own number in it, and the quarters that it is turned by."""
+
+    drawn: int
+    image: int
+    quarters: int
+
+
+@dataclass(frozen=True)
+class Episode:
+    """The images that are shown, with their labels, and the one that is asked for, with its own."""
+
+    shown: tuple[Place, ...]
+    labels: tuple[int, ...]
+    asked: Place
+    answer: int
+
+
+def draw(sizes: Sequence[int], ways: int, shots: int, seed: str, *, rotations: bool) -> Episode:
+    """An episode from classes of so many images, a function of the seed alone: classes, labels and order are random."""
+    random = Random(seed)  # text is hashed with SHA-512, the same in every process
+    turned = random.sample(range(len(sizes) * (QUARTERS if rotations else 1)), ways)
+    answer, shown = random.randrange(ways), []
+    asked = None
+    for label, (drawn, quarters) in enumerate((each % len(sizes), each // len(sizes)) for each in turned):
+        chosen = [Place(drawn, image, quarters) for image in random.sample(range(sizes[drawn]), shots + 1)]
+        shown += [(place, label) for place in chosen[:shots]]
+        asked = chosen[shots] if label == answer else asked
+    random.shuffle(shown)
+    assert asked is not None
+    places, labels = zip(*shown, strict=True)
+    return Episode(places, labels, asked, answer)
+
+
+def turned(
+    pixels: UInt8[np.ndarray, "height width channel"], quarters: int
+) -> UInt8[np.ndarray, "height width channel"]:
+    """An image, turned."""
+    return np.rot90(pixels, quarters)

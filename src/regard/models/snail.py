@@ -1,0 +1,100 @@
+"""The simple neural attentive learner: Mishra, Rohaninejad, Chen, Abbeel 2018 (1707.03141)."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import torch
+from einops import rearrange
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.layers.image_code import ImageCode
+from regard.layers.temporal import AttentionBlock, TemporalConvolution
+from regard.models.sizes import Size
+from regard.shapes import Float, Inputs, Int, Lengths, States
+
+
+class Snail(nn.Sequential):
+    """Blocks over a sequence of at most `positions` vectors. States `(batch, position, input_width)` -> `(batch,
+    position, width)`, of which none knows what comes after it."""
+
+    width: int
+
+    def forward(self, states: Inputs, lengths: Lengths | None = None) -> States:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """What stands past `lengths (batch,)` changes nothing before it, NaN included."""
+        if lengths is not None:
+            inside = torch.arange(states.shape[1], device=states.device) < lengths[:, None]
+            states = states.masked_fill(~inside[..., None], 0.0)
+        return super().forward(states)
+
+
+def classifying(input_width: int, positions: int, filters: int = 128) -> Snail:
+    """The paper's network for few-shot classification: attention with keys and values of 64 and 32 numbers, temporal
+    convolutions, attention of 256 and 128, temporal convolutions, attention of 512 and 256."""
+    first = AttentionBlock(input_width, 64, 32)
+    second = TemporalConvolution(first.width, positions, filters)
+    third = AttentionBlock(second.width, 256, 128)
+    fourth = TemporalConvolution(third.width, positions, filters)
+    last = AttentionBlock(fourth.width, 512, 256)
+    return stacked(first, second, third, fourth, last)
+
+
+def acting(input_width: int, positions: int, filters: int = 32) -> Snail:
+    """The paper's network for bandits and tabular decision processes: two temporal convolutions, then attention with
+    keys and values of 32 numbers."""
+    first = TemporalConvolution(input_width, positions, filters)
+    second = TemporalConvolution(first.width, positions, filters)
+    return stacked(first, second, AttentionBlock(second.width, 32, 32))
+
+
+def stacked(*blocks: AttentionBlock | TemporalConvolution) -> Snail:
+    """Blocks, each made for what the one before gives."""
+    found = Snail(*blocks)
+    found.width = blocks[-1].width
+    return found
+
+
+@dataclass(frozen=True)
+class SnailConfig:
+    """Sizes; the defaults are the paper's for Omniglot. Images of `side` x `side` pixels become vectors of `width`
+    numbers by convolutions of `code_filters`; those of the temporal convolutions are `filters`."""
+
+    name: Literal["snail"] = "snail"
+    side: Annotated[int, Field(ge=16)] = 28
+    channels: Literal[1, 3] = 1
+    code_filters: Size = 64
+    width: Size = 64
+    filters: Size = 128
+
+
+class FewShotSnail(nn.Module):
+    """Reads images with their labels, in any order, and tells the label of one more.
+
+    What the network is given at a position is the image's code and its label as one of `ways`; of the last image the
+    label is zeros. Its loss is that of the last position alone.
+    """
+
+    self_attention = "network.*"
+
+    def __init__(self, ways: int, shots: int, config: SnailConfig):
+        super().__init__()
+        self.ways, self.shots, self.config = ways, shots, config
+        self.code = ImageCode(config.side, config.channels, config.code_filters, config.width)
+        self.network = classifying(config.width + ways, ways * shots + 1, config.filters)
+        self.output = nn.Linear(self.network.width, ways)
+
+    def forward(
+        self,
+        images: Float[Tensor, "batch image channel height width"],
+        labels: Int[Tensor, "batch shown"],
+        *,
+        expected: Int[Tensor, " batch"] | None = None,
+    ) -> Tensor:
+        """Logits `(batch, way)` of the last image's label, the `labels (batch, image - 1)` of those before it being
+        known; with `expected (batch,)` their cross-entropy instead, summed."""
+        batch = len(images)
+        codes = rearrange(self.code(rearrange(images, "b t c h w -> (b t) c h w")), "(b t) d -> b t d", b=batch)
+        known = functional.pad(functional.one_hot(labels, self.ways), (0, 0, 0, 1)).to(codes.dtype)
+        logits = self.output(self.network(torch.cat([codes, known], -1))[:, -1])
+        return logits if expected is None else functional.cross_entropy(logits, expected, reduction="sum")

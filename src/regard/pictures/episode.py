@@ -1,0 +1,70 @@
+"""An image that is to be told, and beside it the examples that it is told by, each with the weight that it had."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Float, UInt8
+
+from regard.pictures.fonts import families
+from regard.pictures.labels import drawable
+from regard.pictures.style import MUTED, PAPER, hex_colour, plotting, sizes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SIDE, LABEL, GAP, HEAD = 0.8, 0.2, 0.15, 0.4
+"""Of an image, the line under it, the space between, and the title, in inches."""
+
+
+def episode(
+    asked: UInt8[np.ndarray, "height width channel"],
+    shown: UInt8[np.ndarray, "image height width channel"],
+    labels: Sequence[str],
+    weights: Float[np.ndarray, " read"],
+    *,
+    title: str = "",
+) -> Figure:
+    """A figure with the asked image at the left and a row of examples for each class, framed the darker the more weight
+    they had. `weights` are those of the examples in their order; one more, if there is one, is of the asked image
+    itself. Raises InputError without matplotlib, or where no installed font has a character."""
+    names = list(dict.fromkeys(labels))
+    rows = [[place for place, label in enumerate(labels) if label == name] for name in names]
+    columns = 1 + max(map(len, rows))
+    with plotting():
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
+        width = columns * (SIDE + GAP) + 3 * GAP
+        height = len(rows) * (SIDE + LABEL + GAP) + GAP + HEAD
+        figure = Figure(figsize=(width, height), facecolor=PAPER, dpi=100)
+        FigureCanvasAgg(figure)
+
+        def axes_at(row: int, column: int) -> Axes:
+            left = GAP + column * (SIDE + GAP) + (2 * GAP if column else 0.0)
+            bottom = height - HEAD - (row + 1) * (SIDE + LABEL + GAP) + LABEL
+            return figure.add_axes((left / width, bottom / height, SIDE / width, SIDE / height))
+
+        itself = weights[len(labels)] if len(weights) > len(labels) else None
+        _draw(axes_at(0, 0), asked, "asked" if itself is None else f"asked, {itself:.2f}", itself or 0.0)
+        for row, (name, places) in enumerate(zip(names, rows, strict=True)):
+            for column, place in enumerate(places, 1):
+                text = f"{drawable(name, longest=14)} {weights[place]:.2f}"
+                _draw(axes_at(row, column), shown[place], text, float(weights[place]))
+        if title:
+            text = drawable(title, longest=60)
+            family, size, top = families([text])[0], sizes(1).title, 1 - GAP / height
+            figure.text(GAP / width, top, text, ha="left", va="top", size=size, family=family, parse_math=False)
+    return figure
+
+
+def _draw(axes: Axes, pixels: UInt8[np.ndarray, "height width channel"], text: str, weight: float) -> None:
+    axes.imshow(np.repeat(pixels, 3, 2) if pixels.shape[2] == 1 else pixels, interpolation="nearest")
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.set_xlabel(text, fontsize=7, color=MUTED, labelpad=2, family=families([text])[0], parse_math=False)
+    for spine in axes.spines.values():
+        spine.set(edgecolor=hex_colour(weight), linewidth=3)

@@ -1,0 +1,96 @@
+"""What a machine with a tape did: what came in and went out, and where it wrote and read, step by step (Graves 2014,
+figure 6)."""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Float
+
+from regard.maps.tape_use import TapeUse
+from regard.pictures.style import GRID, INK, MUTED, PAPER, palette, plotting
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+LEFT, RIGHT, ABOVE, BELOW = 0.55, 0.15, 0.3, 0.4
+"""Margins of a panel, in inches; what is below is there for panels of heads alone."""
+WIDEST, LARGEST_CELL = 6.0, 0.2
+"""A panel and the side of a cell, in inches."""
+TOUCHED = 0.01
+"""Rows beyond the last that ever had so much weight are not drawn."""
+
+Panel = tuple[str, str, Float[np.ndarray, "line column"]]
+"""Its name, what its rows are, and its values."""
+
+
+def tape(use: TapeUse) -> Figure:
+    """A figure of panels: inputs beside outputs, and under them, for every head, where it wrote beside where it read,
+    0 white to 1 dark, on the rows of the tape that were of use. Grey are outputs that nobody asked for. Raises
+    InputError without matplotlib."""
+    rows = touched(np.concatenate([use.writing, use.reading]))
+    wrote, read = heads("writes to the tape", use.writing, rows), heads("reads from the tape", use.reading, rows)
+    pairs = list(zip_longest([("inputs", "bit", use.inputs.T), *wrote], [("outputs", "bit", use.outputs.T), *read]))
+    with plotting():
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
+        steps = len(use.inputs)
+        cell = min(LARGEST_CELL, WIDEST / max(steps, 1))
+        tall = [cell * max(len(panel[2]) for panel in pair if panel is not None) + ABOVE + BELOW for pair in pairs]
+        width, height = 2 * (LEFT + cell * steps + RIGHT), sum(tall)
+        figure = Figure(figsize=(width, height), facecolor=PAPER, dpi=100)
+        FigureCanvasAgg(figure)
+        top = height
+        for pair, size in zip(pairs, tall, strict=True):
+            for left, panel in zip((LEFT, width / 2 + LEFT), pair, strict=True):
+                if panel is not None:
+                    side = cell * len(panel[2])
+                    place = left / width, (top - ABOVE - side) / height, cell * steps / width, side / height
+                    _draw(figure.add_axes(place), panel)
+            top -= size
+    return figure
+
+
+def touched(weights: Float[np.ndarray, "head step row"]) -> int:
+    """How many rows from the first on hold all that ever had weight."""
+    of_use = np.flatnonzero((weights >= TOUCHED).any((0, 1)))
+    return int(of_use[-1]) + 1 if len(of_use) else min(1, weights.shape[-1])
+
+
+def heads(name: str, weights: Float[np.ndarray, "head step row"], rows: int) -> list[Panel]:
+    """A panel a head."""
+    several = len(weights) > 1
+    return [
+        (f"{name} (head {number})" if several else name, "row", each.T[:rows]) for number, each in enumerate(weights, 1)
+    ]
+
+
+def _draw(axes: Axes, panel: Panel) -> None:
+    from matplotlib.colors import ListedColormap
+    from matplotlib.ticker import MaxNLocator
+
+    name, side, values = panel
+    rows, steps = values.shape
+    axes.imshow(
+        values,
+        cmap=ListedColormap(palette() / 255).with_extremes(bad=GRID),
+        vmin=0.0,
+        vmax=1.0,
+        aspect="auto",
+        interpolation="nearest",
+        extent=(-0.5, steps - 0.5, rows - 0.5, -0.5),
+    )
+    axes.set_title(name, fontsize=9, color=INK, loc="left", pad=3)
+    axes.set_ylabel(side, fontsize=8, color=MUTED)
+    axes.xaxis.set_major_locator(MaxNLocator(10, integer=True))
+    axes.yaxis.set_major_locator(MaxNLocator(min(6, max(rows, 1)), integer=True))
+    last = side == "row"
+    axes.tick_params(labelsize=7, labelcolor=MUTED, color=MUTED, length=2, labelbottom=last)
+    if last:
+        axes.set_xlabel("step", fontsize=8, color=MUTED, labelpad=2)
+    for spine in axes.spines.values():
+        spine.set(edgecolor=GRID)

@@ -1,0 +1,1 @@
+"""Sequences of bits after which something is to be said of them: machines with a tape."""

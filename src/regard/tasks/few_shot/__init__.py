@@ -1,0 +1,1 @@
+"""Telling classes after a few examples of each: episodes."""

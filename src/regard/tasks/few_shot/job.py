@@ -1,0 +1,36 @@
+"""From a run file to what training needs."""
+
+import hashlib
+from collections.abc import Iterable
+
+from regard.models.snail import FewShotSnail
+from regard.tasks.few_shot.run_file import FewShot
+from regard.tasks.few_shot.task import FewShotTask, Pool, pool
+from regard.tasks.job import Job, digest
+from regard.training.parameters import count_parameters
+
+
+def prepare(config: FewShot) -> Job:
+    """Reads the images, and builds the rest.
+
+    Raises:
+        InputError: images or classes are too few or not as they must be.
+    """
+    classes = config.data.load()
+    train, valid, _ = (pool(each, config) for each in (classes.train, classes.valid, classes.test))
+    model = FewShotSnail(config.data.ways, config.data.shots, config.model)
+    tests = [each for some in classes.test.values() for each in some]
+    turns = ", each turned four ways" if config.data.rotations else ""
+    return Job(
+        model,
+        FewShotTask(train, valid, config),
+        digest(contents((train, valid))),
+        f"{len(train):,} classes to train on{turns}, {len(valid):,} to validate, {len(classes.test):,} to test; "
+        f"{config.count} images an episode; {count_parameters(model):,} parameters",
+        tests=tests,
+    )
+
+
+def contents(pools: Iterable[Pool]) -> Iterable[str]:
+    """A line a class: a digest of its images."""
+    return (hashlib.sha256(each.tobytes()).hexdigest() + "\n" for images in pools for each in images)

@@ -1,0 +1,94 @@
+"""Episodes from pools of classes: batches, a loss, and how often the class is right."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import torch
+from jaxtyping import UInt8
+from torch import Tensor, nn
+
+from regard.data.batches import require_one_batch, token_batches
+from regard.data.episode_batch import EpisodeBatch
+from regard.data.episodes import Episode, Place, draw, turned
+from regard.data.images import LabelledImage
+from regard.models.snail import FewShotSnail
+from regard.shapes import Float
+from regard.tasks.few_shot.run_file import FewShot
+from regard.training.task import Carried, Loss
+
+ROWS = 32
+"""Episodes that are answered together."""
+Pool = Sequence[UInt8[np.ndarray, "image height width channel"]]
+"""The images of each class, as the model is given them."""
+
+
+def pool(classes: Mapping[str, Sequence[LabelledImage]], config: FewShot) -> Pool:
+    """The images of each class, read. Raises InputError for one that cannot be."""
+    return [np.stack([pixels_of(each, config) for each in some]) for some in classes.values()]
+
+
+def pixels_of(each: LabelledImage, config: FewShot) -> UInt8[np.ndarray, "height width channel"]:
+    """What the model is given of an image. Raises InputError for one that cannot be read."""
+    return config.images.pixels(each.image, config.model.side, config.model.channels, each.place)
+
+
+def collate_episodes(episodes: Sequence[Episode], images: Pool, config: FewShot) -> EpisodeBatch:
+    """Episodes with their images. Raises ValueError for no episodes at all."""
+    if not episodes:
+        raise ValueError("collate_episodes() got no episodes; expected at least one")
+    rows = [torch.stack([_seen(place, images, config) for place in (*each.shown, each.asked)]) for each in episodes]
+    labels = torch.tensor([each.labels for each in episodes])
+    return EpisodeBatch(torch.stack(rows), labels, torch.tensor([each.answer for each in episodes]))
+
+
+def _seen(place: Place, images: Pool, config: FewShot) -> Float[Tensor, "channel height width"]:
+    return config.images.tensor(turned(images[place.drawn][place.image], place.quarters))
+
+
+class FewShotTask:
+    """The cross-entropy of the class that is asked for."""
+
+    metric, higher_is_better = "accuracy", True
+
+    def __init__(self, train: Pool, valid: Pool, config: FewShot):
+        """Raises InputError for fewer episodes than one batch."""
+        self.train, self.valid, self.config, self.settings = train, valid, config, config.training
+        self.lengths = [(config.count, config.count)] * config.data.episodes
+        require_one_batch(self.lengths, self.settings.batch_tokens, "training episodes")
+
+    def batches(self, epoch: int) -> list[list[int]]:
+        return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
+
+    def batch(self, epoch: int, indices: list[int]) -> EpisodeBatch:
+        data, sizes = self.config.data, [len(each) for each in self.train]
+        seeds = (f"{data.seed}/{self.settings.seed}/{epoch}/{index}" for index in indices)
+        drawn = [draw(sizes, data.ways, data.shots, seed, rotations=data.rotations) for seed in seeds]
+        return collate_episodes(drawn, self.train, self.config)
+
+    def loss(self, model: nn.Module, batch: EpisodeBatch, update: int, carried: Carried | None = None) -> Loss:
+        return Loss(model(batch.images, batch.labels, expected=batch.classes), len(batch.classes))
+
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        assert isinstance(model, FewShotSnail)
+        return figures(model, self.valid, self.config, self.config.data.valid_episodes)
+
+
+def episodes(images: Pool, config: FewShot, count: int, seed: str) -> Iterator[EpisodeBatch]:
+    """So many episodes, some at a time, none of them turned."""
+    data, sizes = config.data, [len(each) for each in images]
+    for first in range(0, count, ROWS):
+        numbers = range(first, min(first + ROWS, count))
+        drawn = [draw(sizes, data.ways, data.shots, f"{seed}/{number}", rotations=False) for number in numbers]
+        yield collate_episodes(drawn, images, config)
+
+
+@torch.no_grad()
+def figures(model: FewShotSnail, images: Pool, config: FewShot, count: int) -> dict[str, float]:
+    """accuracy: how many of so many episodes are answered right, and deviation: that of the accuracy from what an
+    endless number of them would give, one standard error. Both in per cent."""
+    device, right = next(model.parameters()).device, 0
+    for batch in episodes(images, config, count, f"{config.data.seed}/measured"):
+        logits = model(batch.images.to(device), batch.labels.to(device))
+        right += int((logits.argmax(-1).cpu() == batch.classes).sum())
+    share = right / count
+    return {"accuracy": 100 * share, "deviation": 100 * (share * (1 - share) / count) ** 0.5}

@@ -1,0 +1,50 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from regard.maps.tape_use import TapeUse
+from regard.pictures.tape import tape, touched
+from regard.pictures.write import write_figure
+
+
+def use(reads: int = 1, writes: int = 1, steps: int = 7, rows: int = 11) -> TapeUse:
+    weights = np.zeros((reads + writes, steps, rows))
+    weights[:, np.arange(steps), np.arange(steps) % 5] = 1
+    outputs = np.where(np.arange(steps)[:, None] < 3, np.nan, 0.5 * np.ones((steps, 2)))
+    return TapeUse(np.eye(steps, 3), outputs, weights[:reads], weights[reads:])
+
+
+def test_only_rows_of_use_are_drawn():
+    weights = np.zeros((1, 3, 7))
+    assert touched(weights) == 1
+    weights[0, 1, 4] = 0.5
+    weights[0, 2, 6] = 0.001
+    assert touched(weights) == 5
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg"])
+def test_written_the_same_each_time(suffix: str, tmp_path: Path):
+    for name in ("a", "b"):
+        write_figure(tape(use()), tmp_path / f"{name}{suffix}", title="copy")
+    assert (tmp_path / f"a{suffix}").read_bytes() == (tmp_path / f"b{suffix}").read_bytes()
+
+
+def test_a_panel_a_head():
+    names = [axes.get_title(loc="left") for axes in tape(use(reads=2)).axes]
+    assert names == [
+        "inputs",
+        "outputs",
+        "writes to the tape",
+        "reads from the tape (head 1)",
+        "reads from the tape (head 2)",
+    ]
+
+
+@pytest.mark.parametrize(("steps", "rows"), [(1, 1), (241, 128)])
+def test_any_size(steps: int, rows: int, tmp_path: Path):
+    weights = np.ones((1, steps, rows))
+    write_figure(tape(TapeUse(np.zeros((steps, 3)), np.zeros((steps, 2)), weights, weights)), tmp_path / "a.png")
+    with Image.open(tmp_path / "a.png") as picture:
+        assert 0 < picture.width < 4000

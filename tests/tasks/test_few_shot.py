@@ -1,0 +1,246 @@
+"""Telling classes after a few examples: it learns, from folders and from an .npz file, and says what does not fit."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from regard import launch, load, run_file
+from regard.data.episodes import draw
+from regard.errors import InputError
+from regard.recipes import path_of
+from regard.tasks.few_shot.job import prepare
+from regard.tasks.few_shot.run import FewShotRun
+from regard.tasks.few_shot.run_file import FewShot
+
+QUICK = [
+    "model={name: snail, side: 16, code_filters: 16, width: 32, filters: 16}",
+    "data.ways=2",
+    "data.test=[gamma]",
+    "data.episodes=400",
+    "data.valid_episodes=20",
+    "data.test_episodes=60",
+    "training.steps=200",
+    "training.batch_tokens=128",
+    "training.learning_rate=1e-2",
+    "training.warmup=10",
+    "training.validate_every=0",
+    "training.threads=1",
+]
+
+
+def characters(count: int = 15, images: int = 6, size: int = 16) -> dict[str, np.ndarray]:
+    """Characters of three alphabets, each a pattern of 4 x 4 squares that every image has with some noise."""
+    random = np.random.default_rng(0)
+    found, alphabets, numbers = [], [], []
+    for alphabet in range(3):
+        for character in range(count):
+            pattern = np.kron(random.integers(0, 2, (4, 4)), np.ones((size // 4, size // 4)))
+            for _ in range(images):
+                found.append(pattern.astype(np.uint8) ^ (random.random((size, size)) < 0.03))
+                alphabets.append(alphabet)
+                numbers.append(character)
+    names = np.array(["alpha", "beta", "gamma"])
+    return {
+        "images": np.array(found, np.uint8),
+        "alphabet": np.array(alphabets),
+        "character": np.array(numbers),
+        "alphabet_names": names,
+    }
+
+
+def save(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    np.savez_compressed(path, allow_pickle=False, **arrays)
+
+
+def write_folders(folder: Path, drawn: dict[str, np.ndarray]) -> None:
+    for place, (image, alphabet, character) in enumerate(
+        zip(drawn["images"], drawn["alphabet"], drawn["character"], strict=True)
+    ):
+        kind = folder / f"{alphabet}-{character:02}"
+        kind.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image * np.uint8(255)).save(kind / f"{place:04}.png")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("episodes")
+    save(folder / "characters.npz", characters())
+    write_folders(folder / "classes", characters())
+    launch.train(config(folder), folder / "run")
+    return folder
+
+
+def config(folder: Path, *settings: str) -> FewShot:
+    found = run_file.read(path_of("few-shot"), [f"data.train={folder / 'characters.npz'}", *QUICK, *settings])
+    assert isinstance(found, FewShot)
+    return found
+
+
+def opened(folder: Path) -> FewShotRun:
+    return load(folder / "run", "cpu", task=FewShotRun)
+
+
+def examples(folder: Path) -> tuple[dict[str, list[str]], str]:
+    """One image of each of two classes, and another of the second."""
+    some = sorted((folder / "classes").iterdir())[-2:]
+    return {each.name: [str(min(each.iterdir()))] for each in some}, str(max(some[1].iterdir()))
+
+
+def test_it_learns_to_tell_characters_of_an_alphabet_that_it_has_not_seen(folder: Path):
+    result = json.loads((folder / "run" / "result.json").read_text())
+    assert result["test/accuracy"] > 80  # chance is 50
+    assert result["test/deviation"] == pytest.approx(
+        100 * (result["test/accuracy"] / 100 * (1 - result["test/accuracy"] / 100) / 60) ** 0.5
+    )
+
+
+def test_what_it_looked_at(folder: Path):
+    shown, image = examples(folder)
+    found = opened(folder).compare(shown, image)
+    assert found.weights.shape == (3,)
+    assert found.weights.sum() == pytest.approx(1)
+    assert found.labels == tuple(shown)
+    assert found.shown.shape == (2, 16, 16, 1)
+    (again,) = opened(folder).predict(shown, [np.asarray(Image.open(image))])
+    assert again.probabilities == pytest.approx(found.found.probabilities, abs=1e-6)
+
+
+def test_commands(regard, folder: Path, tmp_path: Path):
+    shown, image = examples(folder)
+    text = json.dumps({"examples": shown, "image": image})
+    code, output, _ = regard("predict", str(folder / "run"), text, "--json")
+    found = json.loads(output)
+    assert (code, found["image"], set(found["probabilities"])) == (0, image, set(shown))
+    code, output, _ = regard("show", str(folder / "run"), text, "--out", str(tmp_path / "a.png"))
+    assert (code, output.startswith(f"{found['label']}\t")) == (0, True)
+    assert (tmp_path / "a.png").stat().st_size > 1000
+    for given in ((), (str(folder / "characters.npz"),)):
+        code, output, _ = regard("evaluate", str(folder / "run"), *given, "--json")
+        assert (code, json.loads(output)["accuracy"] > 75) == (0, True)
+
+
+def test_folders_of_classes(folder: Path, tmp_path: Path):
+    data = f"data={{kind: class-folders, train: {folder / 'classes'}, ways: 2, shots: 2, episodes: 50}}"
+    quick = [each for each in QUICK if not each.startswith("data.")]
+    found = run_file.read(path_of("few-shot"), [*quick, data, "training.steps=2", "training.warmup=0"])
+    assert isinstance(found, FewShot)
+    assert "valid/accuracy" in launch.train(found, tmp_path / "run")
+    with pytest.raises(InputError, match="there is no test set"):
+        load(tmp_path / "run", "cpu").evaluate()
+
+
+def test_no_class_is_in_two_sets(folder: Path):
+    classes = config(folder).data.load()
+    names = [set(each) for each in (classes.train, classes.valid, classes.test)]
+    assert [len(each) for each in names] == [27, 3, 15]
+    assert len(set().union(*names)) == 45
+    assert {name.split("/")[0] for name in names[2]} == {"gamma"}
+
+
+def test_episodes_are_functions_of_their_seed():
+    sizes = [4, 5, 6, 7]
+    found = draw(sizes, 3, 2, "1/2", rotations=True)
+    assert found == draw(sizes, 3, 2, "1/2", rotations=True)
+    assert found != draw(sizes, 3, 2, "1/3", rotations=True)
+    for number in range(50):
+        each = draw(sizes, 3, 2, str(number), rotations=bool(number % 2))
+        assert sorted(each.labels) == [0, 0, 1, 1, 2, 2]
+        own = dict(zip(each.shown, each.labels, strict=True))
+        assert len(own) == 6
+        assert each.asked not in own
+        kinds = {(place.drawn, place.quarters) for place, label in own.items() if label == each.answer}
+        assert kinds == {(each.asked.drawn, each.asked.quarters)}
+        assert number % 2 or {place.quarters for place in each.shown} == {0}
+    assert {draw(sizes, 3, 2, str(number), rotations=True).asked.quarters for number in range(99)} == {0, 1, 2, 3}
+
+
+def test_batches_are_functions_of_seed_epoch_and_index(folder: Path):
+    task: Any = prepare(config(folder)).task
+    one, other = (task.batch(3, task.batches(3)[1]) for _ in range(2))
+    assert torch.equal(one.images, other.images)
+    assert one.images.shape == (32, 3, 1, 16, 16)
+    assert one.labels.shape == (32, 2)
+    assert not torch.equal(task.batch(4, task.batches(3)[1]).images, one.images)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (["data.shots=6"], "class 'alpha/0' has 6 images; an episode of 6 shots needs 7, one to ask for"),
+        (["data.ways=20", "training.batch_tokens=512"], "characters.npz, held out: 3 classes; an episode of 20 ways"),
+        (["data.test=[delta]"], "has no alphabet 'delta'; expected of alpha, beta, gamma"),
+        (["data.held_out=0.01"], "30 classes are too few to hold some out"),
+        (["data.train=none.npz"], "none.npz: no such file"),
+        (["images.size=20"], "images.size is 20, but model.side 16; set that alone"),
+        (["training.label_smoothing=0.1"], "episodes are not smoothed"),
+    ],
+)
+def test_classes_that_do_not_fit(settings: list[str], said: str, folder: Path, tmp_path: Path):
+    with pytest.raises(InputError) as caught:
+        launch.train(config(folder, *settings), tmp_path / "run")
+    assert said in str(caught.value)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"no zip", b"PK\x03\x04 cut short", {"images": np.zeros(3)}, characters() | {"images": np.zeros((5, 4, 4))}],
+    ids=["empty", "text", "cut", "others", "floats"],
+)
+def test_row_35_a_file_that_is_another(content: Any, folder: Path, tmp_path: Path):
+    path = tmp_path / "a.npz"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        save(path, content)
+    with pytest.raises(InputError, match=r"a\.npz: (no \.npz with images|images are float64)"):
+        config(folder).data.read(str(path))
+
+
+def test_row_19_a_broken_image_is_told_before_training(folder: Path, tmp_path: Path):
+    write_folders(tmp_path / "classes", characters(count=4))
+    broken = sorted((tmp_path / "classes").rglob("*.png"))[5]
+    broken.write_bytes(broken.read_bytes()[:50])
+    data = f"data={{kind: class-folders, train: {tmp_path / 'classes'}, ways: 2}}"
+    quick = [each for each in QUICK if not each.startswith("data.")]
+    found = run_file.read(path_of("few-shot"), [*quick, data, "data.held_out=0.3"])
+    with pytest.raises(InputError, match=f"{broken}: broken, truncated or unusual image"):
+        launch.train(found, tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("predict", "x"), "text 1: column 1: not valid JSON"),
+        (("predict", "{}"), 'text 1: expected an object with "examples", a list of paths for each class, and "image"'),
+        (("predict", '{"examples": {"a": "b.png"}, "image": "c.png"}'), "text 1: expected an object"),
+        (("predict", '{"examples": {"a": []}, "image": "c.png"}'), "1 classes; the model was trained to tell 2 apart"),
+        (
+            ("predict", '{"examples": {"a": [], "b": []}, "image": "c.png"}'),
+            "class 'a' has 0 examples; the model was trained for 1 each",
+        ),
+        (
+            ("predict", '{"examples": {"a": ["a.png"], "b": ["a.png"]}, "image": "c.png"}'),
+            "a.png: no such file",
+        ),
+        (("predict", "{}", "--beam", "2"), "tells classes after examples; it takes JSON alone"),
+        (("show", "{}", "--out", "a.png", "--beam", "2"), "--beam is given; this run tells classes after examples"),
+        (("evaluate", "--beam", "2"), "--beam is given; this run tells classes after examples"),
+        (("fill", "a"), "tells classes after a few examples and writes no text"),
+    ],
+)
+def test_commands_refuse(regard, folder: Path, arguments: tuple[str, ...], said: str):
+    command, *rest = arguments
+    code, _, errors = regard(command, str(folder / "run"), *rest)
+    assert (code, len(errors.splitlines())) == (2, 1)
+    assert said in errors
+
+
+def test_one_image_in_place_of_a_list(folder: Path):
+    with pytest.raises(TypeError, match="images is one str"):
+        opened(folder).predict({}, "a.png")
