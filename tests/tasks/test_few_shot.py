@@ -63,7 +63,7 @@ def write_folders(folder: Path, drawn: dict[str, np.ndarray]) -> None:
     ):
         kind = folder / f"{alphabet}-{character:02}"
         kind.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(image * np.uint8(255)).save(kind / f"{place:04}.png")
+        Image.fromarray((1 - image) * np.uint8(255)).save(kind / f"{place:04}.png")
 
 
 @pytest.fixture(scope="module")

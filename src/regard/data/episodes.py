@@ -112,7 +112,8 @@ class FolderEpisodes(EpisodeSets):
 @dataclass(frozen=True, kw_only=True)
 class OmniglotEpisodes(EpisodeSets):
     """An .npz file with `images` (uint8, 1 is ink), the number of each one's `alphabet` and `character`, and
-    `alphabet_names`. A class is a character. The alphabets called `test` are for the test set."""
+    `alphabet_names`. A class is a character. The alphabets called `test` are for the test set. Ink is read as
+    black on white, which it is in Omniglot's own files."""
 
     kind: Literal["omniglot"] = "omniglot"
     test: tuple[str, ...] = ()
@@ -139,7 +140,7 @@ class OmniglotEpisodes(EpisodeSets):
         if images.dtype != np.uint8 or images.ndim != 3 or not len(images) == len(alphabets) == len(characters):
             raise InputError(f"{path}: images are {images.dtype} {images.shape}; expected uint8 (image, height, width)")
         return [
-            LabelledImage((image > 0) * np.uint8(255), f"{names[number]}/{character}", f"{path}:{place}")
+            LabelledImage((image == 0) * np.uint8(255), f"{names[number]}/{character}", f"{path}:{place}")
             for place, (image, number, character) in enumerate(zip(images, alphabets, characters, strict=True), 1)
         ]
 
