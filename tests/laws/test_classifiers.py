@@ -9,8 +9,9 @@ from torch import Tensor, nn
 
 from regard.data.class_batch import collate_documents, collate_texts, collate_two_texts
 from regard.layers.summary import Average, Maximum, Summary, make_summary
+from regard.memory import Memory
 from regard.models.han import FlatAttention, FlatConfig, Han, HanConfig
-from regard.models.rocktaschel import Rocktaschel, RocktaschelConfig
+from regard.models.rocktaschel import ReadByWord, Reading, ReadOnce, Rocktaschel, RocktaschelConfig
 from regard.recording import record
 from regard.text.special import PAD
 
@@ -140,3 +141,14 @@ def test_documents_share_rows_without_waste():
     assert [batch.lengths[row].tolist() for row in batch.places] == [[2, 5, 1], [3, 0, 0], [0, 0, 0], [0, 2, 0]]
     with pytest.raises(ValueError, match="got no examples"):
         collate_documents([])
+
+
+@pytest.mark.parametrize("reading", [ReadOnce(3), ReadByWord(3)])
+def test_derivatives_of_readings(reading: Reading):
+    premise, words, last = (torch.randn(2, *size, 3, dtype=torch.float64) for size in ((4,), (5,), ()))
+    lengths, of_words = torch.tensor([4, 2]), torch.tensor([5, 3])
+
+    def read(premise: Tensor, words: Tensor, last: Tensor) -> Tensor:
+        return reading.double()(Memory.of(premise, lengths), words, last, of_words)
+
+    assert torch.autograd.gradcheck(read, tuple(each.requires_grad_() for each in (premise, words, last)))

@@ -25,7 +25,8 @@ def drawn(model: nn.Module) -> Parameters:
 
 
 def word(p: Parameters, token: int) -> Array:
-    return p["embedding.table.weight"][token]
+    row = p["embedding.table.weight"][token]
+    return row * np.sqrt(len(row))
 
 
 def one_way(p: Parameters, name: str, inputs: list[Array], width: int) -> list[Array]:

@@ -159,7 +159,7 @@ def test_what_it_is_compared_with(folder: Path, model: str, tmp_path: Path):
         assert weights.weights.argmax() == 1
 
 
-def test_it_reads_the_word_that_matters(entailment: Path):
+def test_it_tells_and_shows_what_each_word_reads(entailment: Path):
     run = opened(entailment)
     found = run.classify([("a dog runs", "there is a dog"), ("a dog runs", "there is a cat")])
     assert [each.label for each in found] == ["yes", "no"]

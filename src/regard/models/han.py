@@ -64,7 +64,7 @@ class Han(nn.Module):
 
     def __init__(self, vocabulary: int, classes: int, config: HanConfig):
         super().__init__()
-        self.embedding = TokenEmbedding(vocabulary, config.embedding, dropout=config.dropout, scale=1.0)
+        self.embedding = TokenEmbedding(vocabulary, config.embedding, dropout=config.dropout)
         self.words = Level(config.embedding, config, config.words)
         self.sentences = Level(self.words.width, config, config.sentences)
         self.output = nn.Linear(self.sentences.width, classes)
@@ -91,7 +91,7 @@ class FlatAttention(nn.Module):
 
     def __init__(self, vocabulary: int, classes: int, config: FlatConfig):
         super().__init__()
-        self.embedding = TokenEmbedding(vocabulary, config.embedding, dropout=config.dropout, scale=1.0)
+        self.embedding = TokenEmbedding(vocabulary, config.embedding, dropout=config.dropout)
         self.words = Level(config.embedding, config, config.words)
         self.output = nn.Linear(self.words.width, classes)
 

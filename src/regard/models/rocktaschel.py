@@ -114,7 +114,7 @@ class Rocktaschel(nn.Module):
     def __init__(self, vocabulary: int, classes: int, config: RocktaschelConfig):
         super().__init__()
         width = config.width
-        self.embedding = TokenEmbedding(vocabulary, config.embedding, dropout=config.dropout, scale=1.0)
+        self.embedding = TokenEmbedding(vocabulary, config.embedding, dropout=config.dropout)
         self.premise = Recurrent("lstm", config.embedding, width)
         self.hypothesis = Recurrent("lstm", config.embedding, width)
         self.reading = READINGS[config.reading](width)
