@@ -16,11 +16,15 @@ from torch import Tensor
 from regard import run_file
 from regard.data.pair import Pair
 from regard.inference.attended import attended
+from regard.inference.tokenizers import Tokenizers
 from regard.maps.alignment import Alignment
+from regard.models.bottleneck import Bottleneck, BottleneckConfig
 from regard.recipes import path_of
 from regard.runs import load
 from regard.tasks.text_to_text.prediction import Prediction
 from regard.tasks.text_to_text.run import TextToTextRun
+from regard.tasks.text_to_text.run_file import TextToText
+from regard.text import Tokenizer, TokenizerSettings
 from regard.training.loop import WEIGHTS
 from regard.training.run_directory import RunDirectory
 from tests.cli.command import environment, finish, start, tiny
@@ -292,9 +296,16 @@ def test_row_17_a_lone_surrogate_is_shown_as_an_escape(regard, monkeypatch: pyte
 
 
 def test_a_model_that_does_not_attend_has_no_picture(regard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setattr("regard.runs.load", lambda path, **options: Script())
+    tokenizer = Tokenizer.train(TokenizerSettings("character"), ["abc"])
+    model = Bottleneck(tokenizer.size, tokenizer.size, BottleneckConfig(embedding=3, width=5)).eval()
+    config = Script.config
+    assert isinstance(config, TextToText)
+    without = TextToTextRun(config, model, Tokenizers(tokenizer, tokenizer))
+    monkeypatch.setattr("regard.runs.load", lambda path, **options: without)
     code, _, errors = regard("show", "run", "a", "--out", str(tmp_path / "x.png"))
-    assert (code, errors) == (2, "regard: run: its model does not attend to the source, so there is nothing to draw\n")
+    assert errors == "regard: the run's model does not attend to its source, so there is nothing to draw\n"
+    assert code == 2
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_predict_answers_lines_as_they_come_and_row_67_ends_quietly(run: Path):

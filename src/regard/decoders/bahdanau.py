@@ -1,29 +1,17 @@
 """The decoder of Bahdanau, Cho, Bengio 2015 (1409.0473), appendix A.2.2: it looks before it moves."""
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import torch
 from einops import rearrange
 from torch import Tensor, nn
 
 from regard.attention import Attend
-from regard.decoders.protocol import State
-from regard.decoders.stepwise import Stepwise
+from regard.decoders.looks_first import LookingState, LooksFirst
 from regard.layers.cells import Stack
 from regard.layers.dropout import Dropout
 from regard.layers.embeddings import TokenEmbedding
 from regard.layers.output import Output
-from regard.memory import Memory
-
-
-@dataclass(frozen=True, eq=False)
-class BahdanauState(State):
-    """`cells (batch, layer, state_width)`, the prepared memory, and the alignment's state."""
-
-    cells: Tensor
-    memory: Memory
-    alignment: Any = None
 
 
 class MaxoutReadout(nn.Module):
@@ -38,7 +26,7 @@ class MaxoutReadout(nn.Module):
         return self.dropout(rearrange(self.linear(parts), "... (w pair) -> ... w pair", pair=2).amax(-1))
 
 
-class BahdanauDecoder(Stepwise[BahdanauState]):
+class BahdanauDecoder(LooksFirst):
     """c_t reads the memory with s_{t-1}; s_t = cell([E y_{t-1}; c_t], s_{t-1}); the readout sees s_{t-1}, y_{t-1}, c_t.
 
     The weights of step t belong to the word y_t that the step predicts.
@@ -57,14 +45,7 @@ class BahdanauDecoder(Stepwise[BahdanauState]):
         self.embedding, self.attend, self.stack = embedding, attend, stack
         self.initial, self.readout, self.output = start, readout, output
 
-    def start(self, memory: Memory) -> BahdanauState:
-        cells = self.initial(memory).unflatten(1, self.stack.state_shape)
-        return BahdanauState(cells, self.attend.prepare(memory))
-
-    def turn(self, embedded: Tensor, state: BahdanauState) -> tuple[Tensor, BahdanauState]:
-        before = state.cells[:, -1, : self.stack.width]
-        read = self.attend.read(before[:, None], state.memory, state.alignment)
-        context = read.context[:, 0]
+    def turn(self, embedded: Tensor, state: LookingState) -> tuple[Tensor, LookingState]:
+        before, context, alignment = self.look(state)
         _, cells = self.stack(torch.cat([embedded, context], -1), state.cells)
-        parts = torch.cat([before, embedded, context], -1)
-        return parts, replace(state, cells=cells, alignment=read.state)
+        return torch.cat([before, embedded, context], -1), replace(state, cells=cells, alignment=alignment)

@@ -1,30 +1,18 @@
 """The decoder of Show, Attend and Tell (Xu 2015, 1502.03044, section 3.1.2), which weighs what it reads by a gate."""
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
 from regard.attention import Attend
-from regard.decoders.protocol import State
-from regard.decoders.stepwise import Stepwise
+from regard.decoders.looks_first import LookingState, LooksFirst
 from regard.layers.cells import Stack
 from regard.layers.dropout import Dropout
 from regard.layers.embeddings import TokenEmbedding
 from regard.layers.output import Output
-from regard.memory import Memory
 from regard.recording import give
 from regard.shapes import Float
-
-
-@dataclass(frozen=True, eq=False)
-class GatedState(State):
-    """`cells (batch, layer, state_width)`, the prepared memory, and the alignment's state."""
-
-    cells: Tensor
-    memory: Memory
-    alignment: Any = None
 
 
 class Gate(nn.Module):
@@ -53,7 +41,7 @@ class DeepOutput(nn.Module):
         return self.dropout(parts[..., : self.embedding] + self.linear(parts[..., self.embedding :]))
 
 
-class GatedDecoder(Stepwise[GatedState]):
+class GatedDecoder(LooksFirst):
     """c_t reads the memory with h_{t-1}; z_t = beta_t c_t; h_t = cell([E y_{t-1}; z_t], h_{t-1}).
 
     The weights of step t belong to the word y_t that the step predicts. The paper's equation 7 leaves open whether the
@@ -74,13 +62,8 @@ class GatedDecoder(Stepwise[GatedState]):
         self.gate = Gate(stack.width)
         self.initial, self.readout, self.output = start, readout, output
 
-    def start(self, memory: Memory) -> GatedState:
-        cells = self.initial(memory).unflatten(1, self.stack.state_shape)
-        return GatedState(cells, self.attend.prepare(memory))
-
-    def turn(self, embedded: Tensor, state: GatedState) -> tuple[Tensor, GatedState]:
-        before = state.cells[:, -1, : self.stack.width]
-        read = self.attend.read(before[:, None], state.memory, state.alignment)
-        context = self.gate(before) * read.context[:, 0]
+    def turn(self, embedded: Tensor, state: LookingState) -> tuple[Tensor, LookingState]:
+        before, read, alignment = self.look(state)
+        context = self.gate(before) * read
         after, cells = self.stack(torch.cat([embedded, context], -1), state.cells)
-        return torch.cat([embedded, after, context], -1), replace(state, cells=cells, alignment=read.state)
+        return torch.cat([embedded, after, context], -1), replace(state, cells=cells, alignment=alignment)

@@ -16,7 +16,8 @@ from regard.models.sizes import Share
 from regard.recording import Maps, record
 from regard.shapes import Float
 from regard.text.special import PAD
-from regard.training.settings import Amount
+from regard.training.schedules import forcing
+from regard.training.settings import Amount, Training
 
 
 @runtime_checkable
@@ -24,6 +25,8 @@ class Told(Protocol):
     """What is asked of a batch: the targets, how much of each source may be read, and where each target position
     should read if that is known, as `PairBatch` has it."""
 
+    @property
+    def target_in(self) -> Tensor: ...
     @property
     def target_out(self) -> Tensor: ...
     @property
@@ -81,6 +84,21 @@ class AttentionLoss:
         decoder = extract_model_from_parallel(model).decoder
         assert isinstance(decoder, nn.Module)
         return record(decoder, self.readers, differentiable=True)
+
+    def of(
+        self, model: nn.Module, sources: tuple[Tensor, ...], batch: Told, settings: Training, update: int
+    ) -> Float[Tensor, ""]:
+        """The loss of a batch's targets given its `sources`, teacher forced as the settings say at this update, with
+        what is added for how they are read."""
+        with self.listening(model) as maps:
+            total, losses = model(
+                *sources,
+                batch.target_in,
+                forcing=forcing(settings, update),
+                expected=batch.target_out,
+                smoothing=settings.label_smoothing,
+            )
+        return total if maps is None else total + self(maps, batch, losses)
 
     def __call__(self, maps: Maps, batch: Told, losses: TokenLosses) -> Float[Tensor, ""]:
         """What is added for a batch. `losses` are those of its target tokens, 0 past the end, without gradient."""

@@ -17,7 +17,6 @@ from regard.tasks.image_captioning.pointing import POINTING, pixels_of, pointing
 from regard.tasks.image_captioning.run_file import ImageCaptioning
 from regard.text import Tokenizer
 from regard.training.attention_losses import AttentionLoss
-from regard.training.schedules import forcing
 from regard.training.task import Carried, Loss
 from regard.training.text_metrics import METRICS
 
@@ -71,16 +70,7 @@ class CaptionTask:
         return collate_captions(examples, self.config.cells)
 
     def loss(self, model: nn.Module, batch: CaptionBatch, update: int, carried: Carried | None = None) -> Loss:
-        with self.attention_loss.listening(model) as maps:
-            total, losses = model(
-                batch.images,
-                batch.target_in,
-                forcing=forcing(self.settings, update),
-                expected=batch.target_out,
-                smoothing=self.settings.label_smoothing,
-            )
-        if maps is not None:
-            total = total + self.attention_loss(maps, batch, losses)
+        total = self.attention_loss.of(model, (batch.images,), batch, self.settings, update)
         return Loss(total, batch.target_tokens)
 
     def validate(self, model: nn.Module) -> dict[str, float]:

@@ -20,7 +20,6 @@ from regard.tasks.text_to_text.figures import PERPLEXITY, Scoring, figures
 from regard.tasks.text_to_text.guidance import link_rows, piece_links
 from regard.text.special import END, UNKNOWN
 from regard.training.attention_losses import AttentionLoss, AttentionLosses
-from regard.training.schedules import forcing
 from regard.training.settings import Training
 from regard.training.task import Carried, Loss
 
@@ -97,18 +96,8 @@ class PairTask:
         return replace(batch, links=link_rows([self.links[index] for index in indices], *sizes))
 
     def loss(self, model: nn.Module, batch: PairBatch, update: int, carried: Carried | None = None) -> Loss:
-        with self.attention_loss.listening(model) as maps:
-            total, losses = model(
-                batch.source,
-                batch.source_lengths,
-                batch.target_in,
-                forcing=forcing(self.settings, update),
-                expected=batch.target_out,
-                smoothing=self.settings.label_smoothing,
-            )
-        if maps is not None:
-            total = total + self.attention_loss(maps, batch, losses)
-        return Loss(total, batch.target_tokens)
+        sources = batch.source, batch.source_lengths
+        return Loss(self.attention_loss.of(model, sources, batch, self.settings, update), batch.target_tokens)
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         assert isinstance(model, EncoderDecoder)
