@@ -37,9 +37,12 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def trained(recipe: str, name: str, settings: Sequence[str]) -> Path:
-    """The finished run `runs/NAME` of a recipe, trained by the command line in a fresh process if it is not there."""
+    """The finished run `runs/NAME` of a recipe, trained by the command line in a fresh process if it is not there, with
+    as many threads as the environment variable OMP_NUM_THREADS says, if it does."""
     run = ROOT / "runs" / name
     if not (run / "result.json").is_file():
+        threads = os.environ.get("OMP_NUM_THREADS")
+        settings = [*settings, f"training.threads={threads}"] if threads else settings
         options = [part for setting in settings for part in ("--set", setting)]
         command = [sys.executable, "-m", "regard", "train", recipe, "--out", str(run), *options]
         subprocess.run(command, env=environment(), check=True)

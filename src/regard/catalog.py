@@ -5,8 +5,10 @@ from regard.models.bahdanau import Bahdanau, BahdanauConfig
 from regard.models.bert import BertConfig
 from regard.models.bert_classifier import BertClassifier
 from regard.models.bottleneck import Bottleneck, BottleneckConfig
+from regard.models.captioner import Captioner
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.gpt2 import GPT2, GPT2Config
+from regard.models.grid_transformer import GridTransformer, GridTransformerConfig
 from regard.models.han import FlatAttention, FlatConfig, Han, HanConfig
 from regard.models.language_model import LanguageModel
 from regard.models.lstmn import LSTMN, LSTMNConfig
@@ -15,9 +17,12 @@ from regard.models.onepass import OnePass, OnePassConfig
 from regard.models.pointer import PointerConfig, PointerGenerator
 from regard.models.recurrent_language_model import RecurrentLanguageModel, RecurrentLanguageModelConfig
 from regard.models.rocktaschel import Rocktaschel, RocktaschelConfig
+from regard.models.show_and_tell import ShowAndTell, ShowAndTellConfig
+from regard.models.show_attend_and_tell import ShowAttendAndTell, ShowAttendAndTellConfig
 from regard.models.transformer import Transformer, TransformerConfig
 
 ModelConfig = BahdanauConfig | LuongConfig | BottleneckConfig | OnePassConfig | PointerConfig | TransformerConfig
+CaptionerConfig = ShowAttendAndTellConfig | ShowAndTellConfig | GridTransformerConfig
 LanguageModelConfig = RecurrentLanguageModelConfig | AttentionLanguageModelConfig | LSTMNConfig | GPT2Config
 ClassifierConfig = BertConfig | HanConfig | FlatConfig | RocktaschelConfig
 Classifier = BertClassifier | Han | FlatAttention | Rocktaschel
@@ -29,6 +34,11 @@ MODELS = {
     "one-pass": OnePass,
     "pointer-generator": PointerGenerator,
     "transformer": Transformer,
+}
+CAPTIONERS = {
+    "show-and-tell": ShowAndTell,
+    "show-attend-and-tell": ShowAttendAndTell,
+    "grid-transformer": GridTransformer,
 }
 LANGUAGE_MODELS = {
     "recurrent": RecurrentLanguageModel,
@@ -57,3 +67,8 @@ def build_language_model(config: LanguageModelConfig, vocabulary: int) -> Langua
 def build_classifier(config: ClassifierConfig, vocabulary: int, classes: int) -> Classifier:
     """The model of a configuration that tells so many classes, with fresh weights."""
     return CLASSIFIERS[config.name](vocabulary, classes, config)
+
+
+def build_captioner(config: CaptionerConfig, vocabulary: int) -> Captioner:
+    """The model of a configuration that tells of images, with fresh weights."""
+    return CAPTIONERS[config.name](vocabulary, config)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from regard import run_file
-from regard.catalog import build, build_classifier, build_language_model
+from regard.catalog import build, build_captioner, build_classifier, build_language_model
 from regard.cli.main import main
 from regard.data.sources import Parallel
 from regard.errors import InputError
@@ -23,7 +23,6 @@ from regard.tasks.bidirectional_language_model.run_file import BidirectionalLang
 from regard.tasks.bit_sequences.run_file import BitSequencing
 from regard.tasks.classification.run_file import Classification
 from regard.tasks.few_shot.run_file import FewShot
-from regard.tasks.image_captioning.captioners import build_captioner
 from regard.tasks.image_captioning.run_file import ImageCaptioning
 from regard.tasks.image_classification.run_file import ImageClassification
 from regard.tasks.language_model.run_file import LanguageModelling

@@ -20,11 +20,11 @@ from regard.text.special import END, PAD, START
 from regard.training.loop import WEIGHTS
 from regard.training.run_directory import RunDirectory
 
-MODEL = "{name: bert, layers: 1, width: 32, heads: 2, hidden: 64, context: 16, dropout: 0.0}"
+MODEL = "{name: bert, layers: 2, width: 48, heads: 4, hidden: 96, context: 16, dropout: 0.0}"
 COMMON = ["training.batch_tokens=512", "training.threads=1", "training.precision=fp32"]
 QUICK = [
     "training.steps=400",
-    "training.learning_rate=3e-3",
+    "training.learning_rate=2e-3",
     "training.warmup=15",
     "training.validate_every=0",
     *COMMON,
@@ -115,7 +115,7 @@ def test_it_starts_from_a_run_that_fills_in_blanks(folder: Path, tmp_path: Path)
     kept = [name for name in after if name.startswith(("encoder.", "pooler."))]
     assert len(kept) > 10
     assert all(torch.allclose(before[name], after[name], atol=1e-6) for name in kept)
-    assert after["output.weight"].shape == (2, 32)
+    assert after["output.weight"].shape == (2, 48)
     assert load(tmp_path / "run", "cpu").tokenizer.digest == load(tmp_path / "bert", "cpu").tokenizer.digest
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from pydantic import Field
 
-from regard.data.made import Made
+from regard.data.made import MadeOfLengths
 from regard.errors import InputError, shown
 
 Vectors = Float[np.ndarray, "position width"]
@@ -39,22 +39,13 @@ class BitSplits:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BitSequences(Made, ABC):
+class BitSequences(MadeOfLengths, ABC):
     """Sequences of `least` to `most` random vectors of `width` bits, each length as likely. Short ones recur: there are
     not more of them."""
 
     width: Count = 8
     least: Count = 1
     most: Count = 20
-
-    smallest = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.smallest <= self.least <= self.most:
-            raise InputError(
-                f"{self.kind}: least is {self.least} and most {self.most}; expected {self.smallest} <= least <= most"
-            )
 
     @property
     @abstractmethod

@@ -61,9 +61,7 @@ class CaptionTables:
     def load(self) -> CaptionSplits:
         """Reads all sets. Raises InputError naming file and line for whatever cannot be used."""
         if self.split is None:
-            return CaptionSplits(
-                *([self._of(row) for row in self._rows(path)] if path else [] for path in self._paths())
-            )
+            return CaptionSplits(self._read(self.train), self._read(self.valid), self._read(self.test))
         rows = self._rows(self.train)
         known = [name for names in SPLITS.values() for name in names]
         for row in rows:
@@ -77,10 +75,10 @@ class CaptionTables:
 
     def tests(self) -> Sequence[Captioned]:
         """Those of the test set; none without one. Raises InputError as `load` does."""
-        return self.load().test
+        return self._read(self.test) if self.split is None else self.load().test
 
-    def _paths(self) -> tuple[str | None, str | None, str | None]:
-        return self.train, self.valid, self.test
+    def _read(self, path: str | None) -> list[Captioned]:
+        return [] if path is None else [self._of(row) for row in self._rows(path)]
 
     def _rows(self, path: str) -> list[Row]:
         first = () if self.split is None else (self.split,)

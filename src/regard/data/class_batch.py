@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.data.batch import Batch, padded
-from regard.data.marked import Ids, marked
+from regard.data.marked import Ids, marked_rows
 from regard.shapes import Int
 
 
@@ -84,10 +84,7 @@ class DocumentBatch(ClassBatch):
 def collate_marked(examples: Sequence[tuple[Sequence[Ids], int]]) -> MarkedBatch:
     """One text or two of each example, as tokens, with its class. Raises ValueError for no examples at all."""
     classes = _classes(examples)
-    rows = [marked(*texts) for texts, _ in examples]
-    tokens, lengths = padded([ids for ids, _ in rows])
-    segments, _ = padded([parts for _, parts in rows])
-    return MarkedBatch(tokens, lengths, segments, classes)
+    return MarkedBatch(*marked_rows([texts for texts, _ in examples]), classes)
 
 
 def collate_texts(examples: Sequence[tuple[Ids, int]]) -> TextBatch:

@@ -91,26 +91,30 @@ class LabelledTables:
     def load(self) -> LabelledSplits:
         """Reads all files. Raises InputError naming file and line for whatever cannot be used."""
         held = {*map(str, (*self.valid_folds, *self.test_folds))}
-        train = [each for value, each in self._rows(self.train, self.fold) if value not in held]
+        rows = self._rows(self.train, self.fold)
+        train = [each for value, each in rows if value not in held]
         if not train:
             raise InputError(f"{self.train}: no row is left to train on; give fewer folds")
         if self.valid is not None:
-            return LabelledSplits(train, self.read(self.valid), self.tests())
-        if self.valid_folds:
-            return LabelledSplits(train, self._of_folds(self.valid_folds), self.tests())
-        return LabelledSplits(*spread(train, self.held_out, f"{self.train}: {len(train)} rows"), self.tests())
+            valid = self.read(self.valid)
+        elif self.valid_folds:
+            valid = self._of_folds(rows, self.valid_folds)
+        else:
+            train, valid = spread(train, self.held_out, f"{self.train}: {len(train)} rows")
+        return LabelledSplits(train, valid, self._of_folds(rows, self.test_folds) if self.test_folds else self.tests())
 
     def tests(self) -> list[Labelled]:
         """Those of the test set; none without one. Raises InputError as `load` does."""
-        return self._of_folds(self.test_folds) if self.test_folds else self.read(self.test) if self.test else []
+        if self.test_folds:
+            return self._of_folds(self._rows(self.train, self.fold), self.test_folds)
+        return self.read(self.test) if self.test else []
 
     def read(self, path: str) -> list[Labelled]:
         """Those of another file. Raises InputError as `load` does."""
         return [each for _, each in self._rows(path, None)]
 
-    def _of_folds(self, values: tuple[Value, ...]) -> list[Labelled]:
-        """Raises InputError for a value that no row has."""
-        rows = self._rows(self.train, self.fold)
+    def _of_folds(self, rows: Sequence[tuple[str, Labelled]], values: tuple[Value, ...]) -> list[Labelled]:
+        """Those of the training file's rows. Raises InputError for a value that no row has."""
         known = {value for value, _ in rows}
         for value in map(str, values):
             if value not in known:

@@ -33,3 +33,21 @@ class Made:
     def sizes(self) -> tuple[int, int, int]:
         """Of the three sets, in their order."""
         return self.train, self.valid, self.test
+
+
+@dataclass(frozen=True, kw_only=True)
+class MadeOfLengths(Made):
+    """Examples whose lengths are from `least` to `most`, and no less than `smallest`."""
+
+    least: int = 1
+    most: int = 20
+
+    smallest = 1
+
+    def __post_init__(self) -> None:
+        """Raises InputError as `Made`, and for lengths that there are none of."""
+        super().__post_init__()
+        if not self.smallest <= self.least <= self.most:
+            raise InputError(
+                f"{self.kind}: least is {self.least} and most {self.most}; expected {self.smallest} <= least <= most"
+            )

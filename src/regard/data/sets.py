@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
-from regard.data.made import Made
-from regard.errors import InputError
+from regard.data.made import MadeOfLengths
 
 Element = tuple[float, ...]
 
@@ -31,21 +30,13 @@ class SetSplits:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Generated(Made, ABC):
+class Generated(MadeOfLengths, ABC):
     """Sets of `least` to `most` elements, drawn evenly from 0 to 1 in every direction."""
 
     least: int = 5
     most: int = 10
 
     width = 1
-    smallest = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.smallest <= self.least <= self.most:
-            raise InputError(
-                f"{self.kind}: least is {self.least} and most {self.most}; expected {self.smallest} <= least <= most"
-            )
 
     @abstractmethod
     def solve(self, elements: Sequence[Element]) -> list[int]:

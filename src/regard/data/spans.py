@@ -12,8 +12,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from regard.data.batch import Batch, padded
-from regard.data.marked import Ids, marked
+from regard.data.batch import Batch
+from regard.data.marked import Ids, marked_rows
 from regard.data.squad import Question, read_questions
 from regard.errors import InputError
 from regard.shapes import Int
@@ -139,7 +139,5 @@ def collate_windows(some: Sequence[Window]) -> SpanBatch:
     """Raises ValueError for none at all."""
     if not some:
         raise ValueError("collate_windows() got no windows; expected at least one")
-    rows = [marked(each.question, each.part) for each in some]
-    tokens, lengths = padded([ids for ids, _ in rows])
-    segments, _ = padded([parts for _, parts in rows])
-    return SpanBatch(tokens, lengths, segments, torch.tensor([each.answer for each in some]))
+    rows = marked_rows([(each.question, each.part) for each in some])
+    return SpanBatch(*rows, torch.tensor([each.answer for each in some]))

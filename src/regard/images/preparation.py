@@ -40,6 +40,13 @@ class Preparation:
         if min(self.deviation, default=0.0) <= 0:
             raise ValueError(f"deviation is {list(self.deviation)}; expected numbers above 0")
 
+    def check_channels(self, channels: int) -> None:
+        """Raises ValueError where mean or deviation are of another number of channels."""
+        for name in ("mean", "deviation"):
+            numbers = len(getattr(self, name))
+            if numbers not in (1, channels):
+                raise ValueError(f"images.{name} has {numbers} numbers; expected 1, or {channels}")
+
     def pixels(self, image: Image, size: int, channels: int, place: str = "the image") -> Pixels:
         """The middle of an image, `size` x `size` unless the preparation has a size of its own. Messages call an image
         that is an array `place`.

@@ -10,7 +10,7 @@ from torch import nn
 
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
-from regard.maps.averages import average_heads, chosen
+from regard.maps.averages import average_of
 from regard.recording import record
 
 
@@ -43,7 +43,7 @@ def within(
         raise InputError("the run's model carries a state from token to token and reads none again: nothing to draw")
     with record(model, only=names) as found:
         said = call()
-    weights = average_heads(chosen(found.together()[0].double().cpu().numpy(), maps))
+    weights = average_of(found.together()[0].double().cpu().numpy(), maps)
     more = weights.shape[-1] - len(tokens)
     weights = np.pad(weights, ((0, 0), (0, max(0, -more))))  # a tape has no place for the last token yet
     keys = [before] * more + list(tokens)

@@ -18,14 +18,14 @@ def average_layers(weights: Float[np.ndarray, "layer ... target source"]) -> Flo
     return _mean(weights, 0, "layer")
 
 
-def chosen(
+def average_of(
     weights: Float[np.ndarray, "map target source"], maps: Sequence[int] | None
-) -> Float[np.ndarray, "some target source"]:
-    """The maps of those numbers, by default all. Raises InputError for a number that no map has."""
+) -> Float[np.ndarray, "target source"]:
+    """Mean of the maps of those numbers, by default of all. Raises InputError for a number that no map has."""
     for number in maps or ():
         if not 0 <= number < len(weights):
             raise InputError(f"map {number} is not there; the model has {len(weights)}, from 0 to {len(weights) - 1}")
-    return weights if maps is None else weights[list(maps)]
+    return average_heads(weights if maps is None else weights[list(maps)])
 
 
 def _mean(weights: np.ndarray, axis: int, name: str) -> np.ndarray:

@@ -19,7 +19,7 @@ from regard.layers.output import Output
 from regard.layers.positions import Learned
 from regard.layers.residual import PostNorm
 from regard.masks import padding
-from regard.models.sizes import Share, Size
+from regard.models.sizes import Share, Size, check_heads
 from regard.shapes import Float, Int, Lengths, States, Tokens
 
 DEVIATION = 0.02
@@ -47,10 +47,7 @@ class BertConfig:
     def __post_init__(self) -> None:
         if self.next_sentence and not self.pooler:
             raise ValueError("next_sentence is told from what the pooler gives; set pooler, or next_sentence to false")
-        if self.width % self.heads:
-            raise ValueError(
-                f"width {self.width} is not divisible by heads {self.heads}; choose {self.heads} x a whole number"
-            )
+        check_heads(self.width, self.heads)
 
 
 SIZES = {

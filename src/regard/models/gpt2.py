@@ -17,7 +17,7 @@ from regard.layers.past import Past, empty_past, read_past
 from regard.layers.positions import Learned
 from regard.layers.residual import PreNorm
 from regard.models.language_model import LanguageModel
-from regard.models.sizes import Share, Size
+from regard.models.sizes import Share, Size, check_heads
 from regard.shapes import States, Tokens
 from regard.text.special import END
 
@@ -38,10 +38,7 @@ class GPT2Config:
     closed: Annotated[int, Field(ge=0, le=END)] = 0
 
     def __post_init__(self) -> None:
-        if self.width % self.heads:
-            raise ValueError(
-                f"width {self.width} is not divisible by heads {self.heads}; choose {self.heads} x a whole number"
-            )
+        check_heads(self.width, self.heads)
 
 
 SIZES = {

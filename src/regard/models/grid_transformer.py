@@ -13,7 +13,7 @@ from regard.layers.output import Output
 from regard.layers.positions import Sinusoidal
 from regard.layers.residual import PreNorm
 from regard.models.captioner import Captioner, Eye
-from regard.models.sizes import Size
+from regard.models.sizes import Size, check_heads
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,10 +28,7 @@ class GridTransformerConfig(Eye):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.width % self.heads:
-            raise ValueError(
-                f"width {self.width} is not divisible by heads {self.heads}; choose {self.heads} x a whole number"
-            )
+        check_heads(self.width, self.heads)
 
 
 class GridTransformer(Captioner):

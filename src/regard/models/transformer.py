@@ -17,7 +17,7 @@ from regard.layers.positions import Learned, NoPositions, Positions, SinesThenCo
 from regard.layers.residual import PostNorm, PreNorm, Residual
 from regard.models.aligns import ALIGNS, AlignName
 from regard.models.encoder_decoder import EncoderDecoder
-from regard.models.sizes import Share, Size
+from regard.models.sizes import Share, Size, check_heads
 from regard.scores import ScaledDot
 
 
@@ -55,10 +55,7 @@ class TransformerConfig:
             raise ValueError(
                 f"heads {self.heads} is not divisible by key_value_heads {self.key_value_heads}; choose a divisor"
             )
-        if self.width % self.heads:
-            raise ValueError(
-                f"width {self.width} is not divisible by heads {self.heads}; choose {self.heads} x a whole number"
-            )
+        check_heads(self.width, self.heads)
 
 
 class Transformer(EncoderDecoder):

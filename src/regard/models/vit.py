@@ -16,7 +16,7 @@ from regard.layers.dropout import Dropout
 from regard.layers.feedforward import FeedForward
 from regard.layers.grid_positions import LearnedGrid, SinusoidalGrid
 from regard.layers.residual import PreNorm
-from regard.models.sizes import Share, Size
+from regard.models.sizes import Share, Size, check_heads
 from regard.shapes import Float, Int, States
 
 Pixels = Float[Tensor, "batch channel image_height image_width"]
@@ -45,10 +45,7 @@ class VitConfig:
     epsilon: Annotated[float, Field(gt=0, lt=1)] = 1e-6
 
     def __post_init__(self) -> None:
-        if self.width % self.heads:
-            raise ValueError(
-                f"width {self.width} is not divisible by heads {self.heads}; choose {self.heads} x a whole number"
-            )
+        check_heads(self.width, self.heads)
         if self.image % self.patch:
             raise ValueError(
                 f"image {self.image} is not divisible by patch {self.patch}; choose {self.patch} x a whole number"

@@ -1,9 +1,9 @@
 """From a run file to what training needs."""
 
+from regard.catalog import build_captioner
 from regard.data.captions import Captioned
 from regard.data.images import contents
-from regard.tasks.image_captioning.captioners import build_captioner
-from regard.tasks.image_captioning.pointing import pixels_of
+from regard.tasks.image_captioning.looking import pixels_of
 from regard.tasks.image_captioning.run_file import ImageCaptioning
 from regard.tasks.image_captioning.task import CaptionTask, read
 from regard.tasks.job import Job, check_beam, digest

@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
+from regard.catalog import build_captioner
 from regard.data.captions import Captioned
 from regard.errors import InputError
 from regard.images import Image, Pixels
 from regard.models.captioner import Captioner
 from regard.nonfinite import guarded
-from regard.tasks.image_captioning.captioners import build_captioner
-from regard.tasks.image_captioning.pointing import gates, looked, pixels_of
+from regard.tasks.image_captioning.looking import gates, looked, pixels_of
 from regard.tasks.image_captioning.run_file import ImageCaptioning
 from regard.tasks.image_captioning.task import figures, told
 from regard.tasks.run import Run

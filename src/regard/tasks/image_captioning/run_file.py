@@ -3,20 +3,16 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from regard.catalog import CaptionerConfig
 from regard.data.captions import CaptionTables
 from regard.data.image_batch import Augmentation
 from regard.data.scenes import Scenes
 from regard.decoding.search import Search
 from regard.images import Preparation
-from regard.models.grid_transformer import GridTransformerConfig
-from regard.models.show_and_tell import ShowAndTellConfig
-from regard.models.show_attend_and_tell import ShowAttendAndTellConfig
 from regard.text import TokenizerSettings
 from regard.training.attention_losses import AttentionLosses
 from regard.training.settings import Training
 from regard.training.text_metrics import TextMetricName
-
-CaptionerConfig = ShowAttendAndTellConfig | ShowAndTellConfig | GridTransformerConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,10 +40,7 @@ class ImageCaptioning:
             raise ValueError(
                 f"images.size is {self.images.size}, but model.image is {self.model.image}; remove images.size"
             )
-        for name in ("mean", "deviation"):
-            numbers = len(getattr(self.images, name))
-            if numbers not in (1, self.model.channels):
-                raise ValueError(f"images.{name} has {numbers} numbers; expected 1, or {self.model.channels}")
+        self.images.check_channels(self.model.channels)
         if self.augmentation.flip and isinstance(self.data, Scenes):
             raise ValueError("augmentation.flip turns left into right, which the captions of scenes tell; set it false")
         if self.tokenizer.dropout:

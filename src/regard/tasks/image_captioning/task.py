@@ -13,7 +13,8 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
 from regard.models.captioner import Captioner
 from regard.shapes import Float
-from regard.tasks.image_captioning.pointing import POINTING, pixels_of, pointing
+from regard.tasks.image_captioning.looking import pixels_of
+from regard.tasks.image_captioning.pointing import POINTING, pointing
 from regard.tasks.image_captioning.run_file import ImageCaptioning
 from regard.text import Tokenizer
 from regard.training.attention_losses import AttentionLoss

@@ -28,10 +28,7 @@ class ImageClassification:
                 f"images.size is {self.size}, not a whole number of patches of {self.model.patch} pixels; choose "
                 f"{self.model.patch} x a whole number"
             )
-        for name in ("mean", "deviation"):
-            numbers = len(getattr(self.images, name))
-            if numbers not in (1, self.model.channels):
-                raise ValueError(f"images.{name} has {numbers} numbers; expected 1, or {self.model.channels}")
+        self.images.check_channels(self.model.channels)
         if self.positions > self.training.batch_tokens:
             raise ValueError(
                 f"training.batch_tokens is {self.training.batch_tokens}, less than one image of {self.positions} "

@@ -18,7 +18,7 @@ from regard.inference.texts import search_texts
 from regard.inference.tokenizers import Tokenizers
 from regard.inference.within import Reading
 from regard.maps.alignment import Alignment
-from regard.maps.averages import average_heads, chosen
+from regard.maps.averages import average_of
 from regard.maps.words import join_words
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.ensemble import Ensemble
@@ -162,7 +162,7 @@ class TextToTextRun(Run):
             InputError: as `word_maps`, and where the model has no such map.
         """
         return [
-            Alignment(average_heads(chosen(weights, maps)), tuple(pair.source.split()), tuple(pair.target.split()))
+            Alignment(average_of(weights, maps), tuple(pair.source.split()), tuple(pair.target.split()))
             for pair, weights in zip(pairs, self.word_maps(pairs), strict=True)
         ]
 
@@ -197,7 +197,7 @@ class TextToTextRun(Run):
         sources = [self.tokenizers.source_ids(text) for text, _ in outputs]
         targets = [list(each.tokens if each.finished else each.tokens[:-1]) for _, each in outputs]
         found = attended(self.model, list(zip(sources, targets, strict=True)))
-        means = [average_heads(chosen(weights.numpy(), maps)) for weights in found]
+        means = [average_of(weights.numpy(), maps) for weights in found]
         pieces = self.tokenizers.source_pieces
         return [
             Alignment(weights, tuple(pieces([*source, END], text)), self._labels(text, each))

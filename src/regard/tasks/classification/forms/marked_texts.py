@@ -7,7 +7,7 @@ from regard.data.labelled import Labelled
 from regard.data.marked import Ids, marked
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
-from regard.maps.averages import average_heads, chosen
+from regard.maps.averages import average_of
 from regard.models.bert_classifier import BertClassifier
 from regard.recording import Maps
 from regard.tasks.classification.forms.protocol import Form
@@ -46,6 +46,6 @@ class MarkedTexts(Form[Texts]):
 
     def looked(self, example: Labelled, maps: Maps, numbers: Sequence[int] | None = None) -> Alignment:
         """Raises InputError for a map that is not there."""
-        weights = average_heads(chosen(maps.together()[0].double().cpu().numpy(), numbers))
+        weights = average_of(maps.together()[0].double().cpu().numpy(), numbers)
         tokens = tuple(self.tokenizer.pieces(marked(*self.encoded(example))[0]))
         return Alignment(weights, tokens, tokens)
