@@ -16,11 +16,17 @@ Kind = TypeVar("Kind", bound="State")
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """Everything a decoder carries: batch-first tensors, memories, tuples of these, or None."""
+    """Everything a decoder carries: batch-first tensors, memories, tuples of these, or None. A `Memory` is what is read
+    of the source, and so the same for all texts that are written of one."""
 
     def select(self: Kind, rows: Rows) -> Kind:
         """The state of the batch rows `rows`, in that order, repeats allowed."""
         return replace(self, **{field.name: _select(getattr(self, field.name), rows) for field in fields(self)})
+
+    def follow(self: Kind, rows: Rows) -> Kind:
+        """As `select` of as many rows, each of which belongs to the source of the row whose place it takes: what is
+        read of the sources stays."""
+        return replace(self, **{field.name: _followed(getattr(self, field.name), rows) for field in fields(self)})
 
     def detach(self: Kind) -> Kind:
         """The same numbers without their history; of a state that is tensors alone."""
@@ -41,6 +47,18 @@ def _select(part: Any, rows: Tensor) -> Any:
             return tuple(_select(each, rows) for each in part)
         case _:
             return part.select(rows)
+
+
+def _followed(part: Any, rows: Tensor) -> Any:
+    match part:
+        case Memory():
+            return part
+        case State():
+            return part.follow(rows)
+        case tuple():
+            return tuple(_followed(each, rows) for each in part)
+        case _:
+            return _select(part, rows)
 
 
 S = TypeVar("S", bound=State)

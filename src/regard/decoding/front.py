@@ -122,4 +122,4 @@ class Front:
         rows = (extensions.parents + offsets).flatten()
         written = torch.cat([self.written[rows], extensions.tokens.flatten()[:, None]], 1)
         read = None if self.read is None else self.read[rows]
-        return Front(self.sources, extensions.scores, written, self.state.select(rows), read)
+        return Front(self.sources, extensions.scores, written, self.state.follow(rows), read)

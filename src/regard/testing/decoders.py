@@ -33,6 +33,7 @@ def check_decoder(
     laws = [
         teacher_forcing_equals_stepping,
         selecting_rows_commutes_with_stepping,
+        following_is_selecting_of_one_source,
         batch_size_changes_nothing,
         no_step_sees_its_future,
         recording_changes_nothing,
@@ -74,6 +75,18 @@ def selecting_rows_commutes_with_stepping(decoding: Decoding) -> Pairs:
     _, state = decoding.stepped(decoding.decoder.start(decoding.memory), early)
     selected, _ = decoding.stepped(state.select(rows), late[rows])
     yield selected, decoding.forced(decoding.memory, decoding.tokens)[rows, length // 2 :]
+
+
+def following_is_selecting_of_one_source(decoding: Decoding) -> Pairs:
+    """Of two texts of each source, either may take the other's place half-way."""
+    batch, length = decoding.tokens.shape
+    sources = torch.arange(batch, device=decoding.tokens.device).repeat_interleave(2)
+    tokens = torch.stack([decoding.tokens, decoding.tokens.roll(1, 0)], 1).flatten(0, 1)
+    rows = torch.arange(2 * batch, device=tokens.device).view(batch, 2).flip(1).flatten()
+    early, late = tokens.split([length // 2, length - length // 2], 1)
+    _, state = decoding.stepped(decoding.decoder.start(decoding.memory).select(sources), early)
+    following, _ = decoding.stepped(state.follow(rows), late[rows])
+    yield following, decoding.forced(decoding.memory.select(sources), tokens[rows])[:, length // 2 :]
 
 
 def batch_size_changes_nothing(decoding: Decoding) -> Pairs:
