@@ -45,7 +45,8 @@ def _threads() -> ctypes.c_void_p:
 
 
 def can_fuse(key: Tensor) -> bool:
-    """Whether `fused_additive` takes such keys: on a CPU, in float32 or bfloat16, where there is a compiler."""
+    """Whether to take `fused_additive` for such keys: on a CPU, in float32 or bfloat16, where there is a compiler. The
+    Triton kernel for GPUs is chosen once it has been measured on one."""
     taken = key.device.type == "cpu" and key.dtype in DTYPES
     return taken and (torch.compiler.is_compiling() or library() is not None)
 
@@ -127,6 +128,31 @@ def _gradients(scores: Tensor, query: Tensor, key: Tensor, exponentials: Tensor,
     pointers = (each.data_ptr() for each in (scores, *made))
     _check(kernel.additive_gradients(_problem(*sides), query.dtype == torch.bfloat16, *pointers, _threads()))
     return made
+
+
+@torch.library.impl("regard::additive_exponentials", "cuda")
+def _exponentials_cuda(key: Tensor) -> Tensor:
+    from regard.kernels import triton_additive
+
+    made = _empty_exponentials(key).zero_()
+    made[..., : key.shape[-1]] = triton_additive.exponentials(key)
+    return made
+
+
+@torch.library.impl("regard::additive_scores", "cuda")
+def _scores_cuda(query: Tensor, key: Tensor, exponentials: Tensor, energy: Tensor) -> Tensor:
+    from regard.kernels import triton_additive
+
+    return triton_additive.scores(query, key, exponentials[..., : key.shape[-1]], energy).to(query.dtype)
+
+
+@torch.library.impl("regard::additive_gradients", "cuda")
+def _gradients_cuda(scores: Tensor, query: Tensor, key: Tensor, exponentials: Tensor, energy: Tensor):
+    from regard.kernels import triton_additive
+
+    exponentials = exponentials[..., : key.shape[-1]]
+    of_query, of_key, of_energy = triton_additive.gradients(scores, query, key, exponentials, energy)
+    return of_query.to(query.dtype), of_key.to(key.dtype), of_energy
 
 
 def _problem(*sides: Tensor) -> _Problem:
