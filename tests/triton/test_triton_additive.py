@@ -7,14 +7,12 @@ import torch
 from torch import Tensor
 
 pytest.importorskip("triton", reason="no Triton here; `make test-triton` has an environment with it")
-
-from regard.kernels import triton_additive as kernel  # it imports Triton
-from regard.kernels.additive import additive
-
 DEVICE = "cpu" if os.environ.get("TRITON_INTERPRET") == "1" else "cuda"
-pytestmark = pytest.mark.skipif(
-    DEVICE == "cuda" and not torch.cuda.is_available(), reason="no GPU; TRITON_INTERPRET=1 interprets the kernel"
-)
+if DEVICE == "cuda" and not torch.cuda.is_available():
+    pytest.skip("no GPU; TRITON_INTERPRET=1 interprets the kernel", allow_module_level=True)
+
+from regard.kernels import triton_additive as kernel  # noqa: E402
+from regard.kernels.additive import additive  # noqa: E402
 
 
 def exact(query: Tensor, key: Tensor, energy: Tensor, pull: Tensor) -> list[Tensor]:

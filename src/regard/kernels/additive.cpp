@@ -37,8 +37,8 @@ struct Shared {  // exponentials taken once a query and once a key
   static Pair pair(const Query& q, const Key& s) {
     const Vec zero{}, one = all(1.0f), size = absolute(s), factor = s > zero ? q.whole : one;
     const Vec number = s * factor + q.less_one, below = size * factor + (q.less_one + 2.0f);
-    const Vec by_key = (number > zero) == (s > zero) ? one : size + 1.0f;
-    return {number, below, (number > zero ? one : q.whole) * by_key};
+    const Vec above = s > zero ? one : size + 1.0f, under = s > zero ? size + 1.0f : one;
+    return {number, below, number > zero ? above : q.whole * under};
   }
 };
 
@@ -192,7 +192,8 @@ inline Vec sweep(const typename Rule::Query* query, const typename Rule::Key* ke
     for (int r = 0; r < ROWS; ++r) {
       const Pair pair = Rule::pair(query[r], key[i * step]);
       const Vec inverted = inverse<std::is_same_v<Number, float>>(pair.below);
-      const Vec g = all(widened(gradient[r * row + i])), h = pair.rest * inverted, slope = g * (h - h * h);
+      const Vec g = all(widened(gradient[r * row + i])), h = pair.rest * inverted, along = g * h;
+      const Vec slope = along - along * h;
       tangents += g * inverted * pair.number;
       sums[r] += slope;
       here += slope;

@@ -178,8 +178,7 @@ def _plain(query: Tensor, key: Tensor, energy: Tensor) -> Tensor:
 
 
 def _plain_gradients(scores: Tensor, query: Tensor, key: Tensor, energy: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    _, pull = torch.func.vjp(_plain, query, key, energy)
-    return pull(scores)
+    return torch.func.vjp(_plain, query, key, energy)[1](scores)
 
 
 def _empty_exponentials(key: Tensor) -> Tensor:
@@ -210,8 +209,7 @@ def _backward(ctx, scores):
 
 def _backward_twice(ctx, query, key, energy):
     scores, *sides, _, given = ctx.saved_tensors
-    _, pull = torch.func.vjp(_plain_gradients, scores, *sides, given)
-    *of_sides, of_energy = pull((query, key, energy))
+    *of_sides, of_energy = torch.func.vjp(_plain_gradients, scores, *sides, given)[1]((query, key, energy))
     return *of_sides, None, of_energy
 
 

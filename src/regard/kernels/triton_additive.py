@@ -4,6 +4,8 @@ Sides are laid out width first, so that threads beside each other read numbers b
 one program in one order: results do not depend on chance.
 """
 
+# pyright: reportMissingImports=false, reportIndexIssue=false
+
 import torch
 import triton
 import triton.language as tl

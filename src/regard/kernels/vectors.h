@@ -27,7 +27,7 @@ struct Half {  // bfloat16
   std::uint16_t bits;
 };
 
-Vec all(float number) { return Vec{} + number; }
+Vec all(float number) { return number - Vec{}; }
 
 float widened(float number) { return number; }
 float widened(Half number) {
