@@ -92,6 +92,7 @@ void prepare(Made* to, const Number* rows, Size count, Size width, Size row, Siz
   for (Size each = 0; each < count; ++each) {
     for (Size block = 0; block < blocks; ++block) {
       const Size first = block * LANES;
+      __builtin_prefetch(rows + each * row + first + LANES);  // the next unit's
       *to++ = make(first < width ? load(rows + each * row + first, width - first) : Vec{});
     }
   }
@@ -188,6 +189,7 @@ inline Vec sweep(const typename Rule::Query* query, const typename Rule::Key* ke
   Vec sums[ROWS] = {}, tangents{};
   for (Size i = 0; i < keys; ++i) {
     Vec here = by_key[i];
+    __builtin_prefetch(&key[i * step] + 1);
 #pragma GCC unroll 4
     for (int r = 0; r < ROWS; ++r) {
       const Pair pair = Rule::pair(query[r], key[i * step]);
@@ -255,12 +257,8 @@ std::int32_t backward(const Problem& p, const Gradients<Number>& g, ParallelFor 
         sum<Direct>(sums, raw.data(), p.queries, k, 1, p.keys, gradient);
       }
       const Vec energy = 4.0f * load(p.energy + batch * p.energy_step + first, count);
-      for (Size t = 0; t < p.queries; ++t) {
-        store(g.query + (batch * p.queries + t) * p.width + first, energy * sums.by_query[t], count);
-      }
-      for (Size i = 0; i < p.keys; ++i) {
-        store(g.key + (batch * p.keys + i) * p.width + first, energy * sums.by_key[i], count);
-      }
+      put_rows(g.query + batch * p.queries * p.width + first, sums.by_query, energy, p.width, count);
+      put_rows(g.key + batch * p.keys * p.width + first, sums.by_key, energy, p.width, count);
       store(g.energy + batch * p.width + first, sums.tangents, count);
     }
   });

@@ -36,64 +36,63 @@ def _pairs(whole, less_one, s):
 
 
 @triton.jit
-def _scores_kernel(
-    query, whole, less_one, key, s, energy, near, scores, queries, keys, width, BLOCK: tl.constexpr
-):  # query, whole and less_one (batch, width, query); key and s (batch, width, key)
+def _scores_kernel(query, key, weights, scores, sizes, BLOCK: tl.constexpr):
+    # query: q, e^2q and e^2q - 1, each (batch, width, query); key: k and s, (batch, width, key); weights: energy, near
+    queries, keys, width = sizes
     row = tl.program_id(2)
     t, i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     total = tl.zeros((BLOCK, BLOCK), dtype=tl.float32)
-    shared = tl.load(near + row) != 0
+    shared = tl.load(weights[1] + row) != 0
     for d in range(width):
         of_query, of_key = (row * width + d) * queries + t, (row * width + d) * keys + i
         if shared:
-            e = tl.load(whole + of_query, mask=t < queries, other=1.0)
-            a = tl.load(less_one + of_query, mask=t < queries, other=0.0)
-            n, below = _pairs(e, a, tl.load(s + of_key, mask=i < keys, other=0.0))
+            e = tl.load(query[1] + of_query, mask=t < queries, other=1.0)
+            a = tl.load(query[2] + of_query, mask=t < queries, other=0.0)
+            n, below = _pairs(e, a, tl.load(key[1] + of_key, mask=i < keys, other=0.0))
             tangent = n / below
         else:
-            q = tl.load(query + of_query, mask=t < queries, other=0.0)
-            k = tl.load(key + of_key, mask=i < keys, other=0.0)
+            q = tl.load(query[0] + of_query, mask=t < queries, other=0.0)
+            k = tl.load(key[0] + of_key, mask=i < keys, other=0.0)
             tangent = _tanh(q[:, None] + k[None, :])
-        total += tl.load(energy + row * width + d) * tangent
+        total += tl.load(weights[0] + row * width + d) * tangent
     place = (row * queries + t[:, None]) * keys + i[None, :]
     tl.store(scores + place, total, mask=(t[:, None] < queries) & (i[None, :] < keys))
 
 
 @triton.jit
-def _sums_kernel(
-    one, whole, less_one, other, s, gradient, near, slopes, tangents, rows, columns, width, row_step, column_step,
-    BLOCK: tl.constexpr,
-):  # fmt: skip  # one, whole and less_one (batch, width, row); other and s (batch, width, column)
+def _sums_kernel(one, other, given, sums, sizes, steps, BLOCK: tl.constexpr):
+    # one: x, e^2x and e^2x - 1, each (batch, width, row); other: the same side's k and s, (batch, width, column)
+    rows, columns, width = sizes
     tile, d, batch = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     t = tile * BLOCK + tl.arange(0, BLOCK)
     of_one = (batch * width + d) * rows + t
-    x = tl.load(one + of_one, mask=t < rows, other=0.0)
-    e = tl.load(whole + of_one, mask=t < rows, other=1.0)
-    a = tl.load(less_one + of_one, mask=t < rows, other=0.0)
-    shared = tl.load(near + batch) != 0
+    x = tl.load(one[0] + of_one, mask=t < rows, other=0.0)
+    e = tl.load(one[1] + of_one, mask=t < rows, other=1.0)
+    a = tl.load(one[2] + of_one, mask=t < rows, other=0.0)
+    shared = tl.load(given[1] + batch) != 0
     slope_sum, tangent_sum = tl.zeros((BLOCK,), dtype=tl.float32), tl.zeros((BLOCK,), dtype=tl.float32)
     for first in range(0, columns, BLOCK):
         i = first + tl.arange(0, BLOCK)
         inside = (t[:, None] < rows) & (i[None, :] < columns)
         of_other = (batch * width + d) * columns + i
-        place = batch * rows * columns + t[:, None] * row_step + i[None, :] * column_step
-        g = tl.load(gradient + place, mask=inside, other=0.0)
+        place = batch * rows * columns + t[:, None] * steps[0] + i[None, :] * steps[1]
+        g = tl.load(given[0] + place, mask=inside, other=0.0)
         if shared:
-            b = tl.load(s + of_other, mask=i < columns, other=0.0)
+            b = tl.load(other[1] + of_other, mask=i < columns, other=0.0)
             n, below = _pairs(e, a, b)
             tangent = n / below
             of_key = tl.where((n > 0.0) == (b[None, :] > 0.0), 1.0, tl.abs(b)[None, :] + 1.0)
             half = tl.where(n > 0.0, 1.0, e[:, None]) * of_key / below
         else:
-            y = tl.load(other + of_other, mask=i < columns, other=0.0)
+            y = tl.load(other[0] + of_other, mask=i < columns, other=0.0)
             pair = x[:, None] + y[None, :]
             tangent = _tanh(pair)
             z = tl.exp(-2.0 * tl.abs(pair))
             half = z / (1.0 + z)
         slope_sum += tl.sum(g * 4.0 * (half - half * half), 1)
         tangent_sum += tl.sum(g * tangent, 1)
-    tl.store(slopes + of_one, slope_sum, mask=t < rows)
-    tl.store(tangents + of_one, tangent_sum, mask=t < rows)
+    tl.store(sums[0] + of_one, slope_sum, mask=t < rows)
+    tl.store(sums[1] + of_one, tangent_sum, mask=t < rows)
 
 
 def exponentials(key: Tensor) -> Tensor:
@@ -111,8 +110,8 @@ def scores(query: Tensor, key: Tensor, signed: Tensor, energy: Tensor) -> Tensor
     if made.numel():
         q, k = _across(query), _across(key)
         grid = triton.cdiv(queries, TILE), triton.cdiv(keys, TILE), batch
-        given = *_sides(q), k, _across(signed), energy.contiguous(), _near(q, k), made
-        _scores_kernel[grid](*given, queries, keys, width, BLOCK=TILE)
+        weights = energy.contiguous(), _near(q, k)
+        _scores_kernel[grid](_sides(q), (k, _across(signed)), weights, made, (queries, keys, width), BLOCK=TILE)
     return made
 
 
@@ -134,12 +133,12 @@ def _sums(
     """Over the other side and its exponentials, of each number of one side `(batch, width, row)`: of g sech^2, and of
     g tanh."""
     batch, width, rows = one.shape
-    slopes, tangents = torch.zeros_like(one), torch.zeros_like(one)
+    sums = torch.zeros_like(one), torch.zeros_like(one)
     if pull.numel() and width:
         grid = triton.cdiv(rows, TILE), width, batch
-        given = *_sides(one), *other, pull, near, slopes, tangents
-        _sums_kernel[grid](*given, rows, other[0].shape[2], width, *steps, BLOCK=TILE)
-    return slopes, tangents
+        sizes = rows, other[0].shape[2], width
+        _sums_kernel[grid](_sides(one), other, (pull, near), sums, sizes, steps, BLOCK=TILE)
+    return sums
 
 
 def _across(states: Tensor) -> Tensor:
