@@ -1,5 +1,6 @@
 # make demo    train on dates, score, predict, draw an alignment      make check   lint, types, tests, documentation
 # make test    the tests                                              make docs    docs/_build/html/index.html
+# make test-triton    the kernels for GPUs, interpreted on a CPU
 # All of them first make .venv; PYTHON names the interpreter (3.11 or newer) to make it with.
 
 PYTHON ?= python3
@@ -7,11 +8,12 @@ PYTEST_FLAGS ?= -n 2 --dist loadfile
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+TRITON := .venv-triton
 RUN := runs/dates
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-weights check lint types docs sizes clean
+.PHONY: demo test test-triton test-weights check lint types docs sizes clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -31,6 +33,14 @@ demo: $(INSTALLED)
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+# Triton weighs a gigabyte, so it has an environment of its own. Where it cannot be had the tests are skipped, which is said.
+test-triton:
+	@test -e $(TRITON)/.installed || { $(PYTHON) -m venv $(TRITON) \
+		&& $(TRITON)/bin/python -m pip install -q -c constraints.txt torch numpy pytest \
+		&& $(TRITON)/bin/python -m pip install -q --no-deps triton==3.9.0 && touch $(TRITON)/.installed; } \
+		|| echo "skipped: no environment with Triton can be made here"
+	@test ! -e $(TRITON)/.installed || TRITON_INTERPRET=1 $(TRITON)/bin/python -m pytest --noconftest tests/triton
 
 # Real weights of a sentence encoder against the library they were made with: some 90 MB and its dependencies.
 test-weights: $(INSTALLED)

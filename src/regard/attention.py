@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from regard.align import Align, Aligned, Softmax, softmax
 from regard.history import History
+from regard.kernels.fused_additive import can_fuse, exponentials, fused_additive
 from regard.kernels.product import fused, fused_is_faster
 from regard.masks import Mask, as_mask
 from regard.memory import Memory
@@ -125,7 +126,9 @@ class Attend(nn.Module):
 
     def prepare(self, memory: Memory) -> Memory:
         """The memory with the score's key side computed. Needed once a memory, not once a query."""
-        return replace(memory, key=self.score.prepare(memory.key), clean=False)
+        key = self.score.prepare(memory.key)
+        steady = self.score.is_tanh_sum and self.history is None and can_fuse(key)
+        return replace(memory, key=key, exponentials=exponentials(key) if steady else None, clean=False)
 
     def read(self, query: Tensor, memory: Memory, state: Any = None, *, weights: bool = False) -> Read:
         """Read a prepared memory with queries `(*batch, query, query_width)`; `state` is the alignment's, if any. The
@@ -143,9 +146,16 @@ class Attend(nn.Module):
             give(self, aligned.weights)
         return Read(aligned.weights @ memory.value, aligned.state, aligned.weights if weights else None)
 
+    def scores(self, query: Tensor, memory: Memory) -> Tensor:
+        """Of all queries against all prepared keys."""
+        if not (self.score.is_tanh_sum and can_fuse(memory.key)):
+            return self.score(query, memory.key)
+        summand, energy = self.score.as_tanh_sum(query)
+        return fused_additive(summand, memory.key, energy, memory.exponentials)
+
     def weigh(self, query: Tensor, memory: Memory, state: Any) -> Aligned:
         """Weights of all queries at once. What was drawn is handed over here."""
-        aligned = self.align(self.score(query, memory.key), memory.mask, query, state)
+        aligned = self.align(self.scores(query, memory), memory.mask, query, state)
         if aligned.draw is not None:
             give_draw(self, aligned.draw)
         return aligned

@@ -21,7 +21,8 @@ class Memory:
     `clean=False` says that keys and values come from a memory that was cleaned already.
 
     `summary (batch, width)` is an encoder's account of the whole sequence in one vector, for decoders that need one,
-    and `tokens (batch, key)` are the ids that stand there, for decoders that copy them.
+    and `tokens (batch, key)` are the ids that stand there, for decoders that copy them. `exponentials (*batch, key, any
+    width)` is what an additive score's kernel reads, made of exactly these keys when the memory was prepared.
     """
 
     key: Tensor
@@ -29,6 +30,7 @@ class Memory:
     mask: Mask | None = None
     summary: Tensor | None = None
     tokens: Tokens | None = None
+    exponentials: Tensor | None = None
     clean: InitVar[bool] = True
 
     def __post_init__(self, clean: bool) -> None:
@@ -42,6 +44,7 @@ class Memory:
         same = self.key is self.value
         object.__setattr__(self, "key", self.key.masked_fill(hidden, 0.0))
         object.__setattr__(self, "value", self.key if same else self.value.masked_fill(hidden, 0.0))
+        object.__setattr__(self, "exponentials", None)
 
     @classmethod
     def of(
@@ -68,7 +71,8 @@ class Memory:
         """
         if self.mask is not None:
             raise ValueError("a memory with a mask does not grow; append to one without and mask when it is read")
-        return replace(self, key=torch.cat([self.key, key], -2), value=torch.cat([self.value, value], -2))
+        key, value = torch.cat([self.key, key], -2), torch.cat([self.value, value], -2)
+        return replace(self, key=key, value=value, exponentials=None)
 
     def select(self, rows: Rows) -> "Memory":
         """The memory of the batch rows `rows`, in that order, repeats allowed."""
@@ -76,5 +80,5 @@ class Memory:
         key = pick(self.key)
         value = key if self.value is self.key else pick(self.value)
         mask = None if self.mask is None else self.mask.select(rows)
-        summary, tokens = (None if part is None else pick(part) for part in (self.summary, self.tokens))
-        return Memory(key, value, mask, summary, tokens, clean=False)
+        parts = (None if part is None else pick(part) for part in (self.summary, self.tokens, self.exponentials))
+        return Memory(key, value, mask, *parts, clean=False)

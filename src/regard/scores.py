@@ -28,6 +28,8 @@ class Score(nn.Module, ABC):
     query_width: int | None = None
     """Width of the queries it takes; None: any, equal to the keys' (or, for location, no key is looked at)."""
     key_width: int | None = None
+    is_tanh_sum = False
+    """Whether the score is what `as_tanh_sum` gives, and may therefore run on a kernel of our own."""
 
     @property
     def widths(self) -> tuple[int | None, int | None, None]:
@@ -41,6 +43,11 @@ class Score(nn.Module, ABC):
     def as_product(self, query: Query) -> Tensor | None:
         """`(*batch, query, width)` whose bare product with the prepared keys is the score; None if there is no such."""
         return None
+
+    def as_tanh_sum(self, query: Query) -> tuple[Tensor, Tensor]:
+        """A query side `(*batch, query, width)` and an energy `([head,] width)`: energy . tanh(query + key) with the
+        prepared keys is the score. Raises TypeError unless `is_tanh_sum`."""
+        raise TypeError(f"{type(self).__name__} is no tanh of a sum")
 
     @abstractmethod
     def forward(self, query: Query, key: Key) -> Scores:
@@ -112,6 +119,8 @@ class Additive(Score):
     `bias` it is v^T tanh(W_q q + W_k k + b) (See 2017, equation 1).
     """
 
+    is_tanh_sum = True
+
     def __init__(self, query_width: int, key_width: int, width: int, *, heads: int | None = None, bias: bool = False):
         super().__init__()
         self.query_width, self.key_width = query_width, key_width
@@ -125,8 +134,12 @@ class Additive(Score):
         prepared = key @ self.key_weight
         return prepared if self.bias is None else prepared + self.bias
 
+    def as_tanh_sum(self, query: Query) -> tuple[Tensor, Tensor]:
+        return query @ self.query_weight, self.energy
+
     def forward(self, query: Query, key: Key) -> Scores:
-        return additive(query @ self.query_weight, key, self.energy)
+        summand, energy = self.as_tanh_sum(query)
+        return additive(summand, key, energy)
 
 
 class LearnedSharpness(nn.Module):

@@ -5,8 +5,10 @@ import torch
 
 import regard.attention
 from regard.attention import Attend
+from regard.attention import attend as attend_plainly
 from regard.heads import MultiHead, self_attention
 from regard.history import Coverage, History, LocationAware
+from regard.kernels.compiled import compiler
 from regard.masks import causal, padding
 from regard.memory import Memory
 from regard.models.aligns import ALIGNS, AlignName
@@ -76,11 +78,36 @@ def test_kinds_of_heads(heads: MultiHead, path: str):
     check_attention(heads, keys=cases.MAX_SOURCE)
 
 
-@pytest.mark.parametrize("name", sorted(cases.PRODUCTS))
+@pytest.mark.parametrize("name", sorted({*cases.PRODUCTS, "additive"}))
 def test_float32(name: str):
     """With sizes at which the fused kernel is chosen without being forced."""
     score, widths = cases.score(name)
     check_attention(Attend(score), widths=widths, dtype=torch.float32)
+
+
+@pytest.mark.parametrize("history", [None, Coverage(3)], ids=["alone", "coverage"])
+def test_fused_additive_scores_in_heads(history: History | None):
+    heads = MultiHead(6, 2, attend=Attend(Additive(3, 3, 3, heads=2), history=history), memory_width=11)
+    check_attention(heads, keys=cases.MAX_SOURCE, dtype=torch.float32, without=[] if history is None else [ALONE])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_additive_scores_run_on_their_kernel_also_while_somebody_looks(
+    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+):
+    calls = []
+    genuine = regard.attention.fused_additive
+    monkeypatch.setattr(regard.attention, "fused_additive", lambda *a: calls.append(a) or genuine(*a))
+    attend, query = Attend(Additive(5, 7, 3)).to(dtype), torch.randn(2, 3, 5, dtype=dtype)
+    memory = Memory(torch.randn(2, 11, 7, dtype=dtype), torch.randn(2, 11, 2, dtype=dtype))
+    unseen = attend(query, memory)
+    with record(attend) as maps:
+        assert torch.equal(attend(query, memory), unseen)
+    torch.testing.assert_close(maps[""] @ memory.value, unseen)
+    fits = dtype == torch.float32 and compiler() is not None
+    assert len(calls) == (2 if fits else 0)
+    plain, weights = attend_plainly(query, memory.key, memory.value, score=attend.score)
+    torch.testing.assert_close((unseen, maps[""]), (plain, weights))
 
 
 @pytest.mark.parametrize("name", cases.SCORES)

@@ -31,6 +31,7 @@ def active() -> dict[str, str]:
     except Exception as error:  # whatever a broken installation raises is what one wants to know here
         return {"devices": f"unknown: torch cannot be imported ({type(error).__name__}: {one_line(str(error))})"}
     from regard.kernels.compiled import compiled, compiler
+    from regard.kernels.fused_additive import library
     from regard.kernels.product import SHORT
     from regard.training.devices import devices, multiplies_bf16
 
@@ -40,7 +41,9 @@ def active() -> dict[str, str]:
         "bf16 products": ", ".join(kind for kind in devices() if multiplies_bf16(kind)) or "none in hardware",
         "threads": f"{torch.get_num_threads()}; --set training.threads=N changes it",
         "product scores": f"PyTorch fused attention; on a CPU plain below {side} x {side} scores",
-        "additive scores": "plain",
+        "additive scores": f"fused on a CPU, compiled by {program} for {torch.backends.cpu.get_cpu_capability()}"
+        if library() is not None
+        else "plain; with a C++ compiler that works they are fused on a CPU, and faster",
         "cross-entropy": "chunk by chunk",
         "tensors' memory": f"kept when freed, in training; compiled by {program}"
         if compiled("allocator") is not None

@@ -16,8 +16,8 @@ import torch
 SOURCES = Path(__file__).parent
 TORCH = Path(torch.__file__).parent
 FLAGS = ("-std=c++20", "-O2", "-fPIC", "-shared")
-LONGEST = 120
-"""Seconds that the compiler may take; it needs about one."""
+LONGEST = 600
+"""Seconds that the compiler may take; it needs about three, where it has a core to itself."""
 
 log = logging.getLogger("regard")
 
@@ -31,23 +31,23 @@ def compiler() -> str | None:
 
 
 def cache_folder() -> Path:
-    """Where the libraries are kept, one for each source, version of PyTorch and kind of processor."""
+    """Where the libraries are kept, one for each source, its flags, version of PyTorch and kind of processor."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "regard"
 
 
 @cache
-def compiled(name: str) -> ctypes.CDLL | None:
-    """The library made of the source `name`.cpp; None, told in the log, where it cannot be made."""
+def compiled(name: str, *flags: str) -> ctypes.CDLL | None:
+    """The library made of the source `name`.cpp with these flags besides; None, told in the log, where it cannot be
+    made."""
     program = compiler()
     if program is None:
         return None
     source = SOURCES / f"{name}.cpp"
-    made_of = source.read_bytes(), torch.__version__, str(TORCH), FLAGS, platform.machine()
-    path = cache_folder() / f"{name}-{hashlib.sha256(repr(made_of).encode()).hexdigest()[:16]}.so"
+    path = cache_folder() / f"{name}-{_digest(source, flags)}.so"
     try:
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            _compile(program, source, path)
+            _compile(program, source, path, flags)
         return ctypes.CDLL(str(path))
     except (OSError, subprocess.SubprocessError) as error:
         reason = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
@@ -55,11 +55,17 @@ def compiled(name: str) -> ctypes.CDLL | None:
         return None
 
 
-def _compile(program: str, source: Path, path: Path) -> None:
+def _digest(source: Path, flags: tuple[str, ...]) -> str:
+    sources = [file.read_bytes() for file in (source, *sorted(source.parent.glob("*.h")))]
+    made_of = sources, torch.__version__, str(TORCH), (*FLAGS, *flags), platform.machine()
+    return hashlib.sha256(repr(made_of).encode()).hexdigest()[:16]
+
+
+def _compile(program: str, source: Path, path: Path, flags: tuple[str, ...]) -> None:
     """Raises OSError or SubprocessError."""
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         made = Path(folder) / path.name
         places = ["-isystem", str(TORCH / "include"), f"-L{TORCH / 'lib'}", f"-Wl,-rpath,{TORCH / 'lib'}"]
-        command = [program, *FLAGS, str(source), *places, "-lc10", "-o", str(made)]
+        command = [program, *FLAGS, *flags, str(source), *places, "-lc10", "-o", str(made)]
         subprocess.run(command, check=True, capture_output=True, text=True, timeout=LONGEST)
         made.replace(path)

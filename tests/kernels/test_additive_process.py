@@ -1,0 +1,81 @@
+"""The additive kernel in a process of its own: memory, pools of threads, and graphs."""
+
+import subprocess
+import sys
+
+import pytest
+
+from regard.kernels.compiled import compiler
+from tests.cli.command import environment
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler")
+
+START = """
+import re
+from pathlib import Path
+import torch
+from regard.kernels.fused_additive import fused_additive
+
+def read(batch, queries, keys, width):
+    shapes = (batch, queries, width), (batch, keys, width), (width,)
+    leaves = [torch.randn(shape, requires_grad=True) for shape in shapes]
+    pull = torch.randn(batch, queries, keys)
+    before = resident("VmRSS")
+    gradients = torch.autograd.grad(fused_additive(*leaves), leaves, pull)
+    return before, sum(each.nbytes for each in gradients)
+
+def resident(name):
+    return 1024 * int(re.search(name + r":\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])
+"""
+
+
+def run(program: str) -> None:
+    done = subprocess.run([sys.executable, "-c", START + program], capture_output=True, text=True, env=environment())
+    assert done.returncode == 0, done.stderr
+
+
+def test_forward_and_backward_need_at_most_50_mb_beyond_inputs_and_gradients():
+    """The plain form needs 3 GB."""
+    run("""
+read(2, 3, 5, 7)
+Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+before, gradients = read(8, 128, 1024, 256)
+assert 0 < resident("VmHWM") - before - gradients < 50e6
+""")
+
+
+def test_threads_are_pytorch_s():
+    run("""
+torch.set_num_threads(2)
+read(8, 67, 71, 73)
+pools = set(re.findall(r"/.*lib[gi]?omp.*", Path("/proc/self/maps").read_text()))
+assert len(pools) == 1 and "torch" in pools.pop()
+""")
+
+
+def test_compiled_and_exported():
+    run("""
+from torch import nn
+from regard.attention import Attend
+from regard.memory import Memory
+from regard.scores import Additive
+
+class Reads(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attend = Attend(Additive(5, 7, 11))
+
+    def forward(self, query, key):
+        return self.attend.scores(query, self.attend.prepare(Memory(key, key)))
+
+module, query, key = Reads(), torch.randn(2, 3, 5), torch.randn(2, 13, 7)
+parameters, scores = list(module.parameters()), torch.ops.regard.additive_scores.default
+wanted = module(query, key)
+gradients = torch.autograd.grad(wanted.sum(), parameters)
+whole = torch.compile(module, backend="aot_eager", fullgraph=True)
+torch.testing.assert_close(whole(query, key), wanted)
+torch.testing.assert_close(torch.autograd.grad(whole(query, key).sum(), parameters), gradients)
+exported = torch.export.export(module, (query, key))
+assert [node.target for node in exported.graph.nodes].count(scores) == 1
+torch.testing.assert_close(exported.module()(query, key), wanted)
+""")
