@@ -1,6 +1,6 @@
 """Notebooks of the guide's and the mechanisms' pages: `python -m docs.making.notebooks FOLDER`.
 
-A page's text becomes cells of Markdown, its Python blocks cells of code, and a picture that code draws is shown by code.
+A page's text becomes cells of Markdown, its Python blocks cells of code; a picture that code draws is shown by code.
 """
 
 import json

@@ -52,6 +52,7 @@ def outdated(app: Sphinx, env: BuildEnvironment, added: set[str], changed: set[s
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
+    """What Sphinx calls."""
     app.connect("source-read", draw)
     app.connect("env-get-outdated", outdated)
     return {"parallel_read_safe": False}
