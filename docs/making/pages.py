@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 BLOCK = re.compile(r"^```python[ \t]*(?P<mark>[^\n]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
-IMAGE = re.compile(r"!\[(?P<text>[^\]]*)\]\((?P<name>[\w-]+\.png)\)")
+IMAGE = re.compile(r"!\[(?P<text>(?:[^][]|\[[^][]*\])*)\]\((?P<name>[\w-]+\.png)\)")
 
 
 class Block(NamedTuple):

@@ -31,9 +31,8 @@ def test_blocks_are_found():
 
 def test_a_page_that_shows_what_nobody_drew_is_refused(tmp_path: Path):
     page = tmp_path / "page.md"
-    text = (
-        "![here](here.png) ![drawn](made.png) ![nowhere](lost.png)\n\n```python\nopen('made.png', 'w').close()\n```\n"
-    )
+    shown = "![here](here.png) ![what [CLS] drew](made.png) ![nowhere](lost.png)"
+    text = f"{shown}\n\n```python\nopen('made.png', 'w').close()\n```\n"
     (tmp_path / "here.png").touch()
     (tmp_path / "out").mkdir()
     with pytest.raises(ValueError, match=r"shows lost\.png"):
