@@ -21,8 +21,9 @@ html_math_renderer = "mathml"
 html_scaled_image_link = False
 html_theme_options = {
     "description": release,
-    "page_width": "1240px",
+    "page_width": "1280px",
     "sidebar_width": "240px",
+    "body_max_width": "980px",
     "code_font_size": "0.8em",
 }
 

@@ -9,7 +9,9 @@ from docs.making.formulas import drawn
 
 def test_a_formula_is_mathml():
     line = drawn(nodes.math("", r"\frac{q \cdot k}{\sqrt d}"), block=False)
-    assert line.startswith("<math") and "<mfrac>" in line and 'display="block"' not in line
+    assert line.startswith("<math")
+    assert "<mfrac>" in line
+    assert 'display="block"' not in line
     assert 'display="block"' in drawn(nodes.math_block("", "a_i"), block=True)
 
 
