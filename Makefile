@@ -1,6 +1,6 @@
 # make demo    train on dates, score, predict, draw an alignment      make check   lint, types, tests, documentation
 # make test    the tests                                              make docs    docs/_build/html/index.html
-# make test-triton    the kernels for GPUs, interpreted on a CPU
+# make test-triton    the kernels for GPUs, interpreted on a CPU      make notebooks    docs/_build/notebooks, of the same pages
 # All of them first make .venv; PYTHON names the interpreter (3.11 or newer) to make it with.
 
 PYTHON ?= python3
@@ -13,7 +13,7 @@ RUN := runs/dates
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-triton test-weights check lint types docs sizes clean
+.PHONY: demo test test-triton test-weights check lint types docs notebooks sizes clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -60,6 +60,9 @@ types: $(INSTALLED)
 docs: $(INSTALLED)
 	rm -rf docs/reference docs/_build
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+
+notebooks: $(INSTALLED)
+	$(BIN)/python -m docs.making.notebooks docs/_build/notebooks
 
 sizes: $(INSTALLED)
 	$(BIN)/python -m tests.code.sizes

@@ -6,18 +6,26 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "regard"
-sys.path.insert(0, str(SOURCE.parent))
+sys.path[:0] = [str(SOURCE.parent), str(ROOT)]
 
 project = "regard"
 copyright = "the regard authors"
 release = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.apidoc", "sphinx.ext.mathjax"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.apidoc", "docs.making.formulas", "docs.making.pictures"]
 exclude_patterns = ["_build"]
-myst_enable_extensions = ["dollarmath", "colon_fence"]
+myst_enable_extensions = ["attrs_inline", "colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 html_theme = "alabaster"
-html_theme_options = {"description": release, "page_width": "1100px", "sidebar_width": "240px"}
+html_math_renderer = "mathml"
+html_scaled_image_link = False
+html_theme_options = {
+    "description": release,
+    "page_width": "1280px",
+    "sidebar_width": "240px",
+    "body_max_width": "980px",
+    "code_font_size": "0.8em",
+}
 
 apidoc_modules = [
     {

@@ -1,0 +1,84 @@
+"""Notebooks of the guide's and the mechanisms' pages: `python -m docs.making.notebooks FOLDER`.
+
+A page's text becomes cells of Markdown, its Python blocks cells of code; a picture that code draws is shown by code.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from docs.making.pages import BLOCK, IMAGE, drawn
+
+DOCS = Path(__file__).resolve().parents[1]
+PAGES = sorted([*(DOCS / "guide").glob("*.md"), *(DOCS / "mechanisms").glob("*.md")])
+LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<target>[^):#\s]+)\.md(?P<part>#[^)]*)?\)")
+DIRECTIVE = re.compile(r"^```\{.*?^```\n?", re.MULTILINE | re.DOTALL)
+
+
+def notebook(path: Path) -> dict[str, Any]:
+    """A page in the format 4.5 of Jupyter's notebooks, without outputs."""
+    parts = [(kind, source.strip("\n")) for kind, source in cells(path)]
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    return {
+        "cells": [cell(kind, source, number) for number, (kind, source) in enumerate(parts) if source],
+        "metadata": {"kernelspec": kernel, "language_info": {"name": "python"}},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+
+
+def cells(path: Path) -> Iterator[tuple[str, str]]:
+    """Kind and source of what stands on a page, in its order; a block that cannot run by itself stays text."""
+    text = DIRECTIVE.sub("", path.read_text(encoding="utf-8"))
+    own, end = drawn(path, text), 0
+    for block in BLOCK.finditer(text):
+        if block["mark"].strip() == "no-run":
+            continue
+        yield from words(path, text[end : block.start()], own)
+        yield "code", block["code"]
+        end = block.end()
+    yield from words(path, text[end:], own)
+
+
+def words(path: Path, text: str, own: list[str]) -> Iterator[tuple[str, str]]:
+    """Text without code, in which pictures of the page's `own` are shown by code."""
+    end = 0
+    for image in IMAGE.finditer(text):
+        if image["name"] in own:
+            yield "markdown", linked(path, text[end : image.start()])
+            shown = f"from IPython.display import Image\n\nImage({image['name']!r}, retina=True, alt={image['text']!r})"
+            yield "code", shown
+            end = image.end()
+    yield "markdown", linked(path, text[end:])
+
+
+def linked(path: Path, text: str) -> str:
+    """Links to pages that are notebooks too lead to these."""
+
+    def other(link: re.Match[str]) -> str:
+        known = (path.parent / f"{link['target']}.md").resolve() in PAGES
+        return f"[{link['text']}]({link['target']}.{'ipynb' if known else 'md'}{link['part'] or ''})"
+
+    return LINK.sub(other, text)
+
+
+def cell(kind: str, source: str, number: int) -> dict[str, Any]:
+    """One cell; its id is its place."""
+    found = {"cell_type": kind, "id": f"cell-{number}", "metadata": {}, "source": source.splitlines(keepends=True)}
+    return found | ({"execution_count": None, "outputs": []} if kind == "code" else {})
+
+
+def main(folder: Path) -> None:
+    """Writes every page's notebook into a folder, which is made."""
+    for path in PAGES:
+        place = (folder / path.relative_to(DOCS)).with_suffix(".ipynb")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(json.dumps(notebook(path), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    print(f"{len(PAGES)} notebooks in {folder}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
