@@ -1,5 +1,6 @@
 # make demo    train on dates, score, predict, draw an alignment      make check   lint, types, tests, documentation
 # make test    the tests                                              make docs    docs/_build/html/index.html
+# make bench   the aims of speed, and which of them are met
 # All of them first make .venv; PYTHON names the interpreter (3.11 or newer) to make it with.
 
 PYTHON ?= python3
@@ -11,7 +12,7 @@ RUN := runs/dates
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-weights check lint types docs sizes clean
+.PHONY: demo test test-weights check lint types docs bench sizes clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -50,6 +51,10 @@ types: $(INSTALLED)
 docs: $(INSTALLED)
 	rm -rf docs/reference docs/_build
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+
+# What is aimed at in speed beside what this machine gives; leave it alone meanwhile.
+bench: $(INSTALLED)
+	$(BIN)/python -m benchmarks.aims
 
 sizes: $(INSTALLED)
 	$(BIN)/python -m tests.code.sizes
