@@ -23,7 +23,7 @@ LEAST: dict[tuple[bool, bool, Masked], int] = {
     (True, True, "causal"): 1024**2,
 }
 """By half precision, by training, and by what is masked: so many scores a row of heads from which the fused kernel is
-faster on a CPU, as `benchmarks.product_scores` measures. Where it was slower at all sizes that were measured, up to 1024
+faster on a CPU, as `benchmarks.product_scores` measures. Where it was slower at all sizes measured, up to 1024
 by 1024, it is for the memory that it serves from 2048 by 2048 on."""
 
 
