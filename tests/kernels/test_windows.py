@@ -31,13 +31,13 @@ def test_blocks_are_the_window(
     batch: tuple, queries: int, keys: int, before: int, after: int, first: int, padded: bool
 ):
     shapes = (*batch, queries, 5), (*batch, keys, 5), (*batch, keys, 7)
-    given = tuple(torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes)
+    query, key, value = (torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes)
     allowed = padding(torch.randint(1, keys, (*batch[:1], *[1] * len(batch[1:]))), keys).dense() if padded else None
     dense = window(queries, keys, before=before, after=after, first=first).dense()
-    wanted = fused(*given, dense if allowed is None else dense & allowed)
-    found = windowed(*given, (before, after, first), allowed)
+    wanted = fused(query, key, value, dense if allowed is None else dense & allowed)
+    found = windowed(query, key, value, (before, after, first), allowed)
     torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
-    gradients = [torch.autograd.grad(each.square().sum(), given) for each in (found, wanted)]
+    gradients = [torch.autograd.grad(each.square().sum(), (query, key, value)) for each in (found, wanted)]
     torch.testing.assert_close(*gradients, rtol=1e-10, atol=1e-12)
 
 

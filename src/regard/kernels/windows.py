@@ -52,7 +52,7 @@ def flat(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor) -> Tensor:
     """Blocks `(*batch, block, position, width)` read as if they were heads -> `(*batch, query, width)`."""
     batch = query.shape[:-3]
     allowed = allowed.expand(*batch, *allowed.shape[-3:]) if allowed.ndim > 3 else allowed
-    one = [each.flatten(0, -4) if batch else each for each in (query, key, value)]
-    context = fused(*one, allowed.flatten(0, -4) if allowed.ndim > 3 else allowed)
+    allowed = allowed.flatten(0, -4) if allowed.ndim > 3 else allowed
+    context = fused(*(each.flatten(0, -4) if batch else each for each in (query, key, value)), allowed=allowed)
     blocks, size = query.shape[-3:-1]
     return context.reshape(*batch, blocks * size, value.shape[-1])

@@ -115,9 +115,9 @@ def _fill(axes: Axes, chart: Grid) -> None:
 def _draw(axes: Axes, chart: Chart, beside: bool) -> None:
     for number, (name, points) in enumerate(chart.lines.items()):
         turn, place = divmod(number, len(COLOURS))
-        look = {"color": COLOURS[place], "marker": MARKS[place], "linestyle": DASHES[turn % len(DASHES)]}
         x, y = zip(*points, strict=True)
-        axes.plot(x, y, label=name, linewidth=1.6, markersize=4.5, **look)
+        (line,) = axes.plot(x, y, label=name, linewidth=1.6, color=COLOURS[place], marker=MARKS[place], markersize=4.5)
+        line.set_linestyle(DASHES[turn % len(DASHES)])
     axes.set_xscale(chart.scales[0])
     axes.set_yscale(chart.scales[1])
     axes.set_ylabel(chart.y, fontsize=9, color=INK, parse_math=False)
