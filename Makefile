@@ -1,6 +1,7 @@
 # make demo    train on dates, score, predict, draw an alignment      make check   lint, types, tests, documentation
 # make test    the tests                                              make docs    docs/_build/html/index.html
 # make test-triton    the kernels for GPUs, interpreted on a CPU      make notebooks    docs/_build/notebooks, of the same pages
+# make bench   the aims of speed, and which of them are met
 # All of them first make .venv; PYTHON names the interpreter (3.11 or newer) to make it with.
 
 PYTHON ?= python3
@@ -13,7 +14,7 @@ RUN := runs/dates
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-triton test-weights check lint types docs notebooks sizes clean
+.PHONY: demo test test-triton test-weights check lint types docs notebooks bench sizes clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -63,6 +64,10 @@ docs: $(INSTALLED)
 
 notebooks: $(INSTALLED)
 	$(BIN)/python -m docs.making.notebooks docs/_build/notebooks
+
+# What is aimed at in speed beside what this machine gives; leave it alone meanwhile.
+bench: $(INSTALLED)
+	$(BIN)/python -m benchmarks.aims
 
 sizes: $(INSTALLED)
 	$(BIN)/python -m tests.code.sizes

@@ -4,8 +4,9 @@
 happens here and nowhere else.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -13,11 +14,13 @@ from torch import Tensor, nn
 
 from regard.align import Align, Aligned, Softmax, softmax
 from regard.history import History
+from regard.kernels.chosen import part, shared_part
 from regard.kernels.fused_additive import can_fuse, exponentials, fused_additive
-from regard.kernels.product import fused, fused_is_faster
+from regard.kernels.product import Masked, fused, fused_is_faster
+from regard.kernels.windows import pays, windowed
 from regard.masks import Mask, as_mask
 from regard.memory import Memory
-from regard.recording import give, give_draw, wanted
+from regard.recording import chosen_from, give, give_chosen, give_draw, wanted
 from regard.scores import Score
 from regard.shapes import Context, Float, Weights
 
@@ -81,22 +84,51 @@ def check(
         wanted = ", ".join("any" if want is None else str(want) for want in widths)
         raise ValueError(f"query, key and value need widths {wanted}; got shapes {shapes(query, key, value)}")
     if mask is not None:
-        check_mask(as_mask(mask).dense(), query, key)
+        check_mask(as_mask(mask), query, key)
 
 
-def check_mask(mask: Tensor, query: Tensor, key: Tensor) -> None:
+def check_mask(mask: Mask, query: Tensor, key: Tensor) -> None:
     """Refuse a mask for other shapes than these, or on another device. Raises ValueError."""
     full = (*query.shape[:-1], key.shape[-2])
     aligned = zip(mask.shape[::-1], full[::-1], strict=False)
-    if mask.ndim > len(full) or any(size not in (1, other) for size, other in aligned):
+    if len(mask.shape) > len(full) or any(size not in (1, other) for size, other in aligned):
         raise ValueError(f"the mask has shape {tuple(mask.shape)}; it must broadcast to (*batch, query, key) = {full}")
-    if mask.device != query.device:
-        raise ValueError(f"the mask lies on {mask.device}, the query on {query.device}; they need one device")
+    if mask.lies_on != query.device:
+        raise ValueError(f"the mask lies on {mask.lies_on}, the query on {query.device}; they need one device")
 
 
 def shapes(query: Tensor, key: Tensor, value: Tensor) -> str:
     """The three shapes, for a message."""
     return f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
+
+
+def masked(mask: Mask | None) -> Masked:
+    """What is masked, for the choice of a kernel."""
+    if mask is None:
+        return "none"
+    return "causal" if mask.is_causal else "keys"
+
+
+def without_weights(product: Tensor, memory: Memory) -> Context:
+    """softmax(product . key) value, by the kernel that knows the mask's structure."""
+    mask = memory.mask
+    if mask is None:
+        return fused(product, memory.key, memory.value)
+    if mask.near is not None and pays(product.shape[-2], memory.key.shape[-2], mask.near.before, mask.near.after):
+        near, keys = mask.near[:3], mask.near.keys
+        return windowed(product, memory.key, memory.value, near, None if keys is None else keys.dense())
+    causal = mask.is_causal
+    return fused(product, memory.key, memory.value, None if causal else mask.dense(), causal=causal)
+
+
+def some_weights(product: Tensor, memory: Memory, heads: Sequence[int] | None, rows: Sequence[int] | None) -> Weights:
+    """softmax(product . key) of the chosen heads and queries (None: all), of which alone scores are made."""
+    heads = heads if product.ndim > 3 else None
+    mask = memory.mask if memory.mask is None or rows is None else memory.mask.of_queries(rows)
+    allowed = None if mask is None else mask.dense()
+    if allowed is not None:
+        allowed = shared_part(allowed, heads, None)
+    return softmax(part(product, heads, rows) @ part(memory.key, heads, None).mT, allowed)
 
 
 class Read(NamedTuple):
@@ -134,13 +166,14 @@ class Attend(nn.Module):
         """Read a prepared memory with queries `(*batch, query, query_width)`; `state` is the alignment's, if any. The
         read has its weights where they are asked for."""
         listened = wanted(self)
-        plain = listened or weights or self.history is not None or not self.align.is_softmax
-        if not plain and fused_is_faster(query, memory.key):
+        whole = weights or (listened and not chosen_from(self))
+        plain = whole or self.history is not None or not self.align.is_softmax
+        if not plain and fused_is_faster(query, memory.key, masked(memory.mask)):
             product = self.score.as_product(query)
             if product is not None:
-                causal = memory.mask is not None and memory.mask.is_causal
-                allowed = None if memory.mask is None or causal else memory.mask.dense()
-                return Read(fused(product, memory.key, memory.value, allowed, causal=causal))
+                if listened:
+                    give_chosen(self, query.shape[-2], partial(some_weights, product, memory))
+                return Read(without_weights(product, memory))
         aligned = self.weigh(query, memory, state) if self.history is None else self.in_turn(query, memory, state)
         if listened:
             give(self, aligned.weights)

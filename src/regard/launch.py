@@ -46,8 +46,8 @@ from regard.tasks.text_to_texts.run_file import TextToTexts
 from regard.training.allocator import keep_freed_memory
 from regard.training.compatibility import check_resume
 from regard.training.devices import choose_device, choose_precision
-from regard.training.loop import WEIGHTS, fit
-from regard.training.run_directory import RunDirectory
+from regard.training.loop import fit
+from regard.training.run_directory import WEIGHTS, RunDirectory
 from regard.training.tensors import load_into
 from regard.version import VERSION
 

@@ -15,7 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.kernels.hugging_face import Chosen, opened
+from regard.kernels.chosen import Chosen, part
+from regard.kernels.hugging_face import opened
 
 TOGETHER = 256
 """Rows of weights of which the greatest are looked for at once."""
@@ -28,6 +29,11 @@ class Choice:
     heads: Sequence[int] | None
     rows: Sequence[int] | None
     top: int | None
+
+    @property
+    def partial(self) -> bool:
+        """Whether less is kept than every query's weights: then it need not be there at once."""
+        return self.rows is not None or self.top is not None
 
 
 def greatest(weights: Chosen, heads: Sequence[int] | None, rows: Sequence[int], top: int) -> tuple[Tensor, Tensor]:
@@ -43,7 +49,7 @@ class Maps(Mapping[str, Tensor]):
     later steps follow along the query axis and keys that an early step had not yet are 0."""
 
     def __init__(self, names: dict[int, str], choice: Choice, differentiable: bool):
-        self._names, self._choice, self._differentiable = names, choice, differentiable
+        self._names, self.choice, self._differentiable = names, choice, differentiable
         self.draws: dict[str, list[Any]] = {}
         """What modules with drawn weights hand over for their training, in the order of the steps."""
         self._steps: dict[str, list[Tensor]] = {}
@@ -55,8 +61,7 @@ class Maps(Mapping[str, Tensor]):
 
     def add(self, module: nn.Module, weights: Tensor) -> None:
         def chosen(heads: Sequence[int] | None, rows: Sequence[int] | None) -> Tensor:
-            part = weights[:, list(heads)] if heads is not None and weights.ndim > 3 else weights
-            return part if rows is None else part[..., list(rows), :]
+            return part(weights, heads if weights.ndim > 3 else None, rows)
 
         self.add_chosen(module, weights.shape[-2], chosen)
 
@@ -64,12 +69,12 @@ class Maps(Mapping[str, Tensor]):
         name = self._names[id(module)]
         first = self._queries.get(name, 0)
         self._queries[name] = first + queries
-        asked = range(first, first + queries) if self._choice.rows is None else self._choice.rows
+        asked = range(first, first + queries) if self.choice.rows is None else self.choice.rows
         rows = [row - first for row in asked if first <= row < first + queries]
-        if self._choice.top is None:
-            found = weights(self._choice.heads, None if self._choice.rows is None else rows)
+        if self.choice.top is None:
+            found = weights(self.choice.heads, None if self.choice.rows is None else rows)
         else:
-            found, places = greatest(weights, self._choice.heads, rows, self._choice.top)
+            found, places = greatest(weights, self.choice.heads, rows, self.choice.top)
             self._places.setdefault(name, []).append(places)
         self._steps.setdefault(name, []).append(found if self._differentiable else found.detach())
 
@@ -118,15 +123,16 @@ def record(
 ) -> Iterator[Maps]:
     """Collect the attention weights that `model` computes inside the block.
 
-    It may be, or hold, a model of the transformers library: its attention stays fused, and of its weights only those of
-    the modules, heads and rows asked for are computed.
+    Where only some rows or the greatest weights are asked for, attention whose score is a product stays fused on long
+    inputs, and of its weights only those asked for are computed, apart. The model may be, or hold, one of the
+    transformers library, whose attention stays fused always.
 
     Args:
         only: names of the modules to listen to, with `*` and `?` as wildcards, e.g. `"decoder.*.cross_attention"`.
         heads: heads to keep, of maps that have heads. Default all.
         rows: query positions to keep, counted over all steps of a decode. Default all.
-        top: of each query keep only so many weights, the greatest first; `maps.places(name)` says whose they are. Of a
-            model of transformers no more than `TOGETHER` rows of weights are then there at a time.
+        top: of each query keep only so many weights, the greatest first; `maps.places(name)` says whose they are. Of
+            attention that stays fused no more than `TOGETHER` rows of weights are then there at a time.
         differentiable: leave the weights in the graph, so that a loss may be made of them.
 
     Raises:
@@ -160,6 +166,12 @@ def wanted(module: nn.Module) -> bool:
     """Whether somebody listens to this module now."""
     maps = _listening.get()
     return maps is not None and maps.wants(module)
+
+
+def chosen_from(module: nn.Module) -> bool:
+    """Whether somebody listens to this module who keeps only some rows of its weights, or of each only the greatest."""
+    maps = _listening.get()
+    return maps is not None and maps.wants(module) and maps.choice.partial
 
 
 def give_chosen(module: nn.Module, queries: int, weights: Chosen) -> None:

@@ -30,8 +30,7 @@ from regard.tasks.text_to_text.run import TextToTextRun
 from regard.tasks.text_to_texts.run import TextToTextsRun
 from regard.tasks.text_to_texts.run_file import TextToTexts
 from regard.training.devices import choose_device
-from regard.training.loop import WEIGHTS
-from regard.training.run_directory import RunDirectory
+from regard.training.run_directory import WEIGHTS, RunDirectory
 from regard.training.tensors import load_into
 
 CONFIG = "config.yaml"

@@ -25,8 +25,7 @@ from regard.tasks.text_to_text.prediction import Prediction
 from regard.tasks.text_to_text.run import TextToTextRun
 from regard.tasks.text_to_text.run_file import TextToText
 from regard.text import Tokenizer, TokenizerSettings
-from regard.training.loop import WEIGHTS
-from regard.training.run_directory import RunDirectory
+from regard.training.run_directory import WEIGHTS, RunDirectory
 from tests.cli.command import environment, finish, start, tiny
 
 PAIRS = [("14 July 1989", "1989-07-14"), ("3 May 2018", "2018-05-03")]

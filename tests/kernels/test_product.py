@@ -1,13 +1,18 @@
 """PyTorch's fused attention against the plain lookup: values and gradients, under every kind of mask."""
 
+import itertools
+import math
+from typing import get_args
+
 import pytest
 import torch
 from torch import Tensor
 
 from regard.attention import attend
+from regard.experiments.measuring import peak
 from regard.kernels import product
-from regard.kernels.product import fused, fused_is_faster
-from regard.masks import causal
+from regard.kernels.product import Masked, fused, fused_is_faster
+from regard.masks import causal, padding
 from regard.scores import Dot
 
 Lookup = tuple[Tensor, Tensor, Tensor]
@@ -60,8 +65,41 @@ def test_row_20_rows_that_may_read_nothing():
     assert not any(each[0].any() for each in gradients)
 
 
-def test_the_choice_is_made_by_the_number_of_scores(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(product, "SHORT", 15)
-    query, key, _ = inputs(3, 5)
-    assert fused_is_faster(query, key)
-    assert not fused_is_faster(query[..., :2, :], key)
+def test_no_key_at_all_is_zeros_with_gradients():
+    """Padding that keeps its axis of one."""
+    given = inputs(5, 7)
+    allowed = padding(torch.tensor([0, 7]), 7).over_heads().dense()
+    assert_equal(given, fused(*given, allowed), allowed)
+    assert not fused(*given, allowed)[0].any()
+
+
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("masked", ["none", "keys", "causal"])
+def test_the_choice_is_made_by_the_table(half: bool, training: bool, masked: Masked, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(product, "LEAST", dict.fromkeys(product.LEAST, 10**9) | {(half, training, masked): 15})
+    query, key, _ = (each.detach().to(torch.bfloat16 if half else torch.float32) for each in inputs(3, 5))
+    key.requires_grad_(training)
+    assert fused_is_faster(query, key, masked)
+    assert not fused_is_faster(query[..., :2, :], key, masked)
+    with torch.no_grad():
+        assert fused_is_faster(query, key, masked) is not training
+    assert not fused_is_faster(query.float() if half else query.bfloat16(), key, masked)
+
+
+def test_every_case_has_a_rule():
+    assert set(product.LEAST) == {*itertools.product((False, True), (False, True), get_args(Masked))}
+
+
+@pytest.mark.parametrize("batch", [(), (2,), (2, 3)])
+@pytest.mark.parametrize("masked", [False, True])
+def test_no_weights_are_kept_whatever_the_axes_and_widths(batch: tuple[int, ...], masked: bool):
+    query, key, value = (each.detach().requires_grad_() for each in inputs(300, 310, batch))
+    allowed = padding(torch.full(batch, 290), 310).dense() if masked else None
+    size = 300 * 310 * 8 * math.prod(batch)
+    gradient = torch.ones(*batch, 300, 7, dtype=torch.float64)
+    assert (
+        peak(lambda: torch.autograd.grad(fused(query, key, value, allowed), (query, key, value), gradient)) < size / 2
+    )
+    wanted = attend(query, key, value, score=Dot(), mask=allowed)[0]
+    torch.testing.assert_close(fused(query, key, value, allowed), wanted, rtol=1e-12, atol=1e-12)

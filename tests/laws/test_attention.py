@@ -27,7 +27,7 @@ PLACES, SUMS, ALONE = (
 @pytest.fixture(params=["plain", "fused"])
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Forces one of the two paths, whatever the sizes."""
-    monkeypatch.setattr(regard.attention, "fused_is_faster", lambda query, key: request.param == "fused")
+    monkeypatch.setattr(regard.attention, "fused_is_faster", lambda query, key, masked: request.param == "fused")
     return request.param
 
 
@@ -115,7 +115,7 @@ def test_fused_kernel_serves_products_while_nobody_looks(name: str, monkeypatch:
     calls = []
     genuine = regard.attention.fused
     monkeypatch.setattr(regard.attention, "fused", lambda *a, **k: calls.append(a) or genuine(*a, **k))
-    monkeypatch.setattr(regard.attention, "fused_is_faster", lambda query, key: True)
+    monkeypatch.setattr(regard.attention, "fused_is_faster", lambda query, key, masked: True)
     score, (query, key, value) = cases.score(name)
     attend = Attend(score)
     memory = Memory(torch.randn(2, 7, key), torch.randn(2, 7, value))

@@ -19,7 +19,7 @@ both_paths = pytest.mark.parametrize("path", ["plain", "fused"])
 
 
 def take(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(regard.attention, "fused_is_faster", lambda query, key: path == "fused")
+    monkeypatch.setattr(regard.attention, "fused_is_faster", lambda query, key, masked: path == "fused")
 
 
 def inputs(widths: tuple[int, int, int], queries: int = 3, keys: int = 7) -> list[Tensor]:

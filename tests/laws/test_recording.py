@@ -9,10 +9,12 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from regard.attention import Attend
+from regard.experiments.measuring import peak
 from regard.heads import MultiHead
+from regard.masks import causal, padding
 from regard.memory import Memory
 from regard.recording import record
-from regard.scores import Additive, ScaledDot
+from regard.scores import Additive, Cosine, ScaledDot, Score
 from tests.laws import cases
 
 
@@ -74,7 +76,7 @@ def test_chosen_heads_and_rows():
     with record(model, heads=[2, 0], rows=[1, 3]) as chosen:
         model(*inputs)
     for name in every:
-        assert torch.equal(chosen[name], every[name][:, [2, 0]][..., [1, 3], :])
+        torch.testing.assert_close(chosen[name], every[name][:, [2, 0]][..., [1, 3], :], rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["bahdanau", "luong-general", "one-pass", "transformer"])
@@ -199,3 +201,60 @@ def test_scores_without_a_product_are_recorded_as_they_are():
     with record(attend) as maps:
         context = attend(query, Memory(key, key))
     torch.testing.assert_close(maps[""] @ key, context)
+
+
+LONG = 1024
+
+
+def long_read(score: Score) -> tuple[Attend, Tensor, Memory]:
+    """Of a thousand keys by as many queries, in two heads, some hidden."""
+    query, key, value = (torch.randn(2, 2, LONG, 5, dtype=torch.float64) for _ in range(3))
+    mask = causal(LONG) & padding(torch.tensor([LONG, 700]), LONG).over_heads()
+    return Attend(score).double(), query, Memory(key, value, mask)
+
+
+@pytest.mark.parametrize("score", [ScaledDot(), Cosine(5.0)], ids=["scaled-dot", "cosine"])
+def test_chosen_rows_of_a_long_read_are_those_of_the_whole(score: Score):
+    attend, query, memory = long_read(score)
+    rows = [0, 7, 999]
+    with record(attend) as whole:
+        wanted = attend(query, memory)
+    with record(attend, heads=[1], rows=rows) as some:
+        found = attend(query, memory)
+    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(some[""], whole[""][:, [1]][..., rows, :], rtol=1e-12, atol=1e-12)
+    with record(attend, rows=rows, top=3) as most:
+        attend(query, memory)
+    expected = whole[""][..., rows, :].topk(3, -1)
+    torch.testing.assert_close(most[""], expected.values, rtol=1e-12, atol=1e-12)
+    assert torch.equal(most.places("")[..., 1:, :], expected.indices[..., 1:, :])  # the first row has one key to read
+
+
+def test_weights_of_their_own_rows_have_gradients():
+    attend, query, memory = long_read(ScaledDot())
+    query.requires_grad_()
+    gradients = []
+    for rows in (None, [3, 500]):
+        with record(attend, rows=rows, differentiable=True) as maps:
+            attend(query, memory)
+        kept = maps[""] if rows else maps[""][..., [3, 500], :]
+        gradients += torch.autograd.grad((kept * torch.arange(1.0, LONG + 1)).sum(), query)
+    torch.testing.assert_close(*gradients, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("lengths", [None, [LONG, 700]])
+def test_nothing_as_large_as_the_scores_is_made_for_some_rows(lengths: list[int] | None):
+    heads = MultiHead(6, 2)
+    states = torch.randn(2, LONG, 6)
+    mask = causal(LONG) if lengths is None else padding(torch.tensor(lengths), LONG)
+    scores = 2 * 2 * LONG * LONG * states.element_size()
+    memory = Memory(states, states, mask)
+    with torch.no_grad():
+        assert peak(lambda: heads(states, memory)) < scores / 20
+        with record(heads, rows=[3, 999], top=2):
+            assert peak(lambda: heads(states, memory)) < scores / 20
+        with record(heads):
+            whole = peak(lambda: heads(states, memory))
+        with record(heads, top=1):  # the arg-max of every row, some rows at a time
+            assert peak(lambda: heads(states, memory)) < whole / 2
+    assert whole > scores

@@ -42,7 +42,7 @@ def read(score: Score) -> Callable[..., Tensor]:
 
 @pytest.mark.parametrize("path", ["plain", "fused"])
 def test_scaled_products(path: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(regard.attention, "fused_is_faster", lambda query, key: path == "fused")
+    monkeypatch.setattr(regard.attention, "fused_is_faster", lambda query, key, masked: path == "fused")
     module = Attend(ScaledDot())
     sdpa = functional.scaled_dot_product_attention
     ours, theirs = errors(lambda query, key, value: module(query, Memory(key, value)), sdpa, sdpa)

@@ -52,3 +52,28 @@ def test_a_grid_has_a_cell_and_its_number_for_each():
 def test_whole_numbers_are_not_parted():
     (axes,) = charts([Chart("", "layer", "", {"only": [(0.0, 50.0), (1.0, 99.0), (2.0, 99.5)]})]).axes
     assert all(float(tick).is_integer() for tick in axes.get_xticks())
+
+
+def many(count: int) -> dict[str, list[tuple[float, float]]]:
+    return {f"line {number}": [(1.0, number + 1.0), (10.0, 5.0)] for number in range(count)}
+
+
+def test_five_charts_stand_in_two_rows():
+    figure = charts([Chart(str(number), "", "", many(1)) for number in range(5)])
+    places = [axes.get_subplotspec() for axes in figure.axes]
+    found = [(place.rowspan.start, place.colspan.start) for place in places if place is not None]
+    assert found == [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0)]
+    assert figure.get_size_inches()[1] == 2 * charts([Chart("", "", "", many(1))]).get_size_inches()[1]
+
+
+def test_names_of_the_same_lines_are_told_once():
+    """By the last of the charts that have them, which may have more."""
+    shown = [Chart("a", "", "", many(4)), Chart("b", "", "", many(4)), Chart("c", "", "", many(5))]
+    figure = charts([*shown, Chart("d", "", "", dict(reversed(many(4).items())))])
+    assert [axes.get_legend() is not None for axes in figure.axes] == [False, False, True, True]
+
+
+def test_more_lines_than_colours_are_told_apart():
+    (axes,) = charts([Chart("", "", "", many(20))]).axes
+    styles = {(line.get_color(), line.get_marker(), line.get_linestyle()) for line in axes.get_lines()}
+    assert len(styles) == 20

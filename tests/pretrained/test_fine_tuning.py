@@ -11,8 +11,7 @@ from regard.exchange import import_run
 from regard.recipes import path_of
 from regard.tasks.classification.run import ClassificationRun
 from regard.tasks.span_answers.run import SpanAnswersRun
-from regard.training.loop import WEIGHTS
-from regard.training.run_directory import RunDirectory
+from regard.training.run_directory import WEIGHTS, RunDirectory
 from tests.pretrained.published import BERTS, filler
 
 QUICK = ["training.steps=3", "training.warmup=0", "training.batch_tokens=128", "training.threads=1"]

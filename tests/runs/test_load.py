@@ -13,8 +13,7 @@ from regard.models.encoder_decoder import EncoderDecoder
 from regard.tasks.text_to_text.job import prepare
 from regard.tasks.text_to_text.run import SOURCE, TARGET
 from regard.tasks.text_to_text.run_file import TextToText
-from regard.training.loop import WEIGHTS
-from regard.training.run_directory import RunDirectory
+from regard.training.run_directory import WEIGHTS, RunDirectory
 
 PAIRS = [Pair("abc", "cba", "1"), Pair("de", "ed", "2"), Pair("fgaa", "aagf", "3")]
 SETTINGS = """task: text-to-text

@@ -17,8 +17,7 @@ from regard.recipes import path_of
 from regard.tasks.classification.run import ClassificationRun
 from regard.tasks.classification.task import figures
 from regard.text.special import END, PAD, START
-from regard.training.loop import WEIGHTS
-from regard.training.run_directory import RunDirectory
+from regard.training.run_directory import WEIGHTS, RunDirectory
 
 MODEL = "{name: bert, layers: 2, width: 48, heads: 4, hidden: 96, context: 16, dropout: 0.0}"
 COMMON = ["training.batch_tokens=512", "training.threads=1", "training.precision=fp32"]

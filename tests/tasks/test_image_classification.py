@@ -18,8 +18,7 @@ from regard.tasks.image_classification.job import ordered
 from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.image_classification.run_file import ImageClassification
 from regard.tasks.image_classification.task import ImageClassificationTask
-from regard.training.loop import WEIGHTS
-from regard.training.run_directory import RunDirectory
+from regard.training.run_directory import WEIGHTS, RunDirectory
 
 MODEL = "{name: vit, image: 12, patch: 3, channels: 1, layers: 1, width: 24, heads: 2, hidden: 48, dropout: 0.0}"
 QUICK = [

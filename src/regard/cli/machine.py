@@ -32,18 +32,17 @@ def active() -> dict[str, str]:
         return {"devices": f"unknown: torch cannot be imported ({type(error).__name__}: {one_line(str(error))})"}
     from regard.kernels.compiled import compiled, compiler
     from regard.kernels.fused_additive import library
-    from regard.kernels.product import SHORT
     from regard.training.devices import devices, multiplies_bf16
 
-    side, program = round(SHORT**0.5), compiler()
+    program = compiler()
     return {
         "devices": ", ".join(_device(kind, torch) for kind in devices()),
         "bf16 products": ", ".join(kind for kind in devices() if multiplies_bf16(kind)) or "none in hardware",
         "threads": f"{torch.get_num_threads()}; --set training.threads=N changes it",
-        "product scores": f"PyTorch fused attention; on a CPU plain below {side} x {side} scores",
         "additive scores": f"fused on a CPU, compiled by {program} for {torch.backends.cpu.get_cpu_capability()}"
         if library() is not None
         else "plain; with a C++ compiler that works they are fused on a CPU, and faster",
+        "product scores": "PyTorch's fused attention; on a CPU plain where that was measured to be faster",
         "cross-entropy": "chunk by chunk",
         "tensors' memory": f"kept when freed, in training; compiled by {program}"
         if compiled("allocator") is not None

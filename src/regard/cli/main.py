@@ -4,29 +4,13 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from cyclopts import App
 
-from regard.cli.aer import aer
-from regard.cli.align import align
-from regard.cli.chat import chat
-from regard.cli.embed import embed
-from regard.cli.evaluate import evaluate
-from regard.cli.experiment import experiment
-from regard.cli.export import export
 from regard.cli.faults import explain
-from regard.cli.fill import fill
-from regard.cli.generate import generate
-from regard.cli.import_ import import_
-from regard.cli.info import info
 from regard.cli.output import OutputClosed
-from regard.cli.predict import predict
-from regard.cli.recipes import recipes
-from regard.cli.score import score
-from regard.cli.show import show
-from regard.cli.train import train
 from regard.version import VERSION
 
 HELP = """Models that look things up: train them, use them, see what they look at.
@@ -34,25 +18,26 @@ HELP = """Models that look things up: train them, use them, see what they look a
 Every command takes --debug, which shows the traceback of an error and names the layer where numbers break.
 Exit codes: 0 done, 1 failed, 2 bad usage or input.
 """
-COMMANDS: dict[Callable[..., None], str] = {
-    recipes: "",
-    train: "[RECIPE_OR_FILE] [--out DIR] [--set KEY=VALUE]... [--resume]",
-    evaluate: "RUN [FILES] [--beam K] [--json]",
-    predict: "RUN [TEXT... | -] [--with RUN]... [--beam K | --temperature T] [--n-best N] [--json]",
-    generate: "RUN [PROMPT... | -] [--tokens N] [--temperature T] [--top-k K] [--top-p P] [--beam K] [--json]",
-    fill: "RUN [TEXT... | -] [--best N] [--json]",
-    embed: "RUN [TEXT... | -] [--pool mean|first] [--words]",
-    chat: "RUN [--beam K | --temperature T]",
-    align: "RUN --source FILE --target FILE [--map N]... [--reverse RUN] [--pick GOLD]",
-    aer: "FOUND GOLD",
-    score: "RUN --source FILE --target FILE [--json]",
-    show: "RUN TEXT|IMAGE --out FILE.png|.svg|.html [--beam K]",
-    import_: "SOURCE [--out DIR] [--revision NAME]",
-    export: "RUN --out DIR [--to huggingface|onnx|ctranslate2]",
-    experiment: "[NAME] [--out DIR] [--full] [--source FILE --target FILE]",
-    info: "",
+COMMANDS = {
+    "recipes": "",
+    "train": "[RECIPE_OR_FILE] [--out DIR] [--set KEY=VALUE]... [--resume]",
+    "evaluate": "RUN [FILES] [--beam K] [--json]",
+    "predict": "RUN [TEXT... | -] [--with RUN]... [--beam K | --temperature T] [--n-best N] [--json]",
+    "generate": "RUN [PROMPT... | -] [--tokens N] [--temperature T] [--top-k K] [--top-p P] [--beam K] [--json]",
+    "fill": "RUN [TEXT... | -] [--best N] [--json]",
+    "embed": "RUN [TEXT... | -] [--pool mean|first] [--words]",
+    "chat": "RUN [--beam K | --temperature T]",
+    "align": "RUN --source FILE --target FILE [--map N]... [--reverse RUN] [--pick GOLD]",
+    "aer": "FOUND GOLD",
+    "score": "RUN --source FILE --target FILE [--json]",
+    "show": "RUN TEXT|IMAGE --out FILE.png|.svg|.html [--beam K]",
+    "import_": "SOURCE [--out DIR] [--revision NAME]",
+    "export": "RUN --out DIR [--to huggingface|onnx|ctranslate2]",
+    "experiment": "[NAME] [--out DIR] [--full] [--source FILE --target FILE]",
+    "info": "",
 }
-"""What each takes, in the order in which they are listed."""
+"""What each takes, in the order in which they are listed. Each is a function in the module of `regard.cli` that has its
+name, which is imported when the command is called."""
 
 
 def application() -> App:
@@ -66,8 +51,9 @@ def application() -> App:
         suppress_keyboard_interrupt=False,
     )
     for place, (command, arguments) in enumerate(COMMANDS.items()):
-        name = command.__name__.rstrip("_")  # `import` is no name for a function
-        app.command(command, name=name, usage=f"Usage: regard {name} {arguments}".rstrip(), sort_key=place)
+        name = command.rstrip("_")  # `import` is no name for a function
+        usage = f"Usage: regard {name} {arguments}".rstrip()
+        app.command(f"regard.cli.{command}:{command}", name=name, usage=usage, sort_key=place)
     return app
 
 

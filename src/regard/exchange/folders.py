@@ -17,8 +17,7 @@ from regard.runs import CONFIG, load
 from regard.tasks.classification.run import LABELS
 from regard.training import tensors
 from regard.training.atomic import explained, new_folder
-from regard.training.loop import WEIGHTS
-from regard.training.run_directory import RunDirectory
+from regard.training.run_directory import WEIGHTS, RunDirectory
 
 ORIGIN = "origin.json"
 

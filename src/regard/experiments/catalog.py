@@ -5,6 +5,7 @@ from collections.abc import Callable
 from regard.experiments.alignment import alignment
 from regard.experiments.bottleneck import bottleneck
 from regard.experiments.context import context
+from regard.experiments.cost import cost
 from regard.experiments.finding import Finding
 from regard.experiments.gradients import gradients
 from regard.experiments.heads import heads
@@ -18,6 +19,7 @@ EXPERIMENTS: dict[str, Callable[[Setting], Finding]] = {
     "alignment": alignment,
     "bottleneck": bottleneck,
     "context": context,
+    "cost": cost,
     "gradients": gradients,
     "heads": heads,
     "positions": positions,

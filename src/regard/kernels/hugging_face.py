@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.kernels.chosen import Chosen, part, shared_part
+
 NAME = "regard"
 """What their configurations call this attention while somebody looks."""
-Chosen = Callable[[Sequence[int] | None, Sequence[int] | None], Tensor]
-"""Heads and query positions (None: all) -> weights `(batch, head, query, key)`."""
 Listener = Callable[[nn.Module, int, Chosen], None]
 """Is given a module, the number of its queries and a way to its weights."""
 
@@ -72,17 +72,17 @@ def weights(
     """softmax(scale q . k + bias) of the chosen heads and queries, under the mask: True or 0 where a key is read."""
     queries, keys = query.shape[2], key.shape[2]
     scaling = given.get("scaling")
-    key = _part(key.repeat_interleave(_groups(module), 1), heads, None)
-    scores = _part(query, heads, rows) @ key.mT * (query.shape[-1] ** -0.5 if scaling is None else scaling)
+    key = part(key.repeat_interleave(_groups(module), 1), heads, None)
+    scores = part(query, heads, rows) @ key.mT * (query.shape[-1] ** -0.5 if scaling is None else scaling)
     if given.get("position_bias") is not None:
-        scores = scores + _part(given["position_bias"], heads, rows)
+        scores = scores + shared_part(given["position_bias"], heads, rows)
     if given.get("softcap") is not None:
         scores = given["softcap"] * torch.tanh(scores / given["softcap"])
     asked = given.get("is_causal")
     if mask is None and queries > 1 and (getattr(module, "is_causal", True) if asked is None else asked):
         mask = torch.ones(1, 1, queries, keys, dtype=torch.bool, device=query.device).tril()
     if mask is not None:
-        mask = _part(mask, heads, rows)
+        mask = shared_part(mask, heads, rows)
         scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
     return scores.float().softmax(-1).nan_to_num(0.0).to(query.dtype)
 
@@ -90,10 +90,3 @@ def weights(
 def _groups(module: nn.Module) -> int:
     """Query heads that share a head of keys and values."""
     return getattr(module, "num_key_value_groups", 1)
-
-
-def _part(tensor: Tensor, heads: Sequence[int] | None, rows: Sequence[int] | None) -> Tensor:
-    """The chosen heads and rows of `(batch, head, row, ...)`; an axis of one serves all."""
-    if heads is not None and tensor.shape[1] > 1:
-        tensor = tensor[:, list(heads)]
-    return tensor[:, :, list(rows)] if rows is not None and tensor.shape[2] > 1 else tensor

@@ -18,8 +18,12 @@ if TYPE_CHECKING:
 COLOURS = "#1f5fa8", "#c8641b", "#2b8a63", "#8a4fa3", "#7a6a1f", "#b3344d", "#4b5563", "#2aa1b8"
 MARKS = "o", "s", "^", "D", "v", "P", "X", "*"
 """With the colours, so that lines are told apart in grey too."""
+DASHES = "-", "--", ":"
+"""With more lines than colours."""
 MOST_INSIDE = 3
 """Names of more lines stand beside a chart."""
+MOST_ACROSS = 4
+"""Charts in one row of a figure."""
 FEW = 3000
 """The share of the ends of a logarithmic axis up to which its numbers are written out."""
 
@@ -50,22 +54,34 @@ def charts(parts: Sequence[Chart | Grid]) -> Figure:
     """A figure of the charts, next to each other. Raises InputError without matplotlib, ValueError for none."""
     if not parts:
         raise ValueError("charts() got no chart; expected at least one")
+    rows = [parts[first : first + MOST_ACROSS] for first in range(0, len(parts), MOST_ACROSS)]
+    told = [[_names_beside(part, row[place + 1 :]) for place, part in enumerate(row)] for row in rows]
+    across = [max(6.4 if row[column] else 4.4 for row in told if column < len(row)) for column in range(len(rows[0]))]
     with plotting():
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
-        widths = [4.4 if isinstance(part, Chart) and len(part.lines) <= MOST_INSIDE else 6.4 for part in parts]
-        figure = Figure(figsize=(sum(widths), 3.6), facecolor=PAPER, dpi=100, layout="constrained")
+        figure = Figure(figsize=(sum(across), 3.6 * len(rows)), facecolor=PAPER, dpi=100, layout="constrained")
         FigureCanvasAgg(figure)
-        grid = figure.add_gridspec(1, len(parts), width_ratios=widths)
+        grid = figure.add_gridspec(len(rows), len(across), width_ratios=across)
         for place, part in enumerate(parts):
-            axes = figure.add_subplot(grid[0, place])
+            row, column = divmod(place, MOST_ACROSS)
+            axes = figure.add_subplot(grid[row, column])
             _dress(axes, part.title, part.x)
             if isinstance(part, Chart):
-                _draw(axes, part)
+                _draw(axes, part, told[row][column])
             else:
                 _fill(axes, part)
     return figure
+
+
+def _names_beside(part: Chart | Grid, right: Sequence[Chart | Grid]) -> bool:
+    """Whether something is named beside a chart, by what stands to its right in the row: a chart of the same lines,
+    and perhaps more behind them, tells the names of both."""
+    if isinstance(part, Grid):
+        return True
+    told = any(isinstance(other, Chart) and [*other.lines][: len(part.lines)] == [*part.lines] for other in right[:1])
+    return len(part.lines) > MOST_INSIDE and not told
 
 
 def _dress(axes: Axes, title: str, x: str) -> None:
@@ -96,11 +112,12 @@ def _fill(axes: Axes, chart: Grid) -> None:
     axes.grid(visible=False)
 
 
-def _draw(axes: Axes, chart: Chart) -> None:
+def _draw(axes: Axes, chart: Chart, beside: bool) -> None:
     for number, (name, points) in enumerate(chart.lines.items()):
-        colour, mark = COLOURS[number % len(COLOURS)], MARKS[number % len(MARKS)]
+        turn, place = divmod(number, len(COLOURS))
         x, y = zip(*points, strict=True)
-        axes.plot(x, y, label=name, linewidth=1.6, color=colour, marker=mark, markersize=4.5)
+        (line,) = axes.plot(x, y, label=name, linewidth=1.6, color=COLOURS[place], marker=MARKS[place], markersize=4.5)
+        line.set_linestyle(DASHES[turn % len(DASHES)])
     axes.set_xscale(chart.scales[0])
     axes.set_yscale(chart.scales[1])
     axes.set_ylabel(chart.y, fontsize=9, color=INK, parse_math=False)
@@ -109,9 +126,9 @@ def _draw(axes: Axes, chart: Chart) -> None:
     for axis, scale in ((axes.xaxis, chart.scales[0]), (axes.yaxis, chart.scales[1])):
         if scale == "log":
             _name_numbers(axis)
-    if len(chart.lines) > 1:
-        beside = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if len(chart.lines) > MOST_INSIDE else {}
-        axes.legend(fontsize=8, frameon=False, labelcolor=INK, **beside)
+    if beside or 1 < len(chart.lines) <= MOST_INSIDE:
+        place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if beside else {}
+        axes.legend(fontsize=8, frameon=False, labelcolor=INK, **place)
 
 
 def _name_numbers(axis: Axis) -> None:

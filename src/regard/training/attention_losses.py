@@ -2,11 +2,11 @@
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
-from accelerate.utils import extract_model_from_parallel
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from regard.align import Hard
 from regard.align.losses import coverage, doubly_stochastic, entropy, guided
@@ -81,7 +81,8 @@ class AttentionLoss:
         """Hears what a call of the model, wrapped or not, reads."""
         if not self.wanted or self.readers is None:
             return nullcontext()
-        decoder = extract_model_from_parallel(model).decoder
+        inner: Any = model.module if isinstance(model, DistributedDataParallel) else model
+        decoder = inner.decoder
         assert isinstance(decoder, nn.Module)
         return record(decoder, self.readers, differentiable=True)
 

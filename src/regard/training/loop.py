@@ -15,7 +15,7 @@ from regard.training.metrics import Metrics
 from regard.training.parameters import count_parameters
 from regard.training.processes import Processes, whole
 from regard.training.progress import Progress, Window
-from regard.training.run_directory import RunDirectory
+from regard.training.run_directory import WEIGHTS, RunDirectory
 from regard.training.schedules import rate
 from regard.training.selection import Kept
 from regard.training.settings import Training
@@ -24,8 +24,6 @@ from regard.training.snapshot import Memo, load_average, load_weights, snapshot
 from regard.training.state import restore_optimizer, restore_random_state, seed_everything, weights
 from regard.training.task import Task
 from regard.training.update import Outcome, Updater, make_optimizer
-
-WEIGHTS = "weights.safetensors"
 
 
 def fit(

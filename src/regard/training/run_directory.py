@@ -17,6 +17,9 @@ from regard.training.checkpoint_files import Checkpoint
 from regard.training.foreign import named
 from regard.training.manifest import Manifest, plain, sha256
 
+WEIGHTS = "weights.safetensors"
+"""The file of a trained run's weights."""
+
 
 class RunDirectory:
     """Made by `create` (to write, locked until `close`) or `open` (to read). Writing raises RunError on a full disk.

@@ -1,64 +1,13 @@
-"""Which keys each query may read: small values, True = may attend, joined by `&`.
+"""Masks that are known by a few numbers: padding, causality, a window."""
 
-A mask keeps its structure (lengths, causality, a window) until somebody needs the dense boolean tensor, so that a fused
-kernel can use the structure instead. Every torch function accepts a mask and sees its dense tensor.
-"""
-
-from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
-from operator import and_
+from functools import cached_property
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_map
 
-
-class Mask(ABC):
-    """A boolean `(*batch, query, key)` mask, where an axis of size 1 broadcasts."""
-
-    @abstractmethod
-    def dense(self) -> Tensor:
-        """The boolean tensor, broadcastable to `(*batch, query, key)`."""
-
-    @abstractmethod
-    def readable(self) -> Tensor | None:
-        """`(*batch, key)`: keys that at least one query may read; None when no key is closed to all queries."""
-
-    @abstractmethod
-    def over_heads(self) -> "Mask":
-        """The same mask for scores with a head axis before `(query, key)`."""
-
-    @abstractmethod
-    def select(self, rows: Tensor) -> "Mask":
-        """The mask of the batch rows `rows` `(rows,)`, in that order, repeats allowed."""
-
-    def of_query(self, place: int) -> "Mask":
-        """The mask of the one query that stands at `place` among those it is for."""
-        allowed = self.dense()
-        return Dense(allowed if allowed.shape[-2] == 1 else allowed[..., place : place + 1, :])
-
-    @property
-    def shape(self) -> torch.Size:
-        return self.dense().shape
-
-    @property
-    def is_causal(self) -> bool:
-        """True for exactly the square lower triangle, which kernels know by name."""
-        return False
-
-    def __and__(self, other: "Mask | Tensor | None") -> "Mask":
-        return self if other is None else Both(self, as_mask(other))
-
-    def __rand__(self, other: "Mask | Tensor | None") -> "Mask":
-        return self if other is None else Both(as_mask(other), self)
-
-    @classmethod
-    def __torch_function__(cls, function, types, args=(), kwargs=None):
-        def densify(x):
-            return x.dense() if isinstance(x, Mask) else x
-
-        return function(*tree_map(densify, tuple(args)), **tree_map(densify, kwargs or {}))
+from regard.masks.protocol import Dense, Mask, Near
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +21,14 @@ class Padding(Mask):
     def _allowed(self) -> Tensor:
         return torch.arange(self.size, device=self.lengths.device) < self.lengths[..., None]
 
+    @property
+    def shape(self) -> torch.Size:
+        return torch.Size((*self.lengths.shape, 1, self.size))
+
+    @property
+    def lies_on(self) -> torch.device:
+        return self.lengths.device
+
     def dense(self) -> Tensor:
         return self._allowed[..., None, :]
 
@@ -83,6 +40,9 @@ class Padding(Mask):
 
     def select(self, rows: Tensor) -> "Padding":
         return Padding(self.lengths[rows], self.size)
+
+    def of_queries(self, places: Sequence[int]) -> "Padding":
+        return self
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,8 +58,11 @@ class Window(Mask):
 
     @cached_property
     def _allowed(self) -> Tensor:
-        query = torch.arange(self.first, self.first + self.queries, device=self.device)[:, None]
-        distance = torch.arange(self.keys, device=self.device) - query
+        return self._around(torch.arange(self.first, self.first + self.queries, device=self.device))
+
+    def _around(self, positions: Tensor) -> Tensor:
+        """The keys that queries at these positions may read."""
+        distance = torch.arange(self.keys, device=self.device) - positions[:, None]
         allowed = torch.ones_like(distance, dtype=torch.bool)
         if self.before is not None:
             allowed &= distance >= -self.before
@@ -108,8 +71,20 @@ class Window(Mask):
         return allowed
 
     @property
+    def shape(self) -> torch.Size:
+        return torch.Size((self.queries, self.keys))
+
+    @property
+    def lies_on(self) -> torch.device:
+        return torch.empty(0, device=self.device).device
+
+    @property
     def is_causal(self) -> bool:
         return self.before is None and self.after == 0 and self.first == 0 and self.queries == self.keys
+
+    @property
+    def near(self) -> Near | None:
+        return None if self.before is None or self.after is None else Near(self.before, self.after, self.first)
 
     def dense(self) -> Tensor:
         return self._allowed
@@ -130,45 +105,8 @@ class Window(Mask):
     def select(self, rows: Tensor) -> "Window":
         return self
 
-
-@dataclass(frozen=True, eq=False)
-class Dense(Mask):
-    """Any boolean tensor, broadcastable to `(*batch, query, key)`."""
-
-    allowed: Tensor
-
-    def dense(self) -> Tensor:
-        return self.allowed
-
-    def readable(self) -> Tensor | None:
-        return self.allowed.any(-2)
-
-    def over_heads(self) -> "Dense":
-        return Dense(self.allowed.unsqueeze(-3)) if self.allowed.ndim > 2 else self
-
-    def select(self, rows: Tensor) -> "Dense":
-        return Dense(self.allowed[rows]) if self.allowed.ndim > 2 and self.allowed.shape[0] > 1 else self
-
-
-@dataclass(frozen=True, eq=False)
-class Both(Mask):
-    """What both masks allow."""
-
-    left: Mask
-    right: Mask
-
-    def dense(self) -> Tensor:
-        return self.left.dense() & self.right.dense()
-
-    def readable(self) -> Tensor | None:
-        parts = [part for part in (self.left.readable(), self.right.readable()) if part is not None]
-        return reduce(and_, parts) if parts else None
-
-    def over_heads(self) -> "Both":
-        return Both(self.left.over_heads(), self.right.over_heads())
-
-    def select(self, rows: Tensor) -> "Both":
-        return Both(self.left.select(rows), self.right.select(rows))
+    def of_queries(self, places: Sequence[int]) -> "Mask":
+        return Dense(self._around(torch.tensor(places, dtype=torch.int64, device=self.device) + self.first))
 
 
 def padding(lengths: Tensor, size: int) -> Padding:
@@ -215,21 +153,3 @@ def window(
     if first is None and queries > keys:
         raise ValueError(f"{queries} queries cannot be the last of {keys} keys; say where they stand with `first`")
     return Window(queries, keys, before, after, keys - queries if first is None else first, device)
-
-
-def as_mask(mask: Mask | Tensor) -> Mask:
-    """A mask from a mask or a boolean tensor.
-
-    Raises:
-        TypeError: anything else, a float or 0/1 mask among them: only booleans say which way round they mean it.
-    """
-    if isinstance(mask, Mask):
-        return mask
-    if not isinstance(mask, Tensor):
-        raise TypeError(f"a mask is a boolean tensor or made by regard.masks, not {type(mask).__name__}")
-    if mask.dtype != torch.bool:
-        raise TypeError(
-            f"a mask is boolean and True means the key may be attended to; got {mask.dtype}: "
-            "write `mask == 1` or `mask.bool()`, or `~mask` if True meant hidden"
-        )
-    return Dense(torch.atleast_2d(mask))

@@ -1,0 +1,38 @@
+"""The table of aims: what is promised of speed, beside what this machine gives in a quick pass.
+
+`python -m benchmarks.aims [NAME...]`, or `make bench`; the names are the keys of `AIMS`. Writes `results/aims.json`
+when all of them are asked for. Every time is that of the processor, in one thread.
+"""
+
+import sys
+from collections.abc import Callable
+
+import torch
+
+from benchmarks import product_scores, report, startup
+from benchmarks.aim import Aim, show
+
+AIMS: dict[str, Callable[[], list[Aim]]] = {
+    "startup": startup.aims,
+    "product_scores": product_scores.aims,
+}
+"""The benchmarks that hold an aim, each a quick pass that gives its rows."""
+
+
+def main(names: list[str]) -> None:
+    """Runs them one after the other. Raises SystemExit for a name that is none."""
+    unknown = sorted(set(names) - set(AIMS))
+    if unknown:
+        raise SystemExit(f"no benchmark with an aim: {', '.join(unknown)}; expected some of {', '.join(AIMS)}")
+    torch.set_num_threads(1)
+    found: list[Aim] = []
+    for name in names or AIMS:
+        print(f"running {name} ...", file=sys.stderr, flush=True)
+        found += AIMS[name]()
+    show(found)
+    if not names:
+        report.write("aims", [aim.to_json() for aim in found])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

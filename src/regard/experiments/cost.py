@@ -1,0 +1,125 @@
+"""How the cost of each mechanism grows: time and memory against length, batch, width and heads."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+
+from regard.experiments.finding import Finding
+from regard.experiments.measuring import one_thread, peak, seconds, step
+from regard.experiments.mechanisms import MECHANISMS, Mechanism, Sizes, Terms
+from regard.experiments.setting import Setting
+from regard.pictures.chart import Chart
+
+CLAIM = (
+    "A sequence that reads itself costs N² D, one of Q positions that reads another Q N D, a recurrent layer N D². "
+    "Additive attention in its plain form stores N² D numbers, weights that are kept are N², and a fused kernel keeps "
+    "none of either. Measured are forward and backward pass in one thread, and the tensors alive at once beyond the "
+    "inputs. B is the batch, N the length, D the width of all heads, H their number, Q = 32, W = 17 keys in a window."
+)
+FITTED = 3
+"""The largest sizes, to which an exponent is fitted; at small ones the cost of a call is much of it."""
+NUMBER = 4
+"""Bytes."""
+
+
+class Point(NamedTuple):
+    """One size and what it cost, in milliseconds and megabytes."""
+
+    size: int
+    time: float
+    memory: float
+
+
+def cost(setting: Setting) -> Finding:
+    """A row a mechanism and size that is varied, the others as `Sizes` has them: the exponent that its count of
+    operations has over the largest sizes beside that of the measured time, and the same of memory."""
+    sweeps = SWEEPS_FULL if setting.full else SWEEPS
+    limit, rounds = (2**32, 9) if setting.full else (2**28, 5)
+    rows, lines = [], {by: {} for by in sweeps}
+    torch.manual_seed(1)
+    with one_thread():
+        for name, mechanism in MECHANISMS.items():
+            for by, values in sweeps.items():
+                if by == "heads" and "H" not in "".join(mechanism.operations):
+                    continue
+                sizes = [replace(Sizes(), **{by: value}) for value in values]
+                sizes = [each for each in sizes if NUMBER * each.count(mechanism.stored) <= limit]
+                points = measured(mechanism, by, sizes, rounds)
+                rows.append(row(name, mechanism, by, sizes, points))
+                lines[by][name] = points
+    return Finding(CLAIM, COLUMNS, rows, drawn(lines))
+
+
+SWEEPS = {
+    "heads": (1, 2, 4, 8, 16),
+    "batch": (1, 2, 4, 8),
+    "width": (16, 32, 64, 128, 256),
+    "length": (64, 128, 256, 512, 1024),
+}
+SWEEPS_FULL = {
+    "heads": (1, 2, 4, 8, 16, 32),
+    "batch": (1, 2, 4, 8, 16, 32),
+    "width": (16, 32, 64, 128, 256, 512, 1024),
+    "length": (64, 128, 256, 512, 1024, 2048, 4096),
+}
+"""Each in turn, the others as they are by default. Sizes that would store more than the limit are left out."""
+COLUMNS = (
+    *("mechanism", "operations", "by", "time, theory", "time, measured", "memory, theory", "memory, measured"),
+    *("at", "ms", "MB"),
+)
+
+
+def measured(mechanism: Mechanism, by: str, sizes: Sequence[Sizes], rounds: int) -> list[Point]:
+    """Of a mechanism at each of the sizes."""
+    calls = [step(mechanism.make(each)) for each in sizes]
+    memory = [peak(call) / 1e6 for call in calls]
+    times = [1e3 * each for each in seconds(calls, rounds)]
+    return [Point(getattr(each, by), *found) for each, *found in zip(sizes, times, memory, strict=True)]
+
+
+def row(name: str, mechanism: Mechanism, by: str, sizes: Sequence[Sizes], points: Sequence[Point]) -> tuple:
+    """Exponents, and what the largest of the sizes took."""
+    places = [point.size for point in points]
+    counted = (exponent(places, [each.count(terms) for each in sizes]) for terms in mechanism[1:])
+    fitted = (exponent(places, [getattr(point, what) for point in points]) for what in ("time", "memory"))
+    (time_theory, memory_theory), (time, memory) = counted, fitted
+    exponents = (round(each, 2) + 0.0 for each in (time_theory, time, memory_theory, memory))
+    last = points[-1]
+    return name, written(mechanism.operations), by, *exponents, last.size, last.time, last.memory
+
+
+def exponent(sizes: Sequence[int], values: Sequence[float | int]) -> float:
+    """The power of the size with which the values grow: the slope between logarithms by least squares, over the
+    largest sizes."""
+    pairs = [(math.log(size), math.log(value)) for size, value in zip(sizes, values, strict=True)][-FITTED:]
+    middle = [sum(each) / len(pairs) for each in zip(*pairs, strict=True)]
+    spread = sum((x - middle[0]) ** 2 for x, _ in pairs)
+    return sum((x - middle[0]) * (y - middle[1]) for x, y in pairs) / spread
+
+
+def written(terms: Terms) -> str:
+    """The terms without their factors: `BN²D + BHN²`."""
+    powers = ("", "²", "³")
+    named = []
+    for letters in terms:
+        above, slash, below = letters.partition("/")
+        named.append("".join(each + powers[above.count(each) - 1] for each in dict.fromkeys(above)) + slash + below)
+    return " + ".join(named)
+
+
+def drawn(lines: dict[str, dict[str, list[Point]]]) -> list[Chart]:
+    """Time above memory, a column of charts each size that is varied."""
+    return [
+        Chart(
+            f"{what} by {by}",
+            by,
+            unit,
+            {name: [(float(point.size), getattr(point, what)) for point in points] for name, points in found.items()},
+            ("log", "log"),
+        )
+        for what, unit in (("time", "ms"), ("memory", "MB"))
+        for by, found in lines.items()
+    ]
