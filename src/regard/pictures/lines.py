@@ -32,7 +32,7 @@ def lines(
     target: Sequence[str],
     names: Sequence[str],
     *,
-    threshold: float = 0.1,
+    threshold: float = 0.15,
     title: str = "",
 ) -> Figure:
     """A figure with what reads at the left and what is read at the right. A line is as wide as its weight, and the
