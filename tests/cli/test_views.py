@@ -45,7 +45,7 @@ def test_views_of_images(view, tmp_path: Path):
     assert paths[0].stat().st_size > 1000
     for viewing, said in (
         (Viewing("lines"), "--view lines is of words, and an image has none; use heads, rollout, entropy"),
-        (Viewing("heads", words=True), "--words is given; the patches of an image are not chosen"),
+        (Viewing("heads", words=True), "--words is given; the patches of an image have no places"),
     ):
         with pytest.raises(InputError, match=said):
             drawn(seeing(), viewing, tmp_path / OUT, str(tmp_path / "i.png"))
@@ -109,7 +109,7 @@ def test_a_page_shows_a_matrix_between_words(tmp_path: Path):
     ("viewing", "asked", "said"),
     [
         (Viewing(source="3:3"), {}, "--source is '3:3'; the source has 9 places, from 0: give some of them"),
-        (Viewing(source="0:10"), {}, "the source has 9 places"),
+        (Viewing(source="9:12"), {}, "the source has 9 places"),
         (Viewing(target="-1"), {}, "--target is '-1'; expected A:B, A:, :B or A, numbers from 0"),
         (Viewing(target=""), {}, "expected A:B"),
         (Viewing("entropy"), {"maps": [1]}, "--map is given; this run is asked for the entropy of every head"),

@@ -131,14 +131,14 @@ def test_on_paper_a_picture_is_so_wide(alignment, tmp_path):
     figure = heatmap(alignment)
     inches = figure.get_size_inches()
     for name in ("a", "b"):
-        write_figure(figure, tmp_path / f"{name}.svg", width=5.08)
-        write_figure(figure, tmp_path / f"{name}.png", width=5.08)
+        write_figure(figure, tmp_path / f"{name}.svg", width=7.62)
+        write_figure(figure, tmp_path / f"{name}.png", width=7.62)
     root = ET.parse(tmp_path / "a.svg").getroot()
-    assert root.attrib["width"] == "144.0000pt"
-    assert root.attrib["height"] == f"{144 * inches[1] / inches[0]:.4f}pt"
+    assert root.attrib["width"] == "216.0000pt"
+    assert root.attrib["height"] == f"{216 * inches[1] / inches[0]:.4f}pt"
     assert float(root.attrib["viewBox"].split()[2]) == pytest.approx(72 * inches[0])
     with Image.open(tmp_path / "a.png") as picture:
-        assert picture.width == pytest.approx(600, abs=1)
+        assert picture.width == pytest.approx(900, abs=1)
         assert picture.info["dpi"] == pytest.approx((300, 300), abs=0.1)
     for suffix in (".svg", ".png"):
         assert (tmp_path / f"a{suffix}").read_bytes() == (tmp_path / f"b{suffix}").read_bytes()

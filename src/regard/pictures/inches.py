@@ -37,12 +37,12 @@ def sheet() -> Figure:
     return figure
 
 
-def measured(figure: Figure, labels: Sequence[str], size: float) -> list[Word]:
+def measured(figure: Figure, labels: Sequence[str], size: float, longest: int = LONGEST) -> list[Word]:
     """Labels as they are drawn in type of so many points. Raises InputError where no installed font has a character."""
     from matplotlib.font_manager import FontProperties
 
     renderer = figure.canvas.get_renderer()  # pyright: ignore[reportAttributeAccessIssue] that of the Agg canvas
-    shown = [drawable(label, longest=LONGEST) for label in labels]
+    shown = [drawable(label, longest=longest) for label in labels]
     found = []
     for label, own in zip(shown, families(shown), strict=True):
         width, _, _ = renderer.get_text_width_height_descent(label, FontProperties(family=own, size=size), ismath=False)

@@ -22,6 +22,8 @@ STYLES = "-", (0, (3, 1.5))
 MOST = len(COLOURS) * len(STYLES)
 WIDEST, FAINTEST = 3.6, 0.3
 """Of weight 1 the width in points; of weight 0 how much of the colour there is."""
+LONGEST = 90
+"""Letters of the title."""
 SAMPLE, ENTRY = 0.3, 1.6
 """A line of the legend, and the room of an entry, in inches."""
 
@@ -48,8 +50,8 @@ def lines(
         readers, read = (measured(figure, labels, TYPE) for labels in (target, source))
         note = f"a line is as wide as its weight; weights under {threshold:g} have none"
         heading = [
-            *measured(figure, [title] if title else [], sizes(1).title),
-            *measured(figure, [note], sizes(1).small),
+            *measured(figure, [title] if title else [], sizes(1).title, LONGEST),
+            *measured(figure, [note], sizes(1).small, LONGEST),
         ]
         sides = [max((word.width for word in side), default=0.2) for side in (readers, read)]
         width = 2 * MARGIN + max(sum(sides) + GAP, 2 * ENTRY, *(word.width for word in heading))

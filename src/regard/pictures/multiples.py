@@ -68,36 +68,38 @@ def multiples(
     names: one a map. layers: how many maps each has. labels: of what is read and of what reads, shown where there is
     room for them. Raises InputError for too many cells, without matplotlib, or where no installed font has a character.
     """
+    _check(weights)
+    most = round_up(weights) if most is None else most
+    rows = _rows(layers)
+    with plotting():
+        figure = sheet()
+        named, (heading,) = measured(figure, names, NAME), measured(figure, [title], TITLE, longest=90)
+        plan = _plan(figure, weights.shape[1:], labels, max(map(len, rows)), named)
+        width = max(MARGIN + plan.left + max(map(len, rows)) * plan.across + BAR, 2 * MARGIN + heading.width)
+        top = plan.above + len(rows) * plan.down
+        height = MARGIN + top + (1.6 * LINE if title else 0.0)
+        figure.set_size_inches(width, height)
+        text(figure, heading.label, (MARGIN, height - 0.24), size=TITLE, color=INK, family=heading.fonts)
+        for down, row in enumerate(rows):
+            high = top - down * plan.down - (plan.above if down else 0.0)
+            for across, number in enumerate(row):
+                word, left = named[number], MARGIN + plan.left + across * plan.across
+                text(figure, word.label, (left, high - LINE / 2), size=NAME, color=MUTED, family=word.fonts)
+                axes = _axes(figure, plan, weights.shape[1:], (left, high - LINE - (0.0 if down else plan.above)))
+                _draw(axes, weights[number], most, rasterized=weights.size > VECTOR_CELLS)
+                _label(axes, plan, left=across == 0, above=down == 0)
+        tall = min(2.0, plan.down - LINE - BETWEEN)
+        box = width - BAR + 0.05, top - LINE - plan.above - tall, sizes(1).bar, tall
+        colour_bar(figure, share(box, (width, height)), most=most, above=bool((weights > most + 1e-6).any()))
+    return figure
+
+
+def _check(weights: Float[np.ndarray, "map target source"]) -> None:
     if weights.size > MOST:
         raise InputError(
             f"{len(weights)} maps of {weights.shape[1]} x {weights.shape[2]} weights are {weights.size / 1e6:.1f} "
             f"million cells; at most {MOST // 1_000_000} million are drawn: choose maps, or a part of the text"
         )
-    most = round_up(weights) if most is None else most
-    rows = _rows(layers)
-    with plotting():
-        figure = sheet()
-        named, (heading,) = measured(figure, names, NAME), measured(figure, [title], TITLE)
-        plan = _plan(figure, weights.shape[1:], labels, max(map(len, rows)), named)
-        head = 1.6 * LINE if title else 0.0
-        width = max(MARGIN + plan.left + max(map(len, rows)) * plan.across + BAR, 2 * MARGIN + heading.width)
-        height = MARGIN + head + plan.above + len(rows) * plan.down
-        figure.set_size_inches(width, height)
-        top = height - MARGIN - head
-        text(figure, heading.label, (MARGIN, top + head - LINE / 2), size=TITLE, color=INK, family=heading.fonts)
-        for down, row in enumerate(rows):
-            high = top - down * plan.down - (plan.above if down else 0.0)
-            for across, number in enumerate(row):
-                place = MARGIN + plan.left + across * plan.across, high
-                word = named[number]
-                text(figure, word.label, (place[0], high - LINE / 2), size=NAME, color=MUTED, family=word.fonts)
-                axes = _axes(figure, plan, weights.shape[1:], (place[0], high - LINE - (0.0 if down else plan.above)))
-                _draw(axes, weights[number], most, rasterized=weights.size > VECTOR_CELLS)
-                _label(axes, plan, left=across == 0, above=down == 0)
-        bar = width - BAR + 0.05, top - LINE - plan.above, sizes(1).bar, min(2.0, plan.down - LINE - BETWEEN)
-        box = bar[0], bar[1] - bar[3], bar[2], bar[3]
-        colour_bar(figure, share(box, (width, height)), most=most, above=bool((weights > most + 1e-6).any()))
-    return figure
 
 
 def _rows(layers: Sequence[int]) -> list[list[int]]:

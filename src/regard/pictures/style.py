@@ -14,14 +14,15 @@ INK, MUTED, GRID, PAPER = "#1a1f2b", "#5c6472", "#dfe3e8", "#ffffff"
 COLOURS = "#29315b", "#f16328", "#4c95f9", "#a500a9", "#665a4d", "#680800", "#3043ff", "#b27998"
 """Of what stands beside each other: with any kind of colour blindness each pair is told apart, by 0.14 in Oklab at the
 least, and each has a contrast of 3 to 1 with the paper."""
-DARK = 0.56
-"""The shade from which on letters are light: with it their contrast is nowhere under 4.1 to 1."""
+DARK = 0.57
+"""The shade from which on letters are light: their contrast is then nowhere under 4 to 1."""
 LARGEST_RASTER = 7000
 SHADES = 100
 """Steps from weight 0 to weight 1 on a page."""
 SETTINGS: Any = {
     "font.family": ["DejaVu Sans"],
     "text.color": INK,
+    "text.hinting": "none",
     "svg.fonttype": "none",
     "svg.hashsalt": "regard",
     "svg.id": None,
