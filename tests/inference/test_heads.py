@@ -6,6 +6,7 @@ import torch
 
 from regard import record
 from regard.errors import InputError
+from regard.maps import Alignment
 from regard.models.recurrent_language_model import RecurrentLanguageModelConfig
 from tests.inference.test_within import CONFIGS, opened
 from tests.inference.untrained import TEXT, filling, going_on, seeing, telling, writing
@@ -26,6 +27,7 @@ def test_their_mean_is_what_is_looked_at(make):
 def test_of_two_texts_too():
     run = telling()
     found, looked = run.heads((TEXT, "the cat")), run.look((TEXT, "the cat"))
+    assert isinstance(looked.weights, Alignment)
     assert found.answer == f"{looked.found.label}\t{looked.found.probability:.4f}"
     assert found.maps.source.pieces == looked.weights.source
     np.testing.assert_allclose(found.maps.mean().weights, looked.weights.weights, atol=1e-6)

@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -21,8 +23,9 @@ def test_encodings_curves_and_products():
     ]
     for row, encoding in enumerate((sines, learned)):
         shown, curves, products = panels[3 * row : 3 * row + 3]
+        product: Any = products.images[0].get_array()
         np.testing.assert_array_equal(shown.images[0].get_array(), encoding.T)
-        np.testing.assert_allclose(products.images[0].get_array(), encoding @ encoding.T)
+        np.testing.assert_allclose(product, encoding @ encoding.T)
         most = np.abs(encoding).max()
         np.testing.assert_allclose(shown.images[0].get_clim(), (-most, most))
         np.testing.assert_array_equal(curves.lines[0].get_ydata(), encoding[:, 0])

@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 from matplotlib.patches import Rectangle
@@ -11,7 +13,7 @@ WEIGHTS = np.array([[1.0, 0.0, 0.0], [0.25, 0.75, 0.0]])
 WORDS = "the", "cat", "sat"
 
 
-def boxes(figure) -> list[Rectangle]:
+def boxes(figure) -> list[Any]:
     return [each for each in figure.artists if isinstance(each, Rectangle)]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from regard.maps import DocumentWeights
 from regard.pictures.fonts import families
-from regard.pictures.inches import Word, box, from_the_right, measured, sheet, text
+from regard.pictures.inches import Word, box, from_the_right, measured, order, sheet, text
 from regard.pictures.labels import drawable
 from regard.pictures.style import DARK, INK, MUTED, PAPER, plotting, sizes
 
@@ -112,7 +112,8 @@ def line(
 ) -> None:
     """Words of one line between a left and a right edge, `backwards` from the right; one of them may be framed."""
     across = edges[1] if backwards else edges[0]
-    for number, (word, each) in enumerate(zip(words, shade, strict=True)):
+    for number in order([word.label for word in words]) if backwards else range(len(words)):
+        word, each = words[number], shade[number]
         across -= (word.width + SPACE) if backwards else 0.0
         edge = {"edgecolor": INK, "linewidth": 1.0, "zorder": 2} if number == framed else {}
         box(figure, (across, top - LINE * 0.92, word.width + SPACE, LINE * 0.84), float(each), **edge)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from regard.maps.alignment import Alignment
 from regard.pictures.fonts import families
-from regard.pictures.labels import drawable
+from regard.pictures.labels import drawable, stacked
 from regard.pictures.scale import Box, colour_bar, colour_map, share
 from regard.pictures.style import GRID, INK, PAPER, Sizes, plotting, sizes
 
@@ -77,12 +77,16 @@ def _labels(axes: Axes, labels: tuple[str, ...], side: Literal["x", "y"], size: 
 
 
 def _turn_unless_short(figure: Figure, texts: list[Text], size: Sizes) -> None:
+    """Where one is longer than a cell all are turned that cannot stand upright, character below character."""
     long = max(_extents(figure, texts, 0), default=0.0) > 0.92 * size.cell
-    for text in texts:
-        if long:
+    upright = [stacked(text.get_text()) if long else text.get_text() for text in texts]
+    shown = [text.get_text() if stands is None else stands for text, stands in zip(texts, upright, strict=True)]
+    figure.axes[0].xaxis.set_ticklabels(shown)
+    for text, stands in zip(texts, upright, strict=True):
+        if stands is None:
             text.set(rotation=90, rotation_mode="anchor", ha="left", va="center_baseline")
         else:
-            text.set(va="baseline")
+            text.set(va="bottom" if long else "baseline", linespacing=1.0)
 
 
 def _extents(figure: Figure, texts: list[Text], axis: int) -> list[float]:

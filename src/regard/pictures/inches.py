@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,8 @@ from regard.pictures.style import PAPER, hex_colour
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+RIGHT, LEFT = ("R", "AL"), ("L", "EN", "AN")
+"""Directions of letters from the right, and of letters and digits from the left."""
 LONGEST = 60
 """Letters of a word that are drawn."""
 
@@ -67,5 +69,22 @@ def text(figure: Figure, label: str, place: tuple[float, float], **style: Any) -
 
 def from_the_right(label: str) -> bool:
     """Whether the first letter that has a direction is written from right to left."""
-    directions = (unicodedata.bidirectional(letter) for letter in label)
-    return next((each in ("R", "AL") for each in directions if each in ("L", "R", "AL")), False)
+    return next((each in RIGHT for each in _directions(label) if each in RIGHT or each == "L"), False)
+
+
+def order(labels: Sequence[str]) -> list[int]:
+    """Which label comes first, second and so on from the right in a line that is written so: neighbours that begin with
+    letters or digits from the left keep that order among themselves (Unicode Annex 9, in short)."""
+    found: list[int] = []
+    run: list[int] = []
+    for place, label in enumerate(labels):
+        if next(_directions(label), "") in LEFT:
+            run.insert(0, place)
+        else:
+            found += [*run, place]
+            run = []
+    return found + run
+
+
+def _directions(label: str) -> Iterator[str]:
+    return (unicodedata.bidirectional(letter) for letter in label)

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from regard.errors import InputError
 from regard.pictures.heatmap import VECTOR_CELLS
 from regard.pictures.inches import Word, measured, sheet, text
+from regard.pictures.labels import stacked
 from regard.pictures.scale import colour_bar, colour_map, round_up, share
 from regard.pictures.style import GRID, INK, MUTED, plotting, sizes
 
@@ -50,7 +51,9 @@ class Plan:
 
     @property
     def above(self) -> float:
-        return max((word.width + 0.08 for word in self.source), default=0.0)
+        line = 1.25 * _type(self.cell) / 72
+        tall = (len(word.label) * line if stacked(word.label) else word.width for word in self.source)
+        return max(tall, default=-0.08) + 0.08
 
 
 def multiples(
@@ -157,5 +160,7 @@ def _label(axes: Axes, plan: Plan, *, left: bool, above: bool) -> None:
     for place, word in enumerate(plan.target if left else ()):
         axes.text(-0.5 - gap, place, word.label, ha="right", va="center_baseline", family=word.fonts, **style)
     for place, word in enumerate(plan.source if above else ()):
+        upright = stacked(word.label)
         turned = {"rotation": 90, "rotation_mode": "anchor", "ha": "left", "va": "center_baseline"}
-        axes.text(place, -0.5 - gap, word.label, family=word.fonts, **turned, **style)
+        stands = turned if upright is None else {"ha": "center", "va": "bottom", "linespacing": 1.0}
+        axes.text(place, -0.5 - gap, upright or word.label, family=word.fonts, **stands, **style)
