@@ -7,8 +7,9 @@ from PIL import Image
 
 from regard.errors import InputError
 from regard.maps import DocumentWeights
-from regard.pictures.document import WIDTH, broken, from_the_right, shades
+from regard.pictures.document import WIDTH, broken, shades
 from regard.pictures.document_page import document_page
+from regard.pictures.inches import from_the_right, order
 from regard.pictures.style import hex_colour
 from regard.pictures.write import MOST_WORDS, write_document
 from tests.pictures.test_page import HOSTILE, Reader
@@ -58,6 +59,12 @@ def test_scripts_from_the_right():
     assert from_the_right("« مرحبا film")
     assert not from_the_right("12 film مرحبا")
     assert not from_the_right("...")
+
+
+def test_digits_keep_their_order_in_a_line_from_the_right():
+    assert order(["م", "ا", "·", "2", "0", "1", "8", "</s>", "ي"]) == [0, 1, 2, 6, 5, 4, 3, 7, 8]
+    assert order(["كان", "film", "noir", "،"]) == [0, 2, 1, 3]
+    assert order([]) == []
 
 
 def test_row_57_words_are_text_whatever_they_hold():

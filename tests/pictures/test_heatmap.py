@@ -3,6 +3,7 @@ import pytest
 
 from regard.maps import Alignment
 from regard.pictures import heatmap
+from regard.pictures.style import plotting
 
 
 def drawn(figure):
@@ -57,11 +58,19 @@ def test_everything_is_inside_and_no_label_meets_another(title):
 
 def test_short_labels_stand_upright_long_ones_are_turned():
     def rotation(source):
-        figure = heatmap(Alignment(np.zeros((1, 2)), source, ("t",)))
-        return {text.get_rotation() for text in figure.axes[0].get_xticklabels()}
+        figure = heatmap(Alignment(np.zeros((1, len(source))), source, ("t",)))
+        return [text.get_rotation() for text in figure.axes[0].get_xticklabels()]
 
-    assert rotation(("a", "b")) == {0}
-    assert rotation(("a", "longer")) == {90}
+    assert rotation(("a", "b")) == [0, 0]
+    assert rotation(("aa", "a", "longer")) == [90, 0, 90]
+    assert rotation(("注意", "longer")) == [0, 90]
+
+
+def test_characters_that_stand_upright_are_stacked():
+    figure = heatmap(Alignment(np.zeros((1, 2)), ("注意", "longer"), ("t",)))
+    with plotting():
+        figure.canvas.draw()
+    assert [text.get_text() for text in figure.axes[0].get_xticklabels()] == ["注\n意", "longer"]
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0)])

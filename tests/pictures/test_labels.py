@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.pictures.labels import columns, drawable, visible
+from regard.pictures.labels import columns, drawable, stacked, visible
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,7 @@ def test_drawable_drops_selectors_and_cuts():
 
 def test_columns():
     assert (columns("ab"), columns("注意"), columns("e\u0301")) == (2, 4, 1)
+
+
+def test_what_stands_upright_over_a_narrow_column():
+    assert [stacked(label) for label in ("a", "注意", "ab", "注a", "")] == ["a", "注\n意", None, None, None]

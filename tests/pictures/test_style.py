@@ -32,3 +32,52 @@ def test_cells_shrink_and_never_grow_with_more_labels():
 def test_resolution_bounds_the_picture():
     assert style.resolution(3.0, 5.0) == 200
     assert style.resolution(70.0, 3.0) * 70 <= 7000
+
+
+# Machado 2009 (10.1109/TVCG.2009.113): what eyes without one kind of cone see, on linear sRGB.
+SEEN = {
+    "all cones": np.eye(3),
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+}
+
+
+def oklab(colours):
+    """Linear sRGB to Oklab (Ottosson 2020)."""
+    to_lms = [[0.4122214708, 0.5363325363, 0.0514459929], [0.2119034982, 0.6806995451, 0.1073969566]]
+    to_lms += [[0.0883024619, 0.2817188376, 0.6299787005]]
+    to_lab = [[0.2104542553, 0.7936177850, -0.0040720468], [1.9779984951, -2.4285922050, 0.4505937099]]
+    to_lab += [[0.0259040371, 0.7827717662, -0.8086757660]]
+    return np.cbrt(np.clip(colours, 0, 1) @ np.transpose(to_lms)) @ np.transpose(to_lab)
+
+
+def of_hex(colours):
+    return linear(np.array([[int(colour[place : place + 2], 16) for place in (1, 3, 5)] for colour in colours]))
+
+
+@pytest.mark.parametrize("eyes", SEEN)
+def test_colours_of_heads_are_told_apart_by_everybody(eyes):
+    seen = oklab(of_hex(style.COLOURS) @ np.transpose(SEEN[eyes]))
+    apart = np.linalg.norm(seen[:, None] - seen[None], axis=-1)[np.triu_indices(len(seen), 1)]
+    assert apart.min() > 0.14
+
+
+def contrast(first, second):
+    """WCAG 2.1, relative luminance: 1 to 21."""
+    bright, dark = sorted((float(each @ [0.2126, 0.7152, 0.0722]) for each in (first, second)), reverse=True)
+    return (bright + 0.05) / (dark + 0.05)
+
+
+def test_lines_and_letters_stand_out_from_what_is_behind_them():
+    (paper, ink), shades = of_hex([style.PAPER, style.INK]), linear(style.palette())
+    assert min(contrast(colour, paper) for colour in of_hex(style.COLOURS)) > 2.99
+    for step, shade in enumerate(shades):
+        assert contrast(paper if step / 255 > style.DARK else ink, shade) > 4
+
+
+def test_two_sides_of_nothing():
+    both = style.diverging()
+    np.testing.assert_array_equal(both[255:], style.palette())
+    assert (both[255] == 255).all()
+    assert (np.diff(linear(both[:256]).sum(-1)[::5]) > 0).all()

@@ -7,10 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from regard.errors import InputError, RunError
 from regard.maps import Alignment
-from regard.pictures import write
+from regard.pictures import heatmap, write
+from regard.pictures.entropy import entropy
+from regard.pictures.lines import lines
+from regard.pictures.multiples import multiples
+from regard.pictures.positions import positions
+from regard.pictures.reading import reading
+from regard.pictures.write import write_figure
 
 SUFFIXES = [".png", ".svg", ".html"]
 
@@ -118,6 +125,51 @@ def test_a_failed_write_keeps_what_was_there(alignment, tmp_path, monkeypatch):
         write(alignment, path)
     assert path.read_text() == "before"
     assert os.listdir(tmp_path) == ["a.html"]
+
+
+def test_on_paper_a_picture_is_so_wide(alignment, tmp_path):
+    figure = heatmap(alignment)
+    inches = figure.get_size_inches()
+    for name in ("a", "b"):
+        write_figure(figure, tmp_path / f"{name}.svg", width=7.62)
+        write_figure(figure, tmp_path / f"{name}.png", width=7.62)
+    root = ET.parse(tmp_path / "a.svg").getroot()
+    assert root.attrib["width"] == "216.0000pt"
+    assert root.attrib["height"] == f"{216 * inches[1] / inches[0]:.4f}pt"
+    assert float(root.attrib["viewBox"].split()[2]) == pytest.approx(72 * inches[0])
+    with Image.open(tmp_path / "a.png") as picture:
+        assert picture.width == pytest.approx(900, abs=1)
+        assert picture.info["dpi"] == pytest.approx((300, 300), abs=0.1)
+    for suffix in (".svg", ".png"):
+        assert (tmp_path / f"a{suffix}").read_bytes() == (tmp_path / f"b{suffix}").read_bytes()
+
+
+def test_type_that_nobody_could_read_on_paper(alignment, tmp_path):
+    with pytest.raises(
+        InputError, match=r"at 1 cm the type would be [\d.]+ points; expected at least 5: give [\d.]+ cm"
+    ):
+        write_figure(heatmap(alignment), tmp_path / "a.svg", width=1.0)
+    assert not list(tmp_path.iterdir())
+
+
+def drawings(alignment):
+    """One of each kind of figure."""
+    words, weights = alignment.source, np.stack([alignment.weights, alignment.weights])
+    yield heatmap(alignment, most=0.5)
+    yield lines(weights, words, alignment.target, ("one", "two"))
+    yield multiples(weights, ("one", "two"), (2,), (words, alignment.target))
+    yield reading(alignment, first=1)
+    yield positions({"p": alignment.weights})
+    yield entropy([np.array([0.5, np.nan])], 4)
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg"])
+def test_the_same_figures_give_the_same_bytes(alignment, suffix, tmp_path):
+    first, again = (
+        [write_figure(each, tmp_path / f"a{suffix}").read_bytes() for each in drawings(alignment)] for _ in "12"
+    )
+    assert first == again
+    assert len(set(first)) == 6
 
 
 def test_spaces_unicode_and_a_very_long_name(alignment, tmp_path):

@@ -7,7 +7,10 @@ from cyclopts import Parameter
 
 from regard.cli.options import AllowMissing, Beam, Maps, RunFolder, check_search
 from regard.cli.output import say
+from regard.cli.viewing import Viewing
 from regard.errors import InputError
+
+OWN = Viewing()
 
 
 def show(
@@ -24,14 +27,18 @@ def show(
     out: Annotated[Path, Parameter(help="The picture to write: a name ending in .png, .svg or .html.")],
     beam: Beam = None,
     maps: Maps = None,
+    viewing: Viewing = OWN,
     allow_missing: AllowMissing = False,
 ) -> None:
     """Draw what a run looks at while it answers a text."""
     check_search(beam)
+    viewing.check()
     if out.is_dir():
         raise InputError(f"{out}: is a directory; expected the name of a picture to write")
-    from regard.cli.drawing import Asking, draw
+    from regard.cli.drawing import Asking
+    from regard.cli.views import draw
     from regard.runs import load
 
-    answer = draw(load(run, allow_missing=allow_missing), Asking(run, text, out, beam, maps))
-    say(f"{answer}\nThe picture is {out}.")
+    answer, paths = draw(load(run, allow_missing=allow_missing), Asking(run, text, out, beam, maps), viewing)
+    pictures = f"The picture is {out}." if len(paths) == 1 else f"The pictures are {paths[0]} to {paths[-1]}."
+    say(f"{answer}\n{pictures}")

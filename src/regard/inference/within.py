@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
 from regard.errors import InputError
+from regard.inference.heads import NOTHING_READ, placed
 from regard.maps.alignment import Alignment
 from regard.maps.averages import average_of
 from regard.recording import record
@@ -40,11 +40,9 @@ def within(
         InputError: the model's tokens do not read each other, or it has no such map.
     """
     if names is None:
-        raise InputError("the run's model carries a state from token to token and reads none again: nothing to draw")
+        raise InputError(NOTHING_READ)
     with record(model, only=names) as found:
         said = call()
-    weights = average_of(found.together()[0].double().cpu().numpy(), maps)
-    more = weights.shape[-1] - len(tokens)
-    weights = np.pad(weights, ((0, 0), (0, max(0, -more))))  # a tape has no place for the last token yet
-    keys = [before] * more + list(tokens)
+    weights = placed(average_of(found.together()[0].double().cpu().numpy(), maps), len(tokens))
+    keys = [before] * (weights.shape[-1] - len(tokens)) + list(tokens)
     return said, Alignment(weights, tuple(keys), tuple(tokens))

@@ -22,10 +22,17 @@ def average_of(
     weights: Float[np.ndarray, "map target source"], maps: Sequence[int] | None
 ) -> Float[np.ndarray, "target source"]:
     """Mean of the maps of those numbers, by default of all. Raises InputError for a number that no map has."""
-    for number in maps or ():
+    return average_heads(weights if maps is None else chosen(weights, maps))
+
+
+def chosen(
+    weights: Float[np.ndarray, "map target source"], maps: Sequence[int]
+) -> Float[np.ndarray, "some target source"]:
+    """The maps of those numbers. Raises InputError for a number that no map has."""
+    for number in maps:
         if not 0 <= number < len(weights):
             raise InputError(f"map {number} is not there; the model has {len(weights)}, from 0 to {len(weights) - 1}")
-    return average_heads(weights if maps is None else weights[list(maps)])
+    return weights[list(maps)]
 
 
 def _mean(weights: np.ndarray, axis: int, name: str) -> np.ndarray:

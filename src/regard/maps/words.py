@@ -1,11 +1,19 @@
 """From pieces to words: attention between subwords read as attention between words."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from regard.maps.alignment import Alignment
+
+
+class Words(NamedTuple):
+    """labels: the words that have a piece. indices: of each piece its word, counted from 0."""
+
+    labels: tuple[str, ...]
+    indices: tuple[int, ...]
 
 
 def join_words(

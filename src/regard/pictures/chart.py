@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from regard.pictures.style import GRID, INK, MUTED, PAPER, palette, plotting, resolution
+from regard.pictures.scale import colour_map
+from regard.pictures.style import COLOURS, DARK, GRID, INK, MUTED, PAPER, plotting, resolution
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-COLOURS = "#1f5fa8", "#c8641b", "#2b8a63", "#8a4fa3", "#7a6a1f", "#b3344d", "#4b5563", "#2aa1b8"
 MARKS = "o", "s", "^", "D", "v", "P", "X", "*"
 """With the colours, so that lines are told apart in grey too."""
 DASHES = "-", "--", ":"
@@ -43,11 +43,12 @@ class Chart:
 
 @dataclass(frozen=True)
 class Grid:
-    """Percentages in rows by name, a cell for each, its column counted from 0."""
+    """Percentages in rows by name, or numbers from 0 to another `most`, a cell for each, its column counted from 0."""
 
     title: str
     x: str
     rows: Mapping[str, Sequence[float]]
+    most: float = 100.0
 
 
 def charts(parts: Sequence[Chart | Grid]) -> Figure:
@@ -96,16 +97,15 @@ def _dress(axes: Axes, title: str, x: str) -> None:
 
 
 def _fill(axes: Axes, chart: Grid) -> None:
-    from matplotlib.colors import ListedColormap
-
     values = [*chart.rows.values()]
     columns = max(map(len, values))
     cells = [[*row, *[math.nan] * (columns - len(row))] for row in values]
-    axes.pcolormesh(cells, cmap=ListedColormap(palette() / 255), vmin=0.0, vmax=100.0, edgecolors=PAPER, linewidth=2)
+    axes.pcolormesh(cells, cmap=colour_map(), vmin=0.0, vmax=chart.most, edgecolors=PAPER, linewidth=2)
     for row, column in ((row, column) for row, found in enumerate(values) for column in range(len(found))):
         value = values[row][column]
-        colour = PAPER if value > 50 else INK
-        axes.text(column + 0.5, row + 0.5, f"{value:.3g}", fontsize=8, color=colour, ha="center", va="center")
+        colour = PAPER if value > DARK * chart.most else INK
+        text = "–" if math.isnan(value) else f"{value:.3g}"
+        axes.text(column + 0.5, row + 0.5, text, fontsize=8, color=colour, ha="center", va="center")
     axes.set_xticks([column + 0.5 for column in range(columns)], [str(column) for column in range(columns)])
     axes.set_yticks([row + 0.5 for row in range(len(values))], [*chart.rows], parse_math=False)
     axes.invert_yaxis()

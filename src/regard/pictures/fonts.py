@@ -68,9 +68,14 @@ def _candidates(needed: set[str]) -> Iterator[str]:
 
 
 def _characters(family: str, needed: set[str]) -> set[str]:
-    from matplotlib.font_manager import FontProperties, findfont, get_font
+    from matplotlib.font_manager import FontProperties, findfont, fontManager, get_font
 
-    font = get_font(findfont(FontProperties(family=[family]), fallback_to_default=False))
+    # matplotlib warns of a family without what is asked for, so that is asked for which it has
+    faces = [entry for entry in fontManager.ttflist if entry.name == family]
+    plain = min(faces, key=lambda face: (face.style != "normal", fontManager.score_weight("normal", face.weight)))
+    properties = FontProperties(family=[family], weight=plain.weight)
+    properties.set_style(plain.style)  # pyright: ignore[reportArgumentType] a string, one of three
+    font = get_font(findfont(properties, fallback_to_default=False))
     return {char for char in needed if font.get_char_index(ord(char))}
 
 

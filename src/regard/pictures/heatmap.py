@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Literal
 
 from regard.maps.alignment import Alignment
 from regard.pictures.fonts import families
-from regard.pictures.labels import drawable
-from regard.pictures.style import GRID, INK, MUTED, PAPER, Sizes, palette, plotting, sizes
+from regard.pictures.labels import drawable, stacked
+from regard.pictures.scale import Box, colour_bar, colour_map, share
+from regard.pictures.style import GRID, INK, PAPER, Sizes, plotting, sizes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,11 +18,12 @@ if TYPE_CHECKING:
 VECTOR_CELLS = 4096
 
 
-def heatmap(alignment: Alignment, *, title: str = "") -> Figure:
-    """A figure of the weights, 0 white to 1 dark on every picture, so that two pictures can be compared.
+def heatmap(alignment: Alignment, *, title: str = "", most: float = 1.0) -> Figure:
+    """A figure of the weights, 0 white to 1 dark on every picture, so that two pictures can be compared, unless `most`
+    is another weight to be darkest.
 
-    Cells are squares of one size and the figure grows with the number of labels. Weights above 1 are drawn as 1, and
-    the colour bar then ends in a point. Raises InputError without matplotlib, or where no installed font has a
+    Cells are squares of one size and the figure grows with the number of labels. Weights above the darkest look like
+    it, and the colour bar then ends in a point. Raises InputError without matplotlib, or where no installed font has a
     label's characters.
     """
     with plotting():
@@ -32,16 +34,17 @@ def heatmap(alignment: Alignment, *, title: str = "") -> Figure:
         figure = Figure(facecolor=PAPER, dpi=100)
         FigureCanvasAgg(figure)
         axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
-        _cells(axes, alignment, size)
+        _cells(axes, alignment, size, most)
         top = _labels(axes, alignment.source, "x", size)
         side = _labels(axes, alignment.target, "y", size)
         _turn_unless_short(figure, top, size)
         heading = _title(figure, title, size)
-        _arrange(figure, (top, side), heading, size, above_one=bool((alignment.weights > 1 + 1e-6).any()))
+        bar = _arrange(figure, (top, side), heading, size)
+        colour_bar(figure, bar, most=most, above=bool((alignment.weights > most + 1e-6).any()))
     return figure
 
 
-def _cells(axes: Axes, alignment: Alignment, size: Sizes) -> None:
+def _cells(axes: Axes, alignment: Alignment, size: Sizes, most: float) -> None:
     rows, columns = alignment.weights.shape
     axes.set_xlim(0, max(columns, 1))
     axes.set_ylim(max(rows, 1), 0)
@@ -50,19 +53,13 @@ def _cells(axes: Axes, alignment: Alignment, size: Sizes) -> None:
     if alignment.weights.size:
         axes.pcolormesh(
             alignment.weights,
-            cmap=_colour_map(),
+            cmap=colour_map(),
             vmin=0.0,
-            vmax=1.0,
+            vmax=most,
             edgecolors=GRID,
             linewidth=size.line,
             rasterized=alignment.weights.size > VECTOR_CELLS,
         )
-
-
-def _colour_map():
-    from matplotlib.colors import ListedColormap
-
-    return ListedColormap(palette() / 255, name="regard")
 
 
 def _labels(axes: Axes, labels: tuple[str, ...], side: Literal["x", "y"], size: Sizes) -> list[Text]:
@@ -80,12 +77,16 @@ def _labels(axes: Axes, labels: tuple[str, ...], side: Literal["x", "y"], size: 
 
 
 def _turn_unless_short(figure: Figure, texts: list[Text], size: Sizes) -> None:
+    """Where one is longer than a cell all are turned that cannot stand upright, character below character."""
     long = max(_extents(figure, texts, 0), default=0.0) > 0.92 * size.cell
-    for text in texts:
-        if long:
+    upright = [stacked(text.get_text()) if long else text.get_text() for text in texts]
+    shown = [text.get_text() if stands is None else stands for text, stands in zip(texts, upright, strict=True)]
+    figure.axes[0].xaxis.set_ticklabels(shown)
+    for text, stands in zip(texts, upright, strict=True):
+        if stands is None:
             text.set(rotation=90, rotation_mode="anchor", ha="left", va="center_baseline")
         else:
-            text.set(va="baseline")
+            text.set(va="bottom" if long else "baseline", linespacing=1.0)
 
 
 def _extents(figure: Figure, texts: list[Text], axis: int) -> list[float]:
@@ -101,10 +102,8 @@ def _title(figure: Figure, title: str, size: Sizes) -> list[Text]:
     return [figure.text(0, 1, shown, ha="left", va="top", size=size.title, family=family, parse_math=False)]
 
 
-def _arrange(
-    figure: Figure, labels: tuple[list[Text], list[Text]], heading: list[Text], size: Sizes, above_one: bool
-) -> None:
-    """Sets the figure's size from what it holds, then places every part in inches."""
+def _arrange(figure: Figure, labels: tuple[list[Text], list[Text]], heading: list[Text], size: Sizes) -> Box:
+    """Sets the figure's size from what it holds, then places every part in inches; returns where the bar goes."""
     axes = figure.axes[0]
     gap = 4 / 72 + size.margin
     width, height = axes.get_xlim()[1] * size.cell, axes.get_ylim()[0] * size.cell
@@ -118,22 +117,7 @@ def _arrange(
     )
     figure.set_size_inches(whole)
     base = whole[1] - head - above
-    axes.set_position(_share((left, base - height, width, height), whole))
+    axes.set_position(share((left, base - height, width, height), whole))
     for text in heading:
         text.set_position((size.margin / whole[0], 1 - size.margin / whole[1]))
-    _colour_bar(figure, _share((left + width + 2 * size.margin, base - bar, size.bar, bar), whole), size, above_one)
-
-
-def _share(box: tuple[float, float, float, float], whole: tuple[float, float]) -> tuple[float, float, float, float]:
-    return box[0] / whole[0], box[1] / whole[1], box[2] / whole[0], box[3] / whole[1]
-
-
-def _colour_bar(figure: Figure, box: tuple[float, float, float, float], size: Sizes, above_one: bool) -> None:
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import Normalize
-
-    scale = ScalarMappable(Normalize(0.0, 1.0), _colour_map())
-    bar = figure.colorbar(scale, cax=figure.add_axes(box), extend="max" if above_one else "neither")
-    bar.set_ticks([0.0, 0.5, 1.0], labels=["0", "0.5", "1"])
-    bar.ax.tick_params(length=2, width=0.6, color=MUTED, labelsize=size.small, labelcolor=MUTED, pad=2)
-    bar.outline.set(edgecolor=GRID, linewidth=0.6)  # pyright: ignore[reportCallIssue]
+    return share((left + width + 2 * size.margin, base - bar, size.bar, bar), whole)

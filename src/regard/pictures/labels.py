@@ -35,6 +35,13 @@ def columns(label: str) -> int:
     )
 
 
+def stacked(label: str) -> str | None:
+    """A label over a column too narrow for it that stands upright nevertheless: a single character, or characters as
+    wide as Chinese ones, a line each. None for any other, which is turned."""
+    upright = len(label) == 1 or (label and columns(label) == 2 * len(label))
+    return "\n".join(label) if upright else None
+
+
 def _visible(char: str) -> str:
     if char in _NAMED:
         return _NAMED[char]

@@ -1,6 +1,6 @@
 """The look of every picture in one place: colours, sizes, matplotlib's settings."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -11,12 +11,18 @@ import numpy as np
 from regard.errors import InputError
 
 INK, MUTED, GRID, PAPER = "#1a1f2b", "#5c6472", "#dfe3e8", "#ffffff"
+COLOURS = "#29315b", "#f16328", "#4c95f9", "#a500a9", "#665a4d", "#680800", "#3043ff", "#b27998"
+"""Of what stands beside each other: with any kind of colour blindness each pair is told apart, by 0.14 in Oklab at the
+least, and each has a contrast of 3 to 1 with the paper."""
+DARK = 0.57
+"""The shade from which on letters are light: their contrast is then nowhere under 4 to 1."""
 LARGEST_RASTER = 7000
 SHADES = 100
 """Steps from weight 0 to weight 1 on a page."""
 SETTINGS: Any = {
     "font.family": ["DejaVu Sans"],
     "text.color": INK,
+    "text.hinting": "none",
     "svg.fonttype": "none",
     "svg.hashsalt": "regard",
     "svg.id": None,
@@ -54,15 +60,25 @@ def palette(dark: bool = False) -> np.ndarray:
     Equal steps of weight are equal distances in Oklab, and lightness changes in one direction only, so it reads the
     same in grey and with any kind of colour blindness.
     """
-    t = np.linspace(0.0, 1.0, 2001)
     if dark:
-        lightness, chroma, hue = 0.22 + 0.73 * t, 0.02 + 0.09 * np.sin(np.pi * t), np.radians(262 - 40 * t)
-    else:
-        lightness, chroma, hue = 1 - 0.72 * t, 0.11 * np.sin(np.pi * t) + 0.05 * t, np.radians(238 + 28 * t)
+        return _even(lambda t: (0.22 + 0.73 * t, 0.02 + 0.09 * np.sin(np.pi * t), np.radians(262 - 40 * t)))
+    return _even(lambda t: (1 - 0.72 * t, 0.11 * np.sin(np.pi * t) + 0.05 * t, np.radians(238 + 28 * t)))
+
+
+def _even(path: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]) -> np.ndarray:
+    """(256, 3) sRGB, at equal distances along a path of lightness, chroma and hue."""
+    lightness, chroma, hue = path(np.linspace(0.0, 1.0, 2001))
     lab = np.stack([lightness, chroma * np.cos(hue), chroma * np.sin(hue)], axis=-1)
     length = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(lab, axis=0), axis=1))])
     even = np.linspace(0.0, length[-1], 256)
     return _oklab_to_srgb(np.stack([np.interp(even, length, lab[:, i]) for i in range(3)], axis=-1))
+
+
+@cache
+def diverging() -> np.ndarray:
+    """(511, 3) sRGB in 0..255 for -1 to 1: deep orange over white to the deep blue of `palette()`."""
+    warm = _even(lambda t: (1 - 0.62 * t, 0.12 * np.sin(np.pi * t) + 0.09 * t, np.radians(62 - 22 * t)))
+    return np.concatenate([warm[:0:-1], palette()])
 
 
 def hex_colour(weight: float, dark: bool = False) -> str:

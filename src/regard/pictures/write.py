@@ -1,11 +1,13 @@
 """One picture to one file, whole or not at all."""
 
 import io
+import math
 import os
+import re
 import secrets
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from regard.errors import InputError, RunError
 from regard.maps.alignment import Alignment
@@ -40,10 +42,12 @@ def write(alignment: Alignment, path: Path | str, *, title: str = "", largest: i
     return path
 
 
-def write_figure(figure: "Figure", path: Path | str, *, title: str = "") -> Path:
-    """Writes a figure into path, .png or .svg by its suffix, as `write` does. Raises as that does."""
+def write_figure(figure: "Figure", path: Path | str, *, title: str = "", width: float | None = None) -> Path:
+    """Writes a figure into path, .png or .svg by its suffix, as `write` does; if so, for paper, so many centimetres
+    wide, a .png at 300 dots an inch. Raises as that does, and InputError for a width at which nobody could read it."""
     path, form = _checked(path, tuple(METADATA))
-    _replace(path, _drawn(figure, form, visible(title) or "Image"))
+    title = visible(title) or "Image"
+    _replace(path, _drawn(figure, form, title) if width is None else on_paper(figure, form, title, width))
     return path
 
 
@@ -88,11 +92,32 @@ def _svg(alignment: Alignment, title: str) -> bytes:
     return _drawn(heatmap(alignment, title=title), ".svg", visible(title) or "Alignment")
 
 
-def _drawn(figure: "Figure", form: str, title: str) -> bytes:
+def _drawn(figure: "Figure", form: str, title: str, dots: float | None = None, **options: Any) -> bytes:
     content, metadata = io.BytesIO(), METADATA[form] | {"Title": title}
+    dots = resolution(*figure.get_size_inches()) if dots is None else dots
     with plotting():
-        figure.savefig(content, format=form[1:], dpi=resolution(*figure.get_size_inches()), metadata=metadata)
+        figure.savefig(content, format=form[1:], dpi=dots, metadata=metadata, **options)
     return content.getvalue()
+
+
+def on_paper(figure: "Figure", form: str, title: str, width: float) -> bytes:
+    """A figure that is so many centimetres wide when it is printed. Raises InputError for type that is too small."""
+    from matplotlib.text import Text
+
+    inches = figure.get_size_inches()
+    times = width / 2.54 / inches[0]
+    type_ = min((float(each.get_fontsize()) for each in figure.findobj(Text) if each.get_text().strip()), default=9.0)
+    if type_ * times < SMALLEST_TYPE:
+        least = 2.54 * inches[0] * SMALLEST_TYPE / type_
+        raise InputError(
+            f"at {width:g} cm the type would be {type_ * times:.1f} points; expected at least {SMALLEST_TYPE:g}: give "
+            f"{math.ceil(10 * least) / 10:g} cm or more, or a part of the text"
+        )
+    if form == ".png":
+        return _drawn(figure, form, title, PAPER_DOTS * times, pil_kwargs={"dpi": (PAPER_DOTS, PAPER_DOTS)})
+    whole = _drawn(figure, form, title).decode()
+    size = 'width="{:.4f}pt" height="{:.4f}pt"'.format(*(72 * side * times for side in inches))
+    return re.sub(r'width="[\d.]+pt" height="[\d.]+pt"', size, whole, count=1).encode()
 
 
 def _checked(path: Path | str, forms: tuple[str, ...]) -> tuple[Path, str]:
@@ -120,6 +145,8 @@ def _replace(path: Path, content: bytes) -> None:
         part.unlink(missing_ok=True)
 
 
+SMALLEST_TYPE, PAPER_DOTS = 5.0, 300
+"""On paper: of type in points, and dots an inch."""
 MOST_WORDS = {".png": 3_000, ".svg": 3_000, ".html": 200_000}
 METADATA: dict[str, dict[str, str | None]] = {".png": {"Software": None}, ".svg": {"Date": None, "Creator": "regard"}}
 DRAW: dict[str, Callable[[Alignment, str], bytes]] = {".png": _png, ".svg": _svg, ".html": _html}

@@ -9,6 +9,7 @@ import torch
 from regard.catalog import Classifier, build_classifier
 from regard.data.labelled import Labelled
 from regard.errors import InputError
+from regard.inference.heads import ByHeads, heads_within
 from regard.maps import Alignment, DocumentWeights
 from regard.nonfinite import guarded
 from regard.recording import record
@@ -122,6 +123,17 @@ class ClassificationRun(Run):
         if weights is None:
             raise InputError(f"this run's {name} does not attend to what it reads; {SHOWN}")
         return Looked(classified(self.labels, row), weights)
+
+    def heads(self, text: Text) -> ByHeads:
+        """The class of a text, or of a pair of texts, with its probability, and what every head read to tell it. Raises
+        InputError as `look` does, and for a model whose weights are not those of heads."""
+        (told,), example = self.classify([text]), self._example(1, text)
+        read = self.form.side(example)
+        if read is None:
+            raise InputError(f"this run's {self.config.classifier.name} has no layers of heads to draw; bert has")
+        batch = self.form.collate([(self.form.encoded(example), 0)]).to(next(self.model.parameters()).device)
+        _, maps = heads_within(self.model, self.form.listens, read, lambda: self.model(*batch.inputs))
+        return ByHeads(f"{told.label}\t{told.probability:.4f}", maps)
 
     def _example(self, number: int, text: Text) -> Labelled:
         """Raises InputError for one text where two are read, or the other way round."""

@@ -12,7 +12,9 @@ from jaxtyping import Float
 from regard.data.images import LabelledImage
 from regard.errors import InputError
 from regard.images import Image, Pixels
+from regard.inference.heads import heads_within
 from regard.maps import average_heads, of_patches, rollout
+from regard.maps.heads import HeadMaps, Side
 from regard.models.vit import Vit
 from regard.nonfinite import guarded
 from regard.recording import record
@@ -23,6 +25,9 @@ from regard.tasks.image_classification.task import pixels_of, probabilities
 from regard.tasks.run import Run
 from regard.training.run_directory import RunDirectory
 
+MARKS = "[CLS]", "[DIST]"
+"""What stands before the patches."""
+
 
 @dataclass(frozen=True, eq=False)
 class Looked:
@@ -31,6 +36,17 @@ class Looked:
     found: Classified
     pixels: Pixels
     weights: Float[np.ndarray, "row column"]
+
+
+@dataclass(frozen=True, eq=False)
+class LookedByHeads:
+    """An image's class, the part of it that was looked at, what every head read, and where each of these maps has what
+    the class was told by: of its patches, all together 1."""
+
+    found: Classified
+    pixels: Pixels
+    maps: HeadMaps
+    patches: Float[np.ndarray, "map row column"]
 
 
 class ImageClassificationRun(Run):
@@ -90,3 +106,16 @@ class ImageClassificationRun(Run):
         side = self.config.size // self.config.model.patch
         weights = of_patches(told, side, side)
         return Looked(classified(self.labels, logits[0].softmax(-1).tolist()), pixels, weights)
+
+    def heads(self, image: Image) -> LookedByHeads:
+        """The class of an image, and what every head read of it. Raises InputError as `classify` does."""
+        looked, config = self.look(image), self.config.model
+        side = self.config.size // config.patch
+        patches = [f"{row},{column}" for row in range(side) for column in range(side)]
+        given = self.config.images.tensor(looked.pixels)[None].to(next(self.model.parameters()).device)
+        read = Side.of([*MARKS[: config.marks], *patches])
+        _, maps = heads_within(self.model, self.model.self_attention, read, lambda: self.model(given))
+        told = maps.weights.mean(1) if config.pooling == "mean" else maps.weights[:, 0]
+        return LookedByHeads(
+            looked.found, looked.pixels, maps, np.stack([of_patches(each, side, side) for each in told])
+        )

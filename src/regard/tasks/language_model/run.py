@@ -13,7 +13,9 @@ from regard.decoding.search import Search
 from regard.decoding.sliding import Sliding
 from regard.errors import InputError, shown
 from regard.inference.cache import Cache
+from regard.inference.heads import ByHeads, heads_within
 from regard.inference.within import Reading, within
+from regard.inference.words import side
 from regard.memory import Memory
 from regard.models.language_model import LanguageModel
 from regard.nonfinite import guarded
@@ -117,6 +119,20 @@ class LanguageModelRun(Run):
                 before="(vocabulary)",
             )
         return Reading(self.tokenizer.pieces([int(logits[0, -1].argmax())])[0], attention)
+
+    def heads(self, text: str) -> ByHeads:
+        """The token that is most likely to follow a text, and what every head read of the text meanwhile. Raises as
+        `look`, which joins this to one map."""
+        answer, ids = self.look(text).answer, [END, *self.tokenizer.encode(text)]
+        given = torch.tensor([ids], device=next(self.model.parameters()).device)
+        _, maps = heads_within(
+            self.model,
+            self.model.self_attention,
+            side(self.tokenizer, ids),
+            lambda: self.model(given, self.model.begin(1)),
+            before="(vocabulary)",
+        )
+        return ByHeads(answer, maps)
 
     def _model(self, beyond: Beyond | None) -> SequenceDecoder:
         """The model, made to slide where that is asked for and it has a context."""

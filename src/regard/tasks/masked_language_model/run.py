@@ -10,7 +10,9 @@ from torch import Tensor
 from regard.data.batch import padded
 from regard.data.documents import Document
 from regard.errors import InputError, shown
+from regard.inference.heads import ByHeads, heads_within
 from regard.inference.within import Reading, within
+from regard.inference.words import side
 from regard.models.bert import Bert
 from regard.nonfinite import guarded
 from regard.shapes import Float
@@ -132,6 +134,14 @@ class MaskedLanguageModelRun(Run):
             self.model, self.model.self_attention, self.tokenizer.pieces(ids), lambda: self._states([ids]), maps
         )
         return Reading(answer, attention)
+
+    def heads(self, text: str) -> ByHeads:
+        """A text with its blanks filled, and what every head read of its tokens. Raises as `look`, which joins this to
+        one map."""
+        answer, ids = self.look(text).answer, self._blanked(text, BLANK)
+        names = self.model.self_attention
+        _, maps = heads_within(self.model, names, side(self.tokenizer, ids), lambda: self._states([ids]))
+        return ByHeads(answer, maps)
 
     def _fill(self, text: str, best: int, blank: str) -> list[list[Filled]]:
         if blank not in text:

@@ -14,9 +14,11 @@ from regard.decoding.search import Search
 from regard.errors import InputError
 from regard.inference.attended import attended
 from regard.inference.given import encoded, log_probabilities
+from regard.inference.heads import ByHeads, heads_across
 from regard.inference.texts import search_texts
 from regard.inference.tokenizers import Tokenizers
 from regard.inference.within import Reading
+from regard.inference.words import side
 from regard.maps.alignment import Alignment
 from regard.maps.averages import average_of
 from regard.maps.words import join_words
@@ -126,6 +128,20 @@ class TextToTextRun(Run):
             ((best, *_),) = search_texts(self.model, self.tokenizers, [text], self.search(beam))
         (attention,) = self._looked_at([(text, best)], maps)
         return Reading(self.tokenizers.text(best.tokens, text), attention)
+
+    def heads(self, text: str, *, beam: int | None = None) -> ByHeads:
+        """The output for a text, and what every head of the decoder read of the text while it was written. Raises as
+        `look`."""
+        readers = self.model.decoder.source_attention
+        if readers is None:
+            raise InputError("the run's model does not attend to its source, so it has no head to draw")
+        with guarded(self.model):
+            ((best, *_),) = search_texts(self.model, self.tokenizers, [text], self.search(beam))
+        source, own = self.tokenizers.source_ids(text), self.tokenizers.own_words(text)
+        written = [*best.tokens, END] if best.finished else list(best.tokens)
+        sides = side(self.tokenizers.source, [*source, END], own), side(self.tokenizers.target, written, own)
+        maps = heads_across(self.model, readers, (source, written[:-1]), *sides)
+        return ByHeads(self.tokenizers.text(best.tokens, text), maps)
 
     def score(self, pairs: Sequence[Pair]) -> list[list[float]]:
         """The log-probability of each token of each target, END last, given its source.

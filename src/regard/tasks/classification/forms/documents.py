@@ -7,12 +7,13 @@ import numpy as np
 from regard.data.class_batch import DocumentBatch, TextBatch, collate_documents, collate_texts
 from regard.data.labelled import Labelled
 from regard.data.marked import Ids
+from regard.inference.words import words_of
 from regard.layers.summary import SummaryName
 from regard.maps import DocumentWeights
+from regard.maps.words import Words
 from regard.models.han import FlatConfig, HanConfig
 from regard.recording import Maps
 from regard.tasks.classification.forms.protocol import Form
-from regard.tasks.classification.forms.words import Words, words_of
 from regard.text import Tokenizer
 from regard.text.sentences import sentence_spans
 

@@ -6,8 +6,10 @@ from regard.data.class_batch import MarkedBatch, collate_marked, shortened
 from regard.data.labelled import Labelled
 from regard.data.marked import Ids, marked
 from regard.errors import InputError
+from regard.inference.words import side
 from regard.maps.alignment import Alignment
 from regard.maps.averages import average_of
+from regard.maps.heads import Side
 from regard.models.bert_classifier import BertClassifier
 from regard.recording import Maps
 from regard.tasks.classification.forms.protocol import Form
@@ -49,3 +51,6 @@ class MarkedTexts(Form[Texts]):
         weights = average_of(maps.together()[0].double().cpu().numpy(), numbers)
         tokens = tuple(self.tokenizer.pieces(marked(*self.encoded(example))[0]))
         return Alignment(weights, tokens, tokens)
+
+    def side(self, example: Labelled) -> Side:
+        return side(self.tokenizer, marked(*self.encoded(example))[0])

@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 from regard.data.class_batch import ClassBatch
 from regard.data.labelled import Labelled
 from regard.maps import Alignment, DocumentWeights
+from regard.maps.heads import Side
 from regard.recording import Maps
 
 E = TypeVar("E")
@@ -37,4 +38,8 @@ class Form(ABC, Generic[E]):
     ) -> Alignment | DocumentWeights | None:
         """What was looked at, from the weights that were recorded while the model was given this example alone; None
         where it looks at nothing. Of `several` maps the mean, or that of those whose numbers are given."""
+        return None
+
+    def side(self, example: Labelled) -> Side | None:
+        """Where there are `several` maps, the pieces that read each other."""
         return None

@@ -6,12 +6,12 @@ import numpy as np
 
 from regard.data.class_batch import TwoTextBatch, collate_two_texts
 from regard.data.labelled import Labelled
+from regard.inference.words import words_of
 from regard.maps import Alignment, join_words
 from regard.models.rocktaschel import ReadingName
 from regard.recording import Maps
 from regard.tasks.classification.forms.marked_texts import Texts
 from regard.tasks.classification.forms.protocol import Form
-from regard.tasks.classification.forms.words import words_of
 from regard.text import Tokenizer
 
 READING = "reading"

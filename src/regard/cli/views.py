@@ -1,0 +1,220 @@
+"""Pictures of what every head of a run reads."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from regard.cli.drawing import Asking
+from regard.cli.drawing import draw as draw_own
+from regard.cli.image_views import image_view
+from regard.cli.options import Asked, searching
+from regard.cli.viewing import View, Viewing
+from regard.errors import InputError
+from regard.inference.heads import ByHeads
+from regard.maps.averages import average_heads
+from regard.maps.entropy import entropies
+from regard.maps.heads import HeadMaps
+from regard.maps.rollout import rollout
+from regard.pictures.entropy import entropy
+from regard.pictures.heatmap import heatmap
+from regard.pictures.lines import lines
+from regard.pictures.multiples import multiples
+from regard.pictures.reading import reading
+from regard.pictures.scale import round_up
+from regard.pictures.write import write, write_figure
+from regard.tasks.classification.run import ClassificationRun
+from regard.tasks.image_classification.run import ImageClassificationRun
+from regard.tasks.language_model.run import LanguageModelRun
+from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
+from regard.tasks.text_to_text.run import TextToTextRun
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FEW = 4
+"""Heads that are drawn as lines where none are chosen; of more, those of the last layer."""
+THRESHOLD = 0.15
+"""The least weight that has a line where none is given."""
+LARGEST = 512
+"""Places of one side on one picture."""
+Numbers = Sequence[int] | None
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some places of maps. most: the weight that is darkest. first: of a text that reads itself, where in it the first
+    that reads stands."""
+
+    maps: HeadMaps
+    title: str
+    most: float
+    threshold: float
+    first: int | None
+
+
+def draw(run: Any, asking: Asking, viewing: Viewing) -> tuple[str, list[Path]]:
+    """Writes what is asked for, or else the run's own picture; returns the answer and where the pictures are. Raises
+    InputError for a run that has nothing to show, and for what does not go together."""
+    if not viewing.asked:
+        return draw_own(run, asking), [asking.out]
+    match run:
+        case ImageClassificationRun():
+            return image_view(run, asking, viewing)
+        case _:
+            return view(run, asking, viewing)
+
+
+def view(run: Any, asking: Asking, viewing: Viewing) -> tuple[str, list[Path]]:
+    """Writes the picture of a text, or its pages; returns as `draw`. Raises InputError as that does."""
+    name: View = viewing.view or "matrix"
+    page = asking.out.suffix.lower() == ".html"
+    if page and (name != "matrix" or viewing.given & {"scale", "width"}):
+        raise InputError(f"{asking.out}: a .html page shows a matrix of 0 to 1; write .png or .svg for other views")
+    found = _by_heads(run, asking)
+    if name == "entropy":
+        return found.answer, [_entropy(found.maps, asking, viewing)]
+    maps = MAPS[name](found.maps, asking.maps)
+    parts = _parts(maps.between_words() if viewing.words else maps, viewing, asking.text)
+    paths = [asking.out.with_stem(f"{asking.out.stem}-{number}") for number in range(1, len(parts) + 1)]
+    paths = paths if len(paths) > 1 else [asking.out]
+    for part, path in zip(parts, paths, strict=True):
+        if page:
+            write(part.maps.mean(), path, title=part.title)
+        else:
+            write_figure(DRAW[name](part), path, title=part.title, width=viewing.width)
+    return found.answer, paths
+
+
+def _by_heads(run: Any, asking: Asking) -> ByHeads:
+    """What the heads of a run read. Raises InputError for a run that has none to show."""
+    match run:
+        case TextToTextRun():
+            with searching(Asked(asking.beam)):
+                return run.heads(asking.text, beam=asking.beam)
+        case LanguageModelRun() | MaskedLanguageModelRun():
+            asking.refuse("beam", what="tells tokens one by one")
+            return run.heads(asking.text)
+        case ClassificationRun():
+            asking.refuse("beam", what="tells classes")
+            return run.heads(tuple(asking.text.split("\t")) if run.paired else asking.text)
+        case _:
+            raise InputError(
+                f"{asking.run}: this run has its own picture alone; leave out --view and what goes with it"
+            )
+
+
+def _mean(maps: HeadMaps, numbers: Numbers) -> HeadMaps:
+    return maps.other({"": maps.mean(numbers).weights})
+
+
+def _some(maps: HeadMaps, numbers: Numbers) -> HeadMaps:
+    """Those that are chosen, or all."""
+    return maps if numbers is None else maps.only(numbers)
+
+
+def _few(maps: HeadMaps, numbers: Numbers) -> HeadMaps:
+    """Those that are chosen, or all, or where that is many those of the last layer."""
+    if numbers is None and len(maps.weights) > FEW:
+        count = len(maps.weights)
+        return maps.only(range(count - maps.layers[-1], count))
+    return _some(maps, numbers)
+
+
+def _rolled(maps: HeadMaps, numbers: Numbers) -> HeadMaps:
+    """All layers rolled out, and the last. Raises InputError for what is not layers of a text that reads itself."""
+    if numbers is not None:
+        raise InputError("--map is given; a rollout is of all layers and heads")
+    if not maps.itself or len(maps.layers) < 2:
+        raise InputError(
+            "--view rollout is of several layers that read themselves with residuals between, which this run has not; "
+            "use --view heads"
+        )
+    layers = [average_heads(each) for each in maps.by_layer()]
+    return maps.other(
+        {"all layers, rolled out": rollout(np.stack(layers)[:, None]), "the last layer, mean of its heads": layers[-1]}
+    )
+
+
+MAPS: dict[View, Callable[[HeadMaps, Numbers], HeadMaps]] = {
+    "matrix": _mean,
+    "lines": _few,
+    "heads": _some,
+    "reading": _mean,
+    "rollout": _rolled,
+}
+"""Which maps a view is of."""
+
+
+def _parts(maps: HeadMaps, viewing: Viewing, title: str) -> list[Part]:
+    """The places that are asked for, a page at a time. Raises InputError for none, or for more than a picture has."""
+    source = viewing.part("source", len(maps.source.pieces))
+    target = viewing.part("target", len(maps.target.pieces))
+    by_rows = viewing.view == "reading"  # its lines are broken, so that its text may be of any length
+    pages = [
+        (across, down)
+        for down in _pages(target, viewing.page)
+        for across in ([source] if by_rows else _pages(source, viewing.page))
+    ]
+    found = [_part(maps, each, viewing, title) for each in pages]
+    return found if len(found) > 1 else [replace(each, title=title) for each in found]
+
+
+def _pages(places: slice, size: int | None) -> list[slice]:
+    size = size or max(1, places.stop - places.start)
+    firsts = range(places.start, places.stop, size) or [places.start]
+    return [slice(first, min(first + size, places.stop)) for first in firsts]
+
+
+def _part(maps: HeadMaps, places: tuple[slice, slice], viewing: Viewing, title: str) -> Part:
+    source, target = places
+    counts = source.stop - source.start, target.stop - target.start
+    if max(counts) > LARGEST:
+        raise InputError(
+            f"{counts[0]} places are read, by {counts[1]}; at most {LARGEST} a side are drawn: give --page, --words, "
+            "--source or --target"
+        )
+    own = round_up(maps.weights) if viewing.view in ("heads", "rollout") else 1.0
+    return Part(
+        maps.part(source, target),
+        f"{title}  (source {source.start}:{source.stop}, target {target.start}:{target.stop})",
+        own if viewing.scale is None else viewing.scale,
+        THRESHOLD if viewing.threshold is None else viewing.threshold,
+        target.start - source.start if maps.itself else None,
+    )
+
+
+def _entropy(maps: HeadMaps, asking: Asking, viewing: Viewing) -> Path:
+    asking.refuse("maps", what="is asked for the entropy of every head")
+    figure = entropy([entropies(each) for each in maps.by_layer()], len(maps.source.pieces))
+    return write_figure(figure, asking.out, title=asking.text, width=viewing.width)
+
+
+def _matrix(part: Part) -> "Figure":
+    return heatmap(part.maps.mean(), title=part.title, most=part.most)
+
+
+def _lines(part: Part) -> "Figure":
+    sides = part.maps.source.pieces, part.maps.target.pieces
+    return lines(part.maps.weights, *sides, part.maps.names, threshold=part.threshold, title=part.title)
+
+
+def _reading(part: Part) -> "Figure":
+    return reading(part.maps.mean(), title=part.title, most=part.most, first=part.first)
+
+
+def _heads(part: Part) -> "Figure":
+    maps = part.maps
+    sides = maps.source.pieces, maps.target.pieces
+    return multiples(maps.weights, maps.names, maps.layers, sides, most=part.most, title=part.title)
+
+
+DRAW: dict[View, Callable[[Part], "Figure"]] = {
+    "matrix": _matrix,
+    "lines": _lines,
+    "heads": _heads,
+    "reading": _reading,
+    "rollout": _heads,
+}

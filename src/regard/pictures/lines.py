@@ -1,0 +1,129 @@
+"""What each piece reads, as lines between two copies of the text, one colour a head (Vaswani 2017, figures 3 to 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Float
+
+from regard.errors import InputError
+from regard.pictures.inches import Word, measured, sheet, text
+from regard.pictures.style import COLOURS, INK, MUTED, plotting, sizes
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MARGIN, ROW, GAP, LINE, TYPE = 0.15, 0.21, 2.4, 0.2, 9.0
+"""Around all, of a piece, between the two copies, and of a line above them, in inches; the size of type, in points."""
+STYLES = "-", (0, (3, 1.5))
+"""Of the first heads, a colour each, and of as many again."""
+MOST = len(COLOURS) * len(STYLES)
+WIDEST, FAINTEST = 3.6, 0.3
+"""Of weight 1 the width in points; of weight 0 how much of the colour there is."""
+LONGEST = 90
+"""Letters of the title."""
+SAMPLE, ENTRY = 0.3, 1.6
+"""A line of the legend, and the room of an entry, in inches."""
+
+
+def lines(
+    weights: Float[np.ndarray, "head target source"],
+    source: Sequence[str],
+    target: Sequence[str],
+    names: Sequence[str],
+    *,
+    threshold: float = 0.15,
+    title: str = "",
+) -> Figure:
+    """A figure with what reads at the left and what is read at the right. A line is as wide as its weight, and the
+    fuller of colour the greater that is; weights under `threshold` have none, which the picture says.
+
+    Raises InputError for more heads than `MOST`, which nobody could tell apart, without matplotlib, or where no
+    installed font has a character.
+    """
+    if len(weights) > MOST:
+        raise InputError(f"{len(weights)} heads are too many for lines; at most {MOST} are told apart: choose some")
+    with plotting():
+        figure = sheet()
+        readers, read = (measured(figure, labels, TYPE) for labels in (target, source))
+        note = f"a line is as wide as its weight; weights under {threshold:g} have none"
+        heading = [
+            *measured(figure, [title] if title else [], sizes(1).title, LONGEST),
+            *measured(figure, [note], sizes(1).small, LONGEST),
+        ]
+        sides = [max((word.width for word in side), default=0.2) for side in (readers, read)]
+        width = 2 * MARGIN + max(sum(sides) + GAP, 2 * ENTRY, *(word.width for word in heading))
+        entries = max(1, int((width - 2 * MARGIN) / ENTRY))
+        head = LINE * (len(heading) + -(-len(names) // entries))
+        tall = ROW * max(len(source), len(target), 1)
+        top = MARGIN + tall + LINE
+        figure.set_size_inches(width, top + head + MARGIN)
+        left = (width - sum(sides) - GAP) / 2 + sides[0]
+        _head(figure, heading, names, entries, top + head)
+        _side(figure, ["reads", *readers], left, "right", top)
+        _side(figure, ["is read", *read], left + GAP, "left", top)
+        _draw(figure, weights, threshold, (left, left + GAP), top - LINE)
+    return figure
+
+
+def _head(figure: Figure, heading: Sequence[Word], names: Sequence[str], entries: int, top: float) -> None:
+    """Title and note, and the legend, so many entries in a line."""
+    for number, word in enumerate(heading):
+        last = number == len(heading) - 1
+        size, colour = (sizes(1).small, MUTED) if last else (sizes(1).title, INK)
+        text(figure, word.label, (MARGIN, top - LINE * (number + 0.5)), size=size, color=colour, family=word.fonts)
+    top -= LINE * len(heading)
+    for number, name in enumerate(names):
+        row, column = divmod(number, entries)
+        left, middle = MARGIN + ENTRY * column, top - LINE * (row + 0.5)
+        _lines(figure, [((left, middle), (left + SAMPLE, middle))], [1.0], number)
+        text(figure, name, (left + SAMPLE + 0.06, middle), size=sizes(1).small, color=INK)
+
+
+def _side(figure: Figure, words: Sequence[Word | str], across: float, side: str, top: float) -> None:
+    """One copy of the text below what it is."""
+    away = -0.06 if side == "right" else 0.06
+    for number, word in enumerate(words):
+        middle = top - LINE / 2 if number == 0 else top - LINE - ROW * (number - 0.5)
+        if isinstance(word, str):
+            text(figure, word, (across + away, middle), size=sizes(1).small, color=MUTED, ha=side)
+        else:
+            text(figure, word.label, (across + away, middle), size=TYPE, color=INK, ha=side, family=word.fonts)
+
+
+def _draw(
+    figure: Figure,
+    weights: Float[np.ndarray, "head target source"],
+    threshold: float,
+    across: tuple[float, float],
+    top: float,
+) -> None:
+    """The lines of each head; where several leave one piece, each leaves at a height of its own."""
+    spread = ROW * 0.6 / max(len(weights), 1)
+    for head, each in enumerate(weights):
+        down = ROW / 2 + spread * (head - (len(weights) - 1) / 2)
+        found = [(int(t), int(s)) for t, s in np.argwhere(each >= threshold) if each[t, s] > 0]
+        found.sort(key=lambda pair, each=each: each[pair])
+        ends = [((across[0], top - ROW * t - down), (across[1], top - ROW * s - down)) for t, s in found]
+        _lines(figure, ends, [float(each[pair]) for pair in found], head)
+
+
+def _lines(figure: Figure, ends: Sequence[tuple], weights: Sequence[float], head: int) -> None:
+    """Lines of one head, the greatest weight last and so above the others."""
+    from matplotlib.collections import LineCollection
+    from matplotlib.colors import to_rgba
+
+    colour, style = COLOURS[head % len(COLOURS)], STYLES[head // len(COLOURS) % len(STYLES)]
+    shown = [min(weight, 1.0) for weight in weights]
+    figure.add_artist(
+        LineCollection(
+            list(ends),
+            colors=[to_rgba(colour, FAINTEST + (1 - FAINTEST) * weight) for weight in shown],
+            linewidths=[WIDEST * weight for weight in shown],
+            linestyles=[style],
+            capstyle="round" if style == "-" else "butt",
+            transform=figure.dpi_scale_trans,
+        )
+    )

@@ -1,0 +1,166 @@
+"""Many maps of the same pieces as small matrices on one scale: all layers and heads, or one way to look beside another
+(Vig 2019, 1906.05714, the model view)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Float
+
+from regard.errors import InputError
+from regard.pictures.heatmap import VECTOR_CELLS
+from regard.pictures.inches import Word, measured, sheet, text
+from regard.pictures.labels import stacked
+from regard.pictures.scale import colour_bar, colour_map, round_up, share
+from regard.pictures.style import GRID, INK, MUTED, plotting, sizes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MARGIN, LINE, BETWEEN, BAR, WIDTH = 0.15, 0.18, 0.12, 0.6, 7.0
+"""Around all, of a line of text, between matrices, of the bar with its room, and of all matrices, in inches."""
+SMALLEST, LARGEST = 0.75, 0.3
+"""The side of a matrix at the least, and of a cell at the most, in inches."""
+LABELLED = 0.115
+"""The side of a cell from which on pieces are named, in inches."""
+NAME, TITLE = 7.0, 11.0
+"""Of the names of matrices and of the title, in points."""
+COLUMNS = 16
+"""Matrices in a row at the most."""
+MOST = 4_000_000
+"""Cells of all matrices together."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Lengths in inches: the side of a cell; what labels take at the left and above; from matrix to matrix."""
+
+    cell: float
+    source: list[Word]
+    target: list[Word]
+    across: float
+    down: float
+
+    @property
+    def left(self) -> float:
+        return max((word.width + 0.08 for word in self.target), default=0.0)
+
+    @property
+    def above(self) -> float:
+        line = 1.25 * _type(self.cell) / 72
+        tall = (len(word.label) * line if stacked(word.label) else word.width for word in self.source)
+        return max(tall, default=-0.08) + 0.08
+
+
+def multiples(
+    weights: Float[np.ndarray, "map target source"],
+    names: Sequence[str],
+    layers: Sequence[int],
+    labels: tuple[Sequence[str], Sequence[str]] = ((), ()),
+    *,
+    most: float | None = None,
+    title: str = "",
+) -> Figure:
+    """A figure with a matrix a map, what reads down its side and what is read along its top, a row a layer. All have
+    one scale, from 0 white to `most` dark, which its bar says; by default the greatest weight rounded up.
+
+    names: one a map. layers: how many maps each has. labels: of what is read and of what reads, shown where there is
+    room for them. Raises InputError for too many cells, without matplotlib, or where no installed font has a character.
+    """
+    _check(weights)
+    most = round_up(weights) if most is None else most
+    rows = _rows(layers)
+    with plotting():
+        figure = sheet()
+        named, (heading,) = measured(figure, names, NAME), measured(figure, [title], TITLE, longest=90)
+        plan = _plan(figure, weights.shape[1:], labels, max(map(len, rows)), named)
+        width = max(MARGIN + plan.left + max(map(len, rows)) * plan.across + BAR, 2 * MARGIN + heading.width)
+        top = plan.above + len(rows) * plan.down
+        height = MARGIN + top + (1.6 * LINE if title else 0.0)
+        figure.set_size_inches(width, height)
+        text(figure, heading.label, (MARGIN, height - 0.24), size=TITLE, color=INK, family=heading.fonts)
+        for down, row in enumerate(rows):
+            high = top - down * plan.down - (plan.above if down else 0.0)
+            for across, number in enumerate(row):
+                word, left = named[number], MARGIN + plan.left + across * plan.across
+                text(figure, word.label, (left, high - LINE / 2), size=NAME, color=MUTED, family=word.fonts)
+                axes = _axes(figure, plan, weights.shape[1:], (left, high - LINE - (0.0 if down else plan.above)))
+                _draw(axes, weights[number], most, rasterized=weights.size > VECTOR_CELLS)
+                _label(axes, plan, left=across == 0, above=down == 0)
+        tall = min(2.0, plan.down - LINE - BETWEEN)
+        box = width - BAR + 0.05, top - LINE - plan.above - tall, sizes(1).bar, tall
+        colour_bar(figure, share(box, (width, height)), most=most, above=bool((weights > most + 1e-6).any()))
+    return figure
+
+
+def _check(weights: Float[np.ndarray, "map target source"]) -> None:
+    if weights.size > MOST:
+        raise InputError(
+            f"{len(weights)} maps of {weights.shape[1]} x {weights.shape[2]} weights are {weights.size / 1e6:.1f} "
+            f"million cells; at most {MOST // 1_000_000} million are drawn: choose maps, or a part of the text"
+        )
+
+
+def _rows(layers: Sequence[int]) -> list[list[int]]:
+    """The numbers of the maps that stand in a row: those of a layer, or as many of them as there is room for."""
+    rows, first = [], 0
+    for count in layers:
+        rows += [[*range(at, min(at + COLUMNS, first + count))] for at in range(first, first + count, COLUMNS)]
+        first += count
+    return rows
+
+
+def _plan(
+    figure: Figure,
+    shape: Sequence[int],
+    labels: tuple[Sequence[str], Sequence[str]],
+    columns: int,
+    named: Sequence[Word],
+) -> Plan:
+    longest = max(*shape, 1)
+    cell = min(LARGEST, max((WIDTH / columns - BETWEEN) / longest, SMALLEST / longest))
+    source, target = (measured(figure, side if cell >= LABELLED else (), _type(cell)) for side in labels)
+    across = max(cell * shape[1], max(word.width for word in named)) + BETWEEN
+    return Plan(cell, source, target, across, LINE + cell * shape[0] + BETWEEN)
+
+
+def _type(cell: float) -> float:
+    """Of labels, in points."""
+    return min(9.0, cell * 72 * 0.62)
+
+
+def _axes(figure: Figure, plan: Plan, shape: Sequence[int], place: tuple[float, float]) -> Axes:
+    """Those of a matrix whose upper left corner is at this place."""
+    width, height = plan.cell * max(shape[1], 1), plan.cell * max(shape[0], 1)
+    whole = tuple(figure.get_size_inches())
+    return figure.add_axes(share((place[0], place[1] - height, width, height), whole))
+
+
+def _draw(axes: Axes, weights: Float[np.ndarray, "target source"], most: float, *, rasterized: bool) -> None:
+    rows, columns = weights.shape
+    if weights.size and rasterized:
+        axes.imshow(weights, cmap=colour_map(), vmin=0.0, vmax=most, aspect="auto", interpolation="none")
+    elif weights.size:
+        axes.pcolormesh(
+            np.arange(columns + 1) - 0.5, np.arange(rows + 1) - 0.5, weights, cmap=colour_map(), vmin=0, vmax=most
+        )
+    axes.set(xlim=(-0.5, max(columns, 1) - 0.5), ylim=(max(rows, 1) - 0.5, -0.5), xticks=[], yticks=[])
+    for spine in axes.spines.values():
+        spine.set(edgecolor=GRID, linewidth=0.6)
+
+
+def _label(axes: Axes, plan: Plan, *, left: bool, above: bool) -> None:
+    """Names the pieces at the left of the first matrix of a row, and above those of the first row."""
+    style = {"size": _type(plan.cell), "color": INK, "parse_math": False}
+    gap = 0.03 / plan.cell
+    for place, word in enumerate(plan.target if left else ()):
+        axes.text(-0.5 - gap, place, word.label, ha="right", va="center_baseline", family=word.fonts, **style)
+    for place, word in enumerate(plan.source if above else ()):
+        upright = stacked(word.label)
+        turned = {"rotation": 90, "rotation_mode": "anchor", "ha": "left", "va": "center_baseline"}
+        stands = turned if upright is None else {"ha": "center", "va": "bottom", "linespacing": 1.0}
+        axes.text(place, -0.5 - gap, upright or word.label, family=word.fonts, **stands, **style)

@@ -1,0 +1,83 @@
+"""The text once for each piece that reads, shaded by what that read (Cheng 2016, figure 1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from regard.errors import InputError
+from regard.maps.alignment import Alignment
+from regard.pictures.document import GAP, LINE, MARGIN, SPACE, TYPE, WIDTH, broken, line
+from regard.pictures.inches import Word, from_the_right, measured, sheet, text
+from regard.pictures.labels import drawable
+from regard.pictures.scale import colour_bar, share
+from regard.pictures.style import INK, MUTED, plotting, sizes
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LONGEST = 18
+"""Letters of a piece that reads."""
+LEAST = 5.2
+"""Of the figure across at the least, in inches."""
+BAR = 1.0, 0.09
+"""The sides of the scale, in inches."""
+MOST = 6_000
+"""Pieces in all rows together."""
+
+
+def reading(alignment: Alignment, *, title: str = "", most: float = 1.0, first: int | None = None) -> Figure:
+    """A figure with a row for each piece that reads, which stands before the whole text, shaded from 0 white to `most`
+    dark by how much of it was read. Of a text that reads itself, `first` is where in it the first row's piece stands,
+    and each piece is framed where it stands.
+
+    Raises InputError for more than `MOST` pieces, without matplotlib, or where no installed font has a character.
+    """
+    _check(alignment)
+    with plotting():
+        figure = sheet()
+        readers = measured(figure, [drawable(label, longest=LONGEST) for label in alignment.target], TYPE)
+        words = measured(figure, alignment.source, TYPE)
+        before = max((word.width for word in readers), default=0.0) + 0.15
+        (heading,) = measured(figure, [title], sizes(1).title, longest=80)
+        needed = max(before + sum(word.width + SPACE for word in words), heading.width)
+        room = min(WIDTH, max(LEAST, 2 * MARGIN + needed + SPACE))
+        lines = broken([word.width for word in words], room - 2 * MARGIN - before)
+        step = LINE * max(1, len(lines)) + GAP
+        head = (2 * LINE if title else LINE) + GAP
+        height = 2 * MARGIN + head + step * len(readers)
+        figure.set_size_inches(room, height)
+        _head(figure, heading, height - MARGIN)
+        bar = room - MARGIN - BAR[0] - 0.1, height - MARGIN - (LINE if title else 0.0) - BAR[1], *BAR
+        above = bool((alignment.weights > most + 1e-6).any())
+        colour_bar(figure, share(bar, (room, height)), most=most, above=above)
+        backwards = from_the_right("".join(alignment.source))
+        edges = (MARGIN, room - MARGIN - before) if backwards else (MARGIN + before, room - MARGIN)
+        beside, aligned = (edges[1] + 0.12, "left") if backwards else (edges[0] - 0.12, "right")
+        for number, shades in enumerate(np.minimum(alignment.weights / most, 1.0)):
+            top, reader = height - MARGIN - head - step * number, readers[number]
+            text(figure, reader.label, (beside, top - LINE / 2), size=TYPE, color=INK, ha=aligned, family=reader.fonts)
+            for row, part in enumerate(lines):
+                framed = part.index(first + number) if first is not None and first + number in part else None
+                shown, at = [words[each] for each in part], top - row * LINE
+                line(figure, shown, shades[part], edges, at, backwards=backwards, framed=framed)
+    return figure
+
+
+def _check(alignment: Alignment) -> None:
+    rows, columns = alignment.weights.shape
+    if rows * columns > MOST:
+        raise InputError(
+            f"{rows} rows of {columns} pieces are {rows * columns:,}; at most {MOST:,} are drawn: choose rows, or a "
+            "part of the text"
+        )
+
+
+def _head(figure: Figure, title: Word, top: float) -> None:
+    """The title, and what the rows are."""
+    if title.label:
+        text(figure, title.label, (MARGIN, top - LINE / 2), size=sizes(1).title, color=INK, family=title.fonts)
+        top -= LINE
+    key = "each row: what reads, and the text shaded by what it reads"
+    text(figure, key, (MARGIN, top - LINE / 2), size=sizes(1).small, color=MUTED)

@@ -1,0 +1,59 @@
+"""Weights as colours, and the bar that says which is which."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from regard.pictures.style import GRID, MUTED, diverging, palette, sizes
+
+if TYPE_CHECKING:
+    from matplotlib.colors import ListedColormap
+    from matplotlib.figure import Figure
+
+Box = tuple[float, float, float, float]
+"""Left, bottom, width and height."""
+
+
+def colour_map() -> ListedColormap:
+    """White for nothing to dark for all."""
+    from matplotlib.colors import ListedColormap
+
+    return ListedColormap(palette() / 255, name="regard")
+
+
+def colour_bar(figure: Figure, box: Box, *, most: float = 1.0, least: float = 0.0, above: bool = False) -> None:
+    """A bar from `least` to `most`, in shares of the figure; it ends in a point where there is something above. From
+    less than 0 on it is that of `diverging()`."""
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import ListedColormap, Normalize
+
+    colours = colour_map() if least == 0 else ListedColormap(diverging() / 255)
+    scale = ScalarMappable(Normalize(least, most), colours)
+    across = box[2] > box[3]
+    bar = figure.colorbar(
+        scale,
+        cax=figure.add_axes(box),
+        extend="max" if above else "neither",
+        orientation="horizontal" if across else "vertical",
+    )
+    ticks = [least, (least + most) / 2, most]
+    bar.set_ticks(ticks, labels=[f"{tick:.3g}" for tick in ticks])
+    bar.ax.tick_params(length=2, width=0.6, color=MUTED, labelsize=sizes(1).small, labelcolor=MUTED, pad=2)
+    bar.outline.set(edgecolor=GRID, linewidth=0.6)  # pyright: ignore[reportCallIssue]
+
+
+def share(box: Box, whole: tuple[float, float]) -> Box:
+    """A box in inches as shares of a figure of that width and height."""
+    return box[0] / whole[0], box[1] / whole[1], box[2] / whole[0], box[3] / whole[1]
+
+
+def round_up(weights: np.ndarray) -> float:
+    """The greatest weight, rounded up to one digit; 1 where there is none."""
+    greatest = float(weights.max(initial=0.0))
+    if greatest <= 0:
+        return 1.0
+    unit = 10.0 ** math.floor(math.log10(greatest))
+    return float(f"{math.ceil(round(greatest / unit, 9)) * unit:.1g}")

@@ -1,0 +1,65 @@
+import numpy as np
+import pytest
+
+from regard.errors import InputError
+from regard.maps.heads import HeadMaps, Side
+from regard.maps.words import Words
+
+SOURCE = Side(("Wirt", "schaft", "."), Words(("Wirtschaft", "."), (0, 0, 1)))
+TARGET = Side.of(("economy", "</s>"))
+
+
+def maps() -> HeadMaps:
+    weights = np.random.default_rng(2).dirichlet(np.ones(3), size=(5, 2))
+    return HeadMaps.of_layers([weights[:2], weights[2:]], SOURCE, TARGET)
+
+
+def test_names_count_as_the_maps_do():
+    found = maps()
+    assert found.layers == (2, 3)
+    assert found.names[1:3] == ("layer 0, head 1", "layer 1, head 0")
+    assert [each.shape for each in found.by_layer()] == [(2, 2, 3), (3, 2, 3)]
+    assert not found.itself
+
+
+def test_some_maps_and_their_mean():
+    found = maps()
+    some = found.only([4, 0])
+    assert (some.names, some.layers) == (("layer 1, head 2", "layer 0, head 0"), (2,))
+    np.testing.assert_array_equal(some.weights, found.weights[[4, 0]])
+    np.testing.assert_allclose(found.mean([4, 0]).weights, found.weights[[4, 0]].mean(0))
+    for ask in (found.only, found.mean):
+        with pytest.raises(InputError, match="map 5 is not there; the model has 5, from 0 to 4"):
+            ask([5])
+
+
+def test_between_words():
+    found = maps().between_words()
+    assert (found.source.pieces, found.target.pieces) == (("Wirtschaft", "."), ("economy", "</s>"))
+    np.testing.assert_allclose(found.weights[:, :, 0], maps().weights[:, :, :2].sum(-1))
+    np.testing.assert_allclose(found.between_words().weights, found.weights)
+
+
+def test_a_part():
+    found = maps().part(slice(1, 3), slice(0, 1))
+    assert (found.source, found.target) == (Side.of(("schaft", ".")), Side.of(("economy",)))
+    np.testing.assert_array_equal(found.weights, maps().weights[:, :1, 1:])
+
+
+def test_pieces_before_the_first():
+    assert SOURCE.after("(vocabulary)", 1).words == (("(vocabulary)", "Wirtschaft", "."), (0, 1, 1, 2))
+    assert SOURCE.after("x", 0) == SOURCE
+
+
+@pytest.mark.parametrize(
+    ("weights", "names", "layers", "message"),
+    [
+        (np.zeros((2, 2, 3)), ("a",), (2,), "2 maps, 1 names and layers of"),
+        (np.zeros((2, 2, 3)), ("a", "b"), (1,), "do not fit"),
+        (np.zeros((1, 3, 2)), ("a",), (1,), "do not fit 2 target and 3 source labels"),
+        (np.full((1, 2, 3), np.nan), ("a",), (1,), "expected finite and not negative"),
+    ],
+)
+def test_what_does_not_fit(weights: np.ndarray, names: tuple[str, ...], layers: tuple[int, ...], message: str):
+    with pytest.raises(ValueError, match=message):
+        HeadMaps(weights, SOURCE, TARGET, names, layers)
