@@ -6,7 +6,6 @@ from functools import cache
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
-from pathlib import Path
 from string import Template
 from typing import Any
 
@@ -14,7 +13,9 @@ from regard.maps.lookups import Lookups
 from regard.pictures.payload import LARGEST, payload
 from regard.pictures.style import palette
 
-SCRIPTS = ("data", "page", "matrix", "panel", "mount")
+SCRIPTS = (
+    "data", "page", "tokens", "matrix", "lines", "reading", "document", "image", "heads", "table", "worked", "panel", "mount",
+)
 """Files of `browser/`, in the order in which they build on each other."""
 
 

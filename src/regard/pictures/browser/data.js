@@ -75,10 +75,11 @@ regard.data = (() => {
     // The matrix of a choice with its labels.
     table({ map, layer, head, words }) {
       const weights = this.maps[map], rows = weights.rows(layer, head);
-      const about = { scale: weights.scale, signed: weights.signed };
+      const about = { scale: weights.scale, signed: weights.signed, sentences: this.sentences };
       if (!words || !this.words) return { source: this.source, target: this.target, rows, ...about };
       const source = this.words.source || alone(this.source), target = this.words.target || alone(this.target);
-      return { source: source.labels, target: target.labels, rows: joined(rows, source, target), ...about };
+      const sentences = this.sentences && source.labels.map((_, word) => this.sentences[source.index.indexOf(word)]);
+      return { source: source.labels, target: target.labels, rows: joined(rows, source, target), ...about, sentences };
     }
 
     // row: { target, weights: [layer][head][source] } and, where there are, source (one label more to read), note,

@@ -1,7 +1,7 @@
 // The matrix: source along the top, target down the side, a cell a weight. Only what is in sight is drawn.
 regard.views.matrix = (() => {
-  const { element, colour, variable } = regard.page;
-  const TURNED = 110, SIDE = 150, SMALLEST = 2, LARGEST = 40, TYPE = 12;
+  const { element, colour, variable } = regard.page, { greatest } = regard.tokens;
+  const TURNED = 110, SIDE = 150, TYPE = 12;
 
   // A label as wide as there is room for.
   const fitted = (context, label, room) => {
@@ -51,12 +51,12 @@ regard.views.matrix = (() => {
     }
 
     painted() {
-      const { source, target, rows, scale } = this.panel.table, threshold = this.panel.choice.threshold;
+      const { source, target, rows, scale } = this.panel.table, { threshold, shade } = this.panel.choice;
       if (!source.length || !target.length) return null;
+      const most = shade === "fixed" ? scale : Math.max(...rows.map(greatest)) || 1;
       const image = new ImageData(source.length, target.length);
       rows.forEach((row, t) => row.forEach((weight, s) => {
-        const share = weight / scale;
-        image.data.set([...colour(Math.abs(share) < threshold ? 0 : share), 255], 4 * (t * source.length + s));
+        image.data.set([...colour(Math.abs(weight) / scale < threshold ? 0 : weight / most), 255], 4 * (t * source.length + s));
       }));
       for (let place = 3; place < image.data.length; place += 4) {
         if (!image.data[place]) image.data.set([...colour(0), 255], place - 3);
@@ -177,6 +177,6 @@ regard.views.matrix = (() => {
   Matrix.title = "Matrix";
   Matrix.fits = () => true;
   Matrix.keys = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
-  Matrix.sizes = [SMALLEST, LARGEST];
+  Matrix.start = [0, 0];
   return Matrix;
 })();

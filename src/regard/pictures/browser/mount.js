@@ -4,25 +4,73 @@ regard.mount = (() => {
 
   class Mounted {
     constructor(host, title, lookups) {
-      this.host = host;
-      this.lookups = lookups;
-      this.choice = { view: "matrix", threshold: 0, words: false, zoom: 0 };
+      const first = lookups[0], view = first.patches ? "image" : first.sentences ? "document" : "matrix";
+      Object.assign(this, { host, lookups, choice: { view, threshold: 0, words: false, zoom: 0, shade: "fixed" } });
       this.panels = [new regard.Panel(this, {})];
-      this.area = element("div", { className: "regard-panels" }, ...this.panels.map((panel) => panel.element));
+      this.bar = element("div", { className: "regard-bar", role: "toolbar", ariaLabel: "View" });
+      this.area = element("div", { className: "regard-panels" });
       host.classList.add("regard");
-      host.replaceChildren(...(title ? [element("h1", { dir: "auto" }, title)] : []), this.area);
+      host.replaceChildren(...(title ? [element("h1", { dir: "auto" }, title)] : []), this.bar, this.area);
       this.repaint = () => this.render();
       night.addEventListener("change", this.repaint);
+      this.controls();
       this.render();
     }
 
-    render() {
-      this.panels.forEach((panel) => panel.render());
+    get comparing() {
+      return this.panels.length > 1;
     }
 
-    // choose({ view, threshold, words, zoom }): what holds for all panels.
+    render() {
+      this.area.replaceChildren(...this.panels.map((panel) => panel.element));
+      this.area.classList.toggle("regard-two", this.comparing);
+      this.panels.forEach((panel) => panel.render());
+      const { view } = this.choice;
+      this.tabs.forEach(([name, tab]) => { tab.ariaPressed = String(name === view); });
+      this.shades.hidden = !["matrix", "heads"].includes(view);
+      this.size.hidden = view !== "matrix";
+      this.cut.hidden = ["heads", "table"].includes(view);
+    }
+
+    controls() {
+      const { lookups } = this, button = (text, onclick) => element("button", { type: "button", onclick }, text);
+      const fitting = Object.entries(regard.views).filter(([, View]) => lookups.some((each) => View.fits(each)));
+      this.tabs = fitting.map(([name, View]) => [name, button(View.title, () => this.choose({ view: name }))]);
+      const said = element("output", {}, "0");
+      const threshold = element("input", { type: "range", min: 0, max: 1, step: 0.01, value: 0, oninput: () => {
+        said.textContent = threshold.value;
+        this.choose({ threshold: Number(threshold.value) });
+      } });
+      this.cut = element("label", { className: "regard-choice" }, element("span", {}, "Hide below"), threshold, said);
+      const wide = element("input", { type: "range", min: 2, max: 40, step: 1, value: 20, oninput: () => this.choose({ zoom: Number(wide.value) }) });
+      this.size = element("label", { className: "regard-choice" }, element("span", {}, "Cell"), wide);
+      const shades = element("select", { onchange: () => this.choose({ shade: shades.value }) },
+        element("option", { value: "fixed" }, "0 to 1"), element("option", { value: "largest" }, "0 to the largest"));
+      this.shades = element("label", { className: "regard-choice" }, element("span", {}, "Shades"), shades);
+      const words = element("input", { type: "checkbox", onchange: () => this.choose({ words: words.checked }) });
+      const joins = element("label", { className: "regard-choice", hidden: !lookups.some((each) => each.words) }, words, element("span", {}, "Whole words"));
+      this.twice = button("Compare", () => this.compare(!this.comparing));
+      this.bar.replaceChildren(element("div", { className: "regard-tabs", role: "group", ariaLabel: "Views" }, ...this.tabs.map(([, tab]) => tab)),
+        this.cut, this.shades, this.size, joins, this.twice);
+    }
+
+    // choose({ view, threshold, words, zoom, shade }): what holds for all panels.
     choose(some) {
       Object.assign(this.choice, some);
+      this.render();
+    }
+
+    // Two panels side by side: the second shows the next lookup, or of one alone the next head or layer.
+    compare(on) {
+      if (on) {
+        const [{ own, lookup }] = this.panels, next = { ...own };
+        if (this.lookups.length > 1) Object.assign(next, { lookup: (own.lookup + 1) % this.lookups.length, map: 0, layer: null, head: null });
+        else if (lookup.maps.length > 1) next.map = (own.map + 1) % lookup.maps.length;
+        else if (lookup.heads > 1) next.head = typeof own.head === "number" ? (own.head + 1) % lookup.heads : 0;
+        else if (lookup.layers.length > 1) next.layer = own.layer === null ? 0 : (own.layer + 1) % lookup.layers.length;
+        this.panels.push(new regard.Panel(this, next));
+      } else this.panels.splice(1).forEach((panel) => panel.view.leave());
+      this.twice.textContent = on ? "Show one" : "Compare";
       this.render();
     }
 
@@ -32,8 +80,9 @@ regard.mount = (() => {
       this.render();
     }
 
-    follow(from, { target, source }) {
-      for (const panel of this.panels) if (panel !== from) panel.focus(target, source, false);
+    follow(from, at) {
+      for (const panel of this.panels) if (panel !== from) panel.focus(at.target, at.source, false);
+      this.tell("regard-focus", { lookup: from.own.lookup, ...at });
     }
 
     tell(name, detail) {

@@ -3,23 +3,23 @@ regard.Panel = (() => {
   const { element, number } = regard.page;
 
   const select = (label, options, value, change) => {
-    const found = element("select", { ariaLabel: label, onchange: () => change(JSON.parse(found.value)) },
+    const found = element("select", { onchange: () => change(JSON.parse(found.value)) },
       ...options.map(([name, each]) => element("option", { value: JSON.stringify(each), selected: each === value }, name)));
     return element("label", { className: "regard-choice" }, element("span", {}, label), found);
   };
 
-  return class Panel {
+  class Panel {
     constructor(mounted, choice) {
       this.mounted = mounted;
       this.own = { lookup: 0, map: 0, layer: null, head: null, ...choice };
       this.focused = { target: null, source: null };
       this.choices = element("div", { className: "regard-choices" });
-      this.place = element("div", { className: "regard-place", tabIndex: 0, role: "application" });
+      this.place = element("div", { className: "regard-place" });
       this.said = element("output", { className: "regard-said", ariaLive: "polite" });
-      this.worked = element("div", { className: "regard-worked", hidden: true });
-      this.element = element("section", { className: "regard-panel" }, this.choices, this.place, this.said, this.worked);
+      this.worked = element("section", { className: "regard-worked", hidden: true, ariaLabel: "One lookup worked out" });
+      this.element = element("section", { className: "regard-panel" }, this.choices, this.said, this.place, this.worked);
       this.place.addEventListener("keydown", (event) => this.key(event));
-      this.place.addEventListener("focus", () => { if (this.focused.target === null) this.focus(0, 0); });
+      this.place.addEventListener("focus", () => { if (this.focused.target === null && this.kind.start) this.focus(...this.kind.start); });
     }
 
     get lookup() {
@@ -27,40 +27,62 @@ regard.Panel = (() => {
     }
 
     get choice() {
-      return { ...this.mounted.choice, ...this.own };
+      const { head } = this.own;
+      return { ...this.mounted.choice, ...this.own, head: head === "each" ? null : head };
+    }
+
+    get kind() {
+      const { view } = this.mounted.choice;
+      return regard.views[regard.views[view].fits(this.lookup) ? view : "matrix"];
+    }
+
+    // All targets' rows of one head of the chosen layer.
+    rowsOf(head) {
+      return this.lookup.maps[this.own.map].rows(this.own.layer, head);
     }
 
     choose(some) {
       Object.assign(this.own, some);
       if ("lookup" in some) Object.assign(this.own, { map: 0, layer: null, head: null });
+      this.worked.hidden = true;
       this.render();
     }
 
     // Draws everything anew: after another choice, or more data.
     render() {
       this.table = this.lookup.table(this.choice);
-      const View = regard.views[this.mounted.choice.view];
-      if (!(this.view instanceof View)) {
+      const { target, source } = this.focused;
+      if (target >= this.table.target.length || source >= this.table.source.length) this.focused = { target: null, source: null };
+      const { kind } = this;
+      if (!(this.view instanceof kind)) {
         if (this.view) this.view.leave();
-        this.view = new View(this);
+        this.view = new kind(this);
         this.place.replaceChildren(this.view.element);
+        const moves = Object.keys(kind.keys).length > 0;
+        Object.assign(this.place, { tabIndex: moves ? 0 : -1, role: moves ? "application" : "group" });
+        this.place.ariaLabel = `${kind.title} of ${this.lookup.name || "attention"}.${moves ? " Arrow keys move, Enter works a lookup out." : ""}`;
       }
-      this.place.ariaLabel = `${View.title} of ${this.lookup.name || "attention"}. Arrow keys move, Enter works a lookup out.`;
       this.menus();
       this.view.render();
       this.say();
     }
 
     menus() {
-      const { lookups } = this.mounted, one = this.lookup, count = (many) => [...Array(many).keys()];
-      const menus = [];
-      if (lookups.length > 1) menus.push(select("Lookups", lookups.map((each, i) => [each.name || `${i}`, i]), this.own.lookup, (lookup) => this.choose({ lookup })));
-      if (one.maps.length > 1) menus.push(select("Map", one.maps.map((each, i) => [each.name, i]), this.own.map, (map) => this.choose({ map })));
-      if (one.layers.length > 1) menus.push(select("Layer", [["mean of all", null], ...one.layers.map((name, i) => [name, i])], this.own.layer, (layer) => this.choose({ layer })));
-      if (one.heads > 1) menus.push(select("Head", [["mean of all", null], ...count(one.heads).map((i) => [`${i}`, i])], this.own.head, (head) => this.choose({ head })));
-      const active = [...this.choices.querySelectorAll("select")].indexOf(document.activeElement);
+      const { lookups } = this.mounted, one = this.lookup, menus = [];
+      const add = (label, name, names, first = []) => {
+        const options = [...first, ...names.map((each, place) => [each, place])];
+        if (options.length > 1) menus.push(select(label, options, this.own[name], (value) => this.choose({ [name]: value })));
+      };
+      const heads = [...Array(one.heads).keys()].map(String), each = this.kind === regard.views.lines ? [["each in its colour", "each"]] : [];
+      add("Lookups", "lookup", lookups.map((other, place) => other.name || `${place + 1}`));
+      add("Map", "map", one.maps.map((map) => map.name));
+      if (this.kind !== regard.views.heads) {
+        add("Layer", "layer", one.layers, one.layers.length > 1 ? [["mean of all", null]] : []);
+        add("Head", "head", heads, one.heads > 1 ? [["mean of all", null], ...each] : []);
+      }
+      const place = [...this.choices.querySelectorAll("select")].indexOf(document.activeElement);
       this.choices.replaceChildren(...menus);
-      if (active >= 0) this.choices.querySelectorAll("select")[active].focus();
+      if (place >= 0) this.choices.querySelectorAll("select")[place].focus();
     }
 
     // Where the reader looks: a target, a source label, both or neither. Other panels follow.
@@ -78,34 +100,57 @@ regard.Panel = (() => {
       if (document.activeElement !== this.place) this.focus(null, null);
     }
 
+    // A click: it stays in focus, is worked out where that can be, and whoever shows this page is told.
     pick(target, source) {
       this.focus(target, source);
-      this.place.focus({ preventScroll: true });
+      if (this.place.tabIndex === 0) this.place.focus({ preventScroll: true });
+      this.worked.hidden = this.focused.target === null || !this.lookup.vectors;
+      if (!this.worked.hidden) this.worked.replaceChildren(...regard.worked.show(this, this.focused.target, this.focused.source));
       this.mounted.tell("regard-pick", { lookup: this.own.lookup, ...this.focused });
     }
 
     say() {
-      const { target, source } = this.focused, { table } = this;
-      const parts = [];
-      if (source !== null) parts.push(element("bdi", {}, table.source[source]));
-      if (target !== null) parts.push(element("span", { ariaLabel: "read by" }, "→"), element("bdi", {}, table.target[target]));
-      if (target !== null && source !== null) parts.push(element("b", {}, number(table.rows[target][source] || 0)));
-      this.said.replaceChildren(...parts);
+      const { target, source } = this.focused, { table } = this, parts = [];
+      const label = (text) => element("bdi", {}, text);
+      if (target !== null) parts.push(label(table.target[target]));
+      if (target !== null && source !== null) parts.push(" reads ");
+      if (source !== null) parts.push(label(table.source[source]));
+      if (target !== null && source !== null) parts.push(" ", element("b", {}, number(table.rows[target][source] || 0)));
+      else if (target !== null) parts.push(" reads ", ...this.most(table.rows[target]));
+      else if (source !== null) parts.push(" is read by ", ...this.most(table.rows.map((row) => row[source] || 0), table.target));
+      this.said.replaceChildren(...(parts.length ? parts : [element("span", {}, this.hint())]));
+    }
+
+    // The three greatest weights with their labels.
+    most(weights, labels = this.table.source) {
+      const order = Array.from(weights.keys()).sort((a, b) => Math.abs(weights[b]) - Math.abs(weights[a]) || a - b).slice(0, 3);
+      return order.flatMap((place) => [element("bdi", {}, labels[place] ?? ""), " ", element("b", {}, number(weights[place])), "  "]);
+    }
+
+    hint() {
+      const { table, lookup } = this;
+      const works = lookup.vectors ? "; a click works a lookup out" : "";
+      return `${table.target.length} target × ${table.source.length} source labels. Point at one, or use the arrow keys${works}.`;
     }
 
     key(event) {
-      const step = regard.views[this.mounted.choice.view].keys[event.key];
+      const step = this.kind.keys[event.key];
       if (event.ctrlKey || event.altKey || event.metaKey || event.target !== this.place) return;
       if (event.key === "Enter") this.pick(this.focused.target, this.focused.source);
-      else if (event.key === "Escape") this.focus(null, null);
-      else if (step) {
-        const { target, source } = this.focused;
-        const next = (place, by, labels) => Math.max(0, Math.min(labels.length - 1, (place ?? 0) + by));
-        const at = [next(target, step[0], this.table.target), next(source, step[1], this.table.source)];
-        this.focus(...at);
-        if (this.view.reveal) this.view.reveal(...at);
-      } else return;
+      else if (event.key === "Escape") { this.worked.hidden = true; this.focus(null, null); }
+      else if (step) this.step(step);
+      else return;
       event.preventDefault();
     }
-  };
+
+    step([down, across]) {
+      const { target, source } = this.focused, { table } = this;
+      const next = (place, by, count, kept) => (by === null ? kept : Math.max(0, Math.min(count - 1, (place ?? kept ?? 0) + by)));
+      const to = [next(target, down, table.target.length, this.view.at ?? null), next(source, across, table.source.length, null)];
+      this.focus(...to);
+      if (this.view.reveal) this.view.reveal(...to);
+    }
+  }
+
+  return Panel;
 })();
