@@ -24,6 +24,7 @@ def show(
     out: Annotated[Path, Parameter(help="The picture to write: a name ending in .png, .svg or .html.")],
     beam: Beam = None,
     maps: Maps = None,
+    largest: Annotated[float, Parameter(help="Megabytes that an .html page may have.")] = 16.0,
     allow_missing: AllowMissing = False,
 ) -> None:
     """Draw what a run looks at while it answers a text."""
@@ -33,5 +34,5 @@ def show(
     from regard.cli.drawing import Asking, draw
     from regard.runs import load
 
-    answer = draw(load(run, allow_missing=allow_missing), Asking(run, text, out, beam, maps))
+    answer = draw(load(run, allow_missing=allow_missing), Asking(run, text, out, beam, maps, largest))
     say(f"{answer}\nThe picture is {out}.")

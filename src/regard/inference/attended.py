@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from regard.data.pair_batch import collate
+from regard.maps.lookups import Lookups
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.recording import record
 
@@ -26,6 +27,25 @@ def attended(model: EncoderDecoder, pairs: Sequence[tuple[list[int], list[int]]]
         raise ValueError("this model has no attention to its source")
     starts = range(0, len(pairs), ROWS)
     return [weights for first in starts for weights in _maps(model, readers, pairs[first : first + ROWS])]
+
+
+@torch.no_grad()
+def lookups(
+    model: EncoderDecoder, pair: tuple[list[int], list[int]], source: Sequence[str], target: Sequence[str]
+) -> Lookups:
+    """What the model looks at while it writes a given output, in every layer and head, with labels for its positions,
+    END among them where it has a row.
+
+    Raises:
+        ValueError: the model does not attend to its source.
+    """
+    readers = model.decoder.source_attention
+    if readers is None:
+        raise ValueError("this model has no attention to its source")
+    batch = collate([pair]).to(next(model.parameters()).device)
+    with record(model.decoder, only=readers) as maps:
+        model(batch.source, batch.source_lengths, batch.target_in)
+    return maps.lookups(source, target)
 
 
 def _maps(

@@ -1,7 +1,7 @@
 """What the tokens of one text read of each other, as an alignment of the text with itself."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,16 +10,24 @@ from torch import nn
 
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
-from regard.maps.averages import average_of
+from regard.maps.lookups import Lookups, mean_alignment
 from regard.recording import record
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What a run says of a text, and which token of the text read which."""
+    """What a run says of a text, and what it looked at: every layer and head, and the mean of those that were asked
+    for."""
 
     answer: str
+    lookups: Lookups
     attention: Alignment
+
+
+def reading(answer: str, lookups: Lookups, maps: Sequence[int] | None) -> Reading:
+    """The mean of all maps, or of those whose numbers, layer x heads + head, are given. Raises InputError for a number
+    that no map has."""
+    return Reading(answer, lookups, mean_alignment(lookups, maps))
 
 
 @torch.no_grad()
@@ -28,23 +36,23 @@ def within(
     names: str | tuple[str, ...] | None,
     tokens: Sequence[str],
     call: Callable[[], Any],
-    maps: Sequence[int] | None = None,
     *,
     before: str = "",
-) -> tuple[Any, Alignment]:
-    """What `call` gives, which reads the tokens of one text with the model, and the mean of the weights of all layers
-    and heads, or of those whose numbers, layer x heads + head, are given. `names` are the modules that read, as
-    `record` takes them; `before` is what a key stands for that has its place before the first token.
+) -> tuple[Any, Lookups]:
+    """What `call` gives, which reads the tokens of one text with the model, and the weights of all layers and heads.
+    `names` are the modules that read, as `record` takes them; `before` is what a key stands for that has its place
+    before the first token.
 
     Raises:
-        InputError: the model's tokens do not read each other, or it has no such map.
+        InputError: the model's tokens do not read each other.
     """
     if names is None:
         raise InputError("the run's model carries a state from token to token and reads none again: nothing to draw")
     with record(model, only=names) as found:
         said = call()
-    weights = average_of(found.together()[0].double().cpu().numpy(), maps)
-    more = weights.shape[-1] - len(tokens)
-    weights = np.pad(weights, ((0, 0), (0, max(0, -more))))  # a tape has no place for the last token yet
+    size = next(iter(found.values())).shape[-1]
+    more = size - len(tokens)
     keys = [before] * more + list(tokens)
-    return said, Alignment(weights, tuple(keys), tuple(tokens))
+    lookups = found.lookups(keys[:size], tokens)
+    weights = np.pad(lookups.weights, (*[(0, 0)] * 3, (0, max(0, -more))))  # a tape has no place for the last token yet
+    return said, replace(lookups, weights=weights, source=tuple(keys))

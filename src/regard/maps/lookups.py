@@ -1,12 +1,14 @@
 """What the queries of one sequence read of the keys of another, in every layer and head."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from einops import rearrange
 from jaxtyping import Bool, Float, UInt8
 
 from regard.maps.alignment import Alignment
+from regard.maps.averages import average_of
 from regard.maps.document import DocumentWeights
 
 Weighed = Float[np.ndarray, "layer head target source"]
@@ -82,6 +84,8 @@ class Lookups:
                 f"weights of shape {weights.shape} do not fit {len(layers)} layers, {len(target)} target and "
                 f"{len(source)} source labels; expected (layer, head, target, source)"
             )
+        if not all(weights.shape[:2]):
+            raise ValueError(f"weights of shape {weights.shape} hold no layer or no head; expected at least 1 of each")
         if (weights < 0).any():
             raise ValueError(f"weights hold {weights.min()}; expected none that is negative")
         self._check_counts()
@@ -111,6 +115,20 @@ class Lookups:
             last = self.patches.first + self.patches.rows * self.patches.columns
             if last > sources:
                 raise ValueError(f"patches up to label {last} of {sources}; expected every patch to be a source label")
+
+
+def mean_alignment(lookups: Lookups, maps: Sequence[int] | None = None) -> Alignment:
+    """The mean of all maps, or of those whose numbers, layer x heads + head, are given. Raises InputError for a number
+    that no map has."""
+    weights = rearrange(lookups.weights, "layer head target source -> (layer head) target source")
+    return Alignment(average_of(weights.astype(np.float64), maps), lookups.source, lookups.target)
+
+
+def patch_labels(patches: Patches) -> tuple[str, ...]:
+    """Labels for them: row and column, counted from 1."""
+    return tuple(
+        f"row {row + 1}, column {column + 1}" for row in range(patches.rows) for column in range(patches.columns)
+    )
 
 
 def of_alignment(alignment: Alignment, *, name: str = "") -> Lookups:

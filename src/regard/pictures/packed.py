@@ -13,7 +13,7 @@ NEAR_ZERO = 9
 """Levels that are squares, (i / 63)^2; from there on the levels are even, and 1 is the last."""
 FINENESS = 1 << 16
 BYTES = 0.58
-"""Of a rounded weight in the text, where weights are drawn evenly from all that sum to 1; weights of models need less."""
+"""Of a rounded weight in the text, where rows are drawn evenly from all that sum to 1; those of models need less."""
 
 
 @cache

@@ -1,6 +1,6 @@
 // The matrix: source along the top, target down the side, a cell a weight. Only what is in sight is drawn.
 regard.views.matrix = (() => {
-  const { element, colour, variable } = regard.page, { greatest } = regard.tokens;
+  const { element, colour, variable } = regard.page, { greatest, key } = regard.tokens;
   const TURNED = 110, SIDE = 150, TYPE = 12;
 
   // A label as wide as there is room for.
@@ -16,13 +16,15 @@ regard.views.matrix = (() => {
       this.panel = panel;
       this.canvas = element("canvas", { ariaHidden: "true" });
       this.extent = element("div", { className: "regard-extent" }, this.canvas);
-      this.element = element("div", { className: "regard-scroll" }, this.extent);
-      this.element.addEventListener("scroll", () => this.mark());
+      this.scroll = element("div", { className: "regard-scroll" }, this.extent);
+      this.key = element("div");
+      this.element = element("div", {}, this.scroll, this.key);
+      this.scroll.addEventListener("scroll", () => this.mark());
       this.canvas.addEventListener("mousemove", (event) => { const at = this.at(event); panel.focus(at[0], at[1]); });
       this.canvas.addEventListener("mouseleave", () => panel.unfocus());
       this.canvas.addEventListener("click", (event) => { const at = this.at(event); panel.pick(at[0], at[1]); });
       this.sizes = new ResizeObserver(() => this.render());
-      this.sizes.observe(this.element);
+      this.sizes.observe(this.scroll);
     }
 
     leave() {
@@ -34,7 +36,7 @@ regard.views.matrix = (() => {
       const { source, target } = this.panel.table, context = this.canvas.getContext("2d");
       context.font = this.font();
       const width = (labels) => labels.reduce((most, label) => Math.max(most, context.measureText(label).width), 0);
-      const room = this.element.clientWidth || 600, across = width(source);
+      const room = this.scroll.clientWidth || 600, across = width(source);
       this.left = Math.min(SIDE, width(target)) + 10;
       const fit = (room - this.left - 2) / Math.max(1, source.length);
       this.cell = this.panel.choice.zoom || Math.round(Math.max(14, Math.min(30, fit)));
@@ -51,9 +53,10 @@ regard.views.matrix = (() => {
     }
 
     painted() {
-      const { source, target, rows, scale } = this.panel.table, { threshold, shade } = this.panel.choice;
+      const { source, target, rows, scale, signed } = this.panel.table, { threshold, shade } = this.panel.choice;
       if (!source.length || !target.length) return null;
       const most = shade === "fixed" ? scale : Math.max(...rows.map(greatest)) || 1;
+      this.key.replaceChildren(key(most, signed, shade === "fixed" ? "" : "darkest: the largest of this matrix"));
       const image = new ImageData(source.length, target.length);
       rows.forEach((row, t) => row.forEach((weight, s) => {
         image.data.set([...colour(Math.abs(weight) / scale < threshold ? 0 : weight / most), 255], 4 * (t * source.length + s));
@@ -69,21 +72,21 @@ regard.views.matrix = (() => {
     at(event) {
       const box = this.canvas.getBoundingClientRect();
       const x = event.clientX - box.left, y = event.clientY - box.top;
-      const s = Math.floor((x - this.left + this.element.scrollLeft) / this.cell);
-      const t = Math.floor((y - this.top + this.element.scrollTop) / this.cell);
+      const s = Math.floor((x - this.left + this.scroll.scrollLeft) / this.cell);
+      const t = Math.floor((y - this.top + this.scroll.scrollTop) / this.cell);
       return [y < this.top ? null : t, x < this.left ? null : s];
     }
 
     // Keeps a cell in sight that was reached by keys.
     reveal(t, s) {
-      const box = this.element, x = s * this.cell, y = t * this.cell;
+      const box = this.scroll, x = s * this.cell, y = t * this.cell;
       const across = box.clientWidth - this.left - this.cell, down = box.clientHeight - this.top - this.cell;
       box.scrollLeft = Math.max(Math.min(box.scrollLeft, x), x - across);
       box.scrollTop = Math.max(Math.min(box.scrollTop, y), y - down);
     }
 
     mark() {
-      const box = this.element, ratio = devicePixelRatio || 1;
+      const box = this.scroll, ratio = devicePixelRatio || 1;
       const width = box.clientWidth, height = box.clientHeight;
       if (!width || !height) return;
       this.canvas.width = width * ratio;

@@ -32,7 +32,7 @@ regard.tokens = (() => {
       step.style.background = css(colour(ends[0] + ((ends[1] - ends[0]) * i) / 10));
       ramp.append(step);
     }
-    return element("p", { className: "regard-key" }, signed ? `−${shown}` : "0", ramp, shown === "1.00" ? "1" : shown, element("span", {}, whose));
+    return element("p", { className: "regard-key" }, signed ? `−${shown}` : "0", ramp, shown === "1.00" ? "1" : shown, whose ? element("span", {}, whose) : null);
   };
 
   return { token, shade, greatest, key };

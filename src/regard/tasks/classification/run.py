@@ -10,6 +10,7 @@ from regard.catalog import Classifier, build_classifier
 from regard.data.labelled import Labelled
 from regard.errors import InputError
 from regard.maps import Alignment, DocumentWeights
+from regard.maps.lookups import Lookups
 from regard.nonfinite import guarded
 from regard.recording import record
 from regard.tasks.classification.forms.catalog import form_of
@@ -56,10 +57,12 @@ Text = str | tuple[str, ...] | list[str]
 
 @dataclass(frozen=True, eq=False)
 class Looked:
-    """The class of a text or of two, and the weights of what was looked at to tell it."""
+    """The class of a text or of two, the weights of what was looked at to tell it, and these in every layer and head
+    where there are several."""
 
     found: Classified
     weights: Alignment | DocumentWeights
+    lookups: Lookups | None = None
 
 
 class ClassificationRun(Run):
@@ -121,7 +124,8 @@ class ClassificationRun(Run):
         weights = self.form.looked(example, found, maps)
         if weights is None:
             raise InputError(f"this run's {name} does not attend to what it reads; {SHOWN}")
-        return Looked(classified(self.labels, row), weights)
+        several = found.lookups(weights.source) if self.form.several and isinstance(weights, Alignment) else None
+        return Looked(classified(self.labels, row), weights, several)
 
     def _example(self, number: int, text: Text) -> Labelled:
         """Raises InputError for one text where two are read, or the other way round."""

@@ -13,6 +13,7 @@ from regard.data.images import LabelledImage
 from regard.errors import InputError
 from regard.images import Image, Pixels
 from regard.maps import average_heads, of_patches, rollout
+from regard.maps.lookups import Lookups, Patches, patch_labels
 from regard.models.vit import Vit
 from regard.nonfinite import guarded
 from regard.recording import record
@@ -26,11 +27,13 @@ from regard.training.run_directory import RunDirectory
 
 @dataclass(frozen=True, eq=False)
 class Looked:
-    """An image's class, the part of it that was looked at, and the weight of each of its patches, all together 1."""
+    """An image's class, the part of it that was looked at, the weight of each of its patches, all together 1, and the
+    weights of every layer and head."""
 
     found: Classified
     pixels: Pixels
     weights: Float[np.ndarray, "row column"]
+    lookups: Lookups
 
 
 class ImageClassificationRun(Run):
@@ -86,7 +89,18 @@ class ImageClassificationRun(Run):
             logits = self.model(self.config.images.tensor(pixels)[None].to(device))
         layers = np.stack([each[0].double().cpu().numpy() for each in maps.values()])
         read = rollout(layers) if way == "rollout" else average_heads(layers[-1])
-        told = read.mean(0) if self.config.model.pooling == "mean" else read[0]
+        mean = self.config.model.pooling == "mean"
+        told = read.mean(0) if mean else read[0]
         side = self.config.size // self.config.model.patch
-        weights = of_patches(told, side, side)
-        return Looked(classified(self.labels, logits[0].softmax(-1).tolist()), pixels, weights)
+        weights, patches = of_patches(told, side, side), Patches(pixels, side, side)
+        every = (layers.mean(2, keepdims=True) if mean else layers[:, :, :1])[..., -(side**2) :]
+        rolled = (
+            {"all layers, rolled out": np.broadcast_to(weights.reshape(-1), every.shape)} if way == "rollout" else {}
+        )
+        found = classified(self.labels, logits[0].softmax(-1).tolist())
+        return Looked(
+            found,
+            pixels,
+            weights,
+            Lookups(every, patch_labels(patches), (found.label,), others=rolled, patches=patches),
+        )

@@ -13,7 +13,7 @@ from regard.decoding.search import Search
 from regard.decoding.sliding import Sliding
 from regard.errors import InputError, shown
 from regard.inference.cache import Cache
-from regard.inference.within import Reading, within
+from regard.inference.within import Reading, reading, within
 from regard.memory import Memory
 from regard.models.language_model import LanguageModel
 from regard.nonfinite import guarded
@@ -108,15 +108,14 @@ class LanguageModelRun(Run):
         self._check([text], [ids], 1, None)
         given = torch.tensor([ids], device=next(self.model.parameters()).device)
         with guarded(self.model):
-            (logits, _), attention = within(
+            (logits, _), lookups = within(
                 self.model,
                 self.model.self_attention,
                 self.tokenizer.pieces(ids),
                 lambda: self.model(given, self.model.begin(1)),
-                maps,
                 before="(vocabulary)",
             )
-        return Reading(self.tokenizer.pieces([int(logits[0, -1].argmax())])[0], attention)
+        return reading(self.tokenizer.pieces([int(logits[0, -1].argmax())])[0], lookups, maps)
 
     def _model(self, beyond: Beyond | None) -> SequenceDecoder:
         """The model, made to slide where that is asked for and it has a context."""

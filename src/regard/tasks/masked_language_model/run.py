@@ -10,7 +10,7 @@ from torch import Tensor
 from regard.data.batch import padded
 from regard.data.documents import Document
 from regard.errors import InputError, shown
-from regard.inference.within import Reading, within
+from regard.inference.within import Reading, reading, within
 from regard.models.bert import Bert
 from regard.nonfinite import guarded
 from regard.shapes import Float
@@ -128,10 +128,9 @@ class MaskedLanguageModelRun(Run):
         if BLANK in text and self.model.predictions is not None:
             answer = self._fill(text, 1, BLANK)[0][0].text
         ids = self._blanked(text, BLANK)
-        _, attention = within(
-            self.model, self.model.self_attention, self.tokenizer.pieces(ids), lambda: self._states([ids]), maps
-        )
-        return Reading(answer, attention)
+        names, tokens = self.model.self_attention, self.tokenizer.pieces(ids)
+        _, lookups = within(self.model, names, tokens, lambda: self._states([ids]))
+        return reading(answer, lookups, maps)
 
     def _fill(self, text: str, best: int, blank: str) -> list[list[Filled]]:
         if blank not in text:

@@ -7,7 +7,7 @@ from typing import Any
 from regard.data.marked import marked
 from regard.data.squad import Question
 from regard.errors import InputError
-from regard.inference.within import Reading, within
+from regard.inference.within import Reading, reading, within
 from regard.models.bert_spans import BertSpans
 from regard.nonfinite import guarded
 from regard.tasks.run import Run
@@ -87,8 +87,8 @@ class SpanAnswersRun(Run):
             window = best.windows[0][0]
             tokens = self.tokenizer.pieces(marked(window.question, window.part)[0])
             names = self.model.self_attention
-            _, attention = within(self.model, names, tokens, lambda: best.answers(self.model), maps)
-        return Reading(answer.text, attention)
+            _, lookups = within(self.model, names, tokens, lambda: best.answers(self.model))
+        return reading(answer.text, lookups, maps)
 
     def _asked(self, questions: Sequence[tuple[str, str]]) -> Asked:
         """Raises InputError for what is blank."""

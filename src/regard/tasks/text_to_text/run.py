@@ -12,11 +12,11 @@ from regard.decoding.demand import Demand
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
 from regard.errors import InputError
-from regard.inference.attended import attended
+from regard.inference.attended import attended, lookups
 from regard.inference.given import encoded, log_probabilities
 from regard.inference.texts import search_texts
 from regard.inference.tokenizers import Tokenizers
-from regard.inference.within import Reading
+from regard.inference.within import Reading, reading
 from regard.maps.alignment import Alignment
 from regard.maps.averages import average_of
 from regard.maps.words import join_words
@@ -124,8 +124,10 @@ class TextToTextRun(Run):
             raise InputError("the run's model does not attend to its source, so there is nothing to draw")
         with guarded(self.model):
             ((best, *_),) = search_texts(self.model, self.tokenizers, [text], self.search(beam))
-        (attention,) = self._looked_at([(text, best)], maps)
-        return Reading(self.tokenizers.text(best.tokens, text), attention)
+        source, target = self._positions(text, best)
+        labels = tuple(self.tokenizers.source_pieces([*source, END], text)), self._labels(text, best)
+        found = lookups(self.model, (source, target), *labels)
+        return reading(self.tokenizers.text(best.tokens, text), found, maps)
 
     def score(self, pairs: Sequence[Pair]) -> list[list[float]]:
         """The log-probability of each token of each target, END last, given its source.
@@ -189,19 +191,18 @@ class TextToTextRun(Run):
         tokens = (*hypothesis.tokens, END) if hypothesis.finished else hypothesis.tokens
         return tuple(self.tokenizers.target_pieces(tokens, source))
 
-    def _looked_at(
-        self, outputs: Sequence[tuple[str, Hypothesis]], maps: Sequence[int] | None = None
-    ) -> list[Alignment]:
-        """What each output of a text looked at: the mean of all maps, or of those whose numbers are given. The step
-        after the last token exists only where END was its result. Raises InputError where there is no such map."""
-        sources = [self.tokenizers.source_ids(text) for text, _ in outputs]
-        targets = [list(each.tokens if each.finished else each.tokens[:-1]) for _, each in outputs]
-        found = attended(self.model, list(zip(sources, targets, strict=True)))
-        means = [average_of(weights.numpy(), maps) for weights in found]
+    def _positions(self, text: str, output: Hypothesis) -> tuple[list[int], list[int]]:
+        """A source and its output as ids. The step after the last token exists only where END was its result."""
+        return self.tokenizers.source_ids(text), list(output.tokens if output.finished else output.tokens[:-1])
+
+    def _looked_at(self, outputs: Sequence[tuple[str, Hypothesis]]) -> list[Alignment]:
+        """What each output of a text looked at: the mean of all maps."""
+        pairs = [self._positions(text, each) for text, each in outputs]
+        means = [average_of(weights.numpy(), None) for weights in attended(self.model, pairs)]
         pieces = self.tokenizers.source_pieces
         return [
             Alignment(weights, tuple(pieces([*source, END], text)), self._labels(text, each))
-            for weights, source, (text, each) in zip(means, sources, outputs, strict=True)
+            for weights, (source, _), (text, each) in zip(means, pairs, outputs, strict=True)
         ]
 
 
