@@ -60,7 +60,7 @@ def test_scripts_from_the_right():
 
 def test_the_page_has_the_weight_of_each_word(tmp_path: Path):
     page = write_document(DOCUMENT, tmp_path / "a.html", title="pos 0.9").read_text(encoding="utf-8")
-    assert "<h1 dir=\"auto\">pos 0.9</h1>" in page
+    assert '<h1 dir="auto">pos 0.9</h1>' in page
     assert re.findall(r"<td>([\d.]+)</td>", page) == ["0.100", "0.100", "0.000", "0.080", "0.720", "0.000"]
     assert '"sentences":[0,0,1,2,2,2]' in page
 

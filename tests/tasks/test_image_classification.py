@@ -223,7 +223,7 @@ def test_the_command_draws_where_it_looked(regard, folder: Path, tmp_path: Path)
     assert (code, output.startswith("down\t"), output.endswith("a.png.\n")) == (0, True, True)
     with Image.open(tmp_path / "a.png") as picture:
         assert picture.width > picture.height
-    code, said, errors = regard("show", str(folder / "run"), image, "--out", str(tmp_path / "a.html"))
+    code, _, errors = regard("show", str(folder / "run"), image, "--out", str(tmp_path / "a.html"))
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
     assert (code, '"patches":{"rows":' in page, '"name":"all layers, rolled out"' in page) == (0, True, True), errors
     code, _, errors = regard("show", str(folder / "run"), image, "--out", str(tmp_path / "b.png"), "--beam", "2")

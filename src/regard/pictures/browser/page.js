@@ -36,6 +36,7 @@ regard.page = (() => {
 
   const number = (value) => {
     if (value === 0) return "0";
+    if (Math.abs(value) >= 10) return value.toFixed(2);
     return Math.abs(value) < 0.0005 ? value.toExponential(1) : value.toFixed(3);
   };
 

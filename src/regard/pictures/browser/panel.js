@@ -3,7 +3,7 @@ regard.Panel = (() => {
   const { element, number } = regard.page;
 
   const select = (label, options, value, change) => {
-    const found = element("select", { onchange: () => change(JSON.parse(found.value)) },
+    const found = element("select", { ariaLabel: label, onchange: () => change(JSON.parse(found.value)) },
       ...options.map(([name, each]) => element("option", { value: JSON.stringify(each), selected: each === value }, name)));
     return element("label", { className: "regard-choice" }, element("span", {}, label), found);
   };
