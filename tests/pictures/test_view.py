@@ -150,7 +150,8 @@ def test_row_56_too_many_weights_are_refused_with_an_estimate_and_the_option():
 
 
 def test_words_sentences_and_vectors_travel_along():
-    vectors = Vectors(*(np.random.default_rng(2).normal(size=(1, 2, 3, 5)) for _ in range(3)), 0.5, np.tri(3) > 0)
+    query, key, value = np.random.default_rng(2).normal(size=(3, 1, 2, 3, 5))
+    vectors = Vectors(query, key, value, 0.5, np.tri(3, dtype=bool))
     given = Lookups(
         np.full((1, 2, 3, 3), 1 / 3), ("un", "seen", "x"), ("a", "b", "c"), source_words=(0, 0, 1), vectors=vectors
     )

@@ -1,11 +1,13 @@
 """What each step of an output looked at: the attention of hypotheses, by forced decoding."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from regard.data.pair_batch import collate
+from regard.inference.sides import sides
 from regard.maps.lookups import Lookups
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.recording import record
@@ -43,9 +45,10 @@ def lookups(
     if readers is None:
         raise ValueError("this model has no attention to its source")
     batch = collate([pair]).to(next(model.parameters()).device)
-    with record(model.decoder, only=readers) as maps:
+    with record(model.decoder, only=readers) as maps, sides(model.decoder, readers) as seen:
         model(batch.source, batch.source_lengths, batch.target_in)
-    return maps.lookups(source, target)
+    found = maps.lookups(source, target)
+    return replace(found, vectors=seen.vectors(found))
 
 
 def _maps(

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from regard.errors import InputError
+from regard.inference.sides import sides
 from regard.maps.alignment import Alignment
 from regard.maps.lookups import Lookups, mean_alignment
 from regard.recording import record
@@ -48,11 +49,13 @@ def within(
     """
     if names is None:
         raise InputError("the run's model carries a state from token to token and reads none again: nothing to draw")
-    with record(model, only=names) as found:
+    with record(model, only=names) as found, sides(model, names) as seen:
         said = call()
     size = next(iter(found.values())).shape[-1]
     more = size - len(tokens)
     keys = [before] * more + list(tokens)
     lookups = found.lookups(keys[:size], tokens)
-    weights = np.pad(lookups.weights, (*[(0, 0)] * 3, (0, max(0, -more))))  # a tape has no place for the last token yet
-    return said, replace(lookups, weights=weights, source=tuple(keys))
+    if more < 0:  # a tape has no place for the last token yet
+        weights = np.pad(lookups.weights, (*[(0, 0)] * 3, (0, -more)))
+        return said, replace(lookups, weights=weights, source=tuple(keys))
+    return said, replace(lookups, vectors=seen.vectors(lookups))

@@ -11,8 +11,6 @@ from regard.maps.alignment import Alignment
 from regard.maps.averages import average_of
 from regard.maps.document import DocumentWeights
 
-Weighed = Float[np.ndarray, "layer head target source"]
-
 
 @dataclass(frozen=True, eq=False)
 class Vectors:
@@ -56,12 +54,12 @@ class Lookups:
     for labels that are one string.
     """
 
-    weights: Weighed
+    weights: np.ndarray
     source: tuple[str, ...]
     target: tuple[str, ...]
     name: str = ""
     layers: tuple[str, ...] = ()
-    others: Mapping[str, Weighed] = field(default_factory=dict)
+    others: Mapping[str, np.ndarray] = field(default_factory=dict)
     source_words: tuple[int, ...] | None = None
     target_words: tuple[int, ...] | None = None
     sentences: tuple[int, ...] | None = None
