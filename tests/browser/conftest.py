@@ -43,7 +43,9 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
         pages.append(page)
         page.on("console", lambda message: said.append(message.text))
         page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("request", lambda request: said.append(request.url) if request.url != path.as_uri() else None)
+        page.on(
+            "request", lambda request: said.append(request.url) if request.url.split("#")[0] != path.as_uri() else None
+        )
         page.goto(path.as_uri())
         if options.get("java_script_enabled", True):
             page.locator(".regard-panel").first.wait_for()

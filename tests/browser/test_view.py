@@ -280,3 +280,14 @@ def test_rows_are_added_as_they_come(opened: Opened, tmp_path):
         return window.picked;
     }"""
     assert page.evaluate(listen) == [{"lookup": 0, "target": 1, "source": 2}]
+
+
+def test_a_link_to_the_page_says_what_is_seen_first(opened: Opened):
+    page = opened(View(lookups()))
+    page.goto(f"{page.url}#view=table&layer=1&head=2&compare=1")
+    page.reload()
+    page.locator(".regard-panel").nth(1).wait_for()
+    for place, head in enumerate((2, 0)):
+        rows = page.locator(".regard-panel").nth(place).locator("tbody tr").all()
+        found = [[float(cell) for cell in row.locator("td").all_inner_texts()] for row in rows]
+        np.testing.assert_allclose(found, lookups().weights[1, head], atol=6e-4)

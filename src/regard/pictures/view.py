@@ -22,7 +22,12 @@ from regard.pictures.style import palette
 VIEWS = ("matrix", "lines", "reading", "document", "image", "heads", "table")
 PARTS = ("data", "page", "tokens", *VIEWS, "worked", "panel", "mount")
 """Files of `browser/`, in the order in which they build on each other."""
-START = 'regard.mount(document.getElementById("view"), JSON.parse(document.getElementById("data").textContent));\n'
+START = """regard.mount(
+  document.getElementById("view"),
+  JSON.parse(document.getElementById("data").textContent),
+  Object.fromEntries(new URLSearchParams(location.hash.slice(1))),
+);
+"""
 FEW, MOST = 2_500, 128
 """Weights in a table for those who run no script; labels on a side of a picture in a notebook."""
 FRAME = '<iframe sandbox="allow-scripts" srcdoc="{}" width="100%" height="560" title="{}"></iframe>'

@@ -1,4 +1,5 @@
-// regard.mount(element, payload): the component on an element of any page.
+// regard.mount(element, payload, settings = {}): the component on an element of any page. Settings, all of them text, are
+// those of choose(), and map, layer, head, target, source and compare, for what is seen first.
 regard.mount = (() => {
   const { element, night } = regard.page;
 
@@ -54,6 +55,20 @@ regard.mount = (() => {
         this.cut, this.shades, this.size, joins, this.twice);
     }
 
+    // What a link to this page asks for.
+    begin({ map, layer, head, target, source, compare, threshold, words, zoom, ...others }) {
+      const numbers = { map, layer, head }, [panel] = this.panels;
+      const given = Object.entries(numbers).filter(([, value]) => value !== undefined);
+      Object.assign(panel.own, Object.fromEntries(given.map(([name, value]) => [name, /^\d+$/.test(value) ? Number(value) : value])));
+      if (others.view in regard.views) this.choice.view = others.view;
+      if (others.shade) this.choice.shade = others.shade;
+      Object.assign(this.choice, { threshold: Number(threshold) || 0, zoom: Number(zoom) || 0, words: Boolean(words) });
+      if (compare) this.compare(true);
+      else this.render();
+      const place = (value) => (value === undefined ? null : Number(value));
+      if (target !== undefined || source !== undefined) panel.pick(place(target), place(source));
+    }
+
     // choose({ view, threshold, words, zoom, shade }): what holds for all panels.
     choose(some) {
       Object.assign(this.choice, some);
@@ -96,9 +111,11 @@ regard.mount = (() => {
     }
   }
 
-  return async (host, payload) => {
+  return async (host, payload, settings = {}) => {
     if (payload.format !== 1) throw new Error(`lookups in format ${payload.format}; this page reads format 1`);
     const lookups = await Promise.all(payload.lookups.map(regard.data.lookups));
-    return new Mounted(host, payload.title, lookups);
+    const mounted = new Mounted(host, payload.title, lookups);
+    if (Object.keys(settings).length) mounted.begin(settings);
+    return mounted;
   };
 })();
