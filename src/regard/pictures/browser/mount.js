@@ -31,28 +31,36 @@ regard.mount = (() => {
       this.shades.hidden = !["matrix", "heads"].includes(view);
       this.size.hidden = view !== "matrix";
       this.cut.hidden = ["heads", "table"].includes(view);
+      this.synchronise();
+    }
+
+    // What the controls say is what is chosen, whoever chose it.
+    synchronise() {
+      const { threshold, shade, words, zoom } = this.choice, { cut, shades, size, joins } = this;
+      const input = (label) => label.querySelector("input, select");
+      Object.assign(input(cut), { value: threshold });
+      cut.querySelector("output").textContent = threshold;
+      Object.assign(input(shades), { value: shade });
+      Object.assign(input(size), { value: zoom || 20 });
+      Object.assign(input(joins), { checked: words });
     }
 
     controls() {
       const { lookups } = this, button = (text, onclick) => element("button", { type: "button", onclick }, text);
       const fitting = Object.entries(regard.views).filter(([, View]) => lookups.some((each) => View.fits(each)));
       this.tabs = fitting.map(([name, View]) => [name, button(View.title, () => this.choose({ view: name }))]);
-      const said = element("output", {}, "0");
-      const threshold = element("input", { type: "range", min: 0, max: 1, step: 0.01, value: 0, oninput: () => {
-        said.textContent = threshold.value;
-        this.choose({ threshold: Number(threshold.value) });
-      } });
-      this.cut = element("label", { className: "regard-choice" }, element("span", {}, "Hide below"), threshold, said);
+      const threshold = element("input", { type: "range", min: 0, max: 1, step: 0.01, value: 0, oninput: () => this.choose({ threshold: Number(threshold.value) }) });
+      this.cut = element("label", { className: "regard-choice" }, element("span", {}, "Hide below"), threshold, element("output", {}, "0"));
       const wide = element("input", { type: "range", min: 2, max: 40, step: 1, value: 20, oninput: () => this.choose({ zoom: Number(wide.value) }) });
       this.size = element("label", { className: "regard-choice" }, element("span", {}, "Cell"), wide);
       const shades = element("select", { onchange: () => this.choose({ shade: shades.value }) },
         element("option", { value: "fixed" }, "0 to 1"), element("option", { value: "largest" }, "0 to the largest"));
       this.shades = element("label", { className: "regard-choice" }, element("span", {}, "Shades"), shades);
       const words = element("input", { type: "checkbox", onchange: () => this.choose({ words: words.checked }) });
-      const joins = element("label", { className: "regard-choice", hidden: !lookups.some((each) => each.words) }, words, element("span", {}, "Whole words"));
+      this.joins = element("label", { className: "regard-choice", hidden: !lookups.some((each) => each.words) }, words, element("span", {}, "Whole words"));
       this.twice = button("Compare", () => this.compare(!this.comparing));
       this.bar.replaceChildren(element("div", { className: "regard-tabs", role: "group", ariaLabel: "Views" }, ...this.tabs.map(([, tab]) => tab)),
-        this.cut, this.shades, this.size, joins, this.twice);
+        this.cut, this.shades, this.size, this.joins, this.twice);
     }
 
     // What a link to this page asks for.
@@ -62,7 +70,7 @@ regard.mount = (() => {
       Object.assign(panel.own, Object.fromEntries(given.map(([name, value]) => [name, /^\d+$/.test(value) ? Number(value) : value])));
       if (others.view in regard.views) this.choice.view = others.view;
       if (others.shade) this.choice.shade = others.shade;
-      Object.assign(this.choice, { threshold: Number(threshold) || 0, zoom: Number(zoom) || 0, words: Boolean(words) });
+      Object.assign(this.choice, { threshold: Number(threshold) || 0, zoom: Number(zoom) || 0, words: words === "1" });
       if (compare) this.compare(true);
       else this.render();
       const place = (value) => (value === undefined ? null : Number(value));
