@@ -1,8 +1,8 @@
-"""The interactive view beside bertviz's head view on the same maps: bytes of the page, and milliseconds until it is seen.
+"""The view beside bertviz's head view on the same maps: bytes of the page, and milliseconds until it is seen.
 
-`python -m benchmarks.view FOLDER` makes in FOLDER what bertviz needs, its own environment and the three libraries that its
-page loads from the network, which are answered from there. Twelve layers of twelve heads; each row is the softmax of normal
-numbers with deviation 2. Seen is a page whose first lines or cells are drawn: until then in a headless Chromium, from disk.
+`python -m benchmarks.view FOLDER` makes in FOLDER what bertviz needs: its own environment, and the three libraries that
+its page loads from the network, which are answered from there. Twelve layers of twelve heads; a row is the softmax of
+normal numbers with deviation 2. Seen is a page whose first lines or cells are drawn, in a headless Chromium, from disk.
 """
 
 import subprocess
@@ -31,11 +31,12 @@ DRAW = """
 import sys, numpy, torch
 from bertviz import head_view
 weights = torch.from_numpy(numpy.load(sys.argv[1]))
-page = head_view([each[None] for each in weights], [f"t{place}" for place in range(weights.shape[-1])], html_action="return")
+labels = [f"t{place}" for place in range(weights.shape[-1])]
+page = head_view([each[None] for each in weights], labels, html_action="return")
 open(sys.argv[2], "w").write("<!DOCTYPE html><meta charset=utf-8><body>" + page.data)
 """
 SEEN = {
-    "regard": "() => document.querySelector('.regard-panel canvas')?.width > 0 && performance.now()",
+    "regard": "() => document.querySelector('.regard-extent canvas')?.style.width && performance.now()",
     "bertviz": "() => document.querySelectorAll('svg line, svg path').length > 0 && performance.now()",
 }
 
@@ -71,7 +72,7 @@ def until_seen(browser: Browser, path: Path, what: str, folder: Path) -> float:
     """Milliseconds, the median of several."""
     times = []
     for _ in range(TURNS):
-        page = browser.new_page(viewport={"width": 1000, "height": 800})
+        page = browser.new_page(viewport={"width": 1000, "height": 800}, bypass_csp=True)  # to ask from outside
         served(folder, page)
         page.goto(path.resolve().as_uri(), wait_until="commit", timeout=300_000)
         times.append(page.wait_for_function(SEEN[what], timeout=300_000, polling=20).json_value())
@@ -80,11 +81,13 @@ def until_seen(browser: Browser, path: Path, what: str, folder: Path) -> float:
 
 
 def weights(tokens: int) -> np.ndarray:
+    """Of every layer and head."""
     scores = np.random.default_rng(tokens).normal(size=(LAYERS, HEADS, tokens, tokens)).astype(np.float32)
     return torch.from_numpy(2 * scores).softmax(-1).numpy()
 
 
 def pages(tokens: int, folder: Path, python: Path) -> dict[str, Path]:
+    """The pages of both, without bertviz's where it would be very large."""
     given, labels = weights(tokens), tuple(f"t{place}" for place in range(tokens))
     found = {"regard": folder / f"regard-{tokens}.html"}
     found["regard"].write_text(View(Lookups(given, labels, labels), largest=64).page(), encoding="utf-8")
@@ -96,6 +99,7 @@ def pages(tokens: int, folder: Path, python: Path) -> dict[str, Path]:
 
 
 def main(folder: Path) -> None:
+    """Prints the table and writes the results."""
     python, rows = prepared(folder), list[dict[str, Any]]()
     head("tokens", "page", "MB", "ms until seen")
     with sync_playwright() as play:

@@ -2,6 +2,6 @@
 
 from regard.pictures.heatmap import heatmap
 from regard.pictures.view import View
-from regard.pictures.write import write
+from regard.pictures.write import write, write_view
 
-__all__ = ["View", "heatmap", "write"]
+__all__ = ["View", "heatmap", "write", "write_view"]
