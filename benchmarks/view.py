@@ -44,7 +44,7 @@ SEEN = {
 def prepared(folder: Path) -> Path:
     """The interpreter that has bertviz, and this one's torch."""
     python = folder / "venv" / "bin" / "python"
-    if not python.exists():
+    if not list(folder.glob("venv/lib/*/site-packages/torch.pth")):
         subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
         subprocess.run([python, "-m", "pip", "install", "-q", "--no-deps", "bertviz==1.4.1"], check=True)
         subprocess.run([python, "-m", "pip", "install", "-q", "ipython", "tqdm", "requests", "filelock"], check=True)

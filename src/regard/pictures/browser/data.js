@@ -23,14 +23,32 @@ regard.data = (() => {
       if (target >= this.targets) return Float32Array.from(this.more[target - this.targets][layer][head]);
       const first = ((layer * this.heads + head) * this.targets + target) * this.sources;
       const codes = this.codes.subarray(first, first + this.sources);
-      return this.levels ? Float32Array.from(codes, (code) => this.levels[code]) : codes;
+      if (!this.levels) return codes;
+      const found = new Float32Array(this.sources);
+      for (let s = 0; s < found.length; s++) found[s] = this.levels[codes[s]];
+      return found;
     }
 
+    // Of one target, over all layers or heads where none is given.
     mean(layer, head, target) {
       const layers = layer === null ? [...Array(this.layers).keys()] : [layer];
       const heads = head === null ? [...Array(this.heads).keys()] : [head];
       if (layers.length * heads.length === 1) return this.row(layers[0], heads[0], target);
-      return mean(layers.flatMap((one) => heads.map((other) => this.row(one, other, target))));
+      if (target >= this.targets) return mean(layers.flatMap((one) => heads.map((other) => this.row(one, other, target))));
+      return this.meanOfPacked(layers, heads, target);
+    }
+
+    // The same without a row of its own for every layer and head: of many this takes the time until a page is seen.
+    meanOfPacked(layers, heads, target) {
+      const found = new Float32Array(this.sources), { codes, levels } = this, share = 1 / (layers.length * heads.length);
+      for (const layer of layers) {
+        for (const head of heads) {
+          const first = ((layer * this.heads + head) * this.targets + target) * this.sources;
+          if (levels) for (let s = 0; s < found.length; s++) found[s] += levels[codes[first + s]] * share;
+          else for (let s = 0; s < found.length; s++) found[s] += codes[first + s] * share;
+        }
+      }
+      return found;
     }
 
     rows(layer, head) {

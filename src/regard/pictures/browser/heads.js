@@ -1,6 +1,6 @@
 // Every layer and head at once, small: a click takes one into the matrix.
 regard.views.heads = (() => {
-  const { element, colour } = regard.page, SIDE = 64, PAUSE = 12;
+  const { element, pixels } = regard.page, { greatest } = regard.tokens, SIDE = 64, PAUSE = 12, WIDE = 720;
 
   class Heads {
     constructor(panel) {
@@ -17,6 +17,7 @@ regard.views.heads = (() => {
       const grid = element("table", { className: "regard-heads" });
       const cell = (layer, head) => {
         const canvas = element("canvas", { width: SIDE, height: SIDE, ariaHidden: "true" });
+        canvas.style.width = canvas.style.height = `${Math.round(Math.max(48, Math.min(96, WIDE / lookup.heads)))}px`;
         this.queue.push(() => this.draw(canvas, layer, head));
         const name = `${lookup.layers[layer]}, head ${head}`;
         const take = () => { panel.own = { ...panel.own, layer, head }; panel.mounted.choose({ view: "matrix" }); };
@@ -40,7 +41,7 @@ regard.views.heads = (() => {
     draw(canvas, layer, head) {
       const { map } = this.panel.choice, weights = this.panel.lookup.maps[map], { source, target } = this.panel.lookup;
       const wide = Math.min(SIDE, source.length), high = Math.min(SIDE, target.length);
-      const found = new Float32Array(wide * high), image = new ImageData(Math.max(1, wide), Math.max(1, high));
+      const found = new Float32Array(wide * high), context = canvas.getContext("2d");
       for (let t = 0; t < target.length; t++) {
         const row = weights.row(layer, head, t), y = Math.floor((t * high) / target.length);
         for (let s = 0; s < row.length; s++) {
@@ -48,17 +49,17 @@ regard.views.heads = (() => {
           if (Math.abs(row[s]) > Math.abs(found[at])) found[at] = row[s];
         }
       }
-      found.forEach((weight, at) => image.data.set([...colour(weight / weights.scale), 255], 4 * at));
-      const small = new OffscreenCanvas(image.width, image.height), context = canvas.getContext("2d");
-      small.getContext("2d").putImageData(image, 0, 0);
+      if (!found.length) return;
+      const most = this.panel.choice.shade === "fixed" ? weights.scale : greatest(found) || 1;
       context.imageSmoothingEnabled = false;
-      context.drawImage(small, 0, 0, SIDE, SIDE);
+      context.drawImage(pixels(wide, high, (place) => found[place] / most), 0, 0, SIDE, SIDE);
     }
 
     mark() {}
   }
 
   Heads.title = "All heads";
+  Heads.hint = "A click takes a head into the matrix.";
   Heads.fits = (lookup) => lookup.layers.length * lookup.heads > 1;
   Heads.keys = {};
   return Heads;

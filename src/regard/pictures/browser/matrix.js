@@ -1,6 +1,6 @@
 // The matrix: source along the top, target down the side, a cell a weight. Only what is in sight is drawn.
 regard.views.matrix = (() => {
-  const { element, colour, variable } = regard.page, { greatest, key } = regard.tokens;
+  const { element, pixels, variable } = regard.page, { greatest, key } = regard.tokens;
   const TURNED = 110, SIDE = 150, TYPE = 12;
 
   // A label as wide as there is room for.
@@ -57,16 +57,11 @@ regard.views.matrix = (() => {
       if (!source.length || !target.length) return null;
       const most = shade === "fixed" ? scale : Math.max(...rows.map(greatest)) || 1;
       this.key.replaceChildren(key(most, signed, shade === "fixed" ? "" : "darkest: the largest of this matrix"));
-      const image = new ImageData(source.length, target.length);
-      rows.forEach((row, t) => row.forEach((weight, s) => {
-        image.data.set([...colour(Math.abs(weight) / scale < threshold ? 0 : weight / most), 255], 4 * (t * source.length + s));
-      }));
-      for (let place = 3; place < image.data.length; place += 4) {
-        if (!image.data[place]) image.data.set([...colour(0), 255], place - 3);
-      }
-      const canvas = new OffscreenCanvas(source.length, target.length);
-      canvas.getContext("2d").putImageData(image, 0, 0);
-      return canvas;
+      const count = source.length;
+      return pixels(count, target.length, (place) => {
+        const weight = rows[Math.floor(place / count)][place % count] || 0;
+        return Math.abs(weight) / scale < threshold ? 0 : weight / most;
+      });
     }
 
     at(event) {

@@ -28,6 +28,21 @@ regard.page = (() => {
   };
   const css = (rgb) => `rgb(${rgb.join(" ")})`;
 
+  // Pixels of shares of the scale, row by row: colours of 511 shares from -1 to 1 are looked up, not made for each.
+  const pixels = (width, height, shareOf) => {
+    const ramp = Uint32Array.from({ length: 511 }, (_, step) => {
+      const [r, g, b] = colour((step - 255) / 255);
+      return ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
+    });
+    const image = new ImageData(width, height), points = new Uint32Array(image.data.buffer);
+    for (let place = 0; place < points.length; place++) {
+      points[place] = ramp[255 + Math.round(255 * Math.max(-1, Math.min(1, shareOf(place))))];
+    }
+    const canvas = new OffscreenCanvas(width, height);
+    canvas.getContext("2d").putImageData(image, 0, 0);
+    return canvas;
+  };
+
   // Black or white, whichever is easier to read on a colour.
   const ink = (rgb) => {
     const [r, g, b] = rgb.map((each) => (each / 255) ** 2.2);
@@ -40,5 +55,5 @@ regard.page = (() => {
     return Math.abs(value) < 0.0005 ? value.toExponential(1) : value.toFixed(3);
   };
 
-  return { element, night, calm, dark, variable, colour, css, ink, number };
+  return { element, night, calm, dark, variable, colour, css, pixels, ink, number };
 })();

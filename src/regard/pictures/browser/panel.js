@@ -129,8 +129,8 @@ regard.Panel = (() => {
 
     hint() {
       const { table, lookup } = this;
-      const works = lookup.vectors ? "; a click works a lookup out" : "";
-      return `${table.target.length} target × ${table.source.length} source labels. Point at one, or use the arrow keys${works}.`;
+      const works = lookup.vectors ? "; a click works a lookup out" : "", sizes = `${table.target.length} target × ${table.source.length} source labels.`;
+      return `${sizes} ${this.kind.hint ?? `Point at one, or use the arrow keys${works}.`}`;
     }
 
     key(event) {

@@ -45,6 +45,7 @@ regard.views.table = (() => {
   }
 
   Table.title = "Table";
+  Table.hint = "";
   Table.fits = () => true;
   Table.keys = {};
   return Table;
