@@ -65,7 +65,7 @@ def served(folder: Path, page: Page) -> None:
         package, path = LIBRARIES[route.request.url.rsplit("/", 1)[1]]
         route.fulfill(path=folder / package.split("@")[0] / "node_modules" / path)
 
-    page.route("https://**", answer)
+    page.route("**/*.min.js", answer)
 
 
 def until_seen(browser: Browser, path: Path, what: str, folder: Path) -> float:

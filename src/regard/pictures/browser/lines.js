@@ -87,13 +87,16 @@ regard.views.lines = (() => {
       const y = (place) => (place + 0.5) * LINE - top;
       const seen = ([t, s]) => (Math.max(y(t), y(s)) >= 0 && Math.min(y(t), y(s)) <= height)
         && (focused.target === null || t === focused.target) && (focused.source === null || focused.target !== null || s === focused.source);
+      // Heads that read the same lie beside each other.
+      const { heads } = this.panel.lookup, beside = (head) => (head === null ? 0 : (head - (heads - 1) / 2) * Math.min(3, (LINE - 8) / heads));
       for (const [t, s, share, head] of this.all.filter(seen).slice(-MOST)) {
+        const from = y(t) + beside(head), to = y(s) + beside(head);
         context.strokeStyle = this.colour(head);
         context.globalAlpha = 0.12 + 0.88 * share;
         context.lineWidth = 0.5 + 4.5 * share;
         context.beginPath();
-        context.moveTo(0, y(t));
-        context.bezierCurveTo(width / 3, y(t), (2 * width) / 3, y(s), width, y(s));
+        context.moveTo(0, from);
+        context.bezierCurveTo(width / 3, from, (2 * width) / 3, to, width, to);
         context.stroke();
       }
     }
