@@ -97,6 +97,14 @@ class Maps(Mapping[str, Tensor]):
         """All maps as one, `(batch, map, query, key)`: a map a module and head, in the order of the modules."""
         return torch.cat([each if each.ndim == 4 else each[:, None] for each in self.values()], 1)
 
+    def layered(self) -> Tensor:
+        """All maps as one, `(batch, layer, head, query, key)`: a layer a module, in their order; modules with different
+        numbers of heads are one layer."""
+        maps = [each if each.ndim == 4 else each[:, None] for each in self.values()]
+        if len({each.shape[1] for each in maps}) > 1:
+            return torch.cat(maps, 1)[:, None]
+        return torch.stack(maps, 1)
+
     def lookups(self, source: Sequence[str], target: Sequence[str] | None = None, *, row: int = 0) -> Lookups:
         """All maps of one row of the batch, a layer a module, with a label for each position that is read and each that
         reads; by default these are the same. Raises ValueError where the maps are not all of one shape, or other than

@@ -1,6 +1,6 @@
 """A trained run that makes texts of texts: `load(folder).predict(texts)`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,14 +11,17 @@ from regard.data.pair import Pair
 from regard.decoding.demand import Demand
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
+from regard.decoding.streaming import always
 from regard.errors import InputError
 from regard.inference.attended import attended, lookups
 from regard.inference.given import encoded, log_probabilities
-from regard.inference.texts import search_texts
+from regard.inference.growth import Growth, check_prefixes
+from regard.inference.texts import search_texts, source_ids, write_ids
 from regard.inference.tokenizers import Tokenizers
 from regard.inference.within import Reading, reading
 from regard.maps.alignment import Alignment
 from regard.maps.averages import average_of
+from regard.maps.lookups import Lookups
 from regard.maps.words import join_words
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.ensemble import Ensemble
@@ -102,6 +105,36 @@ class TextToTextRun(Run):
             found = search_texts(self.model, self.tokenizers, texts, search, demand=demand)
         return self.predictions(texts, found, attention=attention)
 
+    def write(
+        self,
+        texts: Sequence[str],
+        *,
+        search: Search | None = None,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        candidates: int = 0,
+        wanted: Callable[[int], bool] = always,
+    ) -> Iterator[Growth]:
+        """The output for each text, token by token, all texts at each step: greedy, or drawn where `search`, by default
+        the run's own, has a temperature. Each begins with the tokens of its prefix; `wanted(number)` is asked before
+        each step whether that text is to go on.
+
+        Raises:
+            TypeError: `texts` is one text; put it in a list.
+            InputError: a text is longer than the model can take, or a prefix has a token that no output has.
+            ValueError: a prefix is longer than its output may be.
+        """
+        refuse_one_text(texts)
+        search = self.config.search if search is None else search
+        prefixes = [()] * len(texts) if prefixes is None else prefixes
+        for text, prefix in zip(texts, prefixes, strict=True):
+            check_prefixes([prefix], self.tokenizers.target.size + len(self.tokenizers.own_words(text)))
+        ids = source_ids(self.model.max_source, self.tokenizers, texts)
+        with guarded(self.model):
+            for each in write_ids(self.model, ids, search, prefixes, candidates=candidates, wanted=wanted):
+                source = texts[each.row]
+                text = self.tokenizers.text(each.tokens, source)
+                yield Growth.of(each, text, lambda token, s=source: self.tokenizers.target_pieces([token], s)[0])
+
     def predictions(
         self, texts: Sequence[str], found: Sequence[Sequence[Hypothesis]], *, attention: bool = True
     ) -> list[Prediction]:
@@ -124,10 +157,16 @@ class TextToTextRun(Run):
             raise InputError("the run's model does not attend to its source, so there is nothing to draw")
         with guarded(self.model):
             ((best, *_),) = search_texts(self.model, self.tokenizers, [text], self.search(beam))
-        source, target = self._positions(text, best)
-        labels = tuple(self.tokenizers.source_pieces([*source, END], text)), self._labels(text, best)
-        found = lookups(self.model, (source, target), *labels)
-        return reading(self.tokenizers.text(best.tokens, text), found, maps)
+        return reading(self.tokenizers.text(best.tokens, text), self._lookups(text, best), maps)
+
+    def lookups_written(self, text: str, tokens: Sequence[int]) -> Lookups:
+        """What the model looked at while it wrote these tokens, END among them if it ended, in every layer and head.
+
+        Raises:
+            ValueError: the model does not attend to its source.
+        """
+        ended = END in tokens[-1:]
+        return self._lookups(text, Hypothesis(tuple(tokens[: len(tokens) - ended]), 0.0, ended))
 
     def score(self, pairs: Sequence[Pair]) -> list[list[float]]:
         """The log-probability of each token of each target, END last, given its source.
@@ -136,6 +175,24 @@ class TextToTextRun(Run):
             InputError: a text is longer than the model can take.
         """
         return log_probabilities(self.model, encoded(self.model, self.tokenizers, pairs))
+
+    def lookups_of(self, pair: Pair) -> Lookups:
+        """What the model reads while it is made to write a target, in each layer and head, between pieces; END is the
+        last on both sides.
+
+        Raises:
+            InputError: as `word_maps`.
+        """
+        if self.model.decoder.source_attention is None:
+            raise InputError("the run's model does not attend to its source, so there is nothing to look at")
+        ((source, target),) = encoded(self.model, self.tokenizers, [pair])
+        sides = self.tokenizers
+        labels = sides.source_pieces([*source, END], pair.source), sides.target_pieces([*target, END], pair.source)
+        return replace(
+            lookups(self.model, (source, target), *labels),
+            source_words=_with_end(word_indices(pair.source, sides.source.offsets(pair.source))),
+            target_words=_with_end(word_indices(pair.target, sides.target.offsets(pair.target))),
+        )
 
     def word_maps(self, pairs: Sequence[Pair]) -> list[Float[np.ndarray, "map _target _source"]]:
         """What the model reads while it is made to write each target, between words, which blanks separate; END is left
@@ -195,6 +252,12 @@ class TextToTextRun(Run):
         """A source and its output as ids. The step after the last token exists only where END was its result."""
         return self.tokenizers.source_ids(text), list(output.tokens if output.finished else output.tokens[:-1])
 
+    def _lookups(self, text: str, output: Hypothesis) -> Lookups:
+        """In every layer and head."""
+        source, target = self._positions(text, output)
+        pieces = self.tokenizers.source_pieces([*source, END], text)
+        return lookups(self.model, (source, target), pieces, self._labels(text, output))
+
     def _looked_at(self, outputs: Sequence[tuple[str, Hypothesis]]) -> list[Alignment]:
         """What each output of a text looked at: the mean of all maps."""
         pairs = [self._positions(text, each) for text, each in outputs]
@@ -204,6 +267,11 @@ class TextToTextRun(Run):
             Alignment(weights, tuple(pieces([*source, END], text)), self._labels(text, each))
             for weights, (source, _), (text, each) in zip(means, pairs, outputs, strict=True)
         ]
+
+
+def _with_end(words: Sequence[int]) -> tuple[int, ...]:
+    """END is a word of its own."""
+    return (*words, max(words, default=-1) + 1)
 
 
 def demanded(target: Tokenizer, n_best: int, prefix: str, phrases: Sequence[str]) -> Demand:
