@@ -25,6 +25,7 @@ from regard.cli.output import OutputClosed
 from regard.cli.predict import predict
 from regard.cli.recipes import recipes
 from regard.cli.score import score
+from regard.cli.serve import serve
 from regard.cli.show import show
 from regard.cli.train import train
 from regard.version import VERSION
@@ -47,6 +48,7 @@ COMMANDS: dict[Callable[..., None], str] = {
     aer: "FOUND GOLD",
     score: "RUN --source FILE --target FILE [--json]",
     show: "RUN TEXT|IMAGE --out FILE.png|.svg|.html [--beam K]",
+    serve: "RUN... [--host HOST] [--port N] [--allow-host NAME]...",
     import_: "SOURCE [--out DIR] [--revision NAME]",
     export: "RUN --out DIR [--to huggingface|onnx|ctranslate2]",
     experiment: "[NAME] [--out DIR] [--full] [--source FILE --target FILE]",
