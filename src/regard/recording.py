@@ -5,7 +5,7 @@ compute their weights and hand them over with `give`. Nothing is kept on the mod
 question costs one look at a context variable.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from regard.kernels.chosen import Chosen, part
 from regard.kernels.hugging_face import opened
+from regard.maps.lookups import Lookups
 
 TOGETHER = 256
 """Rows of weights of which the greatest are looked for at once."""
@@ -101,11 +102,39 @@ class Maps(Mapping[str, Tensor]):
         """All maps as one, `(batch, map, query, key)`: a map a module and head, in the order of the modules."""
         return torch.cat([each if each.ndim == 4 else each[:, None] for each in self.values()], 1)
 
+    def layered(self) -> Tensor:
+        """All maps as one, `(batch, layer, head, query, key)`: a layer a module, in their order; modules with different
+        numbers of heads are one layer."""
+        maps = [each if each.ndim == 4 else each[:, None] for each in self.values()]
+        if len({each.shape[1] for each in maps}) > 1:
+            return torch.cat(maps, 1)[:, None]
+        return torch.stack(maps, 1)
+
+    def lookups(self, source: Sequence[str], target: Sequence[str] | None = None, *, row: int = 0) -> Lookups:
+        """All maps of one row of the batch, a layer a module, with a label for each position that is read and each that
+        reads; by default these are the same. Raises ValueError where the maps are not all of one shape, or other than
+        the labels."""
+        parts = {name: each[row] if each.ndim == 4 else each[row, None] for name, each in self.items()}
+        if len({each.shape for each in parts.values()}) != 1:
+            shapes = {name: tuple(each.shape) for name, each in parts.items()}
+            raise ValueError(f"maps (head, query, key) of one shape are expected, given {shapes}; choose some by only=")
+        weights = torch.stack(list(parts.values())).detach().float().cpu().numpy()
+        return Lookups(weights, tuple(source), tuple(source if target is None else target), layers=told_apart(parts))
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._steps)
 
     def __len__(self) -> int:
         return len(self._steps)
+
+
+def told_apart(names: Iterable[str]) -> tuple[str, ...]:
+    """Names of modules by what tells them apart: `layer 0` for `encoder.layers.0.attention`."""
+    parts = [name.split(".") for name in names]
+    numbers = [[part for part in each if part.isdigit()] for each in parts]
+    if all(len(each) == 1 for each in numbers) and len({each[0] for each in numbers}) == len(parts):
+        return tuple(f"layer {each[0]}" for each in numbers)
+    return tuple(".".join(each) for each in parts)
 
 
 _listening: ContextVar[Maps | None] = ContextVar("regard_listening", default=None)

@@ -18,7 +18,7 @@ OUT = "a.svg"
 
 
 def drawn(run, viewing: Viewing, out: Path, text: str = TEXT, **asked) -> tuple[str, list[Path]]:
-    return draw(run, Asking(Path("run"), text, out, **{"beam": None, "maps": None, **asked}), viewing)
+    return draw(run, Asking(Path("run"), text, out, **{"beam": None, "maps": None, "largest": 16.0, **asked}), viewing)
 
 
 @pytest.mark.parametrize("view", USES)
@@ -30,7 +30,9 @@ def test_each_view_of_each_kind_of_run(make, text: str, view, tmp_path: Path):
             drawn(run, Viewing(view), out, text)
         return
     answer, paths = drawn(run, Viewing(view), out, text)
-    assert (answer, paths) == (run.heads(tuple(text.split("\t")) if make is telling else text).answer, [out])
+    looked = run.look(tuple(text.split("\t")) if make is telling else text)
+    expected = f"{looked.found.label}\t{looked.found.probability:.4f}" if make is telling else looked.answer
+    assert (answer, paths) == (expected, [out])
     found = out.read_text()
     assert "cat" in found or view == "entropy" or make is writing
     drawn(run, Viewing(view), out, text)
@@ -84,7 +86,7 @@ def test_pages(tmp_path: Path):
 
 def test_pages_share_their_scale(tmp_path: Path):
     _, paths = drawn(going_on(), Viewing("heads", page=4), tmp_path / OUT)
-    most = round_up(going_on().heads(TEXT).maps.weights)
+    most = round_up(going_on().look(TEXT).lookups.weights)
     assert [f">{most:g}<" in path.read_text() for path in paths] == [True] * 4
 
 

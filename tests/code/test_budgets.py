@@ -11,7 +11,10 @@ import pytest
 from tests.code import sizes
 from tests.code.tree import ROOT, Module, imported, imports, modules
 
-OPTIONAL = {"PIL", "babel", "ctranslate2", "h5py", "matplotlib", "onnxruntime", "tensorboard", "transformers", "triton"}
+OPTIONAL = {
+    *("PIL", "babel", "ctranslate2", "h5py", "matplotlib", "onnxruntime", "tensorboard", "transformers", "triton"),
+    *("starlette", "uvicorn"),
+}
 HEAVY = {*OPTIONAL, "accelerate", "numpy", "sacrebleu", "tokenizers", "torch"}
 DEFERRING = ("regard", "regard.cli", "regard.catalog")  # may import our own modules late, so that --help needs no torch
 HOSTS = {

@@ -43,7 +43,7 @@ LEVELS = {
     "exchange": 11,
     "exports": 12,
     "experiments": 11,
-    "serve": 13,
+    "serve": 12,
     "cli": 13,
     "testing": 13,
 }

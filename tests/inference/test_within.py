@@ -10,6 +10,7 @@ from regard import record
 from regard.catalog import build_language_model
 from regard.errors import InputError
 from regard.inference.within import within
+from regard.maps.heads import Side
 from regard.models.attention_language_model import AttentionLanguageModelConfig
 from regard.models.gpt2 import GPT2Config
 from regard.models.lstmn import LSTMNConfig
@@ -81,7 +82,7 @@ def test_what_cannot_be_looked_into():
 def test_what_is_called_is_given_back():
     run = opened(GPT)
     said, alignment = within(
-        run.model, run.model.self_attention, list("abcdefg"), lambda: run.model(given(run), run.model.begin(1))[0]
+        run.model, run.model.self_attention, Side.of("abcdefg"), lambda: run.model(given(run), run.model.begin(1))[0]
     )
     assert (said.shape, alignment.target) == ((1, 7, run.tokenizer.size), tuple("abcdefg"))
     assert not said.requires_grad

@@ -3,6 +3,7 @@ import pytest
 
 from regard.errors import InputError
 from regard.maps.heads import HeadMaps, Side
+from regard.maps.lookups import Lookups
 from regard.maps.words import Words
 
 SOURCE = Side(("Wirt", "schaft", "."), Words(("Wirtschaft", "."), (0, 0, 1)))
@@ -10,27 +11,27 @@ TARGET = Side.of(("economy", "</s>"))
 
 
 def maps() -> HeadMaps:
-    weights = np.random.default_rng(2).dirichlet(np.ones(3), size=(5, 2))
-    return HeadMaps.of_layers([weights[:2], weights[2:]], SOURCE, TARGET)
+    weights = np.random.default_rng(2).dirichlet(np.ones(3), size=(2, 3, 2))
+    return HeadMaps.of(Lookups(weights, SOURCE.pieces, TARGET.pieces, source_words=SOURCE.words))
 
 
 def test_names_count_as_the_maps_do():
     found = maps()
-    assert found.layers == (2, 3)
-    assert found.names[1:3] == ("layer 0, head 1", "layer 1, head 0")
-    assert [each.shape for each in found.by_layer()] == [(2, 2, 3), (3, 2, 3)]
+    assert found.layers == (3, 3)
+    assert found.names[2:4] == ("layer 0, head 2", "layer 1, head 0")
+    assert [each.shape for each in found.by_layer()] == [(3, 2, 3), (3, 2, 3)]
     assert not found.itself
 
 
 def test_some_maps_and_their_mean():
     found = maps()
     some = found.only([4, 0])
-    assert (some.names, some.layers) == (("layer 1, head 2", "layer 0, head 0"), (2,))
+    assert (some.names, some.layers) == (("layer 1, head 1", "layer 0, head 0"), (2,))
     np.testing.assert_array_equal(some.weights, found.weights[[4, 0]])
     np.testing.assert_allclose(found.mean([4, 0]).weights, found.weights[[4, 0]].mean(0))
     for ask in (found.only, found.mean):
-        with pytest.raises(InputError, match="map 5 is not there; the model has 5, from 0 to 4"):
-            ask([5])
+        with pytest.raises(InputError, match="map 6 is not there; the model has 6, from 0 to 5"):
+            ask([6])
 
 
 def test_between_words():

@@ -6,7 +6,8 @@ from html.parser import HTMLParser
 import numpy as np
 
 from regard.maps.alignment import Alignment
-from regard.pictures.page import page
+from regard.maps.lookups import of_alignment
+from regard.pictures import View
 from regard.tasks.text_to_text.prediction import Prediction
 
 NASTY = '"><script>alert(1)</script>&quot;<iframe>'
@@ -66,17 +67,17 @@ def test_row_57_a_notebook_shows_attention_in_a_sealed_frame():
     """Whatever the texts hold, the notebook sees one element, and in it the very page that a file would have."""
     one = prediction(NASTY)
     bundle = one._repr_mimebundle_()
-    assert set(bundle) == {"text/plain", "text/html"}
+    assert set(bundle) == {"text/plain", "text/html", "image/png"}
     assert bundle["text/plain"] == one.text
     outside = Elements(bundle["text/html"])
     ((tag, attributes),) = outside.found
     assert (tag, outside.text) == ("iframe", "")
     assert attributes["sandbox"] == "allow-scripts"
     assert one.attention is not None
-    assert attributes["srcdoc"] == page(one.attention, title=one.text)
+    assert attributes["srcdoc"] == View(of_alignment(one.attention), title=one.text).page()
     assert attributes["srcdoc"] is not None
     inside = Elements(attributes["srcdoc"])
-    assert [tag for tag, _ in inside.found].count("script") == 1
+    assert [tag for tag, _ in inside.found].count("script") == 2
     assert "iframe" not in {tag for tag, _ in inside.found}
     assert NASTY in inside.text
 

@@ -133,7 +133,7 @@ def test_show_draws_a_document(regard, reviews: Path, tmp_path: Path):
     text = "The film was long. It is so good."
     code, output, _ = regard("show", str(reviews), text, "--out", str(tmp_path / "a.html"))
     assert (code, output.split("\t")[0]) == (0, "good")
-    assert 'title="' in (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert '"sentences":[' in (tmp_path / "a.html").read_text(encoding="utf-8")
     assert regard("show", str(reviews), text, "--out", str(tmp_path / "a.png"))[0] == 0
     code, output, _ = regard("predict", str(reviews), text, "--json")
     assert (code, json.loads(output)["label"]) == (0, "good")

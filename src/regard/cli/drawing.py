@@ -11,10 +11,12 @@ from regard.cli.told import parse_question
 from regard.errors import InputError
 from regard.inference.within import Reading
 from regard.maps.alignment import Alignment
+from regard.maps.lookups import Lookups, of_alignment
 from regard.pictures.episode import episode as drawn_episode
 from regard.pictures.overlay import overlay, overlays
 from regard.pictures.tape import tape
-from regard.pictures.write import write, write_document, write_figure
+from regard.pictures.view import View
+from regard.pictures.write import PAGE, write, write_document, write_figure, write_view
 from regard.runs import expect
 from regard.tasks.bit_sequences.run import BitSequencesRun
 from regard.tasks.classification.run import ClassificationRun
@@ -31,13 +33,14 @@ from regard.tasks.text_to_text.run import TextToTextRun
 @dataclass(frozen=True)
 class Asking:
     """A run's folder, what it is asked, the picture to write, the width of its search and the maps to take, if these
-    are given."""
+    are given; and how many megabytes a page may have."""
 
     run: Path
     text: str
     out: Path
     beam: int | None
     maps: list[int] | None
+    largest: float
 
     def refuse(self, *names: str, what: str) -> None:
         """Raises InputError where one of these is asked of a run that does `what`."""
@@ -47,8 +50,20 @@ class Asking:
 
     def drawn(self, reading: Reading) -> str:
         """Writes the picture, and returns the answer."""
-        write(reading.attention, self.out, title=self.text)
+        if self.page and self.maps is None:
+            self.view(reading.lookups, self.text)
+        else:
+            write(reading.attention, self.out, title=self.text)
         return reading.answer
+
+    @property
+    def page(self) -> bool:
+        """Whether a page is asked for, which shows every layer and head."""
+        return self.out.suffix.lower() == PAGE
+
+    def view(self, lookups: Lookups, title: str) -> None:
+        """Writes the page."""
+        write_view(View(lookups, title=title, largest=self.largest), self.out)
 
 
 def draw(run: Any, asking: Asking) -> str:
@@ -68,7 +83,8 @@ def draw(run: Any, asking: Asking) -> str:
         case PointingRun():
             asking.refuse("beam", "maps", what="points to elements of a set")
             (pointed,) = run.point([parse(text)])
-            return asking.drawn(Reading(" ".join(map(str, pointed.places)), pointed.attention))
+            looked = Reading(" ".join(map(str, pointed.places)), of_alignment(pointed.attention), pointed.attention)
+            return asking.drawn(looked)
         case SpanAnswersRun():
             asking.refuse("beam", what="answers with spans")
             return asking.drawn(run.look(parse_question(1, text), maps))
@@ -85,7 +101,9 @@ def _classes(run: ClassificationRun, asking: Asking) -> str:
     """What the class of a text, or of two, was told by."""
     asking.refuse("beam", what="tells classes")
     looked = run.look(tuple(asking.text.split("\t")) if run.paired else asking.text, asking.maps)
-    if isinstance(looked.weights, Alignment):
+    if asking.page and asking.maps is None and looked.lookups is not None:
+        asking.view(looked.lookups, str(looked.found))
+    elif isinstance(looked.weights, Alignment):
         write(looked.weights, asking.out, title=str(looked.found))
     else:
         write_document(looked.weights, asking.out, title=str(looked.found))
@@ -96,7 +114,10 @@ def _image(run: ImageClassificationRun, asking: Asking) -> str:
     """Where in an image its class was looked for."""
     asking.refuse("beam", "maps", what="tells classes of images")
     looked = run.look(asking.text)
-    write_figure(overlay(looked.pixels, looked.weights, title=str(looked.found)), asking.out, title=asking.text)
+    if asking.page:
+        asking.view(looked.lookups, str(looked.found))
+    else:
+        write_figure(overlay(looked.pixels, looked.weights, title=str(looked.found)), asking.out, title=asking.text)
     return f"{looked.found.label}\t{looked.found.probability:.4f}"
 
 
@@ -105,6 +126,9 @@ def _caption(run: ImageCaptioningRun, asking: Asking) -> str:
     asking.refuse("maps", what="tells of images")
     with searching(Asked(asking.beam)):
         looked = run.look(asking.text, beam=asking.beam)
+    if asking.page:
+        asking.view(looked.lookups, looked.caption.text)
+        return looked.caption.text
     titles = looked.caption.tokens
     if looked.gates is not None:
         titles = tuple(f"{word}  {gate:.2f}" for word, gate in zip(titles, looked.gates, strict=True))

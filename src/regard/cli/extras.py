@@ -11,6 +11,8 @@ EXTRAS = {
     "ctranslate2": "ctranslate2",
     "pillow": "images",
     "h5py": "elmo",
+    "starlette": "serve",
+    "uvicorn": "serve",
 }
 """Each optional package, and the extra of regard that brings it."""
 

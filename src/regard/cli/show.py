@@ -28,6 +28,7 @@ def show(
     beam: Beam = None,
     maps: Maps = None,
     viewing: Viewing = OWN,
+    largest: Annotated[float, Parameter(help="Megabytes that an .html page may have.")] = 16.0,
     allow_missing: AllowMissing = False,
 ) -> None:
     """Draw what a run looks at while it answers a text."""
@@ -39,6 +40,6 @@ def show(
     from regard.cli.views import draw
     from regard.runs import load
 
-    answer, paths = draw(load(run, allow_missing=allow_missing), Asking(run, text, out, beam, maps), viewing)
+    answer, paths = draw(load(run, allow_missing=allow_missing), Asking(run, text, out, beam, maps, largest), viewing)
     pictures = f"The picture is {out}." if len(paths) == 1 else f"The pictures are {paths[0]} to {paths[-1]}."
     say(f"{answer}\n{pictures}")

@@ -13,7 +13,6 @@ from regard.cli.image_views import image_view
 from regard.cli.options import Asked, searching
 from regard.cli.viewing import View, Viewing
 from regard.errors import InputError
-from regard.inference.heads import ByHeads
 from regard.maps.averages import average_heads
 from regard.maps.entropy import entropies
 from regard.maps.heads import HeadMaps
@@ -73,10 +72,10 @@ def view(run: Any, asking: Asking, viewing: Viewing) -> tuple[str, list[Path]]:
     page = asking.out.suffix.lower() == ".html"
     if page and (name != "matrix" or viewing.given & {"scale", "width"}):
         raise InputError(f"{asking.out}: a .html page shows a matrix of 0 to 1; write .png or .svg for other views")
-    found = _by_heads(run, asking)
+    answer, heads = _read(run, asking)
     if name == "entropy":
-        return found.answer, [_entropy(found.maps, asking, viewing)]
-    maps = MAPS[name](found.maps, asking.maps)
+        return answer, [_entropy(heads, asking, viewing)]
+    maps = MAPS[name](heads, asking.maps)
     parts = _parts(maps.between_words() if viewing.words else maps, viewing, asking.text)
     paths = [asking.out.with_stem(f"{asking.out.stem}-{number}") for number in range(1, len(parts) + 1)]
     paths = paths if len(paths) > 1 else [asking.out]
@@ -85,25 +84,29 @@ def view(run: Any, asking: Asking, viewing: Viewing) -> tuple[str, list[Path]]:
             write(part.maps.mean(), path, title=part.title)
         else:
             write_figure(DRAW[name](part), path, title=part.title, width=viewing.width)
-    return found.answer, paths
+    return answer, paths
 
 
-def _by_heads(run: Any, asking: Asking) -> ByHeads:
-    """What the heads of a run read. Raises InputError for a run that has none to show."""
+def _read(run: Any, asking: Asking) -> tuple[str, HeadMaps]:
+    """The answer of a run, and what its heads read. Raises InputError for a run that has none to show."""
     match run:
         case TextToTextRun():
             with searching(Asked(asking.beam)):
-                return run.heads(asking.text, beam=asking.beam)
+                found = run.look(asking.text, beam=asking.beam)
         case LanguageModelRun() | MaskedLanguageModelRun():
             asking.refuse("beam", what="tells tokens one by one")
-            return run.heads(asking.text)
+            found = run.look(asking.text)
         case ClassificationRun():
             asking.refuse("beam", what="tells classes")
-            return run.heads(tuple(asking.text.split("\t")) if run.paired else asking.text)
+            looked = run.look(tuple(asking.text.split("\t")) if run.paired else asking.text)
+            if looked.lookups is None:
+                raise InputError(f"this run's {run.config.classifier.name} has no layers of heads to draw; bert has")
+            return f"{looked.found.label}\t{looked.found.probability:.4f}", HeadMaps.of(looked.lookups)
         case _:
             raise InputError(
                 f"{asking.run}: this run has its own picture alone; leave out --view and what goes with it"
             )
+    return found.answer, HeadMaps.of(found.lookups)
 
 
 def _mean(maps: HeadMaps, numbers: Numbers) -> HeadMaps:

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from regard.decoders.protocol import Decoder
-from regard.decoding.hypothesis import Hypothesis, limits, next_scores, require_token
+from regard.decoding.draft import Draft
+from regard.decoding.hypothesis import Hypothesis, limits, require_token
 from regard.decoding.penalties import LengthPenalty
-from regard.decoding.rules import Rule, held
+from regard.decoding.rules import Rule
 from regard.memory import Memory
-from regard.text.special import END, START
 
 
 @dataclass(frozen=True)
@@ -72,28 +72,14 @@ def sample(
     """
     limit = limits(memory, max_length)
     penalty = LengthPenalty() if penalty is None else penalty
-    rows = torch.arange(len(limit), device=limit.device)
-    tokens = torch.full_like(rows, START)
-    scores = torch.zeros(len(rows), device=rows.device)
-    written = rows.new_empty(len(rows), 0)
-    found: list[list[Hypothesis]] = [[] for _ in rows]
-    state = decoder.start(memory)
-    while len(rows):
-        logits, state = decoder.step(tokens, state)
-        following = held(rules, next_scores(logits), written, rows)
-        tokens = sampler(following)
-        scores = scores + following.gather(1, tokens[:, None])[:, 0]
-        written = torch.cat([written, tokens[:, None]], 1)
-        length = written.shape[1]
-        leaving = (tokens == END) | (length >= limit[rows])
-        if leaving.any():
-            for row in leaving.nonzero()[:, 0].tolist():
-                text, score = written[row].tolist(), penalty(float(scores[row]), length)
-                finished = text[-1] == END
-                found[int(rows[row])].append(Hypothesis(tuple(text[:-1] if finished else text), score, finished))
-            stay = (~leaving).nonzero()[:, 0]
-            rows, tokens, scores, written = rows[stay], tokens[stay], scores[stay], written[stay]
-            state = state.select(stay)
+    found: list[list[Hypothesis]] = [[] for _ in limit]
+    draft = Draft.first(decoder, memory)
+    while len(draft.rows):
+        draft, _ = draft.step(decoder, sampler, rules)
+        done = draft.done(limit)
+        for place in done.nonzero()[:, 0].tolist():
+            found[int(draft.rows[place])].append(draft.hypothesis(place, penalty))
+        draft = draft.without(done)
     return found
 
 

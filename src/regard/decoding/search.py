@@ -1,6 +1,6 @@
 """How a run searches: the settings of its `search:` section, and the search they ask for."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated
@@ -12,12 +12,13 @@ from torch import Tensor
 from regard.decoders.protocol import Decoder
 from regard.decoding.beam import Beam
 from regard.decoding.constrained import ConstrainedBeam, Phrase
-from regard.decoding.demand import Demand
+from regard.decoding.demand import Demand, Tokens
 from regard.decoding.diverse import DiverseBeam
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.penalties import CoveragePenalty, LengthPenalty
 from regard.decoding.rules import NoRepeat, Prefix, Rule
 from regard.decoding.sampling import Sampler, greedy, sample
+from regard.decoding.streaming import Watching, Written, write
 from regard.memory import Memory
 
 SEEDS = 2**63
@@ -85,12 +86,32 @@ class Search:
             if demand.phrases:
                 raise ValueError("phrases need a beam; what is drawn cannot be made to contain them")
             return self.draw(decoder, memory, limit, demand.n_best, rules)
-        length = LengthPenalty(self.length_penalty, self.length_offset)
         if self.beam == demand.n_best == 1 and not self.coverage_penalty and not demand.phrases:
-            return greedy(decoder, memory, max_length=limit, penalty=length, rules=rules)
+            return greedy(decoder, memory, max_length=limit, penalty=self.length, rules=rules)
         coverage = CoveragePenalty(self.coverage_penalty) if self.coverage_penalty else None
-        search = self.kind([demand.phrases] * len(limit))(self.beam, length, coverage, rules)
+        search = self.kind([demand.phrases] * len(limit))(self.beam, self.length, coverage, rules)
         return search(decoder, memory, max_length=limit, n_best=demand.n_best)
+
+    def write(
+        self, decoder: Decoder, memory: Memory, limit: Tensor, prefixes: Sequence[Tokens], watching: Watching
+    ) -> Iterator[Written]:
+        """One text for each row of the memory, that begins with its prefix, token by token: drawn where there is a
+        temperature, else greedy, since of a beam nothing is known before its end. Raises ValueError as a call does."""
+        demand = Demand(prefixes=tuple(prefixes))
+        demand.check(limit.tolist())
+        rules, choose = self.rules(demand, len(limit)), self.sampler(memory.value.device)
+        return write(decoder, memory, watching, max_length=limit, choose=choose, penalty=self.length, rules=rules)
+
+    @property
+    def length(self) -> LengthPenalty:
+        """What scores are divided by."""
+        return LengthPenalty(self.length_penalty, self.length_offset)
+
+    def sampler(self, device: torch.device) -> Sampler:
+        """What chooses a token where no beam does."""
+        if self.temperature is None:
+            return Sampler(temperature=0.0)
+        return Sampler(self.temperature, self.top_k, self.top_p, torch.Generator(device).manual_seed(self.seed))
 
     def rules(self, demand: Demand, rows: int) -> tuple[Rule, ...]:
         """What every step is held to; a prefix may repeat itself."""
@@ -112,14 +133,8 @@ class Search:
         assert self.temperature is not None
         if n_best < 1 or (n_best > 1 and self.temperature == 0):
             raise ValueError(f"n_best is {n_best}; it must be at least 1, and 1 at temperature 0")
-        sampler = Sampler(
-            self.temperature,
-            self.top_k,
-            self.top_p,
-            torch.Generator(memory.value.device).manual_seed(self.seed),
-        )
-        penalty = LengthPenalty(self.length_penalty, self.length_offset)
+        sampler = self.sampler(memory.value.device)
         draws = [
-            sample(decoder, memory, sampler, max_length=limit, penalty=penalty, rules=rules) for _ in range(n_best)
+            sample(decoder, memory, sampler, max_length=limit, penalty=self.length, rules=rules) for _ in range(n_best)
         ]
         return [sorted((one for (one,) in row), key=lambda one: -one.score) for row in zip(*draws, strict=True)]

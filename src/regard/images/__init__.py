@@ -1,6 +1,6 @@
 """Files with images -> arrays -> what a model is given."""
 
-from regard.images.files import SUFFIXES, read_image
+from regard.images.files import SUFFIXES, decode_image, read_image
 from regard.images.preparation import Image, Pixels, Preparation
 
-__all__ = ["SUFFIXES", "Image", "Pixels", "Preparation", "read_image"]
+__all__ = ["SUFFIXES", "Image", "Pixels", "Preparation", "decode_image", "read_image"]

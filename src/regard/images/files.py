@@ -1,6 +1,7 @@
 """Image files, read with care: of kinds that are images and nothing more, and of a size that memory holds."""
 
 import warnings
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -26,33 +27,45 @@ def read_image(path: Path | str, channels: int = 3) -> UInt8[np.ndarray, "height
     Raises:
         InputError: the file is missing, no image, broken, cut short or larger than `MOST_PIXELS`.
     """
-    path, library = Path(path), pillow()
+    path = Path(path)
     if path.is_dir() or not path.exists():
         raise InputError(f"{path}: {'is a directory' if path.is_dir() else 'no such file'}; expected an image")
+    return _decoded(path, str(path), channels)
+
+
+def decode_image(
+    content: bytes, channels: int = 3, place: str = "the image"
+) -> UInt8[np.ndarray, "height width channel"]:
+    """As `read_image`, the image whose file holds these bytes; messages call it `place`. Raises InputError."""
+    return _decoded(BytesIO(content), place, channels)
+
+
+def _decoded(file: Path | BytesIO, place: str, channels: int) -> np.ndarray:
+    library = pillow()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Pillow's own limit warns above ours, and what is broken is refused below
         try:
-            with library.Image.open(path, formats=KINDS) as image:
-                _check_size(path, image)
+            with library.Image.open(file, formats=KINDS) as image:
+                _check_size(place, image)
                 upright = library.ImageOps.exif_transpose(image)
                 found = np.asarray(_plain(library, upright).convert(MODES[channels]))
         except InputError:
             raise
         except library.Image.DecompressionBombError as error:
-            raise InputError(f"{path}: has far more than {MOST_PIXELS:,} pixels; refused, make it smaller") from error
+            raise InputError(f"{place}: has far more than {MOST_PIXELS:,} pixels; refused, make it smaller") from error
         except library.UnidentifiedImageError as error:
             known = ", ".join(KINDS)
-            raise InputError(f"{path}: is no image of a kind that is read ({known}); convert it") from error
+            raise InputError(f"{place}: is no image of a kind that is read ({known}); convert it") from error
         except Exception as error:  # a decoder that meets broken bytes may raise anything
             what = " ".join(str(error).split()) or type(error).__name__
-            raise InputError(f"{path}: broken, truncated or unusual image ({what}); save it anew as PNG") from error
+            raise InputError(f"{place}: broken, truncated or unusual image ({what}); save it anew as PNG") from error
     return found[:, :, None] if found.ndim == 2 else found
 
 
-def _check_size(path: Path, image: Any) -> None:
+def _check_size(place: str, image: Any) -> None:
     width, height = image.size
     if width * height > MOST_PIXELS:
-        raise InputError(f"{path}: {width} x {height} pixels, more than {MOST_PIXELS:,}; refused, make it smaller")
+        raise InputError(f"{place}: {width} x {height} pixels, more than {MOST_PIXELS:,}; refused, make it smaller")
 
 
 def _plain(library: Any, image: Any) -> Any:

@@ -1,11 +1,15 @@
 """What each step of an output looked at: the attention of hypotheses, by forced decoding."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from regard.data.pair_batch import collate
+from regard.inference.sides import sides
+from regard.maps.heads import Side
+from regard.maps.lookups import Lookups
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.recording import record
 
@@ -26,6 +30,24 @@ def attended(model: EncoderDecoder, pairs: Sequence[tuple[list[int], list[int]]]
         raise ValueError("this model has no attention to its source")
     starts = range(0, len(pairs), ROWS)
     return [weights for first in starts for weights in _maps(model, readers, pairs[first : first + ROWS])]
+
+
+@torch.no_grad()
+def lookups(model: EncoderDecoder, pair: tuple[list[int], list[int]], source: Side, target: Side) -> Lookups:
+    """What the model looks at while it writes a given output, in every layer and head. The sides have END too, the
+    target's where it has a row.
+
+    Raises:
+        ValueError: the model does not attend to its source.
+    """
+    readers = model.decoder.source_attention
+    if readers is None:
+        raise ValueError("this model has no attention to its source")
+    batch = collate([pair]).to(next(model.parameters()).device)
+    with record(model.decoder, only=readers) as maps, sides(model.decoder, readers) as seen:
+        model(batch.source, batch.source_lengths, batch.target_in)
+    found = maps.lookups(source.pieces, target.pieces)
+    return replace(found, source_words=source.words, target_words=target.words, vectors=seen.vectors(found))
 
 
 def _maps(

@@ -1,8 +1,10 @@
 """Texts in, texts out: batches by length, search, and the outputs in the order of the inputs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import torch
+from torch import Tensor
 
 from regard.data.batches import token_batches
 from regard.data.limit import limit_lengths
@@ -10,6 +12,7 @@ from regard.data.pair_batch import collate
 from regard.decoding.demand import Demand
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
+from regard.decoding.streaming import Watching, Written, always
 from regard.inference.tokenizers import Tokenizers
 from regard.models.encoder_decoder import EncoderDecoder
 
@@ -79,15 +82,44 @@ def search_ids(
         batch = collate([(ids[row], []) for row in rows]).to(device)
         memory, limit = encoder(batch.source, batch.source_lengths), search.limit(batch.source_lengths)
         for model, outputs in zip(models, found, strict=True):
-            most = limit if model.max_target is None else limit.clamp(max=model.max_target)
+            most = _most(model, limit)
             for row, hypotheses in zip(rows, search(model.decoder, memory, most, demand), strict=True):
                 outputs[row] = hypotheses
     return found
 
 
+def write_ids(
+    model: EncoderDecoder,
+    ids: Sequence[list[int]],
+    search: Search,
+    prefixes: Sequence[Sequence[int]],
+    *,
+    candidates: int = 0,
+    wanted: Callable[[int], bool] = always,
+) -> Iterator[Written]:
+    """The outputs of the sources, all of them together, token by token, each with what it looked at and so many likely
+    tokens in its place. Each begins with its prefix; `wanted(row)` is asked before each step whether to go on.
+
+    Raises:
+        ValueError: a prefix is longer than its output may be.
+    """
+    batch = collate([(each, []) for each in ids]).to(next(model.parameters()).device)
+    with torch.no_grad():
+        memory = model.encoder(batch.source, batch.source_lengths)
+    limit, lengths = _most(model, search.limit(batch.source_lengths)), batch.source_lengths.tolist()
+    watching = Watching(model.decoder, model.decoder.source_attention, candidates, wanted)
+    for each in search.write(model.decoder, memory, limit, [tuple(prefix) for prefix in prefixes], watching):
+        yield each if each.read is None else replace(each, read=each.read[..., : lengths[each.row]])
+
+
 def best_texts(tokenizers: Tokenizers, texts: Sequence[str], found: Sequence[Sequence[Hypothesis]]) -> list[str]:
     """What `search_texts` found best for each text."""
     return [tokenizers.text(best.tokens, text) for text, (best, *_) in zip(texts, found, strict=True)]
+
+
+def _most(model: EncoderDecoder, limit: Tensor) -> Tensor:
+    """The most tokens that the model can write of those that a search allows."""
+    return limit if model.max_target is None else limit.clamp(max=model.max_target)
 
 
 def _batches(ids: Sequence[list[int]], tokens: int) -> Iterator[list[int]]:

@@ -4,6 +4,8 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from regard.inference.words import side
+from regard.maps.heads import Side
 from regard.text import Tokenizer
 from regard.text.special import UNKNOWN
 
@@ -41,6 +43,11 @@ class Tokenizers:
     def target_pieces(self, ids: Sequence[int], source: str) -> list[str]:
         """One readable label for each id that was written for a source."""
         return self.target.pieces(ids, self.own_words(source))
+
+    def sides(self, source_ids: Sequence[int], target_ids: Sequence[int], source: str) -> tuple[Side, Side]:
+        """The pieces of a source, and of what was written for it, with the words that they make."""
+        own = self.own_words(source)
+        return side(self.source, source_ids, own), side(self.target, target_ids, own)
 
     def own_words(self, source: str) -> list[str]:
         """The words of a source that the vocabulary lacks, each once; none without copying."""

@@ -4,10 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from einops import rearrange
 from jaxtyping import Float
 
 from regard.maps.alignment import Alignment
 from regard.maps.averages import average_of, chosen
+from regard.maps.lookups import Lookups
 from regard.maps.words import Words, join_words
 
 
@@ -19,12 +21,13 @@ class Side:
     words: Words
 
     @classmethod
-    def of(cls, pieces: Sequence[str]) -> "Side":
-        """Pieces that are a word each."""
-        return cls(tuple(pieces), Words(tuple(pieces), tuple(range(len(pieces)))))
+    def of(cls, pieces: Sequence[str], words: Words | None = None) -> "Side":
+        """Pieces and their words; without these each is one."""
+        return cls(tuple(pieces), Words(tuple(pieces), tuple(range(len(pieces)))) if words is None else words)
 
     def after(self, label: str, count: int) -> "Side":
-        """With so many pieces of this label, each a word, before it."""
+        """With so many pieces of this label, each a word, before it; none for less than one."""
+        count = max(0, count)
         first = (label,) * count
         indices = (*range(count), *(count + index for index in self.words.indices))
         return Side(first + self.pieces, Words(first + self.words.labels, indices))
@@ -57,12 +60,13 @@ class HeadMaps:
             Alignment(each, self.source.pieces, self.target.pieces)
 
     @classmethod
-    def of_layers(
-        cls, layers: Sequence[Float[np.ndarray, "_head target source"]], source: Side, target: Side
-    ) -> "HeadMaps":
-        """Of each layer's weights. Names count as `--map` does: `layer 0, head 0`. Raises ValueError for no layer."""
-        names = [f"layer {layer}, head {head}" for layer, each in enumerate(layers) for head in range(len(each))]
-        return cls(np.concatenate(layers), source, target, tuple(names), tuple(map(len, layers)))
+    def of(cls, lookups: Lookups) -> "HeadMaps":
+        """All of them. Names count as `--map` does: `layer 0, head 0`. Labels without words are a word each."""
+        layers, heads = lookups.weights.shape[:2]
+        names = [f"layer {layer}, head {head}" for layer in range(layers) for head in range(heads)]
+        weights = rearrange(lookups.weights, "layer head target source -> (layer head) target source")
+        source, target = Side.of(lookups.source, lookups.source_words), Side.of(lookups.target, lookups.target_words)
+        return cls(weights.astype(np.float64), source, target, tuple(names), (heads,) * layers)
 
     @property
     def itself(self) -> bool:

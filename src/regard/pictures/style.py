@@ -17,8 +17,6 @@ least, and each has a contrast of 3 to 1 with the paper."""
 DARK = 0.57
 """The shade from which on letters are light: their contrast is then nowhere under 4 to 1."""
 LARGEST_RASTER = 7000
-SHADES = 100
-"""Steps from weight 0 to weight 1 on a page."""
 SETTINGS: Any = {
     "font.family": ["DejaVu Sans"],
     "text.color": INK,
@@ -85,21 +83,6 @@ def hex_colour(weight: float, dark: bool = False) -> str:
     """The colour of a weight, as #rrggbb; weights over 1 look like 1."""
     red, green, blue = palette(dark)[round(min(weight, 1.0) * 255)]
     return f"#{red:02x}{green:02x}{blue:02x}"
-
-
-def shade_of(weight: float) -> str:
-    """The class of a part of a page that has this weight's colour."""
-    return f"w{round(min(weight, 1.0) * SHADES)}"
-
-
-@cache
-def shade_classes() -> str:
-    """The style of those classes, on a light page and on a dark one."""
-
-    def shades(dark: bool) -> str:
-        return "".join(f".w{i}{{background:{hex_colour(i / SHADES, dark)}}}" for i in range(SHADES + 1))
-
-    return f"{shades(False)}\n@media (prefers-color-scheme: dark) {{ {shades(True)} }}\n"
 
 
 @contextmanager

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 from regard.errors import InputError, RunError
 from regard.maps.alignment import Alignment
 from regard.maps.document import DocumentWeights
+from regard.maps.lookups import of_alignment, of_document
 from regard.pictures.document import picture
-from regard.pictures.document_page import document_page
 from regard.pictures.heatmap import VECTOR_CELLS, heatmap
 from regard.pictures.labels import visible
-from regard.pictures.page import page
+from regard.pictures.payload import estimate as estimate_lookups
 from regard.pictures.style import plotting, resolution
+from regard.pictures.view import View
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,6 +52,13 @@ def write_figure(figure: "Figure", path: Path | str, *, title: str = "", width: 
     return path
 
 
+def write_view(view: View, path: Path | str) -> Path:
+    """Writes a view into path, an .html file, as `write` does. Raises as that does, for a view that is too large."""
+    path, _ = _checked(path, (PAGE,))
+    _replace(path, view.page().encode())
+    return path
+
+
 def write_document(document: DocumentWeights, path: Path | str, *, title: str = "") -> Path:
     """Writes a document with its shades into path, .png, .svg or .html by its suffix, as `write` does. Raises as that
     does, for too many words."""
@@ -60,7 +68,7 @@ def write_document(document: DocumentWeights, path: Path | str, *, title: str = 
         other = "" if form == ".html" else f", in a .html page {MOST_WORDS['.html']:,}"
         raise InputError(f"{path}: {words:,} words; at most {most:,} are drawn{other}: give a part of the document")
     if form == ".html":
-        _replace(path, document_page(document, title=title).encode())
+        _replace(path, View(of_document(document), title=title).page().encode())
     else:
         _replace(path, _drawn(picture(document, title=title), form, visible(title) or "Document"))
     return path
@@ -69,11 +77,9 @@ def write_document(document: DocumentWeights, path: Path | str, *, title: str = 
 def estimate(alignment: Alignment, suffix: str) -> int:
     """Roughly the bytes of the file, from the size of the matrix alone."""
     cells, labels = alignment.weights.size, len(alignment.source) + len(alignment.target)
-    letters = sum(map(len, alignment.source)) * len(alignment.target)
-    letters += sum(map(len, alignment.target)) * len(alignment.source)
     inked = 200 * cells if cells <= VECTOR_CELLS else 500 * labels
     sizes = {
-        ".html": 16_000 + 70 * cells + letters,
+        ".html": 60_000 + estimate_lookups(of_alignment(alignment)),
         ".svg": 8_000 + 350 * labels + inked,
         ".png": 10_000 + 1_500 * labels,
     }
@@ -81,7 +87,7 @@ def estimate(alignment: Alignment, suffix: str) -> int:
 
 
 def _html(alignment: Alignment, title: str) -> bytes:
-    return page(alignment, title=title).encode()
+    return View(of_alignment(alignment), title=title).page().encode()
 
 
 def _png(alignment: Alignment, title: str) -> bytes:
@@ -147,6 +153,7 @@ def _replace(path: Path, content: bytes) -> None:
 
 SMALLEST_TYPE, PAPER_DOTS = 5.0, 300
 """On paper: of type in points, and dots an inch."""
+PAGE = ".html"
 MOST_WORDS = {".png": 3_000, ".svg": 3_000, ".html": 200_000}
 METADATA: dict[str, dict[str, str | None]] = {".png": {"Software": None}, ".svg": {"Date": None, "Creator": "regard"}}
 DRAW: dict[str, Callable[[Alignment, str], bytes]] = {".png": _png, ".svg": _svg, ".html": _html}

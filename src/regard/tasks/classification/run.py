@@ -1,7 +1,7 @@
 """A trained model that tells classes, opened: `load(folder).classify(texts)`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -9,10 +9,10 @@ import torch
 from regard.catalog import Classifier, build_classifier
 from regard.data.labelled import Labelled
 from regard.errors import InputError
-from regard.inference.heads import ByHeads, heads_within
 from regard.maps import Alignment, DocumentWeights
+from regard.maps.lookups import Lookups
 from regard.nonfinite import guarded
-from regard.recording import record
+from regard.recording import Maps, record
 from regard.tasks.classification.forms.catalog import form_of
 from regard.tasks.classification.run_file import Classification
 from regard.tasks.classification.task import figures, numbers, probabilities
@@ -57,10 +57,12 @@ Text = str | tuple[str, ...] | list[str]
 
 @dataclass(frozen=True, eq=False)
 class Looked:
-    """The class of a text or of two, and the weights of what was looked at to tell it."""
+    """The class of a text or of two, the weights of what was looked at to tell it, and these in every layer and head
+    where there are several."""
 
     found: Classified
     weights: Alignment | DocumentWeights
+    lookups: Lookups | None = None
 
 
 class ClassificationRun(Run):
@@ -122,18 +124,14 @@ class ClassificationRun(Run):
         weights = self.form.looked(example, found, maps)
         if weights is None:
             raise InputError(f"this run's {name} does not attend to what it reads; {SHOWN}")
-        return Looked(classified(self.labels, row), weights)
+        return Looked(classified(self.labels, row), weights, self._lookups(example, found))
 
-    def heads(self, text: Text) -> ByHeads:
-        """The class of a text, or of a pair of texts, with its probability, and what every head read to tell it. Raises
-        InputError as `look` does, and for a model whose weights are not those of heads."""
-        (told,), example = self.classify([text]), self._example(1, text)
+    def _lookups(self, example: Labelled, found: Maps) -> Lookups | None:
+        """What every head of every layer read, of a model that has several."""
         read = self.form.side(example)
         if read is None:
-            raise InputError(f"this run's {self.config.classifier.name} has no layers of heads to draw; bert has")
-        batch = self.form.collate([(self.form.encoded(example), 0)]).to(next(self.model.parameters()).device)
-        _, maps = heads_within(self.model, self.form.listens, read, lambda: self.model(*batch.inputs))
-        return ByHeads(f"{told.label}\t{told.probability:.4f}", maps)
+            return None
+        return replace(found.lookups(read.pieces), source_words=read.words, target_words=read.words)
 
     def _example(self, number: int, text: Text) -> Labelled:
         """Raises InputError for one text where two are read, or the other way round."""

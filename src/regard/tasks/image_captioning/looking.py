@@ -25,10 +25,15 @@ def looked(
 ) -> Float[np.ndarray, "position row column"]:
     """The weights on the cells with which a model that attends writes each token of a caption, END last: the mean over
     its layers and heads."""
+    weights = maps_of(model, image, ids, config).together()[0].mean(0).double().cpu().numpy()
+    return weights.reshape(len(weights), config.model.side, config.model.side)
+
+
+def maps_of(model: Captioner, image: Pixels, ids: Sequence[int], config: ImageCaptioning) -> Maps:
+    """The maps of every layer with which a model that attends writes a caption."""
     readers = model.decoder.source_attention
     assert readers is not None
-    weights = recorded(model, image, ids, config, readers).together()[0].mean(0).double().cpu().numpy()
-    return weights.reshape(len(weights), config.model.side, config.model.side)
+    return recorded(model, image, ids, config, readers)
 
 
 def gates(model: Captioner, image: Pixels, ids: Sequence[int], config: ImageCaptioning) -> tuple[float, ...] | None:

@@ -1,7 +1,7 @@
 """A trained model that tells of images, opened: `load(folder).tell(images)`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,10 @@ from regard.catalog import build_captioner
 from regard.data.captions import Captioned
 from regard.errors import InputError
 from regard.images import Image, Pixels
+from regard.maps.lookups import Lookups, Patches, patch_labels
 from regard.models.captioner import Captioner
 from regard.nonfinite import guarded
-from regard.tasks.image_captioning.looking import gates, looked, pixels_of
+from regard.tasks.image_captioning.looking import gates, looked, maps_of, pixels_of
 from regard.tasks.image_captioning.run_file import ImageCaptioning
 from regard.tasks.image_captioning.task import figures, told
 from regard.tasks.run import Run
@@ -46,6 +47,8 @@ class LookedAt:
     pixels: Pixels
     weights: Float[np.ndarray, "token row column"]
     gates: tuple[float, ...] | None
+    lookups: Lookups
+    """The weights of every layer and head."""
 
 
 class ImageCaptioningRun(Run):
@@ -108,7 +111,18 @@ class ImageCaptioningRun(Run):
             weights = looked(self.model, pixels, ids, self.config)[: len(ids)]
             opened = gates(self.model, pixels, ids, self.config)
         caption = Caption(self.tokenizer.decode(ids), best.score, tuple(self.tokenizer.pieces(ids)))
-        return LookedAt(caption, pixels, weights, opened)
+        found = self._lookups(pixels, ids, caption.tokens, opened)
+        return LookedAt(caption, pixels, weights, opened, found)
+
+    def _lookups(
+        self, pixels: Pixels, ids: Sequence[int], tokens: Sequence[str], gates: tuple[float, ...] | None
+    ) -> Lookups:
+        """Without the row of END."""
+        patches = Patches(pixels, self.config.model.side, self.config.model.side)
+        with guarded(self.model):
+            found = maps_of(self.model, pixels, ids, self.config).lookups(patch_labels(patches), [*tokens, ""])
+        notes = () if gates is None else tuple(f"gate {gate:.2f}" for gate in gates)
+        return replace(found, weights=found.weights[:, :, :-1], target=tuple(tokens), notes=notes, patches=patches)
 
     def _search(self, beam: int | None):
         return self.config.search if beam is None else self.config.search.searching(beam)

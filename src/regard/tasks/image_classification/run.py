@@ -12,9 +12,9 @@ from jaxtyping import Float
 from regard.data.images import LabelledImage
 from regard.errors import InputError
 from regard.images import Image, Pixels
-from regard.inference.heads import heads_within
 from regard.maps import average_heads, of_patches, rollout
-from regard.maps.heads import HeadMaps, Side
+from regard.maps.heads import HeadMaps
+from regard.maps.lookups import Lookups, Patches, patch_labels
 from regard.models.vit import Vit
 from regard.nonfinite import guarded
 from regard.recording import record
@@ -31,11 +31,13 @@ MARKS = "[CLS]", "[DIST]"
 
 @dataclass(frozen=True, eq=False)
 class Looked:
-    """An image's class, the part of it that was looked at, and the weight of each of its patches, all together 1."""
+    """An image's class, the part of it that was looked at, the weight of each of its patches, all together 1, and the
+    weights of every layer and head."""
 
     found: Classified
     pixels: Pixels
     weights: Float[np.ndarray, "row column"]
+    lookups: Lookups
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,20 +104,32 @@ class ImageClassificationRun(Run):
             logits = self.model(self.config.images.tensor(pixels)[None].to(device))
         layers = np.stack([each[0].double().cpu().numpy() for each in maps.values()])
         read = rollout(layers) if way == "rollout" else average_heads(layers[-1])
-        told = read.mean(0) if self.config.model.pooling == "mean" else read[0]
+        mean = self.config.model.pooling == "mean"
+        told = read.mean(0) if mean else read[0]
         side = self.config.size // self.config.model.patch
-        weights = of_patches(told, side, side)
-        return Looked(classified(self.labels, logits[0].softmax(-1).tolist()), pixels, weights)
+        weights, patches = of_patches(told, side, side), Patches(pixels, side, side)
+        every = (layers.mean(2, keepdims=True) if mean else layers[:, :, :1])[..., -(side**2) :]
+        rolled = (
+            {"all layers, rolled out": np.broadcast_to(weights.reshape(-1), every.shape)} if way == "rollout" else {}
+        )
+        found = classified(self.labels, logits[0].softmax(-1).tolist())
+        return Looked(
+            found,
+            pixels,
+            weights,
+            Lookups(every, patch_labels(patches), (found.label,), others=rolled, patches=patches),
+        )
 
+    @torch.no_grad()
     def heads(self, image: Image) -> LookedByHeads:
         """The class of an image, and what every head read of it. Raises InputError as `classify` does."""
         looked, config = self.look(image), self.config.model
         side = self.config.size // config.patch
-        patches = [f"{row},{column}" for row in range(side) for column in range(side)]
         given = self.config.images.tensor(looked.pixels)[None].to(next(self.model.parameters()).device)
-        read = Side.of([*MARKS[: config.marks], *patches])
-        _, maps = heads_within(self.model, self.model.self_attention, read, lambda: self.model(given))
+        with record(self.model, only=self.model.self_attention) as found:
+            self.model(given)
+        labels = *MARKS[: config.marks], *patch_labels(Patches(looked.pixels, side, side))
+        maps = HeadMaps.of(found.lookups(labels))
         told = maps.weights.mean(1) if config.pooling == "mean" else maps.weights[:, 0]
-        return LookedByHeads(
-            looked.found, looked.pixels, maps, np.stack([of_patches(each, side, side) for each in told])
-        )
+        patches = np.stack([of_patches(each, side, side) for each in told])
+        return LookedByHeads(looked.found, looked.pixels, maps, patches)

@@ -1,11 +1,28 @@
 """How a text goes on."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from torch import Tensor
+
 from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.prompted import Prompted
+from regard.memory import Memory
 from regard.text import Tokenizer
 from regard.text.special import END
+
+
+@dataclass(frozen=True, eq=False)
+class Begun:
+    """Prompts for a search: the decoder that has them before it, as many empty sources, the most tokens of each, how
+    many tokens of each are `read` at first, and the tokens that are left to be forced."""
+
+    decoder: Prompted
+    nothing: Memory
+    limit: Tensor
+    read: int
+    rest: tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -23,10 +40,8 @@ class Continuation:
     def of(cls, prompt: str, found: Hypothesis, forced: int, tokenizer: Tokenizer) -> "Continuation":
         """From what a search found, whose first `forced` tokens belong to the prompt."""
         new = found.tokens[forced:]
-        whole = tokenizer.decode([*tokenizer.encode(prompt), *new])
-        begun = tokenizer.decode(tokenizer.encode(prompt))
-        text = whole.removeprefix(begun) if whole.startswith(begun) else tokenizer.decode(new)
         ends = (END,) if found.finished else ()
+        text = behind(prompt, new, tokenizer)
         return cls(prompt, text, found.score, found.finished, tuple(tokenizer.pieces((*new, *ends))))
 
     def to_json(self) -> dict[str, Any]:
@@ -38,3 +53,10 @@ class Continuation:
             "finished": self.finished,
             "tokens": list(self.tokens),
         }
+
+
+def behind(prompt: str, tokens: Sequence[int], tokenizer: Tokenizer) -> str:
+    """The text of tokens that follow a prompt, with the blank that is between them if there is one."""
+    begun = tokenizer.encode(prompt)
+    whole, before = tokenizer.decode([*begun, *tokens]), tokenizer.decode(begun)
+    return whole.removeprefix(before) if whole.startswith(before) else tokenizer.decode(tokens)

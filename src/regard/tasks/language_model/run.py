@@ -1,8 +1,10 @@
 """A trained language model, opened: `load(folder).generate(prompts)`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Literal
 
+import numpy as np
 import torch
 
 from regard.catalog import build_language_model
@@ -11,15 +13,16 @@ from regard.decoding.demand import Demand
 from regard.decoding.prompted import Prompted
 from regard.decoding.search import Search
 from regard.decoding.sliding import Sliding
+from regard.decoding.streaming import Watching, always
 from regard.errors import InputError, shown
 from regard.inference.cache import Cache
-from regard.inference.heads import ByHeads, heads_within
-from regard.inference.within import Reading, within
+from regard.inference.growth import Growth, check_prefixes
+from regard.inference.within import Reading, reading, within
 from regard.inference.words import side
 from regard.memory import Memory
 from regard.models.language_model import LanguageModel
 from regard.nonfinite import guarded
-from regard.tasks.language_model.continuation import Continuation
+from regard.tasks.language_model.continuation import Begun, Continuation, behind
 from regard.tasks.language_model.run_file import LanguageModelling
 from regard.tasks.language_model.task import figures
 from regard.tasks.run import Run, refuse_one_text
@@ -81,21 +84,47 @@ class LanguageModelRun(Run):
         if not prompts:
             return []
         search = self.config.search if search is None else search
-        ids = [[END, *self.tokenizer.encode(prompt)] for prompt in prompts]
-        self._check(prompts, ids, tokens, beyond)
-        read = min(map(len, ids))  # all of the shortest in one pass; the rest of the others is forced
-        rest = tuple(tuple(each[read:]) for each in ids)
-        device = next(self.model.parameters()).device
-        decoder = Prompted(self._model(beyond), torch.tensor([each[:read] for each in ids], device=device))
-        ends = [len(each) + tokens if beyond != "stop" else self._end(len(each), tokens) for each in ids]
-        nothing = torch.zeros(len(ids), 0, 1, device=device)
         with guarded(self.model):
-            limit = torch.tensor(ends, device=device) - read
-            found = search(decoder, Memory(nothing, nothing), limit, Demand(n_best, rest))
+            begun = self._begun(prompts, tokens, beyond)
+            found = search(begun.decoder, begun.nothing, begun.limit, Demand(n_best, begun.rest))
         return [
             [Continuation.of(prompt, each, len(forced), self.tokenizer) for each in hypotheses]
-            for prompt, forced, hypotheses in zip(prompts, rest, found, strict=True)
+            for prompt, forced, hypotheses in zip(prompts, begun.rest, found, strict=True)
         ]
+
+    def write(
+        self,
+        prompts: Sequence[str],
+        *,
+        tokens: int = 100,
+        search: Search | None = None,
+        beyond: Beyond | None = None,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        candidates: int = 0,
+        wanted: Callable[[int], bool] = always,
+    ) -> Iterator[Growth]:
+        """How each prompt goes on, token by token, all of them at each step: greedy, or drawn where `search`, by
+        default the run's own, has a temperature. What follows a prompt begins with the tokens of its prefix;
+        `wanted(number)` is asked before each step whether to go on. The weights of a token are on those before it, the
+        start of the text first.
+
+        Raises:
+            TypeError, InputError and ValueError: as `generate`.
+        """
+        refuse_one_text(prompts, "prompts")
+        search = self.config.search if search is None else search
+        prefixes = [()] * len(prompts) if prefixes is None else prefixes
+        check_prefixes(prefixes, self.tokenizer.size)
+        with guarded(self.model):
+            begun = self._begun(prompts, tokens, beyond)
+            watching = Watching(self.model, self.model.self_attention, candidates, wanted)
+            held = [(*rest, *prefix) for rest, prefix in zip(begun.rest, prefixes, strict=True)]
+            for each in search.write(begun.decoder, begun.nothing, begun.limit, held, watching):
+                forced = len(begun.rest[each.row])
+                if len(each.tokens) > forced:
+                    text = behind(prompts[each.row], each.tokens[forced:], self.tokenizer)
+                    told = replace(each, read=_of_tokens(each.read, begun.read + len(each.tokens) - 1))
+                    yield Growth.of(told, text, lambda token: self.tokenizer.pieces([token])[0])
 
     @torch.no_grad()
     def look(self, text: str, maps: Sequence[int] | None = None) -> Reading:
@@ -110,29 +139,30 @@ class LanguageModelRun(Run):
         self._check([text], [ids], 1, None)
         given = torch.tensor([ids], device=next(self.model.parameters()).device)
         with guarded(self.model):
-            (logits, _), attention = within(
+            (logits, _), lookups = within(
                 self.model,
                 self.model.self_attention,
-                self.tokenizer.pieces(ids),
+                side(self.tokenizer, ids),
                 lambda: self.model(given, self.model.begin(1)),
-                maps,
                 before="(vocabulary)",
             )
-        return Reading(self.tokenizer.pieces([int(logits[0, -1].argmax())])[0], attention)
+        return reading(self.tokenizer.pieces([int(logits[0, -1].argmax())])[0], lookups, maps)
 
-    def heads(self, text: str) -> ByHeads:
-        """The token that is most likely to follow a text, and what every head read of the text meanwhile. Raises as
-        `look`, which joins this to one map."""
-        answer, ids = self.look(text).answer, [END, *self.tokenizer.encode(text)]
-        given = torch.tensor([ids], device=next(self.model.parameters()).device)
-        _, maps = heads_within(
-            self.model,
-            self.model.self_attention,
-            side(self.tokenizer, ids),
-            lambda: self.model(given, self.model.begin(1)),
-            before="(vocabulary)",
+    def _begun(self, prompts: Sequence[str], tokens: int, beyond: Beyond | None) -> Begun:
+        """Prompts of any lengths, read together. Raises InputError for what the model cannot take."""
+        ids = [[END, *self.tokenizer.encode(prompt)] for prompt in prompts]
+        self._check(prompts, ids, tokens, beyond)
+        read = min(map(len, ids))  # all of the shortest in one pass; the rest of the others is forced
+        device = next(self.model.parameters()).device
+        ends = [len(each) + tokens if beyond != "stop" else self._end(len(each), tokens) for each in ids]
+        nothing = torch.zeros(len(ids), 0, 1, device=device)
+        return Begun(
+            Prompted(self._model(beyond), torch.tensor([each[:read] for each in ids], device=device)),
+            Memory(nothing, nothing),
+            torch.tensor(ends, device=device) - read,
+            read,
+            tuple(tuple(each[read:]) for each in ids),
         )
-        return ByHeads(answer, maps)
 
     def _model(self, beyond: Beyond | None) -> SequenceDecoder:
         """The model, made to slide where that is asked for and it has a context."""
@@ -159,3 +189,11 @@ class LanguageModelRun(Run):
                     f"model takes {context}; shorten it, ask for at most {max(0, context - len(each) + 1)}, or let it "
                     "slide beyond"
                 )
+
+
+def _of_tokens(read: np.ndarray | None, known: int) -> np.ndarray | None:
+    """Weights `(layer, head, key)` on the tokens that are known: what a copying model keeps for its vocabulary is left
+    out, and a tape has no place for the last token yet."""
+    if read is None:
+        return None
+    return np.pad(read, ((0, 0), (0, 0), (0, max(0, known - read.shape[-1]))))[..., -known:]

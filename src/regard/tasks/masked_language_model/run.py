@@ -10,8 +10,7 @@ from torch import Tensor
 from regard.data.batch import padded
 from regard.data.documents import Document
 from regard.errors import InputError, shown
-from regard.inference.heads import ByHeads, heads_within
-from regard.inference.within import Reading, within
+from regard.inference.within import Reading, reading, within
 from regard.inference.words import side
 from regard.models.bert import Bert
 from regard.nonfinite import guarded
@@ -130,18 +129,9 @@ class MaskedLanguageModelRun(Run):
         if BLANK in text and self.model.predictions is not None:
             answer = self._fill(text, 1, BLANK)[0][0].text
         ids = self._blanked(text, BLANK)
-        _, attention = within(
-            self.model, self.model.self_attention, self.tokenizer.pieces(ids), lambda: self._states([ids]), maps
-        )
-        return Reading(answer, attention)
-
-    def heads(self, text: str) -> ByHeads:
-        """A text with its blanks filled, and what every head read of its tokens. Raises as `look`, which joins this to
-        one map."""
-        answer, ids = self.look(text).answer, self._blanked(text, BLANK)
         names = self.model.self_attention
-        _, maps = heads_within(self.model, names, side(self.tokenizer, ids), lambda: self._states([ids]))
-        return ByHeads(answer, maps)
+        _, lookups = within(self.model, names, side(self.tokenizer, ids), lambda: self._states([ids]))
+        return reading(answer, lookups, maps)
 
     def _fill(self, text: str, best: int, blank: str) -> list[list[Filled]]:
         if blank not in text:

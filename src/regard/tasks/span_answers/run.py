@@ -7,7 +7,8 @@ from typing import Any
 from regard.data.marked import marked
 from regard.data.squad import Question
 from regard.errors import InputError
-from regard.inference.within import Reading, within
+from regard.inference.within import Reading, reading, within
+from regard.inference.words import side
 from regard.models.bert_spans import BertSpans
 from regard.nonfinite import guarded
 from regard.tasks.run import Run
@@ -85,10 +86,9 @@ class SpanAnswersRun(Run):
         with guarded(self.model):
             best = max(alone, key=lambda each: each.answers(self.model)[0].score)
             window = best.windows[0][0]
-            tokens = self.tokenizer.pieces(marked(window.question, window.part)[0])
-            names = self.model.self_attention
-            _, attention = within(self.model, names, tokens, lambda: best.answers(self.model), maps)
-        return Reading(answer.text, attention)
+            read, names = side(self.tokenizer, marked(window.question, window.part)[0]), self.model.self_attention
+            _, lookups = within(self.model, names, read, lambda: best.answers(self.model))
+        return reading(answer.text, lookups, maps)
 
     def _asked(self, questions: Sequence[tuple[str, str]]) -> Asked:
         """Raises InputError for what is blank."""

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard.maps.alignment import Alignment
-from regard.pictures.page import page
+from regard.maps.lookups import of_alignment
+from regard.pictures.view import View
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,8 @@ class Prediction:
         }
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """What a notebook shows: the text, and its attention in a sandboxed frame."""
+        """What a notebook shows: the text, and its attention as a picture and in a sandboxed frame."""
         bundle = {"text/plain": self.text}
         if self.attention is not None:
-            document = page(self.attention, title=self.text).replace("&", "&amp;").replace('"', "&quot;")
-            bundle["text/html"] = (
-                f'<iframe sandbox="allow-scripts" srcdoc="{document}" width="100%" height="480"></iframe>'
-            )
+            bundle = View(of_alignment(self.attention), title=self.text)._repr_mimebundle_() | bundle
         return bundle

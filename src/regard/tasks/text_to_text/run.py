@@ -1,6 +1,6 @@
 """A trained run that makes texts of texts: `load(folder).predict(texts)`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,16 +11,17 @@ from regard.data.pair import Pair
 from regard.decoding.demand import Demand
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
+from regard.decoding.streaming import always
 from regard.errors import InputError
-from regard.inference.attended import attended
+from regard.inference.attended import attended, lookups
 from regard.inference.given import encoded, log_probabilities
-from regard.inference.heads import ByHeads, heads_across
-from regard.inference.texts import search_texts
+from regard.inference.growth import Growth, check_prefixes
+from regard.inference.texts import search_texts, source_ids, write_ids
 from regard.inference.tokenizers import Tokenizers
-from regard.inference.within import Reading
-from regard.inference.words import side
+from regard.inference.within import Reading, reading
 from regard.maps.alignment import Alignment
 from regard.maps.averages import average_of
+from regard.maps.lookups import Lookups
 from regard.maps.words import join_words
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.ensemble import Ensemble
@@ -104,6 +105,36 @@ class TextToTextRun(Run):
             found = search_texts(self.model, self.tokenizers, texts, search, demand=demand)
         return self.predictions(texts, found, attention=attention)
 
+    def write(
+        self,
+        texts: Sequence[str],
+        *,
+        search: Search | None = None,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        candidates: int = 0,
+        wanted: Callable[[int], bool] = always,
+    ) -> Iterator[Growth]:
+        """The output for each text, token by token, all texts at each step: greedy, or drawn where `search`, by default
+        the run's own, has a temperature. Each begins with the tokens of its prefix; `wanted(number)` is asked before
+        each step whether that text is to go on.
+
+        Raises:
+            TypeError: `texts` is one text; put it in a list.
+            InputError: a text is longer than the model can take, or a prefix has a token that no output has.
+            ValueError: a prefix is longer than its output may be.
+        """
+        refuse_one_text(texts)
+        search = self.config.search if search is None else search
+        prefixes = [()] * len(texts) if prefixes is None else prefixes
+        for text, prefix in zip(texts, prefixes, strict=True):
+            check_prefixes([prefix], self.tokenizers.target.size + len(self.tokenizers.own_words(text)))
+        ids = source_ids(self.model.max_source, self.tokenizers, texts)
+        with guarded(self.model):
+            for each in write_ids(self.model, ids, search, prefixes, candidates=candidates, wanted=wanted):
+                source = texts[each.row]
+                text = self.tokenizers.text(each.tokens, source)
+                yield Growth.of(each, text, lambda token, s=source: self.tokenizers.target_pieces([token], s)[0])
+
     def predictions(
         self, texts: Sequence[str], found: Sequence[Sequence[Hypothesis]], *, attention: bool = True
     ) -> list[Prediction]:
@@ -126,22 +157,16 @@ class TextToTextRun(Run):
             raise InputError("the run's model does not attend to its source, so there is nothing to draw")
         with guarded(self.model):
             ((best, *_),) = search_texts(self.model, self.tokenizers, [text], self.search(beam))
-        (attention,) = self._looked_at([(text, best)], maps)
-        return Reading(self.tokenizers.text(best.tokens, text), attention)
+        return reading(self.tokenizers.text(best.tokens, text), self._lookups(text, best), maps)
 
-    def heads(self, text: str, *, beam: int | None = None) -> ByHeads:
-        """The output for a text, and what every head of the decoder read of the text while it was written. Raises as
-        `look`."""
-        readers = self.model.decoder.source_attention
-        if readers is None:
-            raise InputError("the run's model does not attend to its source, so it has no head to draw")
-        with guarded(self.model):
-            ((best, *_),) = search_texts(self.model, self.tokenizers, [text], self.search(beam))
-        source, own = self.tokenizers.source_ids(text), self.tokenizers.own_words(text)
-        written = [*best.tokens, END] if best.finished else list(best.tokens)
-        sides = side(self.tokenizers.source, [*source, END], own), side(self.tokenizers.target, written, own)
-        maps = heads_across(self.model, readers, (source, written[:-1]), *sides)
-        return ByHeads(self.tokenizers.text(best.tokens, text), maps)
+    def lookups_written(self, text: str, tokens: Sequence[int]) -> Lookups:
+        """What the model looked at while it wrote these tokens, END among them if it ended, in every layer and head.
+
+        Raises:
+            ValueError: the model does not attend to its source.
+        """
+        ended = END in tokens[-1:]
+        return self._lookups(text, Hypothesis(tuple(tokens[: len(tokens) - ended]), 0.0, ended))
 
     def score(self, pairs: Sequence[Pair]) -> list[list[float]]:
         """The log-probability of each token of each target, END last, given its source.
@@ -150,6 +175,20 @@ class TextToTextRun(Run):
             InputError: a text is longer than the model can take.
         """
         return log_probabilities(self.model, encoded(self.model, self.tokenizers, pairs))
+
+    def lookups_of(self, pair: Pair) -> Lookups:
+        """What the model reads while it is made to write a target, in each layer and head, between pieces; END is the
+        last on both sides.
+
+        Raises:
+            InputError: as `word_maps`.
+        """
+        if self.model.decoder.source_attention is None:
+            raise InputError("the run's model does not attend to its source, so there is nothing to look at")
+        ((source, target),) = encoded(self.model, self.tokenizers, [pair])
+        return lookups(
+            self.model, (source, target), *self.tokenizers.sides([*source, END], [*target, END], pair.source)
+        )
 
     def word_maps(self, pairs: Sequence[Pair]) -> list[Float[np.ndarray, "map _target _source"]]:
         """What the model reads while it is made to write each target, between words, which blanks separate; END is left
@@ -205,20 +244,30 @@ class TextToTextRun(Run):
         tokens = (*hypothesis.tokens, END) if hypothesis.finished else hypothesis.tokens
         return tuple(self.tokenizers.target_pieces(tokens, source))
 
-    def _looked_at(
-        self, outputs: Sequence[tuple[str, Hypothesis]], maps: Sequence[int] | None = None
-    ) -> list[Alignment]:
-        """What each output of a text looked at: the mean of all maps, or of those whose numbers are given. The step
-        after the last token exists only where END was its result. Raises InputError where there is no such map."""
-        sources = [self.tokenizers.source_ids(text) for text, _ in outputs]
-        targets = [list(each.tokens if each.finished else each.tokens[:-1]) for _, each in outputs]
-        found = attended(self.model, list(zip(sources, targets, strict=True)))
-        means = [average_of(weights.numpy(), maps) for weights in found]
+    def _positions(self, text: str, output: Hypothesis) -> tuple[list[int], list[int]]:
+        """A source and its output as ids. The step after the last token exists only where END was its result."""
+        return self.tokenizers.source_ids(text), list(output.tokens if output.finished else output.tokens[:-1])
+
+    def _lookups(self, text: str, output: Hypothesis) -> Lookups:
+        """In every layer and head."""
+        source, target = self._positions(text, output)
+        written = [*output.tokens, END] if output.finished else output.tokens
+        return lookups(self.model, (source, target), *self.tokenizers.sides([*source, END], written, text))
+
+    def _looked_at(self, outputs: Sequence[tuple[str, Hypothesis]]) -> list[Alignment]:
+        """What each output of a text looked at: the mean of all maps."""
+        pairs = [self._positions(text, each) for text, each in outputs]
+        means = [average_of(weights.numpy(), None) for weights in attended(self.model, pairs)]
         pieces = self.tokenizers.source_pieces
         return [
             Alignment(weights, tuple(pieces([*source, END], text)), self._labels(text, each))
-            for weights, source, (text, each) in zip(means, sources, outputs, strict=True)
+            for weights, (source, _), (text, each) in zip(means, pairs, outputs, strict=True)
         ]
+
+
+def _with_end(words: Sequence[int]) -> tuple[int, ...]:
+    """END is a word of its own."""
+    return (*words, max(words, default=-1) + 1)
 
 
 def demanded(target: Tokenizer, n_best: int, prefix: str, phrases: Sequence[str]) -> Demand:

@@ -1,0 +1,82 @@
+"""`regard serve`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from regard.cli.output import say
+from regard.errors import InputError
+
+Runs = Annotated[Path, Parameter(name="RUN", help="Folders of trained runs, which the page switches between.")]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Place:
+    """Where the server is, and to whom."""
+
+    host: Annotated[str, Parameter(help="Where to listen; beyond this machine alone it needs a --token.")] = "127.0.0.1"
+    port: Annotated[int, Parameter(help="0 is any that is free.")] = 8000
+    allow_host: Annotated[
+        tuple[str, ...],
+        Parameter(
+            negative="", show_default=False, help="Another name that the server is asked by, as a proxy's. Repeatable."
+        ),
+    ] = ()
+    token: Annotated[
+        str | None,
+        Parameter(
+            env_var="REGARD_TOKEN", show_default=False, help="What whoever asks must know; best given by the variable."
+        ),
+    ] = None
+
+    def check(self) -> None:
+        """Raises InputError."""
+        if not 0 <= self.port <= 65535:
+            raise InputError(f"--port is {self.port}; expected 0 to 65535")
+        if self.token == "":
+            raise InputError("--token is empty; give one that nobody guesses")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Most:
+    """What the server takes."""
+
+    max_text: Annotated[int, Parameter(help="Characters of a text.")] = 5000
+    queue: Annotated[int, Parameter(help="Requests that wait or are answered at a time; to others it says 503.")] = 32
+    seconds: Annotated[float, Parameter(help="That an answer may take.")] = 120.0
+
+    def check(self) -> None:
+        """Raises InputError."""
+        for name, value in (("--max-text", self.max_text), ("--queue", self.queue)):
+            if value < 1:
+                raise InputError(f"{name} is {value}; expected at least 1")
+        if not 0 < self.seconds <= 86400:
+            raise InputError(f"--seconds is {self.seconds:g}; expected more than 0 and at most 86400")
+
+
+HERE, OWN = Place(), Most()
+
+
+def serve(run: Runs, /, *more: Runs, place: Place = HERE, most: Most = OWN) -> None:
+    """Serve runs to a browser and to programs: a page that shows answers while they are written, and JSON."""
+    place.check()
+    most.check()
+    from regard.serve.app import application
+    from regard.serve.catalog import opened
+    from regard.serve.limits import Limits
+    from regard.serve.server import address, allowed, listen
+    from regard.serve.server import run as run_server
+
+    hosts = allowed(place.host, place.allow_host, place.token)
+    limits = Limits(text=most.max_text, inside=most.queue, answer_seconds=most.seconds)
+    with listen(place.host, place.port) as listening:
+        runs = opened([run, *more])
+        app = application(runs, limits, hosts=hosts, token=place.token)
+        names = ", ".join(each.name for each in runs)
+        secret = "" if place.token is None else "#token=..."
+        say(f"{names}: {address(listening, place.host)}{secret}\nCtrl-C ends.")
+        run_server(app, listening, limits)

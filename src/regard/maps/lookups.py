@@ -1,0 +1,161 @@
+"""What the queries of one sequence read of the keys of another, in every layer and head."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from einops import rearrange
+from jaxtyping import Bool, Float, UInt8
+
+from regard.maps.alignment import Alignment
+from regard.maps.averages import average_of
+from regard.maps.document import DocumentWeights
+from regard.maps.words import Words
+
+
+@dataclass(frozen=True, eq=False)
+class Vectors:
+    """What scores are made of that are scaled products, softmax(scale q . k), for one lookup to be worked out.
+
+    query: (layer, head, target, width). key: (layer, head, source, width). value: (layer, head, source, value_width).
+    allowed: (target, source), True where a query may read a key; None: everywhere.
+    """
+
+    query: Float[np.ndarray, "layer head target width"]
+    key: Float[np.ndarray, "layer head source width"]
+    value: Float[np.ndarray, "layer head source value_width"]
+    scale: float
+    allowed: Bool[np.ndarray, "target source"] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Patches:
+    """An image that source labels are parts of: `rows` x `columns` of them, row by row, from label `first` on."""
+
+    pixels: UInt8[np.ndarray, "height width channel"]
+    rows: int
+    columns: int
+    first: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Lookups:
+    """Attention of one pair of sequences, or of a sequence with itself.
+
+    weights: (layer, head, target, source), finite and non-negative. Stored, as all maps, as a read-only float32 copy.
+    source, target: their labels.
+    name: what these lookups are called among others, such as a model or a part of it.
+    layers: a name for each. Default "layer 0" and so on.
+    others: further maps of the same shape by their names, finite, of any sign.
+    source_words, target_words: the words that the labels make.
+    sentences: for each source label the index of its sentence, never falling.
+    notes: a remark on each target label, such as the value of a gate.
+
+    Raises ValueError for shapes and counts that do not fit, or a weight that is negative or not finite, and TypeError
+    for labels that are one string.
+    """
+
+    weights: np.ndarray
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    name: str = ""
+    layers: tuple[str, ...] = ()
+    others: Mapping[str, np.ndarray] = field(default_factory=dict)
+    source_words: Words | None = None
+    target_words: Words | None = None
+    sentences: tuple[int, ...] | None = None
+    notes: tuple[str, ...] = ()
+    patches: Patches | None = None
+    vectors: Vectors | None = None
+
+    def __post_init__(self) -> None:
+        weights = _kept("weights", self.weights, None)
+        others = {name: _kept(name, each, weights.shape) for name, each in self.others.items()}
+        source, target = _labels("source", self.source), _labels("target", self.target)
+        layers = tuple(self.layers) or tuple(f"layer {number}" for number in range(len(weights)))
+        set_ = object.__setattr__
+        for name, value in (("weights", weights), ("others", others), ("layers", layers)):
+            set_(self, name, value)
+        set_(self, "source", source)
+        set_(self, "target", target)
+        if weights.shape[2:] != (len(target), len(source)) or len(layers) != len(weights):
+            raise ValueError(
+                f"weights of shape {weights.shape} do not fit {len(layers)} layers, {len(target)} target and "
+                f"{len(source)} source labels; expected (layer, head, target, source)"
+            )
+        if not all(weights.shape[:2]):
+            raise ValueError(f"weights of shape {weights.shape} hold no layer or no head; expected at least 1 of each")
+        if (weights < 0).any():
+            raise ValueError(f"weights hold {weights.min()}; expected none that is negative")
+        self._check_counts()
+        self._check_parts()
+
+    def _check_counts(self) -> None:
+        counts = (
+            ("source_words", self.source_words and self.source_words.indices, len(self.source)),
+            ("target_words", self.target_words and self.target_words.indices, len(self.target)),
+            ("sentences", self.sentences, len(self.source)),
+            ("notes", self.notes or None, len(self.target)),
+        )
+        for name, given, expected in counts:
+            if given is not None and len(given) != expected:
+                raise ValueError(f"{len(given)} {name} for {expected} labels; expected one each")
+        if self.sentences is not None and any(b < a for a, b in zip(self.sentences, self.sentences[1:], strict=False)):
+            raise ValueError("the sentences of source labels fall; expected them in order")
+
+    def _check_parts(self) -> None:
+        layers, heads, targets, sources = self.weights.shape
+        if self.vectors is not None:
+            given = (self.vectors.query.shape[:3], self.vectors.key.shape[:3], self.vectors.value.shape[:3])
+            expected = ((layers, heads, targets), (layers, heads, sources), (layers, heads, sources))
+            if given != expected:
+                raise ValueError(f"queries, keys and values begin with shapes {given}; expected {expected}")
+        if self.patches is not None:
+            last = self.patches.first + self.patches.rows * self.patches.columns
+            if last > sources:
+                raise ValueError(f"patches up to label {last} of {sources}; expected every patch to be a source label")
+
+
+def mean_alignment(lookups: Lookups, maps: Sequence[int] | None = None) -> Alignment:
+    """The mean of all maps, or of those whose numbers, layer x heads + head, are given. Raises InputError for a number
+    that no map has."""
+    weights = rearrange(lookups.weights, "layer head target source -> (layer head) target source")
+    return Alignment(average_of(weights.astype(np.float64), maps), lookups.source, lookups.target)
+
+
+def patch_labels(patches: Patches) -> tuple[str, ...]:
+    """Labels for them: row and column, counted from 1."""
+    return tuple(
+        f"row {row + 1}, column {column + 1}" for row in range(patches.rows) for column in range(patches.columns)
+    )
+
+
+def of_alignment(alignment: Alignment, *, name: str = "") -> Lookups:
+    """One layer with one head."""
+    return Lookups(alignment.weights[None, None], alignment.source, alignment.target, name, layers=("weights",))
+
+
+def of_document(document: DocumentWeights, label: str = "document") -> Lookups:
+    """One query, the document's, of all words: each has its sentence's weight times its own within it (Yang 2016)."""
+    words = [weight * each for weight, each in zip(document.weights, document.words, strict=True)]
+    source = tuple(word for sentence in document.sentences for word in sentence)
+    places = tuple(place for place, sentence in enumerate(document.sentences) for _ in sentence)
+    weights = np.concatenate([*words, np.zeros(0)])[None, None, None]
+    return Lookups(weights, source, (label,), layers=("weights",), sentences=places)
+
+
+def _kept(name: str, weights: np.ndarray, shape: tuple[int, ...] | None) -> np.ndarray:
+    """A read-only float32 copy."""
+    found = np.array(weights, dtype=np.float32)
+    if found.ndim != 4 or shape not in (None, found.shape):
+        raise ValueError(f"{name} have shape {found.shape}; expected {shape or '(layer, head, target, source)'}")
+    if not np.isfinite(found).all():
+        raise ValueError(f"{name} are not all finite")
+    found.setflags(write=False)
+    return found
+
+
+def _labels(side: str, labels: tuple[str, ...]) -> tuple[str, ...]:
+    if isinstance(labels, str):
+        raise TypeError(f"{side} labels are one string; expected a sequence of strings, one per piece")
+    return tuple(labels)

@@ -1,0 +1,134 @@
+// Lookups as they come from Python: unpacked once, averaged and joined to words when somebody looks.
+regard.data = (() => {
+  const unpacked = async (text) => {
+    const packed = Uint8Array.from(atob(text), (each) => each.charCodeAt(0));
+    return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"))).arrayBuffer();
+  };
+
+  const mean = (rows) => {
+    const sum = new Float32Array(Math.max(0, ...rows.map((row) => row.length)));
+    for (const row of rows) for (let i = 0; i < row.length; i++) sum[i] += row[i];
+    return sum.map((each) => each / rows.length);
+  };
+
+  // One map of all layers and heads; null for a layer or a head is the mean over them.
+  class Weights {
+    constructor(about, buffer, shape) {
+      Object.assign(this, { name: about.name, scale: about.scale, signed: about.signed, ...shape, more: [], kept: new Map() });
+      this.levels = about.levels && Float32Array.from(about.levels);
+      this.codes = this.levels ? new Uint8Array(buffer) : new Float32Array(buffer);
+    }
+
+    row(layer, head, target) {
+      if (target >= this.targets) return Float32Array.from(this.more[target - this.targets][layer][head]);
+      const first = ((layer * this.heads + head) * this.targets + target) * this.sources;
+      const codes = this.codes.subarray(first, first + this.sources);
+      if (!this.levels) return codes;
+      const found = new Float32Array(this.sources);
+      for (let s = 0; s < found.length; s++) found[s] = this.levels[codes[s]];
+      return found;
+    }
+
+    // Of one target, over all layers or heads where none is given.
+    mean(layer, head, target) {
+      const layers = layer === null ? [...Array(this.layers).keys()] : [layer];
+      const heads = head === null ? [...Array(this.heads).keys()] : [head];
+      if (layers.length * heads.length === 1) return this.row(layers[0], heads[0], target);
+      if (target >= this.targets) return mean(layers.flatMap((one) => heads.map((other) => this.row(one, other, target))));
+      return this.meanOfPacked(layers, heads, target);
+    }
+
+    // The same without a row of its own for every layer and head: of many this takes the time until a page is seen.
+    meanOfPacked(layers, heads, target) {
+      const found = new Float32Array(this.sources), { codes, levels } = this, share = 1 / (layers.length * heads.length);
+      for (const layer of layers) {
+        for (const head of heads) {
+          const first = ((layer * this.heads + head) * this.targets + target) * this.sources;
+          if (levels) for (let s = 0; s < found.length; s++) found[s] += levels[codes[first + s]] * share;
+          else for (let s = 0; s < found.length; s++) found[s] += codes[first + s] * share;
+        }
+      }
+      return found;
+    }
+
+    rows(layer, head) {
+      const key = `${layer} ${head}`;
+      if (!this.kept.has(key)) this.kept.set(key, []);
+      const found = this.kept.get(key);
+      for (let target = found.length; target < this.targets + this.more.length; target++) {
+        found.push(this.mean(layer, head, target));
+      }
+      return found;
+    }
+
+    append(weights) {
+      this.more.push(weights);
+    }
+  }
+
+  // Sums over the source labels of a word, means over its target labels.
+  const joined = (rows, source, target) => {
+    const across = rows.map((row) => {
+      const found = new Float32Array(source.labels.length);
+      row.forEach((weight, place) => { found[source.index[place]] += weight; });
+      return found;
+    });
+    return target.labels.map((_, word) => mean(across.filter((_, place) => target.index[place] === word)));
+  };
+
+  const alone = (labels) => ({ index: labels.map((_, place) => place), labels });
+
+  class Lookups {
+    constructor(about, maps, vectors, pixels) {
+      const { name, source, target, layers, heads, sourceWords, targetWords, sentences, notes, patches } = about;
+      Object.assign(this, { name, source: [...source], target: [...target], layers, heads, sentences, patches, maps, vectors, pixels });
+      this.notes = notes ? [...notes] : [];
+      this.words = sourceWords || targetWords ? { source: sourceWords, target: targetWords } : null;
+    }
+
+    get within() {
+      return this.source.length === this.target.length && this.source.every((label, i) => label === this.target[i]);
+    }
+
+    // The matrix of a choice with its labels.
+    table({ map, layer, head, words }) {
+      const weights = this.maps[map], rows = weights.rows(layer, head);
+      const about = { scale: weights.scale, signed: weights.signed, sentences: this.sentences };
+      if (!words || !this.words) return { source: this.source, target: this.target, rows, ...about };
+      const source = this.words.source || alone(this.source), target = this.words.target || alone(this.target);
+      const sentences = this.sentences && source.labels.map((_, word) => this.sentences[source.index.indexOf(word)]);
+      return { source: source.labels, target: target.labels, rows: joined(rows, source, target), ...about, sentences };
+    }
+
+    // row: { target, weights: [layer][head][source] } and, where there are, source (one label more to read), note,
+    // others: { name: weights }.
+    append({ target, weights, source, note, others = {} }) {
+      const add = (side, label) => {
+        this[side].push(label);
+        const words = this.words && this.words[side];
+        if (words) words.index.push(words.labels.push(label) - 1);
+      };
+      if (source !== undefined) add("source", source);
+      add("target", target);
+      if (note !== undefined) this.notes[this.target.length - 1] = note;
+      for (const map of this.maps) map.append(map === this.maps[0] ? weights : others[map.name]);
+    }
+  }
+
+  const vectorsOf = async (about, heads) => {
+    if (!about) return null;
+    const side = async ({ step, width, data }) => ({ step, width, numbers: new Int16Array(await unpacked(data)) });
+    const [query, key, value] = await Promise.all([about.query, about.key, about.value].map(side));
+    const allowed = about.allowed && new Uint8Array(await unpacked(about.allowed));
+    return { scale: about.scale, query, key, value, allowed, heads };
+  };
+
+  const lookups = async (about) => {
+    const shape = { layers: about.layers.length, heads: about.heads, targets: about.target.length, sources: about.source.length };
+    const maps = await Promise.all(about.maps.map(async (each) => new Weights(each, await unpacked(each.data), shape)));
+    const pixels = about.patches ? new Uint8Array(await unpacked(about.patches.data)) : null;
+    return new Lookups(about, maps, await vectorsOf(about.vectors, about.heads), pixels);
+  };
+
+  return { lookups, mean };
+})();

@@ -1,0 +1,66 @@
+// Every layer and head at once, small: a click takes one into the matrix.
+regard.views.heads = (() => {
+  const { element, pixels } = regard.page, { greatest } = regard.tokens, SIDE = 64, PAUSE = 12, WIDE = 720;
+
+  class Heads {
+    constructor(panel) {
+      this.panel = panel;
+      this.element = element("div", { className: "regard-scroll" });
+    }
+
+    leave() {
+      this.queue = [];
+    }
+
+    render() {
+      const { panel } = this, { lookup } = panel, heads = [...Array(lookup.heads).keys()];
+      const grid = element("table", { className: "regard-heads" });
+      const cell = (layer, head) => {
+        const canvas = element("canvas", { width: SIDE, height: SIDE, ariaHidden: "true" });
+        canvas.style.width = canvas.style.height = `${Math.round(Math.max(48, Math.min(96, WIDE / lookup.heads)))}px`;
+        this.queue.push(() => this.draw(canvas, layer, head));
+        const name = `${lookup.layers[layer]}, head ${head}`;
+        const take = () => { panel.own = { ...panel.own, layer, head }; panel.mounted.choose({ view: "matrix" }); };
+        const on = panel.own.layer === layer && panel.own.head === head;
+        return element("td", {}, element("button", { type: "button", ariaLabel: name, title: name, className: on ? "regard-on" : "", onclick: take }, canvas));
+      };
+      this.queue = [];
+      grid.append(element("tr", {}, element("td"), ...heads.map((head) => element("th", { scope: "col" }, `${head}`))));
+      grid.append(...lookup.layers.map((name, layer) => element("tr", {}, element("th", { scope: "row" }, name), ...heads.map((head) => cell(layer, head)))));
+      this.element.replaceChildren(grid);
+      this.drawSome();
+    }
+
+    drawSome() {
+      const until = performance.now() + PAUSE;
+      while (this.queue.length && performance.now() < until) this.queue.shift()();
+      if (this.queue.length) requestAnimationFrame(() => this.drawSome());
+    }
+
+    // Each point is the greatest weight of the cells that it stands for.
+    draw(canvas, layer, head) {
+      const { map } = this.panel.choice, weights = this.panel.lookup.maps[map], { source, target } = this.panel.lookup;
+      const wide = Math.min(SIDE, source.length), high = Math.min(SIDE, target.length);
+      const found = new Float32Array(wide * high), context = canvas.getContext("2d");
+      for (let t = 0; t < target.length; t++) {
+        const row = weights.row(layer, head, t), y = Math.floor((t * high) / target.length);
+        for (let s = 0; s < row.length; s++) {
+          const at = y * wide + Math.floor((s * wide) / source.length);
+          if (Math.abs(row[s]) > Math.abs(found[at])) found[at] = row[s];
+        }
+      }
+      if (!found.length) return;
+      const most = this.panel.choice.shade === "fixed" ? weights.scale : greatest(found) || 1;
+      context.imageSmoothingEnabled = false;
+      context.drawImage(pixels(wide, high, (place) => found[place] / most), 0, 0, SIDE, SIDE);
+    }
+
+    mark() {}
+  }
+
+  Heads.title = "All heads";
+  Heads.hint = "A click takes a head into the matrix.";
+  Heads.fits = (lookup) => lookup.layers.length * lookup.heads > 1;
+  Heads.keys = {};
+  return Heads;
+})();

@@ -1,0 +1,110 @@
+// Lines from each target label to what it read, thick where it read much; of all heads at once, each has its colour.
+regard.views.lines = (() => {
+  const { element, variable } = regard.page, { token, shade } = regard.tokens;
+  const LINE = 24, MOST = 4000, FAINT = 0.02;
+
+  class Lines {
+    constructor(panel) {
+      this.panel = panel;
+      this.left = element("div", { className: "regard-column regard-right" });
+      this.right = element("div", { className: "regard-column" });
+      this.canvas = element("canvas", { ariaHidden: "true" });
+      this.middle = element("div", { className: "regard-between" }, this.canvas);
+      this.heads = element("ul", { className: "regard-legend" });
+      const columns = element("div", { className: "regard-columns" }, this.left, this.middle, this.right);
+      this.scroll = element("div", { className: "regard-scroll" }, columns);
+      const sides = element("p", { className: "regard-sides" }, element("span", {}, "target: reads"), element("span", {}, "source: is read"));
+      this.element = element("div", {}, sides, this.scroll, this.heads);
+      this.scroll.addEventListener("scroll", () => this.draw());
+      this.sizes = new ResizeObserver(() => this.draw());
+      this.sizes.observe(this.middle);
+    }
+
+    leave() {
+      this.sizes.disconnect();
+    }
+
+    cell(side, place) {
+      return side === "target" ? [place, null] : [null, place];
+    }
+
+    // [target, source, share, head], the weakest first; of very many the strongest.
+    links() {
+      const { panel } = this, { threshold } = panel.choice, each = panel.own.head === "each", found = [];
+      const add = (rows, scale, head) => rows.forEach((row, t) => row.forEach((weight, s) => {
+        const share = Math.abs(weight) / scale;
+        if (share >= Math.max(threshold, FAINT)) found.push([t, s, Math.min(1, share), head]);
+      }));
+      if (each) [...Array(panel.lookup.heads).keys()].forEach((head) => add(panel.rowsOf(head), panel.table.scale, head));
+      else add(panel.table.rows, panel.table.scale, null);
+      return found.sort((a, b) => a[2] - b[2]);
+    }
+
+    render() {
+      const { panel } = this, { source, target } = panel.table;
+      this.left.replaceChildren(...target.map((_, place) => token(panel, "target", place)));
+      this.right.replaceChildren(...source.map((_, place) => token(panel, "source", place)));
+      this.all = this.links();
+      const heads = panel.own.head === "each" ? [...Array(panel.lookup.heads).keys()] : [];
+      this.heads.replaceChildren(...heads.map((head) => {
+        const chip = element("i");
+        chip.style.background = this.colour(head);
+        return element("li", {}, chip, `head ${head}`);
+      }));
+      this.mark();
+    }
+
+    colour(head) {
+      if (head === null) return variable(this.element, "--line");
+      return `oklch(${regard.page.dark() ? 0.75 : 0.58} 0.16 ${Math.round(25 + (360 * head) / this.panel.lookup.heads)})`;
+    }
+
+    reveal(t) {
+      this.scroll.scrollTop = Math.max(Math.min(this.scroll.scrollTop, t * LINE), (t + 1) * LINE - this.scroll.clientHeight);
+    }
+
+    mark() {
+      const { table, focused } = this.panel, { rows, scale } = table;
+      const mark = (side, shares, on) => [...side.children].forEach((each, place) => {
+        each.classList.toggle("regard-on", place === on);
+        shade(each, shares && place !== on ? shares(place) : 0);
+      });
+      const of = focused.target === null ? null : (s) => (rows[focused.target][s] || 0) / scale;
+      const by = focused.source === null ? null : (t) => (rows[t][focused.source] || 0) / scale;
+      mark(this.right, of, focused.target === null ? focused.source : -1);
+      mark(this.left, focused.target === null ? by : null, focused.target);
+      if (focused.target !== null && focused.source !== null) this.right.children[focused.source].classList.add("regard-on");
+      this.draw();
+    }
+
+    draw() {
+      const { focused } = this.panel, width = this.middle.clientWidth, height = this.scroll.clientHeight, ratio = devicePixelRatio || 1;
+      if (!width || !height || !this.all) return;
+      Object.assign(this.canvas, { width: width * ratio, height: height * ratio });
+      Object.assign(this.canvas.style, { width: `${width}px`, height: `${height}px` });
+      const context = this.canvas.getContext("2d"), top = this.scroll.scrollTop;
+      context.scale(ratio, ratio);
+      const y = (place) => (place + 0.5) * LINE - top;
+      const seen = ([t, s]) => (Math.max(y(t), y(s)) >= 0 && Math.min(y(t), y(s)) <= height)
+        && (focused.target === null || t === focused.target) && (focused.source === null || focused.target !== null || s === focused.source);
+      // Heads that read the same lie beside each other.
+      const { heads } = this.panel.lookup, beside = (head) => (head === null ? 0 : (head - (heads - 1) / 2) * Math.min(3, (LINE - 8) / heads));
+      for (const [t, s, share, head] of this.all.filter(seen).slice(-MOST)) {
+        const from = y(t) + beside(head), to = y(s) + beside(head);
+        context.strokeStyle = this.colour(head);
+        context.globalAlpha = 0.12 + 0.88 * share;
+        context.lineWidth = 0.5 + 4.5 * share;
+        context.beginPath();
+        context.moveTo(0, from);
+        context.bezierCurveTo(width / 3, from, (2 * width) / 3, to, width, to);
+        context.stroke();
+      }
+    }
+  }
+
+  Lines.title = "Lines";
+  Lines.fits = () => true;
+  Lines.keys = { ArrowUp: [-1, null], ArrowDown: [1, null] };
+  Lines.start = [0, null];
+  return Lines;
+})();

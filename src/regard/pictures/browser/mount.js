@@ -1,0 +1,129 @@
+// regard.mount(element, payload, settings = {}): the component on an element of any page. Settings, all of them text, are
+// those of choose(), and map, layer, head, target, source and compare, for what is seen first.
+regard.mount = (() => {
+  const { element, night } = regard.page;
+
+  class Mounted {
+    constructor(host, title, lookups) {
+      const first = lookups[0], view = first.patches ? "image" : first.sentences ? "document" : "matrix";
+      Object.assign(this, { host, lookups, choice: { view, threshold: 0, words: false, zoom: 0, shade: "fixed" } });
+      this.panels = [new regard.Panel(this, {})];
+      this.bar = element("div", { className: "regard-bar", role: "toolbar", ariaLabel: "View" });
+      this.area = element("div", { className: "regard-panels" });
+      host.classList.add("regard");
+      host.replaceChildren(...(title ? [element("h1", { dir: "auto" }, title)] : []), this.bar, this.area);
+      this.repaint = () => this.render();
+      night.addEventListener("change", this.repaint);
+      this.controls();
+      this.render();
+    }
+
+    get comparing() {
+      return this.panels.length > 1;
+    }
+
+    render() {
+      this.area.replaceChildren(...this.panels.map((panel) => panel.element));
+      this.area.classList.toggle("regard-two", this.comparing);
+      this.panels.forEach((panel) => panel.render());
+      const { view } = this.choice;
+      this.tabs.forEach(([name, tab]) => { tab.ariaPressed = String(name === view); });
+      this.shades.hidden = !["matrix", "heads"].includes(view);
+      this.size.hidden = view !== "matrix";
+      this.cut.hidden = ["heads", "table"].includes(view);
+      this.synchronise();
+    }
+
+    // What the controls say is what is chosen, whoever chose it.
+    synchronise() {
+      const { threshold, shade, words, zoom } = this.choice, { cut, shades, size, joins } = this;
+      const input = (label) => label.querySelector("input, select");
+      Object.assign(input(cut), { value: threshold });
+      cut.querySelector("output").textContent = threshold;
+      Object.assign(input(shades), { value: shade });
+      Object.assign(input(size), { value: zoom || 20 });
+      Object.assign(input(joins), { checked: words });
+    }
+
+    controls() {
+      const { lookups } = this, button = (text, onclick) => element("button", { type: "button", onclick }, text);
+      const fitting = Object.entries(regard.views).filter(([, View]) => lookups.some((each) => View.fits(each)));
+      this.tabs = fitting.map(([name, View]) => [name, button(View.title, () => this.choose({ view: name }))]);
+      const threshold = element("input", { type: "range", min: 0, max: 1, step: 0.01, value: 0, oninput: () => this.choose({ threshold: Number(threshold.value) }) });
+      this.cut = element("label", { className: "regard-choice" }, element("span", {}, "Hide below"), threshold, element("output", {}, "0"));
+      const wide = element("input", { type: "range", min: 2, max: 40, step: 1, value: 20, oninput: () => this.choose({ zoom: Number(wide.value) }) });
+      this.size = element("label", { className: "regard-choice" }, element("span", {}, "Cell"), wide);
+      const shades = element("select", { onchange: () => this.choose({ shade: shades.value }) },
+        element("option", { value: "fixed" }, "0 to 1"), element("option", { value: "largest" }, "0 to the largest"));
+      this.shades = element("label", { className: "regard-choice" }, element("span", {}, "Shades"), shades);
+      const words = element("input", { type: "checkbox", onchange: () => this.choose({ words: words.checked }) });
+      this.joins = element("label", { className: "regard-choice", hidden: !lookups.some((each) => each.words) }, words, element("span", {}, "Whole words"));
+      this.twice = button("Compare", () => this.compare(!this.comparing));
+      this.bar.replaceChildren(element("div", { className: "regard-tabs", role: "group", ariaLabel: "Views" }, ...this.tabs.map(([, tab]) => tab)),
+        this.cut, this.shades, this.size, this.joins, this.twice);
+    }
+
+    // What a link to this page asks for.
+    begin({ map, layer, head, target, source, compare, threshold, words, zoom, ...others }) {
+      const numbers = { map, layer, head }, [panel] = this.panels;
+      const given = Object.entries(numbers).filter(([, value]) => value !== undefined);
+      Object.assign(panel.own, Object.fromEntries(given.map(([name, value]) => [name, /^\d+$/.test(value) ? Number(value) : value])));
+      if (others.view in regard.views) this.choice.view = others.view;
+      if (others.shade) this.choice.shade = others.shade;
+      Object.assign(this.choice, { threshold: Number(threshold) || 0, zoom: Number(zoom) || 0, words: words === "1" });
+      if (compare) this.compare(true);
+      else this.render();
+      const place = (value) => (value === undefined ? null : Number(value));
+      if (target !== undefined || source !== undefined) panel.pick(place(target), place(source));
+    }
+
+    // choose({ view, threshold, words, zoom, shade }): what holds for all panels.
+    choose(some) {
+      Object.assign(this.choice, some);
+      this.render();
+    }
+
+    // Two panels side by side: the second shows the next lookup, or of one alone the next head or layer.
+    compare(on) {
+      if (on) {
+        const [{ own, lookup }] = this.panels, next = { ...own };
+        if (this.lookups.length > 1) Object.assign(next, { lookup: (own.lookup + 1) % this.lookups.length, map: 0, layer: null, head: null });
+        else if (lookup.maps.length > 1) next.map = (own.map + 1) % lookup.maps.length;
+        else if (lookup.heads > 1) next.head = typeof own.head === "number" ? (own.head + 1) % lookup.heads : 0;
+        else if (lookup.layers.length > 1) next.layer = own.layer === null ? 0 : (own.layer + 1) % lookup.layers.length;
+        this.panels.push(new regard.Panel(this, next));
+      } else this.panels.splice(1).forEach((panel) => panel.view.leave());
+      this.twice.textContent = on ? "Show one" : "Compare";
+      this.render();
+    }
+
+    // append({ target, weights, source, note, others }, lookup = 0): one more target label with its row.
+    append(row, lookup = 0) {
+      this.lookups[lookup].append(row);
+      this.render();
+    }
+
+    follow(from, at) {
+      for (const panel of this.panels) if (panel !== from) panel.focus(at.target, at.source, false);
+      this.tell("regard-focus", { lookup: from.own.lookup, ...at });
+    }
+
+    tell(name, detail) {
+      this.host.dispatchEvent(new CustomEvent(name, { detail, bubbles: true }));
+    }
+
+    leave() {
+      night.removeEventListener("change", this.repaint);
+      this.panels.forEach((panel) => panel.view.leave());
+      this.host.replaceChildren();
+    }
+  }
+
+  return async (host, payload, settings = {}) => {
+    if (payload.format !== 1) throw new Error(`lookups in format ${payload.format}; this page reads format 1`);
+    const lookups = await Promise.all(payload.lookups.map(regard.data.lookups));
+    const mounted = new Mounted(host, payload.title, lookups);
+    if (Object.keys(settings).length) mounted.begin(settings);
+    return mounted;
+  };
+})();

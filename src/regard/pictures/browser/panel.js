@@ -1,0 +1,156 @@
+// One look at one lookup's choice of map, layer and head, in one of the views.
+regard.Panel = (() => {
+  const { element, number } = regard.page;
+
+  const select = (label, options, value, change) => {
+    const found = element("select", { ariaLabel: label, onchange: () => change(JSON.parse(found.value)) },
+      ...options.map(([name, each]) => element("option", { value: JSON.stringify(each), selected: each === value }, name)));
+    return element("label", { className: "regard-choice" }, element("span", {}, label), found);
+  };
+
+  class Panel {
+    constructor(mounted, choice) {
+      this.mounted = mounted;
+      this.own = { lookup: 0, map: 0, layer: null, head: null, ...choice };
+      this.focused = { target: null, source: null };
+      this.choices = element("div", { className: "regard-choices" });
+      this.place = element("div", { className: "regard-place" });
+      this.said = element("output", { className: "regard-said", ariaLive: "polite" });
+      this.worked = element("section", { className: "regard-worked", hidden: true, ariaLabel: "One lookup worked out" });
+      this.element = element("section", { className: "regard-panel" }, this.choices, this.said, this.place, this.worked);
+      this.place.addEventListener("keydown", (event) => this.key(event));
+      this.place.addEventListener("focus", () => { if (this.focused.target === null && this.kind.start) this.focus(...this.kind.start); });
+    }
+
+    get lookup() {
+      return this.mounted.lookups[this.own.lookup];
+    }
+
+    get choice() {
+      const { head } = this.own;
+      return { ...this.mounted.choice, ...this.own, head: head === "each" ? null : head };
+    }
+
+    get kind() {
+      const { view } = this.mounted.choice;
+      return regard.views[regard.views[view].fits(this.lookup) ? view : "matrix"];
+    }
+
+    // All targets' rows of one head of the chosen layer.
+    rowsOf(head) {
+      return this.lookup.maps[this.own.map].rows(this.own.layer, head);
+    }
+
+    choose(some) {
+      Object.assign(this.own, some);
+      if ("lookup" in some) Object.assign(this.own, { map: 0, layer: null, head: null });
+      this.worked.hidden = true;
+      this.render();
+    }
+
+    // Draws everything anew: after another choice, or more data.
+    render() {
+      this.table = this.lookup.table(this.choice);
+      const { target, source } = this.focused;
+      if (target >= this.table.target.length || source >= this.table.source.length) this.focused = { target: null, source: null };
+      const { kind } = this;
+      if (!(this.view instanceof kind)) {
+        if (this.view) this.view.leave();
+        this.view = new kind(this);
+        this.place.replaceChildren(this.view.element);
+        const moves = Object.keys(kind.keys).length > 0;
+        Object.assign(this.place, { tabIndex: moves ? 0 : -1, role: moves ? "application" : "group" });
+        this.place.ariaLabel = `${kind.title} of ${this.lookup.name || "attention"}.${moves ? " Arrow keys move, Enter works a lookup out." : ""}`;
+      }
+      this.menus();
+      this.view.render();
+      this.say();
+    }
+
+    menus() {
+      const { lookups } = this.mounted, one = this.lookup, menus = [];
+      const add = (label, name, names, first = []) => {
+        const options = [...first, ...names.map((each, place) => [each, place])];
+        if (options.length > 1) menus.push(select(label, options, this.own[name], (value) => this.choose({ [name]: value })));
+      };
+      const heads = [...Array(one.heads).keys()].map(String), each = this.kind === regard.views.lines ? [["each in its colour", "each"]] : [];
+      add("Lookups", "lookup", lookups.map((other, place) => other.name || `${place + 1}`));
+      add("Map", "map", one.maps.map((map) => map.name));
+      if (this.kind !== regard.views.heads) {
+        add("Layer", "layer", one.layers, one.layers.length > 1 ? [["mean of all", null]] : []);
+        add("Head", "head", heads, one.heads > 1 ? [["mean of all", null], ...each] : []);
+      }
+      const place = [...this.choices.querySelectorAll("select")].indexOf(document.activeElement);
+      this.choices.replaceChildren(...menus);
+      if (place >= 0) this.choices.querySelectorAll("select")[place].focus();
+    }
+
+    // Where the reader looks: a target, a source label, both or neither. Other panels follow.
+    focus(target, source, follow = true) {
+      const within = (place, labels) => (place === null || place < 0 || place >= labels.length ? null : place);
+      const next = { target: within(target, this.table.target), source: within(source, this.table.source) };
+      if (next.target === this.focused.target && next.source === this.focused.source) return;
+      this.focused = next;
+      this.view.mark();
+      this.say();
+      if (follow) this.mounted.follow(this, next);
+    }
+
+    unfocus() {
+      if (document.activeElement !== this.place) this.focus(null, null);
+    }
+
+    // A click: it stays in focus, is worked out where that can be, and whoever shows this page is told.
+    pick(target, source) {
+      this.focus(target, source);
+      if (this.place.tabIndex === 0) this.place.focus({ preventScroll: true });
+      this.worked.hidden = this.focused.target === null || !this.lookup.vectors;
+      if (!this.worked.hidden) this.worked.replaceChildren(...regard.worked.show(this, this.focused.target, this.focused.source));
+      this.mounted.tell("regard-pick", { lookup: this.own.lookup, ...this.focused });
+    }
+
+    say() {
+      const { target, source } = this.focused, { table } = this, parts = [];
+      const label = (text) => element("bdi", {}, text);
+      if (target !== null) parts.push(label(table.target[target]));
+      if (target !== null && source !== null) parts.push(" reads ");
+      if (source !== null) parts.push(label(table.source[source]));
+      if (target !== null && source !== null) parts.push(" ", element("b", {}, number(table.rows[target][source] || 0)));
+      else if (target !== null) parts.push(" reads ", ...this.most(table.rows[target]));
+      else if (source !== null) parts.push(" is read by ", ...this.most(table.rows.map((row) => row[source] || 0), table.target));
+      this.said.replaceChildren(...(parts.length ? parts : [element("span", {}, this.hint())]));
+    }
+
+    // The three greatest weights with their labels.
+    most(weights, labels = this.table.source) {
+      const order = Array.from(weights.keys()).sort((a, b) => Math.abs(weights[b]) - Math.abs(weights[a]) || a - b).slice(0, 3);
+      return order.flatMap((place) => [element("bdi", {}, labels[place] ?? ""), " ", element("b", {}, number(weights[place])), "  "]);
+    }
+
+    hint() {
+      const { table, lookup } = this;
+      const works = lookup.vectors ? "; a click works a lookup out" : "", sizes = `${table.target.length} target × ${table.source.length} source labels.`;
+      return `${sizes} ${this.kind.hint ?? `Point at one, or use the arrow keys${works}.`}`;
+    }
+
+    key(event) {
+      const step = this.kind.keys[event.key];
+      if (event.ctrlKey || event.altKey || event.metaKey || event.target !== this.place) return;
+      if (event.key === "Enter") this.pick(this.focused.target, this.focused.source);
+      else if (event.key === "Escape") { this.worked.hidden = true; this.focus(null, null); }
+      else if (step) this.step(step);
+      else return;
+      event.preventDefault();
+    }
+
+    step([down, across]) {
+      const { target, source } = this.focused, { table } = this;
+      const next = (place, by, count, kept) => (by === null ? kept : Math.max(0, Math.min(count - 1, (place ?? kept ?? 0) + by)));
+      const to = [next(target, down, table.target.length, this.view.at ?? null), next(source, across, table.source.length, null)];
+      this.focus(...to);
+      if (this.view.reveal) this.view.reveal(...to);
+    }
+  }
+
+  return Panel;
+})();

@@ -1,0 +1,54 @@
+// The text as it reads: one target label in focus, and every source label shaded by how much it was read.
+regard.views.reading = (() => {
+  const { element } = regard.page, { token, shade, greatest, key } = regard.tokens;
+
+  class Reading {
+    constructor(panel) {
+      this.panel = panel;
+      this.element = element("div", { className: "regard-texts" });
+      this.at = 0;
+    }
+
+    leave() {}
+
+    cell(side, place) {
+      return side === "target" ? [place, null] : [this.at, place];
+    }
+
+    render() {
+      const { panel } = this, { table, lookup } = panel;
+      const text = (side) => element("div", { className: "regard-text", dir: "auto" }, ...table[side].map((_, place) => token(panel, side, place)));
+      this.target = text("target");
+      this.source = lookup.within ? this.target : text("source");
+      this.key = element("div");
+      const heading = (text) => element("h2", {}, text);
+      const parts = lookup.within ? [] : [heading("target: point at what reads"), this.target, heading("source: shaded by how much it is read")];
+      this.element.replaceChildren(...parts, this.source, this.key);
+      this.at = Math.min(this.at, Math.max(0, table.target.length - 1));
+      this.mark();
+    }
+
+    mark() {
+      const { table, focused, choice, lookup } = this.panel;
+      if (focused.target !== null) this.at = focused.target;
+      const row = table.rows[this.at] || new Float32Array(0), most = greatest(row) || 1;
+      [...this.source.children].forEach((each, place) => {
+        const share = (row[place] || 0) / most;
+        shade(each, Math.abs(row[place] || 0) / table.scale < choice.threshold ? 0 : share);
+        each.classList.toggle("regard-aim", focused.source === place);
+      });
+      [...this.target.children].forEach((each, place) => each.classList.toggle("regard-on", place === this.at));
+      this.key.replaceChildren(key(most, table.signed, `darkest: the largest of this row${lookup.within ? "; framed: what reads" : ""}`));
+    }
+
+    reveal(t) {
+      if (this.target.children[t]) this.target.children[t].scrollIntoView({ block: "nearest" });
+    }
+  }
+
+  Reading.title = "Reading";
+  Reading.fits = () => true;
+  Reading.keys = { ArrowLeft: [-1, null], ArrowRight: [1, null], ArrowUp: [-1, null], ArrowDown: [1, null] };
+  Reading.start = [0, null];
+  return Reading;
+})();

@@ -1,0 +1,39 @@
+// Labels as elements that can be pointed at: what lines, reading, document and image have in common.
+regard.tokens = (() => {
+  const { element, colour, css, ink } = regard.page;
+
+  // A label of a side, "source" or "target".
+  const token = (panel, side, place, label = panel.table[side][place]) => {
+    return element("span", {
+      className: "regard-token",
+      "data-side": side,
+      "data-place": place,
+      onmouseenter: () => panel.focus(...panel.view.cell(side, place)),
+      onmouseleave: () => panel.unfocus(),
+      onclick: () => panel.pick(...panel.view.cell(side, place)),
+    }, label === "" ? " " : label);
+  };
+
+  const shade = (found, share) => {
+    const rgb = share ? colour(share) : null;
+    found.style.background = rgb ? css(rgb) : "";
+    found.style.color = rgb ? ink(rgb) : "";
+  };
+
+  const greatest = (row) => row.reduce((most, each) => Math.max(most, Math.abs(each)), 0);
+
+  // What a shade stands for, in words and colours.
+  const key = (most, signed, whose) => {
+    const shown = most >= 0.01 ? most.toFixed(2) : most.toExponential(1);
+    const ramp = element("span", { className: "regard-ramp", ariaHidden: "true" });
+    const ends = signed ? [-1, 1] : [0, 1];
+    for (let i = 0; i <= 10; i++) {
+      const step = element("i");
+      step.style.background = css(colour(ends[0] + ((ends[1] - ends[0]) * i) / 10));
+      ramp.append(step);
+    }
+    return element("p", { className: "regard-key" }, signed ? `−${shown}` : "0", ramp, shown === "1.00" ? "1" : shown, whose ? element("span", {}, whose) : null);
+  };
+
+  return { token, shade, greatest, key };
+})();

@@ -1,0 +1,90 @@
+"""Lookups as plain values for JSON, which the component in `browser/` shows."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from regard.errors import InputError
+from regard.maps.lookups import Lookups, Patches, Vectors
+from regard.maps.words import Words
+from regard.pictures.labels import visible
+from regard.pictures.packed import BYTES, deflated, packed_map, packed_vectors
+
+FORMAT = 1
+LARGEST = 16.0
+"""Megabytes that a page may have unless its author says otherwise."""
+
+
+def payload(lookups: Sequence[Lookups], *, title: str = "", largest: float = LARGEST) -> dict[str, Any]:
+    """What `regard.mount(element, payload)` takes in a browser; see docs/decisions/0030.
+
+    Raises InputError where there are no lookups, or so many weights that more than `largest` megabytes come of them.
+    """
+    if not lookups:
+        raise InputError("there are no lookups to show; give at least one")
+    if (size := sum(map(estimate, lookups)) / 1e6) > largest:
+        shapes = ", ".join(" x ".join(map(str, each.weights.shape)) for each in lookups)
+        raise InputError(
+            f"{shapes} weights (layers x heads x target x source) make a page of about {size:.1f} MB; at most "
+            f"{largest:g} MB are written, unless largest is set higher"
+        )
+    return {"format": FORMAT, "title": visible(title), "lookups": [_lookups(each) for each in lookups]}
+
+
+def estimate(lookups: Lookups) -> int:
+    """Roughly the bytes of them in a page, and hardly ever fewer than it takes."""
+    maps = (1 + len(lookups.others)) * lookups.weights.size
+    labels = sum(3 * len(label) + 12 for label in (*lookups.source, *lookups.target, *lookups.notes))
+    vectors = patches = 0
+    if lookups.vectors is not None:
+        vectors = sum(each.size for each in (lookups.vectors.query, lookups.vectors.key, lookups.vectors.value))
+    if lookups.patches is not None:
+        patches = lookups.patches.pixels.size
+    return int(BYTES * maps + labels + 2.7 * vectors + 1.4 * patches)
+
+
+def _lookups(one: Lookups) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "name": visible(one.name),
+        "source": [visible(label) for label in one.source],
+        "target": [visible(label) for label in one.target],
+        "layers": [visible(name) for name in one.layers],
+        "heads": one.weights.shape[1],
+        "maps": [packed_map("weights", one.weights), *(packed_map(visible(k), each) for k, each in one.others.items())],
+    }
+    optional = {
+        "sourceWords": _words(one.source_words),
+        "targetWords": _words(one.target_words),
+        "sentences": None if one.sentences is None else list(one.sentences),
+        "notes": [visible(note) for note in one.notes] or None,
+        "patches": None if one.patches is None else _patches(one.patches),
+        "vectors": None if one.vectors is None else _vectors(one.vectors),
+    }
+    return found | {name: value for name, value in optional.items() if value is not None}
+
+
+def _words(words: Words | None) -> dict[str, Any] | None:
+    return words and {"index": list(words.indices), "labels": [visible(label) for label in words.labels]}
+
+
+def _patches(patches: Patches) -> dict[str, Any]:
+    height, width, channels = patches.pixels.shape
+    return {
+        "rows": patches.rows,
+        "columns": patches.columns,
+        "first": patches.first,
+        "height": height,
+        "width": width,
+        "channels": channels,
+        "data": deflated(patches.pixels.tobytes()),
+    }
+
+
+def _vectors(vectors: Vectors) -> dict[str, Any]:
+    allowed = vectors.allowed
+    return {
+        "scale": vectors.scale,
+        "query": packed_vectors(vectors.query),
+        "key": packed_vectors(vectors.key),
+        "value": packed_vectors(vectors.value),
+        "allowed": None if allowed is None else deflated(allowed.astype("u1").tobytes()),
+    }

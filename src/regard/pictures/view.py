@@ -1,0 +1,130 @@
+"""The interactive view: one HTML file that asks nothing of the network, and what a notebook shows of it."""
+
+import io
+import json
+from base64 import b64encode
+from contextlib import suppress
+from functools import cache
+from hashlib import sha256
+from html import escape
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+from regard.errors import InputError
+from regard.maps.alignment import Alignment
+from regard.maps.lookups import Lookups, mean_alignment
+from regard.pictures.heatmap import heatmap
+from regard.pictures.labels import visible
+from regard.pictures.payload import LARGEST, payload
+from regard.pictures.style import palette
+
+VIEWS = ("matrix", "lines", "reading", "document", "image", "heads", "table")
+PARTS = ("data", "page", "tokens", *VIEWS, "worked", "panel", "mount")
+"""Files of `browser/`, in the order in which they build on each other."""
+START = """regard.mount(
+  document.getElementById("view"),
+  JSON.parse(document.getElementById("data").textContent),
+  Object.fromEntries(new URLSearchParams(location.hash.slice(1))),
+);
+"""
+FEW, MOST = 2_500, 128
+"""Weights in a table for those who run no script; labels on a side of a picture in a notebook."""
+FRAME = '<iframe sandbox="allow-scripts" srcdoc="{}" width="100%" height="560" title="{}"></iframe>'
+
+
+class View:
+    """Lookups to be looked at: in a notebook as they are, in any browser as a page.
+
+    Args:
+        lookups: one or more; of several, two can be seen side by side.
+        largest: megabytes that the page may have.
+    """
+
+    def __init__(self, *lookups: Lookups, title: str = "", largest: float = LARGEST):
+        self.lookups, self.title, self.largest = lookups, title, largest
+
+    def page(self) -> str:
+        """A self-contained page; the same lookups give the same text. Every label is text whatever it holds; the
+        content security policy lets only this page's own style and script run, named by their hashes. Raises InputError
+        where it would be too large."""
+        shown = payload(self.lookups, title=self.title, largest=self.largest)
+        style, run = stylesheet(), script() + START
+        return Template(resource("view.html")).substitute(
+            title=escape(shown["title"] or "Attention"),
+            style=style,
+            style_hash=fingerprint(style),
+            instead="".join(instead(mean_alignment(each)) for each in self.lookups),
+            data=as_json(shown),
+            script=run,
+            script_hash=fingerprint(run),
+        )
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """What a notebook shows: the page in a sandboxed frame; where no script may run, a picture of the mean of the
+        first lookups' maps, if matplotlib and a font for it are there; or their sizes."""
+        page = self.page().replace("&", "&amp;").replace('"', "&quot;")
+        bundle = {"text/plain": self._plain(), "text/html": FRAME.format(page, escape(visible(self.title)))}
+        first = self.lookups[0]
+        if 0 < max(first.weights.shape[2:]) <= MOST:
+            with suppress(InputError):  # without matplotlib or a font the frame is there, and the sizes
+                bundle["image/png"] = b64encode(_png(mean_alignment(first), self.title)).decode()
+        return bundle
+
+    def _plain(self) -> str:
+        sizes = (" x ".join(map(str, each.weights.shape)) for each in self.lookups)
+        return f"{visible(self.title) or 'Attention'}: {', '.join(sizes)} (layers x heads x target x source)"
+
+
+def script() -> str:
+    """The component: a script that defines `regard.mount(element, payload)`."""
+    colours = {name: [f"{r:02x}{g:02x}{b:02x}" for r, g, b in palette(name == "dark")] for name in ("light", "dark")}
+    head = f'"use strict";\nconst regard = {{ palettes: {json.dumps(colours, separators=(",", ":"))}, views: {{}} }};\n'
+    return head + "".join(resource(f"{name}.js") for name in PARTS)
+
+
+def stylesheet() -> str:
+    """Its style."""
+    return resource("view.css")
+
+
+def instead(alignment: Alignment) -> str:
+    """The weights as a table, for who runs no script; of many, what each target label read most."""
+    if alignment.weights.size <= FEW:
+        head = "".join(f'<th scope="col" dir="auto">{escape(visible(label))}</th>' for label in alignment.source)
+        rows = [[f"{weight:.3f}" for weight in row] for row in alignment.weights]
+    else:
+        head = '<th scope="col">read most</th>'
+        rows = [[visible(alignment.source[int(row.argmax())])] for row in alignment.weights]
+    lines = "\n".join(
+        f'<tr><th scope="row" dir="auto">{escape(visible(label))}</th>'
+        + "".join(f"<td>{escape(cell)}</td>" for cell in row)
+        + "</tr>"
+        for label, row in zip(alignment.target, rows, strict=True)
+    )
+    return f'<table class="regard-numbers">\n<tr><td></td>{head}</tr>\n{lines}\n</table>\n'
+
+
+def as_json(value: Any) -> str:
+    """JSON that may stand inside a script element."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    for char in "<>&\u2028\u2029":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return text
+
+
+def _png(alignment: Alignment, title: str) -> bytes:
+    figure, content = heatmap(alignment, title=title), io.BytesIO()
+    figure.savefig(content, format="png", metadata={"Software": None})
+    return content.getvalue()
+
+
+@cache
+def resource(name: str) -> str:
+    """A file of the component."""
+    return files("regard.pictures").joinpath("browser", name).read_text(encoding="utf-8")
+
+
+def fingerprint(text: str) -> str:
+    """SHA-256 of a text, as a content security policy names it."""
+    return b64encode(sha256(text.encode()).digest()).decode()

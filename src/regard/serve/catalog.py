@@ -1,0 +1,60 @@
+"""Which runs can be served, and how."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from regard.errors import InputError
+from regard.runs import load
+from regard.serve.classes import classes
+from regard.serve.images import captions, image_classes
+from regard.serve.language import language
+from regard.serve.operation import Served
+from regard.serve.questions import questions
+from regard.serve.texts import texts
+from regard.tasks.classification.run import ClassificationRun
+from regard.tasks.image_captioning.run import ImageCaptioningRun
+from regard.tasks.image_classification.run import ImageClassificationRun
+from regard.tasks.language_model.run import LanguageModelRun
+from regard.tasks.run import Run
+from regard.tasks.span_answers.run import SpanAnswersRun
+from regard.tasks.text_to_text.run import TextToTextRun
+from regard.tasks.text_to_texts.run import TextToTextsRun
+
+
+def opened(folders: Sequence[Path]) -> list[Served]:
+    """The runs of these folders, each by its folder's name, of a run of several languages one for each.
+
+    Raises:
+        InputError: a folder has no run, or one of a task that is not served, or two have the same name.
+    """
+    found: list[Served] = []
+    for folder in folders:
+        found += served(folder.resolve().name, load(folder), folder)
+    names = [each.name for each in found]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise InputError(f"two runs are called {twice[0]!r}; rename the folder of one")
+    return found
+
+
+def served(name: str, run: Run, folder: Path) -> Iterator[Served]:
+    """Raises InputError for a run of a task that is not served."""
+    match run:
+        case TextToTextRun():
+            yield texts(name, run)
+        case TextToTextsRun():
+            yield from (texts(f"{name}:{language}", run.of(language)) for language in run.tokenizers)
+        case LanguageModelRun():
+            yield language(name, run)
+        case ClassificationRun():
+            yield classes(name, run)
+        case ImageClassificationRun():
+            yield image_classes(name, run)
+        case ImageCaptioningRun():
+            yield captions(name, run)
+        case SpanAnswersRun():
+            yield questions(name, run)
+        case _:
+            raise InputError(
+                f"{folder}: runs of this task are not served; those are that make or continue texts, tell classes of "
+                "texts or images, tell of images, or answer questions about contexts"
+            )

@@ -1,0 +1,52 @@
+"""Runs that tell classes of texts, of pairs of them and of documents."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from regard.errors import InputError
+from regard.maps import Alignment
+from regard.maps.lookups import Lookups, of_alignment, of_document
+from regard.pictures.payload import payload
+from regard.serve.ask import Ask
+from regard.serve.operation import Operation, Served, at_once
+from regard.tasks.classification.run import ClassificationRun, Looked, Text
+
+
+class Classify(Ask):
+    """A text, or two."""
+
+    text: str
+    second: str | None = None
+
+    def given(self, paired: bool) -> Text:
+        """As the run takes it. Raises InputError for one text where two are read, or the other way round."""
+        if paired != (self.second is not None):
+            raise InputError("second is missing: two texts are read" if paired else "second is given: one text is read")
+        return self.text if self.second is None else (self.text, self.second)
+
+
+def classes(name: str, run: ClassificationRun) -> Served:
+    """A run of this kind, to be served."""
+
+    def predict(asks: Sequence[Classify]) -> list[dict[str, Any]]:
+        return [found.to_json() for found in run.classify([ask.given(run.paired) for ask in asks])]
+
+    def look(ask: Classify) -> dict[str, Any]:
+        looked = run.look(ask.given(run.paired))
+        return looked.found.to_json() | {"view": payload([_lookups(looked)])}
+
+    operations = {"predict": Operation(Classify, at_once(predict), lambda ask: None)}
+    if run.form.listens is not None:
+        operations["attention"] = Operation(Classify, at_once(lambda asks: [look(ask) for ask in asks]))
+    kind = "pair" if run.paired else "document"
+    about = {"kind": kind, "task": "classification", "model": run.config.classifier.name, "classes": list(run.labels)}
+    return Served(name, about, operations)
+
+
+def _lookups(looked: Looked) -> Lookups:
+    """Every layer and head where there are several."""
+    if looked.lookups is not None:
+        return looked.lookups
+    if isinstance(looked.weights, Alignment):
+        return of_alignment(looked.weights)
+    return of_document(looked.weights, looked.found.label)

@@ -1,0 +1,18 @@
+"""What a server takes, and no more."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Limits:
+    """`body` bytes of a request and `text` characters of one text; requests `inside`, waiting or being answered, of
+    which at most `together` are answered as one batch; seconds that a body may take to come and that an answer may take
+    from then on; `connections` at a time."""
+
+    body: int = 8 << 20
+    text: int = 5000
+    inside: int = 32
+    together: int = 16
+    body_seconds: float = 20.0
+    answer_seconds: float = 120.0
+    connections: int = 512

@@ -1,0 +1,192 @@
+// The page: what is asked of which run, and the answer to it.
+import { ask, lines, runs } from "./client.js";
+import { Answer, element } from "./answer.js";
+
+const byId = (id) => document.getElementById(id);
+const CANDIDATES = 8;
+
+const FIELDS = {
+  text: [["text", "Text", "textarea", 2]],
+  prompt: [["text", "Beginning of the text", "textarea", 3]],
+  document: [["text", "Text", "textarea", 6]],
+  pair: [["text", "First text", "textarea", 2], ["second", "Second text", "textarea", 2]],
+  question: [["question", "Question", "textarea", 1], ["context", "Context", "textarea", 6]],
+  image: [["image", "Image", "file"]],
+};
+const NUMBERS = {
+  temperature: ["Temperature (empty: the likeliest token)", { min: 0, max: 100, step: "any" }],
+  seed: ["Seed", { min: 0, step: 1, value: 1 }],
+  tokens: ["Tokens", { min: 1, max: 2000, step: 1, value: 50 }],
+};
+
+let known = [], run = null, asking = null;
+const answer = new Answer((place, choice) => change(place, choice));
+
+const say = (text, bad = false) => {
+  byId("status").textContent = text;
+  byId("status").classList.toggle("bad", bad);
+};
+
+const can = (operation) => run.operations.includes(operation);
+
+const field = ([name, label, kind, rows]) => {
+  const attributes = kind === "file" ? { type: "file", accept: "image/*" } : { rows, dir: "auto", spellcheck: false };
+  const input = element(kind === "file" ? "input" : kind, { id: name, required: kind === "file", ...attributes });
+  return element("label", { className: "field" }, element("span", {}, label), input);
+};
+
+const number = (name) => {
+  const [label, attributes] = NUMBERS[name];
+  return element("label", {}, `${label} `, element("input", { id: `write-${name}`, type: "number", ...attributes }));
+};
+
+const choose = (name) => {
+  stop();
+  const kept = Object.fromEntries([...byId("fields").querySelectorAll("textarea")].map((each) => [each.id, each.value]));
+  run = known.find((each) => each.name === name);
+  byId("about").textContent = [run.task, run.model, ...(run.classes ? [`${run.classes.length} classes`] : [])].join(" · ");
+  byId("fields").replaceChildren(...FIELDS[run.kind].map(field));
+  for (const each of byId("fields").querySelectorAll("textarea")) each.value = kept[each.id] || "";
+  byId("choices").replaceChildren(...["temperature", "seed", ...(run.kind === "prompt" ? ["tokens"] : [])].map(number));
+  byId("settings").hidden = !can("stream");
+  byId("write-temperature").value = run.temperature ?? "";
+  byId("others").hidden = true;
+  byId("list").replaceChildren();
+  answer.typed = run.kind === "text";
+  answer.clear();
+  say("");
+};
+
+const base64 = (file) => new Promise((resolve, reject) => {
+  const reader = new FileReader();
+  reader.onload = () => resolve(reader.result.slice(reader.result.indexOf(",") + 1));
+  reader.onerror = () => reject(reader.error);
+  reader.readAsDataURL(file);
+});
+
+const given = async () => {
+  if (run.kind === "image") return { image: await base64(byId("image").files[0]) };
+  return Object.fromEntries(FIELDS[run.kind].map(([name]) => [name, byId(name).value]));
+};
+
+const drawn = () => {
+  const found = {};
+  for (const name of ["temperature", "seed", "tokens"]) {
+    const input = byId(`write-${name}`);
+    if (input && input.value !== "" && (name !== "seed" || found.temperature !== undefined)) found[name] = Number(input.value);
+  }
+  return found;
+};
+
+const score = (value) => (value === null ? "-∞" : Math.abs(value) < 0.005 ? value.toExponential(1) : value.toFixed(2));
+
+const stop = () => {
+  if (asking) asking.abort();
+};
+
+// Does something that asks the server, one thing at a time.
+const during = async (what, work) => {
+  stop();
+  const mine = new AbortController();
+  asking = mine;
+  byId("stop").hidden = false;
+  say(what);
+  try {
+    say(await work(mine.signal));
+  } catch (error) {
+    if (mine.signal.aborted) {
+      if (asking === mine) say("Stopped.");
+    } else say(error.message, true);
+  }
+  if (asking === mine) {
+    asking = null;
+    byId("stop").hidden = true;
+  }
+};
+
+// A text's answer comes at last with all that a lookup can be worked out from.
+const wanted = async () => ({ ...await given(), ...drawn(), candidates: CANDIDATES, ...(run.kind === "text" ? { view: true } : {}) });
+
+const stream = (body, before = []) => during("Writing ...", async (signal) => {
+  answer.clear(before);
+  for await (const event of lines(run.name, "stream", body, signal)) {
+    if (event.event === "start") {
+      answer.begin(event.forced);
+      await answer.mount(event.view);
+    } else if (event.event === "token") answer.add(event, run.kind === "prompt");
+    else {
+      answer.end();
+      if (event.view) await answer.mount(event.view);
+      byId("others").hidden = run.kind !== "text";
+      return `${answer.tokens.length} tokens, log-probability ${score(event.score)}${event.finished ? "" : "; the limit came before its end"}.`;
+    }
+  }
+  throw new Error("the answer broke off");
+});
+
+const change = async (place, { token, prefix }) => {
+  const before = answer.tokens, body = await wanted();
+  if (prefix !== undefined) stream({ ...body, prefix }, before);
+  else stream({ ...body, prefix_tokens: [...before.slice(0, place).map((each) => each.token), token] }, before);
+};
+
+const classes = (probabilities) => element("div", { className: "classes", role: "list" }, ...Object.entries(probabilities).slice(0, 10).flatMap(([label, value]) => [
+  element("bdi", {}, label), element("meter", { min: 0, max: 1, value, ariaLabel: label }), element("span", {}, value.toFixed(3)),
+]));
+
+const spanned = (found, context) => {
+  if (found.text === "") return ["(no answer in this context)"];
+  return [context.slice(0, found.start), element("mark", {}, found.text), context.slice(found.end)];
+};
+
+const told = () => during("Reading ...", async (signal) => {
+  const body = await given();
+  const found = await ask(run.name, can("attention") ? "attention" : "predict", body, signal);
+  answer.clear();
+  answer.begin(0);
+  const shown = found.probabilities ? [classes(found.probabilities)] : run.kind === "question" ? spanned(found, body.context) : [found.text];
+  byId("plain").replaceChildren(...shown);
+  byId("plain").setAttribute("aria-busy", "false");
+  await answer.mount(found.view || null);
+  return found.label ? `${found.label}.` : "Answered.";
+});
+
+const search = () => during("Searching ...", async (signal) => {
+  const beam = Number(byId("width").value), body = await given();
+  const { alternatives, ...best } = await ask(run.name, "predict", { ...body, beam, n_best: beam, attention: false }, signal);
+  const button = (each) => element("button", { type: "button", ariaPressed: "false", onclick: (event) => look(event.currentTarget, body.text, each) },
+    element("bdi", {}, each.text), " ", element("small", {}, score(each.score)));
+  byId("list").replaceChildren(...[best, ...alternatives].map((each) => element("li", {}, button(each))));
+  return `${alternatives.length + 1} alternatives, best first, with their scores.`;
+});
+
+const look = (button, text, { text: target }) => during("Reading ...", async (signal) => {
+  for (const each of byId("list").querySelectorAll("button")) each.ariaPressed = String(each === button);
+  if (!can("attention")) return "This model does not attend to its source.";
+  await answer.mount(await ask(run.name, "attention", { text, target }, signal));
+  return "The picture is that of the alternative.";
+});
+
+byId("ask").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  if (!can("stream")) return told();
+  return stream(await wanted());
+});
+byId("ask").addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && event.target.tagName === "TEXTAREA" && (event.ctrlKey || event.metaKey || (run.kind === "text" && !event.shiftKey))) {
+    event.preventDefault();
+    byId("ask").requestSubmit();
+  }
+});
+byId("stop").addEventListener("click", stop);
+byId("search").addEventListener("click", search);
+byId("run").addEventListener("change", () => choose(byId("run").value));
+document.addEventListener("keydown", (event) => { if (event.key === "Escape" && byId("editor").hidden) stop(); });
+
+try {
+  known = (await runs()).runs;
+  byId("run").replaceChildren(...known.map(({ name }) => element("option", { value: name }, name)));
+  choose(known[0].name);
+} catch (error) {
+  say(error.message, true);
+}

@@ -1,0 +1,114 @@
+"""Runs that make texts of texts: whole outputs, outputs as they are written, and given ones."""
+
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from regard.data.pair import Pair
+from regard.errors import InputError
+from regard.maps.links import strongest
+from regard.pictures.payload import payload
+from regard.serve.ask import Ask
+from regard.serve.operation import Operation, Said, Served, Wanted, at_once
+from regard.serve.writing import Drawn, Tokens, Width, written
+from regard.tasks.text_to_text.run import TextToTextRun, demanded
+from regard.text.special import END
+
+
+class Predict(Ask):
+    """The best outputs for a text, by the run's own search or one with this beam."""
+
+    text: str
+    beam: Width | None = None
+    n_best: Width = 1
+    prefix: str = ""
+    phrases: tuple[str, ...] = ()
+    attention: bool = True
+
+    def together(self) -> Hashable:
+        """All but the text."""
+        return self.beam, self.n_best, self.prefix, self.phrases, self.attention
+
+
+class Stream(Drawn):
+    """The output for a text, token by token; it begins with a text or with tokens. With `view` the last line has all
+    that was looked at once more, for the component, and where they are known what the scores were made of."""
+
+    text: str
+    prefix: str = ""
+    prefix_tokens: Tokens = ()
+    view: bool = False
+
+
+class Given(Ask):
+    """A text, and the target that the model is made to write."""
+
+    text: str
+    target: str
+
+
+def texts(name: str, run: TextToTextRun) -> Served:
+    """A run of this kind, to be served."""
+    operations = {
+        "predict": Operation(Predict, at_once(partial(_predict, run)), Predict.together),
+        "stream": Operation(Stream, partial(_stream, run), Stream.together, streams=True),
+    }
+    if run.model.decoder.source_attention is not None:
+        operations["align"] = Operation(Given, at_once(partial(_align, run)), lambda ask: None)
+        operations["attention"] = Operation(Given, at_once(partial(_attention, run)))
+    about = {"kind": "text", "task": "text-to-text", "model": run.config.model.name, "beam": run.config.search.beam}
+    return Served(name, about, operations)
+
+
+def _predict(run: TextToTextRun, asks: Sequence[Predict]) -> list[dict[str, Any]]:
+    one, given = asks[0], [ask.text for ask in asks]
+    wanted = {"n_best": one.n_best, "prefix": one.prefix, "phrases": one.phrases, "attention": one.attention}
+    return [each.to_json() for each in run.predict(given, beam=one.beam, **wanted)]
+
+
+def _stream(run: TextToTextRun, asks: Sequence[Stream], wanted: Wanted) -> Iterator[Said]:
+    one, given, prefixes = asks[0], [ask.text for ask in asks], [_prefix(run, ask) for ask in asks]
+    search, sides = one.search(run.config.search), run.tokenizers
+    grown = run.write(given, search=search, prefixes=prefixes, candidates=one.candidates, wanted=wanted)
+    sources = [sides.source_pieces([*sides.source_ids(text), END], text) for text in given]
+    return _viewed(run, asks, written(grown, sources, list(map(len, prefixes))))
+
+
+def _align(run: TextToTextRun, asks: Sequence[Given]) -> list[dict[str, Any]]:
+    pairs = [Pair(ask.text, ask.target, f"text {number}") for number, ask in enumerate(asks, 1)]
+    return [
+        {
+            "source": list(each.source),
+            "target": list(each.target),
+            "weights": each.weights.round(5).tolist(),
+            "links": sorted(strongest(each.weights)),
+            "log_probabilities": scores,
+        }
+        for each, scores in zip(run.align(pairs), run.score(pairs), strict=True)
+    ]
+
+
+def _attention(run: TextToTextRun, asks: Sequence[Given]) -> list[dict[str, Any]]:
+    return [payload([run.lookups_of(Pair(ask.text, ask.target, "the text"))]) for ask in asks]
+
+
+def _viewed(run: TextToTextRun, asks: Sequence[Stream], lines: Iterator[Said]) -> Iterator[Said]:
+    """The lines, the last of each answer with the view of it where that is asked for and not too large."""
+    tokens: list[list[int]] = [[] for _ in asks]
+    for said in lines:
+        ask, mine = asks[said.number], tokens[said.number]
+        if said.data["event"] == "token":
+            mine.append(said.data["token"])
+        if said.last and ask.view and run.model.decoder.source_attention is not None:
+            with suppress(InputError):  # its rows have been sent
+                view = payload([run.lookups_written(ask.text, mine)])
+                said = said._replace(data=said.data | {"view": view})
+        yield said
+
+
+def _prefix(run: TextToTextRun, ask: Stream) -> Sequence[int]:
+    """The tokens that the output begins with. Raises InputError for a text that the vocabulary cannot write."""
+    if ask.prefix and ask.prefix_tokens:
+        raise InputError("prefix and prefix_tokens are both given; choose one")
+    return ask.prefix_tokens or demanded(run.tokenizers.target, 1, ask.prefix, ()).prefixes[0]

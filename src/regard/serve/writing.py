@@ -1,0 +1,70 @@
+"""Answers that are written while somebody watches, whatever the task."""
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import asdict, replace
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from regard.decoding.search import SEEDS, Search
+from regard.inference.growth import Growth
+from regard.serve.ask import Ask
+from regard.serve.attention import Rows
+from regard.serve.operation import Said
+
+Width = Annotated[int, Field(ge=1, le=64)]
+Tokens = tuple[Annotated[int, Field(ge=0)], ...]
+
+
+class Drawn(Ask):
+    """How tokens are chosen while an answer is written: the best ones, or with a `temperature` drawn."""
+
+    candidates: Annotated[int, Field(ge=0, le=20)] = 0
+    temperature: Annotated[float, Field(ge=0, le=100)] | None = None
+    top_k: Annotated[int, Field(ge=0)] = 0
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    seed: Annotated[int, Field(ge=0, lt=SEEDS)] = 1
+
+    def search(self, own: Search) -> Search:
+        """A run's own, choosing so. Raises ValueError for what does not go together."""
+        chosen = {name: getattr(self, name) for name in ("temperature", "top_k", "top_p", "seed")}
+        return replace(own.searching(1), **chosen)
+
+    def together(self) -> Hashable:
+        """What is drawn hangs on the batch, so it is drawn alone; all that is not can be written together."""
+        return id(self) if self.temperature is not None else (self.candidates, self.top_k, self.top_p)
+
+
+def written(
+    grown: Iterator[Growth], sources: Sequence[Sequence[str]], forced: Sequence[int], more: int = 0
+) -> Iterator[Said]:
+    """The lines of the answers: `start`, once it is known that nothing is wrong with any of them; `token`s; `done`.
+
+    Args:
+        sources: the labels of what is there to be read by the first token of each.
+        forced: how many tokens of each are.
+        more: how many of what is written can be read as well.
+    """
+    rows: dict[int, Rows | None] = {}
+    for growth in grown:
+        number, attention = growth.number, growth.attention
+        if number not in rows:
+            rows[number] = None if attention is None else Rows.of(attention, more)
+            view = None if attention is None else Rows.of(attention, more).start(attention, sources[number])
+            yield Said(number, {"event": "start", "forced": forced[number], "view": view}, last=False)
+        yield Said(number, _token(growth, rows[number]), last=False)
+        if growth.last:
+            done = {"text": growth.text, "score": growth.score, "finished": growth.finished}
+            yield Said(number, {"event": "done"} | done)
+
+
+def _token(growth: Growth, rows: Rows | None) -> dict[str, Any]:
+    return {
+        "event": "token",
+        "token": growth.token,
+        "piece": growth.piece,
+        "text": growth.text,
+        "log_probability": growth.log_probability,
+        "weights": None if rows is None or growth.attention is None else rows.row(growth.attention),
+        "candidates": [asdict(each) for each in growth.candidates],
+    }

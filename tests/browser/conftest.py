@@ -1,0 +1,57 @@
+"""A headless Chromium, Debian's package, driven by playwright; without either these tests are skipped and say so."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard.pictures import View
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+MISSING = {"chromium": "apt-get install chromium", "playwright": "pip install -c constraints.txt -e '.[test]'"}
+
+
+def missing() -> list[str]:
+    return [name for name, found in (("chromium", CHROMIUM), ("playwright", find_spec("playwright"))) if not found]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    if names := missing():
+        pytest.skip("; ".join(f"{name} is not installed: {MISSING[name]}" for name in names))
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        launched = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """Opens a view's page from disk. At the end there must have been no word on the console, no error, and no request
+    but that for the page."""
+    pages, said = [], []
+
+    def open_(view: View, **options: Any) -> Any:
+        path = tmp_path / f"{len(pages)}.html"
+        path.write_text(view.page(), encoding="utf-8")
+        page = browser.new_page(viewport={"width": 1000, "height": 800}, **options)
+        pages.append(page)
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on(
+            "request", lambda request: said.append(request.url) if request.url.split("#")[0] != path.as_uri() else None
+        )
+        page.goto(path.as_uri())
+        if options.get("java_script_enabled", True):
+            page.locator(".regard-panel").first.wait_for()
+        return page
+
+    yield open_
+    for page in pages:
+        page.close()
+    assert said == []

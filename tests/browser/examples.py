@@ -1,0 +1,61 @@
+"""Pages whose weights are given, not a model's: `python -m tests.browser.examples FOLDER`. For pictures of the view."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from regard.data.scenes import Scenes
+from regard.maps import DocumentWeights
+from regard.maps.lookups import Lookups, Patches, of_document, patch_labels
+from regard.pictures import View
+from regard.pictures.write import write_view
+from regard.tasks.image_captioning.pointing import overlap
+
+ARABIC = ("جلس", "القط", "الأسود", "على", "الحصيرة", ".")
+CHINESE = ("黑", "猫", "坐", "在", "垫子", "上", "。")
+LINKS = ((2,), (1,), (0,), (3,), (4,), (3,), (5,))
+"""Of each Chinese word the Arabic words that it translates."""
+SENTENCES = (
+    "The film begins in a small town by the sea .",
+    "It looks good , and the first half hour is fine .",
+    "Then the story falls apart and the jokes get stupid .",
+    "We left before the end .",
+)
+SAID = {"bad": 0.5, "stupid": 0.4, "apart": 0.3, "good": 0.2, "fine": 0.2, "left": 0.25}
+
+
+def translation() -> Lookups:
+    """Most of each row on what it translates, the rest spread."""
+    weights = np.full((len(CHINESE), len(ARABIC)), 0.15 / len(ARABIC))
+    for target, sources in enumerate(LINKS):
+        weights[target, list(sources)] += 0.85 / len(sources)
+    return Lookups(weights[None, None], ARABIC, CHINESE)
+
+
+def document() -> DocumentWeights:
+    """Words of praise and blame, and the sentences that have them."""
+    words = [sentence.split() for sentence in SENTENCES]
+    raw = [np.array([SAID.get(word, 0.02) for word in sentence]) for sentence in words]
+    total = np.array([each.sum() for each in raw])
+    shares = tuple(each / each.sum() for each in raw)
+    return DocumentWeights(tuple(map(tuple, words)), total / total.sum(), shares)
+
+
+def scene(side: int = 8) -> Lookups:
+    """A generated scene, whose boxes say where each shape is."""
+    one = Scenes().tests()[2]
+    assert isinstance(one.image, np.ndarray)
+    words = tuple(one.captions[0].split())
+    even = np.full((side, side), 1 / side**2)
+    weights = np.stack([overlap(one.boxes[word], side) if word in one.boxes else even for word in words])
+    patches = Patches(one.image, side, side)
+    rows = weights.reshape(1, 1, len(words), -1)
+    return Lookups(rows / rows.sum(-1, keepdims=True), patch_labels(patches), words, patches=patches)
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    write_view(View(translation(), title=" ".join(ARABIC)), folder / "scripts.html")
+    write_view(View(of_document(document()), title="A review"), folder / "document.html")
+    write_view(View(scene(), title="A scene"), folder / "scene.html")

@@ -1,0 +1,260 @@
+"""The served page in a real browser: it streams, can be looked at and changed, by mouse and by keyboard alone."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from regard.serve.catalog import served
+from regard.serve.operation import Said, Served, Wanted
+from tests.serve import made
+from tests.serve.serving import serving
+
+Visit = Callable[..., Any]
+PATIENCE = 60_000
+"""Milliseconds for what a page is waited for."""
+SOURCE = "das Haus ist alt"
+
+
+def of(run: Any, name: str = "run") -> Served:
+    (one,) = served(name, run, Path(name))
+    return one
+
+
+@pytest.fixture
+def visit(browser: Any) -> Iterator[Visit]:
+    """Opens the page of a server. At the end there must have been no word on the console but of what the server
+    refused, no error, and no request but to that server."""
+    pages, said = [], []
+
+    def open_(address: str, **options: Any) -> Any:
+        page = browser.new_page(viewport={"width": 1000, "height": 900}, **options)
+        page.set_default_timeout(PATIENCE)
+        pages.append(page)
+        page.on("console", lambda message: None if "status of 422" in message.text else said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on(
+            "request", lambda request: None if request.url.startswith((address, "data:")) else said.append(request.url)
+        )
+        page.goto(address + "/")
+        page.locator("#fields label").first.wait_for()
+        return page
+
+    yield open_
+    for page in pages:
+        page.close()
+    assert said == []
+
+
+def tokens(page: Any) -> list[str]:
+    return page.locator("#tokens button").all_inner_texts()
+
+
+def finished(page: Any, said: str = "log-probability") -> None:
+    page.locator("#status", has_text=said).wait_for()
+
+
+def ask(page: Any, text: str = SOURCE) -> None:
+    page.get_by_label("Text", exact=True).fill(text)
+    page.get_by_role("button", name="Answer", exact=True).click()
+
+
+def held(one: Served, gate: threading.Semaphore) -> Served:
+    """Tells a token of a stream whenever the gate is opened once more."""
+    stream = one.operations["stream"]
+
+    def answer(asks: Sequence[Any], wanted: Wanted) -> Iterator[Said]:
+        for said in stream.answer(asks, wanted):
+            if said.data["event"] == "token":
+                assert gate.acquire(timeout=PATIENCE / 1000)
+            yield said
+
+    return replace(one, operations={**one.operations, "stream": replace(stream, answer=answer)})
+
+
+def test_a_translation_streams_with_its_attention(visit: Visit):
+    gate, run = threading.Semaphore(0), made.translator("transformer")
+    (wanted,) = run.predict([SOURCE], beam=1)
+    with serving(held(of(run), gate)) as address:
+        page = visit(address)
+        ask(page)
+        for count in (1, 2, 3):
+            gate.release()
+            page.locator(f"#tokens button:nth-child({count})").wait_for()
+            assert tokens(page) == list(wanted.tokens[:count])
+            assert page.locator("#status").inner_text() == "Writing ..."
+        gate.release(99)
+        finished(page)
+        assert tokens(page) == list(wanted.tokens)
+        assert page.locator("#plain").inner_text() == wanted.text
+        page.locator("#view .regard-panel").wait_for()
+
+
+def test_hovering_changes_the_picture(visit: Visit):
+    with serving(of(made.translator())) as address:
+        page = visit(address)
+        ask(page)
+        finished(page)
+        view = page.locator("#view .regard-place")
+        view.scroll_into_view_if_needed()
+        page.mouse.move(0, 0)
+        before = view.screenshot()
+        box = view.bounding_box()
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 0.6 * box["height"])
+        said = page.locator("#view .regard-said").inner_text()
+        assert "reads" in said
+        assert view.screenshot() != before
+
+
+def test_another_token_is_forced_and_what_changes_is_marked(visit: Visit):
+    with serving(of(made.translator())) as address:
+        page = visit(address)
+        ask(page)
+        finished(page)
+        before = tokens(page)
+        page.locator("#tokens button").nth(1).click()
+        choices = page.locator("#editor li button:enabled")
+        chosen = choices.nth(2).locator("bdi").inner_text()
+        assert chosen != before[1]
+        choices.nth(2).click()
+        page.locator("#tokens .forced.changed").wait_for()
+        finished(page)
+        assert tokens(page)[:2] == [before[0], chosen]
+        assert page.locator("#tokens .forced").count() == 2
+        assert page.locator("#before").inner_text().startswith("Before: ")
+        page.locator("#tokens button").nth(0).click()
+        page.get_by_label("Let the answer begin with").first.fill("the old tree")
+        page.get_by_role("button", name="Go on from there").click()
+        page.locator("#plain", has_text="the old tree").wait_for()
+        finished(page)
+        assert tokens(page)[:3] == ["the", "old", "tree"]
+
+
+def test_the_keyboard_alone_is_enough(visit: Visit):
+    """From the field to an answer, to one of its tokens, to another in its place, and back."""
+    with serving(of(made.translator())) as address:
+        page = visit(address)
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.id") == "run"
+        page.keyboard.press("Tab")
+        page.keyboard.type(SOURCE)
+        page.keyboard.press("Enter")
+        finished(page)
+        for _ in range(9):
+            page.keyboard.press("Tab")
+            if page.evaluate("document.activeElement.className").startswith("token"):
+                break
+        first = page.evaluate("document.activeElement.textContent")
+        assert first == tokens(page)[0]
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("Enter")
+        assert page.locator("#editor h3").inner_text() == f"In place of {tokens(page)[1]}"
+        page.keyboard.press("Escape")
+        assert page.locator("#editor").is_hidden()
+        assert page.evaluate("document.activeElement.textContent") == tokens(page)[1]
+        page.keyboard.press("Enter")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        page.locator("#tokens .forced").nth(1).wait_for()
+        finished(page)
+
+
+def test_row_57_tokens_are_text_whatever_they_hold(visit: Visit):
+    with serving(of(made.translator(), "<b>run")) as address:
+        page = visit(address)
+        ask(page, f"kein {made.SCRIPT} Haus")
+        finished(page)
+        page.locator("#tokens button").nth(0).click()
+        page.get_by_label("Let the answer begin with").first.fill(f"no {made.SCRIPT}")
+        page.get_by_role("button", name="Go on from there").click()
+        page.locator("#tokens .forced").nth(1).wait_for()
+        finished(page)
+        assert tokens(page)[1] == made.SCRIPT
+        assert page.locator("#plain").inner_text().startswith(f"no {made.SCRIPT}")
+        assert page.locator("main script, #run b").count() == 0
+        assert page.title() == "regard"
+
+
+def test_alternatives_are_browsed(visit: Visit):
+    run = made.translator()
+    (wanted,) = run.predict([SOURCE], beam=3, n_best=3)
+    with serving(of(run)) as address:
+        page = visit(address)
+        ask(page)
+        finished(page)
+        page.get_by_label("Width of the beam").fill("3")
+        page.get_by_role("button", name="Search").click()
+        finished(page, "3 alternatives")
+        found = page.locator("#list button bdi").all_inner_texts()
+        assert found == [each.text for each in (wanted, *wanted.alternatives)]
+        page.locator("#list button").nth(1).click()
+        finished(page, "that of the alternative")
+        assert page.locator("#list button").nth(1).get_attribute("aria-pressed") == "true"
+
+
+def test_a_fault_is_told_and_a_stream_stopped(visit: Visit):
+    gate = threading.Semaphore(0)
+    with serving(held(of(made.translator()), gate)) as address:
+        page = visit(address)
+        ask(page, "a" * 5001)
+        page.locator("#status.bad", has_text="5001 characters").wait_for()
+        ask(page)
+        gate.release(1)
+        page.locator("#tokens button").first.wait_for()
+        page.get_by_role("button", name="Stop").click()
+        finished(page, "Stopped.")
+        gate.release(99)
+        assert len(tokens(page)) == 1
+
+
+def test_runs_are_switched_and_each_is_asked_what_it_takes(visit: Visit, tmp_path: Path):
+    pixels = np.random.default_rng(1).integers(0, 256, (19, 23, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "picture.png")
+    runs = [
+        of(made.writer(), "writer"),
+        of(made.critic(), "critic"),
+        of(made.beholder(), "beholder"),
+        of(made.reader(), "reader"),
+    ]
+    with serving(*runs) as address:
+        page = visit(address, color_scheme="dark")
+        page.get_by_label("Beginning of the text").fill("the house")
+        page.get_by_text("How it is written").click()
+        page.get_by_label("Temperature").fill("")
+        page.get_by_label("Tokens", exact=True).fill("5")
+        page.get_by_role("button", name="Answer", exact=True).click()
+        finished(page)
+        assert 1 <= len(tokens(page)) <= 5
+        page.get_by_label("Run", exact=True).select_option("critic")
+        ask(page, "das Haus ist alt . ein Baum")
+        page.locator("#plain meter").nth(1).wait_for()
+        page.locator("#view .regard-panel").wait_for()
+        page.get_by_label("Run", exact=True).select_option("beholder")
+        page.get_by_label("Image").set_input_files(tmp_path / "picture.png")
+        page.get_by_role("button", name="Answer", exact=True).click()
+        page.locator("#plain meter").nth(1).wait_for()
+        page.get_by_label("Run", exact=True).select_option("reader")
+        page.get_by_label("Question").fill("ein Haus")
+        page.get_by_label("Context").fill(SOURCE)
+        page.get_by_role("button", name="Answer", exact=True).click()
+        finished(page, "Answered.")
+        page.locator("#view .regard-panel").wait_for()
+
+
+def test_every_control_has_a_name(visit: Visit):
+    with serving(of(made.translator())) as address:
+        page = visit(address)
+        ask(page)
+        finished(page)
+        page.locator("#tokens button").nth(0).click()
+        unnamed = page.evaluate(
+            "[...document.querySelectorAll('button, input, select, textarea')].filter((each) => !(each.innerText || "
+            "each.ariaLabel || each.labels && each.labels.length)).map((each) => each.outerHTML)"
+        )
+        assert unnamed == []
+        assert page.locator("#status").get_attribute("role") == "status"

@@ -1,0 +1,295 @@
+"""The interactive page in a real browser, opened from disk."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.random import default_rng
+
+from regard.maps import DocumentWeights
+from regard.maps.lookups import Lookups, Patches, Vectors, of_document, patch_labels
+from regard.maps.words import Words
+from regard.pictures import View
+from regard.pictures.payload import payload
+from tests.pictures.test_view import HOSTILE, SHOWN
+
+Opened = Callable[..., Any]
+WORDS = ("Das", "Haus", "ist", "groß", ".", "<b>", "مرحبا")
+TARGET = ("The", "house", "大", "is", "</script>")
+
+
+def softmax(scores: np.ndarray) -> np.ndarray:
+    shares = np.exp(scores - scores.max(-1, keepdims=True))
+    return shares / shares.sum(-1, keepdims=True)
+
+
+def lookups(name: str = "", seed: int = 3) -> Lookups:
+    return Lookups(default_rng(seed).dirichlet(np.ones(7), size=(2, 3, 5)), WORDS, TARGET, name)
+
+
+def said(page: Any) -> str:
+    return page.locator(".regard-said").first.inner_text()
+
+
+def seen(page: Any) -> bytes:
+    return page.locator(".regard-place").first.screenshot()
+
+
+def show(page: Any, view: str) -> None:
+    page.get_by_role("button", name=view, exact=True).click()
+    assert page.get_by_role("button", name=view, exact=True).get_attribute("aria-pressed") == "true"
+
+
+def point(page: Any, side: str, place: int) -> None:
+    page.locator(f'.regard-token[data-side="{side}"][data-place="{place}"]').first.hover()
+
+
+def choose(page: Any, label: str, option: str) -> None:
+    page.get_by_label(label, exact=True).first.select_option(label=option)
+
+
+def table(page: Any) -> np.ndarray:
+    rows = page.locator(".regard-numbers tbody tr").all()
+    return np.array([[float(cell) for cell in row.locator("td").all_inner_texts()] for row in rows])
+
+
+@pytest.mark.parametrize("view", ["Lines", "Reading"])
+def test_pointing_at_a_word_changes_the_picture(opened: Opened, view: str):
+    given = lookups()
+    page = opened(View(given))
+    show(page, view)
+    page.mouse.move(0, 0)
+    before = seen(page)
+    point(page, "target", 1)
+    row = given.weights.mean((0, 1))[1]
+    assert said(page).startswith(f"house reads {WORDS[row.argmax()]} {row.max():.3f}")
+    assert seen(page) != before
+
+
+def test_pointing_at_a_cell_says_its_weight(opened: Opened):
+    given = lookups()
+    page = opened(View(given))
+    choose(page, "Layer", "layer 1")
+    choose(page, "Head", "2")
+    page.locator(".regard-place").focus()
+    before = seen(page)
+    for key in ("ArrowDown", "ArrowRight", "ArrowRight", "ArrowDown", "ArrowLeft", "ArrowUp"):
+        page.keyboard.press(key)
+    assert said(page) == f"house reads Haus {given.weights[1, 2, 1, 1]:.3f}"
+    assert seen(page) != before
+
+
+def test_the_keyboard_alone_is_enough(opened: Opened):
+    page = opened(View(lookups(), title="Keys"))
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    assert page.get_by_role("button", name="Lines").get_attribute("aria-pressed") == "true"
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.classList.contains('regard-place')"):
+            break
+    page.keyboard.press("ArrowDown")
+    assert said(page).startswith("house reads ")
+    page.keyboard.press("Escape")
+    assert "5 target × 7 source labels" in said(page)
+
+
+def test_row_57_tokens_are_text_whatever_they_hold(opened: Opened):
+    given = Lookups(np.full((1, 1, 6, 6), 1 / 6), HOSTILE, HOSTILE, name=HOSTILE[0])
+    page = opened(View(given, given, title=HOSTILE[2]))
+    for view in ("Lines", "Table"):
+        show(page, view)
+        labels = ".regard-right .regard-token" if view == "Lines" else "tbody th"
+        assert page.locator(labels).all_inner_texts() == SHOWN
+    assert page.locator("h1").inner_text() == HOSTILE[2]
+    assert page.locator("main img, main script").count() == 0
+
+
+def test_arabic_and_chinese_run_in_their_own_direction(opened: Opened):
+    arabic, chinese = ("القط", "جلس", "على", "الحصيرة"), ("猫", "坐在", "垫子", "上")
+    page = opened(View(Lookups(np.full((1, 1, 4, 4), 0.25), arabic, chinese)))
+    show(page, "Reading")
+    for side, ordered in (("target", 1), ("source", -1)):
+        places = [page.locator(f'.regard-token[data-side="{side}"]').nth(place).bounding_box()["x"] for place in (0, 1)]
+        assert np.sign(places[1] - places[0]) == ordered
+
+
+def test_a_dark_page_for_who_wants_one(opened: Opened):
+    colours = {}
+    for scheme in ("light", "dark"):
+        page = opened(View(lookups()), color_scheme=scheme)
+        show(page, "Reading")
+        colour = "getComputedStyle(document.querySelector('.regard')).backgroundColor"
+        colours[scheme] = [sum(map(int, page.evaluate(colour).strip("rgb()").split(","))), seen(page)]
+    assert colours["dark"][0] < 100 < 700 < colours["light"][0]
+    assert colours["dark"][1] != colours["light"][1]
+
+
+def test_little_motion_for_who_wants_little(opened: Opened):
+    for motion, expected in (("reduce", "0s"), ("no-preference", "0.12s")):
+        page = opened(View(lookups()), reduced_motion=motion)
+        show(page, "Lines")
+        found = page.locator(".regard-token").first.evaluate("each => getComputedStyle(each).transitionDuration")
+        assert found == expected
+
+
+def test_the_table_has_all_weights_of_the_choice(opened: Opened):
+    given = lookups()
+    page = opened(View(given))
+    show(page, "Table")
+    np.testing.assert_allclose(table(page), given.weights.mean((0, 1)), atol=6e-4)
+    choose(page, "Layer", "layer 1")
+    np.testing.assert_allclose(table(page), given.weights[1].mean(0), atol=6e-4)
+    choose(page, "Head", "0")
+    np.testing.assert_allclose(table(page), given.weights[1, 0], atol=6e-4)
+
+
+def test_without_scripts_there_is_a_table(opened: Opened):
+    page = opened(View(lookups(), title="Still"), java_script_enabled=False)
+    assert page.locator("noscript td").count() == 5 * 7 + 1
+
+
+def test_pieces_become_words(opened: Opened):
+    pieces = ("un", "seen", "thing")
+    words = Words(("unseen", "thing"), (0, 0, 1))
+    given = Lookups(
+        default_rng(2).dirichlet(np.ones(3), size=(1, 1, 3)),
+        pieces,
+        pieces,
+        source_words=words,
+        target_words=words,
+    )
+    page = opened(View(given))
+    show(page, "Table")
+    page.get_by_label("Whole words").check()
+    weights = given.weights[0, 0]
+    joined = np.stack([weights[:, :2].sum(1), weights[:, 2]], -1)
+    np.testing.assert_allclose(table(page), [(joined[0] + joined[1]) / 2, joined[2]], atol=6e-4)
+    assert page.locator("tbody th").all_inner_texts() == ["unseen", "thing"]
+
+
+def test_two_sentences_side_by_side(opened: Opened):
+    one, other = lookups("first"), lookups("second", seed=5)
+    page = opened(View(one, other))
+    page.get_by_role("button", name="Compare").click()
+    assert page.locator(".regard-panel").count() == 2
+    page.locator(".regard-place").first.focus()
+    page.keyboard.press("ArrowRight")
+    expected = [f"The reads Haus {each.weights.mean((0, 1))[0, 1]:.3f}" for each in (one, other)]
+    assert page.locator(".regard-said").all_inner_texts() == expected
+    page.get_by_role("button", name="Show one").click()
+    assert page.locator(".regard-panel").count() == 1
+
+
+def test_all_heads_at_once_and_one_of_them_taken(opened: Opened):
+    page = opened(View(lookups()))
+    show(page, "All heads")
+    assert page.locator(".regard-heads canvas").count() == 2 * 3
+    page.get_by_role("button", name="layer 1, head 2").click()
+    shown = [page.get_by_label(label, exact=True).locator("option:checked").inner_text() for label in ("Layer", "Head")]
+    assert shown == ["layer 1", "2"]
+
+
+def test_a_click_works_one_lookup_out(opened: Opened):
+    """q . k = 112 and 96 in 64 dimensions are scaled to 14 and 12, whose softmax is 0.881 and 0.119; what is masked
+    takes no part."""
+    query, key, value = np.zeros((1, 1, 1, 64)), np.zeros((1, 1, 3, 64)), np.zeros((1, 1, 3, 2))
+    query[..., 0], key[0, 0, :, 0], value[0, 0, :, 0] = 8, (14, 12, 20), (3, 3, 3)
+    weights = np.array([0.880797, 0.119203, 0.0]).reshape(1, 1, 1, 3)
+    vectors = Vectors(query, key, value, 64**-0.5, np.array([[True, True, False]]))
+    page = opened(View(Lookups(weights, ("a", "b", "masked"), ("t",), vectors=vectors)))
+    page.locator(".regard-place").focus()
+    page.keyboard.press("Enter")
+    found = page.locator(".regard-worked tbody tr")
+    assert found.locator("th").all_inner_texts()[-2:] == ["a", "b"]
+    numbers = [
+        row.locator("td").all_inner_texts() for row in page.locator(".regard-worked .regard-numbers tbody tr").all()
+    ]
+    assert numbers == [
+        ["112.00", "14.00", "0.881", "3.000", "0.881"],
+        ["96.00", "12.00", "0.119", "3.000", "0.119"],
+    ]
+    assert "What t reads" in page.locator(".regard-worked").inner_text()
+
+
+def test_a_document_shows_sentences_and_words(opened: Opened):
+    words = (np.array([0.25, 0.75]), np.array([1.0]))
+    page = opened(View(of_document(DocumentWeights((("a", "b"), ("c",)), np.array([0.2, 0.8]), words))))
+    assert page.locator(".regard-sentences li > b").all_inner_texts() == ["0.200", "0.800"]
+    point(page, "source", 1)
+    assert said(page) == "document reads b 0.150"
+
+
+def test_an_image_is_lit_where_a_word_looked(opened: Opened):
+    pixels = default_rng(3).integers(0, 255, (8, 8, 3), dtype=np.uint8)
+    patches = Patches(pixels, 2, 2)
+    given = Lookups(
+        np.eye(4)[None, None, :3],
+        patch_labels(patches),
+        ("a", "red", "dot"),
+        notes=("0.1", "0.7", "0.9"),
+        patches=patches,
+    )
+    page = opened(View(given))
+    before = page.locator(".regard-picture").screenshot()
+    page.locator(".regard-thumbs button").nth(1).hover()
+    assert page.locator(".regard-caption").inner_text() == "red  0.7"
+    assert page.locator(".regard-picture").screenshot() != before
+    page.locator(".regard-picture").hover(position={"x": 300, "y": 50})
+    assert said(page) == "red reads row 1, column 2 1.000"
+
+
+def test_512_tokens_open_and_only_what_is_in_sight_is_drawn(opened: Opened):
+    labels = tuple(f"t{place}" for place in range(512))
+    given = Lookups(default_rng(3).dirichlet(np.ones(512), size=(1, 2, 512)), labels, labels)
+    page = opened(View(given))
+    size = page.locator(".regard-extent canvas").evaluate("each => [each.width, each.height]")
+    assert max(size) <= 1000
+    before = seen(page)
+    page.locator(".regard-scroll").evaluate("each => each.scrollTo(3000, 3000)")
+    page.locator(".regard-place").focus()
+    page.wait_for_timeout(100)
+    assert seen(page) != before
+    for view in ("Lines", "Reading", "All heads", "Table"):
+        show(page, view)
+    assert page.locator(".regard-numbers tbody tr").count() == 512
+
+
+def test_rows_are_added_as_they_come(opened: Opened, tmp_path):
+    """What a server does: a page with the source alone, and one target label after the other."""
+    given = lookups()
+    empty = Lookups(given.weights[:, :, :0], WORDS, ())
+    page = opened(View(empty, title="Stream"))
+    page.evaluate(
+        "async (given) => { window.view = await regard.mount(document.getElementById('view'), given); }",
+        payload([empty]),
+    )
+    for place, label in enumerate(TARGET[:3]):
+        page.evaluate(
+            "row => window.view.append(row)", {"target": label, "weights": given.weights[:, :, place].tolist()}
+        )
+    show(page, "Table")
+    np.testing.assert_allclose(table(page), given.weights.mean((0, 1))[:3], atol=6e-4)
+    longer = [[[*row, 0.5] for row in heads] for heads in given.weights[:, :, 3].tolist()]
+    page.evaluate("row => window.view.append(row)", {"target": "is", "source": "new", "weights": longer})
+    assert table(page)[-1][-1] == 0.5
+    listen = """() => {
+        window.picked = [];
+        document.getElementById("view").addEventListener("regard-pick", (event) => window.picked.push(event.detail));
+        window.view.panels[0].pick(1, 2);
+        return window.picked;
+    }"""
+    assert page.evaluate(listen) == [{"lookup": 0, "target": 1, "source": 2}]
+
+
+def test_a_link_to_the_page_says_what_is_seen_first(opened: Opened):
+    page = opened(View(lookups()))
+    page.goto(f"{page.url}#view=table&layer=1&head=2&compare=1")
+    page.reload()
+    page.locator(".regard-panel").nth(1).wait_for()
+    for place, head in enumerate((2, 0)):
+        rows = page.locator(".regard-panel").nth(place).locator("tbody tr").all()
+        found = [[float(cell) for cell in row.locator("td").all_inner_texts()] for row in rows]
+        np.testing.assert_allclose(found, lookups().weights[1, head], atol=6e-4)

@@ -1,0 +1,68 @@
+import numpy as np
+import pytest
+
+from regard.errors import InputError
+from regard.maps import Alignment, DocumentWeights
+from regard.maps.lookups import Lookups, Patches, Vectors, mean_alignment, of_alignment, of_document, patch_labels
+from regard.maps.words import Words
+
+WEIGHTS = np.random.default_rng(3).dirichlet(np.ones(7), size=(2, 3, 5))
+SOURCE, TARGET = tuple("abcdefg"), tuple("vwxyz")
+
+
+def test_the_mean_of_all_maps_or_of_some():
+    lookups = Lookups(WEIGHTS, SOURCE, TARGET)
+    np.testing.assert_allclose(mean_alignment(lookups).weights, WEIGHTS.mean((0, 1)), atol=1e-7)
+    some = mean_alignment(lookups, [4, 1])
+    np.testing.assert_allclose(some.weights, (WEIGHTS[1, 1] + WEIGHTS[0, 1]) / 2, atol=1e-7)
+    assert (some.source, some.target, lookups.layers) == (SOURCE, TARGET, ("layer 0", "layer 1"))
+    with pytest.raises(InputError, match="map 6 is not there"):
+        mean_alignment(lookups, [6])
+
+
+def test_an_alignment_is_one_head_of_one_layer():
+    alignment = Alignment(WEIGHTS[0, 0], SOURCE, TARGET)
+    lookups = of_alignment(alignment, name="n")
+    assert (lookups.weights.shape, lookups.name, lookups.source) == ((1, 1, 5, 7), "n", SOURCE)
+    np.testing.assert_array_equal(lookups.weights[0, 0], WEIGHTS[0, 0].astype(np.float32))
+    with pytest.raises(ValueError, match="read-only"):
+        lookups.weights[0] = 0
+
+
+def test_a_documents_weights_are_those_of_sentence_and_word():
+    words = (np.array([0.5, 0.5]), np.array([]), np.array([0.25, 0.75]))
+    lookups = of_document(DocumentWeights((("a", "b"), (), ("c", "d")), np.array([0.2, 0.0, 0.8]), words))
+    np.testing.assert_allclose(lookups.weights.ravel(), [0.1, 0.1, 0.2, 0.6], atol=1e-7)
+    assert (lookups.source, lookups.sentences, lookups.target) == (("a", "b", "c", "d"), (0, 0, 2, 2), ("document",))
+    assert of_document(DocumentWeights((), np.zeros(0), ())).weights.shape == (1, 1, 1, 0)
+
+
+def vectors(query: int) -> Vectors:
+    return Vectors(np.zeros((2, 3, query, 2)), np.zeros((2, 3, 7, 2)), np.zeros((2, 3, 7, 2)), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"weights": WEIGHTS[0]}, r"weights have shape \(3, 5, 7\); expected \(layer, head"),
+        ({"weights": WEIGHTS[:0]}, "hold no layer or no head"),
+        ({"weights": -WEIGHTS}, "expected none that is negative"),
+        ({"weights": WEIGHTS * np.nan}, "weights are not all finite"),
+        ({"source": TARGET}, "do not fit 2 layers, 5 target and 5 source labels"),
+        ({"layers": ("one",)}, "do not fit 1 layers"),
+        ({"others": {"x": WEIGHTS[:1]}}, r"x have shape \(1, 3, 5, 7\); expected \(2, 3, 5, 7\)"),
+        ({"source_words": Words(("x",), (0, 0))}, "2 source_words for 7 labels"),
+        ({"sentences": (0, 1, 0, 1, 1, 1, 1)}, "expected them in order"),
+        ({"notes": ("a",)}, "1 notes for 5 labels"),
+        ({"vectors": vectors(4)}, "begin with shapes"),
+        ({"patches": Patches(np.zeros((2, 2, 3), np.uint8), 2, 4)}, "patches up to label 8 of 7"),
+    ],
+)
+def test_what_does_not_fit_is_named(change: dict, said: str):
+    with pytest.raises(ValueError, match=said):
+        Lookups(**({"weights": WEIGHTS, "source": SOURCE, "target": TARGET} | change))
+
+
+def test_patches_have_labels():
+    patches = Patches(np.zeros((2, 2, 3), np.uint8), 2, 2)
+    assert patch_labels(patches)[1:3] == ("row 1, column 2", "row 2, column 1")

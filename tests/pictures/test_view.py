@@ -1,0 +1,181 @@
+import base64
+import json
+import re
+import sys
+import zlib
+from base64 import b64encode
+from hashlib import sha256
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import pytest
+
+from regard.errors import InputError
+from regard.maps import Alignment
+from regard.maps.lookups import Lookups, Vectors, of_alignment
+from regard.maps.words import Words
+from regard.pictures import View
+from regard.pictures.packed import EXACT, packed_map
+from regard.pictures.payload import estimate, payload
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "</script>",
+    '"><img src=x onerror=alert(1)>',
+    "'&amp;",
+    "مرحبا\u202e",
+    "$style",
+)
+SHOWN = [*HOSTILE[:4], "مرحبا\\u202e", "$style"]
+
+
+class Reader(HTMLParser):
+    """Collects tags, and the text of each script and of all else."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.scripts, self.text, self.inside = [], [], "", ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        self.inside = tag
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_endtag(self, tag):
+        self.inside = ""
+
+    def handle_data(self, data):
+        if self.inside == "script":
+            self.scripts[-1] += data
+        else:
+            self.text += data
+
+
+def numbers(packed: dict[str, Any]) -> np.ndarray:
+    """What the browser unpacks."""
+    content = zlib.decompress(base64.b64decode(packed["data"]))
+    if packed["levels"] is None:
+        return np.frombuffer(content, "<f4")
+    return np.array(packed["levels"])[np.frombuffer(content, "u1")]
+
+
+def lookups(*shape: int) -> Lookups:
+    weights = np.random.default_rng(5).dirichlet(np.ones(shape[3]), size=shape[:3])
+    return Lookups(weights, ("s",) * shape[3], ("t",) * shape[2])
+
+
+def test_row_57_labels_are_text_whatever_they_hold():
+    text = View(of_alignment(Alignment(np.zeros((6, 6)), HOSTILE, HOSTILE)), title=HOSTILE[0]).page()
+    reader = Reader(text)
+    data, _ = reader.scripts
+    (one,) = json.loads(data)["lookups"]
+    assert (one["source"], one["target"]) == (SHOWN, SHOWN)
+    assert json.loads(data)["title"] == HOSTILE[0]
+    assert [tag for tag, _ in reader.tags].count("script") == 2
+    assert not [tag for tag, _ in reader.tags if tag in ("img", "iframe", "link", "object")]
+    assert not [name for _, attrs in reader.tags for name in attrs if name.startswith("on") or name == "style"]
+    assert all(reader.text.count(label) >= 2 for label in SHOWN)  # in the table for who runs no script
+
+
+def test_only_the_pages_own_style_and_script_may_run(alignment):
+    text = View(of_alignment(alignment)).page()
+    policy = next(attrs["content"] for tag, attrs in Reader(text).tags if attrs.get("http-equiv"))
+    assert policy.startswith("default-src 'none'; ")
+    assert "unsafe" not in policy
+    for tag in ("style", "script"):
+        inside = re.findall(f"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
+        assert len(inside) == 1
+        assert f"{tag}-src 'sha256-{b64encode(sha256(inside[0].encode()).digest()).decode()}'" in policy
+
+
+def test_the_page_asks_nothing_of_the_network(alignment):
+    text = View(of_alignment(alignment), title="A title").page()
+    assert not re.search(r"https?:|//\w|url\(|@import|\bsrc=|\bhref=|fetch\(|XMLHttpRequest|innerHTML", text)
+
+
+def test_the_same_lookups_give_the_same_page():
+    assert View(lookups(2, 3, 5, 7)).page() == View(lookups(2, 3, 5, 7)).page()
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 0, 3), (1, 1, 3, 0), (1, 1, 0, 0), (1, 1, 1, 1), (2, 3, 5, 7)])
+def test_few_weights_arrive_as_they_are(shape):
+    given = lookups(*shape)
+    (one,) = payload([given])["lookups"]
+    np.testing.assert_array_equal(numbers(one["maps"][0]), given.weights.ravel())
+    assert one["maps"][0]["scale"] == 1
+    assert View(given).page()
+
+
+def test_many_weights_are_rounded_finely_near_nothing():
+    weights = np.random.default_rng(3).dirichlet(np.ones(149) * 0.2, size=149).astype(np.float32)
+    assert weights.size > EXACT
+    found = numbers(packed_map("weights", weights)).reshape(weights.shape)
+    wrong = np.abs(found - weights)
+    assert wrong.max() < 0.002
+    assert wrong[weights < 0.004].max() < 0.0009
+    assert (found[weights > 0.00013] > 0).all()
+    np.testing.assert_array_equal(numbers(packed_map("weights", np.full((200, 200), 1.0)))[:3], 1.0)
+
+
+def test_signed_maps_keep_their_sign():
+    values = np.random.default_rng(3).normal(size=(3, 7, 29, 31)).astype(np.float32)
+    packed = packed_map("gradient x input", values)
+    assert (packed["signed"], packed["scale"]) == (True, pytest.approx(np.abs(values).max()))
+    assert np.abs(numbers(packed).reshape(values.shape) - values).max() < 0.005 * packed["scale"]
+
+
+def test_twelve_layers_of_twelve_heads_on_128_tokens_are_small():
+    """Rows drawn evenly from all that sum to 1 are the worst to pack; no weight that counts is left out."""
+    weights = np.random.default_rng(3).dirichlet(np.ones(128), size=(12, 12, 128))
+    given = Lookups(weights, ("token",) * 128, ("token",) * 128)
+    page = View(given).page()
+    assert len(page.encode()) < 1.7e6
+    assert len(page.encode()) < 100_000 + estimate(given)
+    found = numbers(json.loads(Reader(page).scripts[0])["lookups"][0]["maps"][0])
+    assert (found[weights.ravel() > 0.00013] > 0).all()
+
+
+def test_row_56_too_many_weights_are_refused_with_an_estimate_and_the_option():
+    given = lookups(2, 3, 5, 7)
+    wide = Lookups(np.broadcast_to(np.float32(0), (12, 12, 512, 512)), ("s",) * 512, ("t",) * 512)
+    with pytest.raises(InputError, match=r"12 x 12 x 512 x 512 .* about 21\.9 MB; at most 16 MB .* largest") as caught:
+        View(wide).page()
+    assert (caught.value.exit_code, "\n" in str(caught.value)) == (2, False)
+    with pytest.raises(InputError, match="at most 1e-06 MB"):
+        View(given, largest=1e-6).page()
+    with pytest.raises(InputError, match="no lookups"):
+        View().page()
+
+
+def test_words_sentences_and_vectors_travel_along():
+    query, key, value = np.random.default_rng(2).normal(size=(3, 1, 2, 3, 5))
+    vectors = Vectors(query, key, value, 0.5, np.tri(3, dtype=bool))
+    given = Lookups(
+        np.full((1, 2, 3, 3), 1 / 3),
+        ("un", "seen", "x"),
+        ("a", "b", "c"),
+        source_words=Words(("unseen", "x"), (0, 0, 1)),
+        vectors=vectors,
+    )
+    (one,) = payload([given])["lookups"]
+    assert one["sourceWords"] == {"index": [0, 0, 1], "labels": ["unseen", "x"]}
+    assert "targetWords" not in one
+    packed = one["vectors"]["query"]
+    found = np.frombuffer(zlib.decompress(base64.b64decode(packed["data"])), "<i2") * packed["step"]
+    np.testing.assert_allclose(found.reshape(1, 2, 3, 5), vectors.query, atol=packed["step"])
+    allowed = np.frombuffer(zlib.decompress(base64.b64decode(one["vectors"]["allowed"])), "u1")
+    np.testing.assert_array_equal(allowed.reshape(3, 3), np.tri(3))
+
+
+def test_a_notebook_shows_the_page_a_picture_or_the_sizes(alignment, monkeypatch):
+    view = View(of_alignment(alignment), title=HOSTILE[0])
+    bundle = view._repr_mimebundle_()
+    assert bundle["text/plain"] == f"{HOSTILE[0]}: 1 x 1 x 3 x 5 (layers x heads x target x source)"
+    assert base64.b64decode(bundle["image/png"]).startswith(b"\x89PNG")
+    ((tag, attrs),) = Reader(bundle["text/html"]).tags
+    assert (tag, attrs["sandbox"], attrs["srcdoc"]) == ("iframe", "allow-scripts", view.page())
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert set(view._repr_mimebundle_()) == {"text/plain", "text/html"}

@@ -1,0 +1,111 @@
+"""Small runs with the weights that a model begins with."""
+
+import torch
+from torch import nn
+
+from regard.catalog import build_captioner, build_classifier, build_language_model
+from regard.data.generated import Dates
+from regard.data.images import ImageFolders
+from regard.data.labelled import LabelledTables
+from regard.data.scenes import Scenes
+from regard.data.spans import Questions
+from regard.data.texts import RunningText
+from regard.decoding.search import Search
+from regard.images import Preparation
+from regard.inference.tokenizers import Tokenizers
+from regard.models.bahdanau import Bahdanau, BahdanauConfig
+from regard.models.bert import BertConfig
+from regard.models.bert_spans import BertSpans
+from regard.models.gpt2 import GPT2Config
+from regard.models.han import HanConfig
+from regard.models.show_attend_and_tell import ShowAttendAndTellConfig
+from regard.models.transformer import Transformer, TransformerConfig
+from regard.models.vit import Vit, VitConfig
+from regard.tasks.classification.run import ClassificationRun
+from regard.tasks.classification.run_file import Classification
+from regard.tasks.image_captioning.run import ImageCaptioningRun
+from regard.tasks.image_captioning.run_file import ImageCaptioning
+from regard.tasks.image_classification.run import ImageClassificationRun
+from regard.tasks.image_classification.run_file import ImageClassification
+from regard.tasks.language_model.run import LanguageModelRun
+from regard.tasks.language_model.run_file import LanguageModelling
+from regard.tasks.span_answers.run import SpanAnswersRun
+from regard.tasks.span_answers.run_file import SpanAnswers
+from regard.tasks.text_to_text.run import TextToTextRun
+from regard.tasks.text_to_text.run_file import TextToText, TokenizerPair
+from regard.text import Tokenizer, TokenizerSettings
+
+SCRIPT = "<script>document.title='broken'</script>"
+TEXTS = ["das Haus ist alt", "ein Baum", f"kein {SCRIPT} Haus", 'der Baum ist <b>alt</b> & "groß"']
+TARGETS = ["the house is old", "a tree", f"no {SCRIPT} house", "the tree is <b>old</b> & 'big'"]
+BLANKS = TokenizerSettings("space")
+
+
+def translator(kind: str = "bahdanau") -> TextToTextRun:
+    """A run that writes something for every text."""
+    torch.manual_seed(3)
+    source, target = (Tokenizer.train(BLANKS, texts) for texts in (TEXTS, TARGETS))
+    small = BahdanauConfig(embedding=7, width=11, attention=5, maxout=3)
+    wide = TransformerConfig(layers=2, width=12, hidden=13, heads=3, shared=False, dropout=0.0)
+    config = {"bahdanau": small, "transformer": wide}[kind]
+    model = {"bahdanau": Bahdanau, "transformer": Transformer}[kind](source.size, target.size, config)
+    with torch.no_grad():
+        model.decoder.output.weight *= 5  # what it says differs from word to word
+    return TextToTextRun(
+        TextToText(
+            data=Dates(), tokenizers=TokenizerPair(BLANKS, BLANKS), model=config, metrics=("exact-match",),
+            search=Search(length_ratio=1.0, length_extra=5),
+        ),
+        model.eval(),
+        Tokenizers(source, target),
+    )  # fmt: skip
+
+
+def writer(context: int = 23) -> LanguageModelRun:
+    """A language model that goes on from every text."""
+    torch.manual_seed(3)
+    tokenizer = Tokenizer.train(BLANKS, TARGETS)
+    config = GPT2Config(layers=2, width=12, heads=3, context=context)
+    model = build_language_model(config, tokenizer.size).eval()
+    nn.init.normal_(model.output.weight, std=2.0)
+    return LanguageModelRun(LanguageModelling(data=RunningText(), tokenizer=BLANKS, model=config), model, tokenizer)
+
+
+def critic() -> ClassificationRun:
+    """A hierarchical network that tells two classes of documents."""
+    torch.manual_seed(3)
+    tokenizer = Tokenizer.train(BLANKS, TEXTS)
+    config = HanConfig(embedding=7, width=5, attention=3)
+    model = build_classifier(config, tokenizer.size, 2).eval()
+    settings = Classification(data=LabelledTables(train="t.tsv"), tokenizer=BLANKS, model=config)
+    return ClassificationRun(settings, model, tokenizer, ["good", "<bad>"])
+
+
+def beholder() -> ImageClassificationRun:
+    """A Vision Transformer that tells two classes of images."""
+    torch.manual_seed(3)
+    config = VitConfig(image=12, patch=4, channels=3, layers=2, width=12, heads=3, hidden=13)
+    settings = ImageClassification(data=ImageFolders(train="images"), model=config)
+    return ImageClassificationRun(settings, Vit(2, config).eval(), ["square", "round"])
+
+
+def teller() -> ImageCaptioningRun:
+    """Tells of images."""
+    torch.manual_seed(3)
+    tokenizer = Tokenizer.train(BLANKS, TARGETS)
+    config = ShowAttendAndTellConfig(
+        image=16, channels=1, stages=(3, 5), dropout=0.0, embedding=7, width=11, attention=5
+    )
+    images = Preparation(mean=(0.5,), deviation=(0.5,))
+    search = Search(length_ratio=0.0, length_extra=5)
+    settings = ImageCaptioning(data=Scenes(), tokenizer=BLANKS, images=images, model=config, search=search)
+    return ImageCaptioningRun(settings, build_captioner(config, tokenizer.size).eval(), tokenizer)
+
+
+def reader() -> SpanAnswersRun:
+    """Answers questions with spans of their contexts."""
+    torch.manual_seed(3)
+    tokenizer = Tokenizer.train(BLANKS, TEXTS)
+    config = BertConfig(layers=2, width=12, heads=3, hidden=13, context=29, dropout=0.0)
+    settings = SpanAnswers(data=Questions(train=("q.json",), valid=("q.json",)), tokenizer=BLANKS, model=config)
+    return SpanAnswersRun(settings, BertSpans(tokenizer.size, config).eval(), tokenizer)

@@ -1,0 +1,56 @@
+"""A server on a free port of this machine, in a thread of the test's process."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from regard.serve.app import application
+from regard.serve.ask import Ask
+from regard.serve.limits import Limits
+from regard.serve.operation import Operation, Said, Served, Wanted, at_once
+from regard.serve.server import address, listen, server
+
+
+class Echo(Ask):
+    """What the runs of these tests are asked."""
+
+    text: str
+    number: int = 0
+
+
+def run(name: str = "echo", **operations: Operation) -> Served:
+    """A run that says what it is told, and what else is given."""
+    echo = Operation(Echo, at_once(lambda asks: [{"text": ask.text} for ask in asks]), lambda ask: None)
+    return Served(name, {"kind": "text"}, {"predict": echo, **operations})
+
+
+def streaming(answer: Callable[[Sequence[Any], Wanted], Iterator[Said]]) -> Operation:
+    return Operation(Echo, answer, lambda ask: None, streams=True)
+
+
+@contextmanager
+def serving(*runs: Served, limits: Limits | None = None, **options: Any) -> Iterator[str]:
+    """The address of a server of these runs."""
+    limits = Limits() if limits is None else limits
+    with listen("127.0.0.1", 0) as listening:
+        where = address(listening, "127.0.0.1").rstrip("/")
+        one = server(application(runs or (run(),), limits, **options), limits)
+        thread = threading.Thread(target=one.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            until(lambda: one.started)
+            yield where
+        finally:
+            one.should_exit = True
+            thread.join(60)
+    assert not thread.is_alive()
+
+
+def until(true: Callable[[], bool], seconds: float = 60.0) -> None:
+    """Wait for something that another thread does."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, f"not within {seconds} s"
+        time.sleep(0.005)

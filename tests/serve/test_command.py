@@ -1,0 +1,180 @@
+"""`regard serve` as a user starts and ends it."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from tests.cli.command import environment, finish, start
+from tests.runs.test_load import make
+
+Regard = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make(tmp_path_factory.mktemp("served"))[0]
+
+
+@contextmanager
+def served(*arguments: str, **options) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The command, once it says where it listens."""
+    process = start("serve", *arguments, "--port", "0", **options)
+    assert process.stdout is not None
+    try:
+        line = process.stdout.readline()
+        found = re.search(r"\S+://\S+:\d+/", line)
+        assert found, line + (process.communicate(timeout=60)[1] if process.poll() is not None else "")
+        address = found.group().rstrip("/")
+        while True:
+            try:
+                httpx.get(address + "/", timeout=60)
+                break
+            except httpx.TransportError:
+                time.sleep(0.05)
+        yield process, address
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--port", "70000"], "--port is 70000; expected 0 to 65535"),
+        (["--queue", "0"], "--queue is 0; expected at least 1"),
+        (["--seconds", "nan"], "--seconds is nan; expected more than 0"),
+        (["--host", "0.0.0.0"], "other machines reach; give a --token"),
+        (["--host", "::"], "other machines reach; give a --token"),
+        (["--host", "no such host", "--token", "x"], "'no such host'"),
+        (["--host", "192.0.2.1", "--token", "x"], "cannot listen at 192.0.2.1, port 8000"),
+        (["--token", ""], "--token is empty"),
+        (["--allow-host", "x/y"], "expected the name or the address of a host"),
+        (["--prot", "1"], "--prot"),
+    ],
+)
+def test_row_63_what_cannot_be_served_is_told_in_one_line(regard: Regard, run: Path, arguments: list[str], said: str):
+    code, output, errors = regard("serve", str(run), *arguments)
+    assert (code, output, len(errors.splitlines())) == (2, "", 1)
+    assert said in errors
+
+
+def test_row_63_a_port_in_use(regard: Regard, run: Path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, _, errors = regard("serve", str(run), "--port", str(port))
+    assert code == 2
+    why = f"cannot listen at 127.0.0.1, port {port}: address already in use; choose another with --host or --port"
+    assert errors == f"regard: {why}\n"
+
+
+def test_runs_that_are_none_or_twice_there(regard: Regard, run: Path, tmp_path: Path):
+    code, _, errors = regard("serve", str(tmp_path), "--port", "0")
+    assert (code, len(errors.splitlines())) == (2, 1)
+    code, _, errors = regard("serve", str(run), str(run), "--port", "0")
+    assert (code, errors) == (2, "regard: two runs are called 'run'; rename the folder of one\n")
+
+
+def test_row_49_without_the_extra_its_name_is_told(run: Path):
+    code = "import sys; sys.modules['starlette'] = None; from regard.cli.main import main; sys.exit(main())"
+    command = [sys.executable, "-c", code, "serve", str(run)]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "regard: this needs starlette, which is not installed: pip install 'regard[serve]'\n"
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_ends_it_in_good_order(run: Path, number: int, code: int):
+    """What is inside is answered first."""
+    with served(str(run)) as (process, address):
+        found = httpx.post(address + "/api/runs/run/predict", json={"text": "abc"}, timeout=60)
+        assert found.json()["tokens"]
+        with httpx.stream("POST", address + "/api/runs/run/stream", json={"text": "abc" * 200}, timeout=60) as response:
+            lines = response.iter_lines()
+            next(lines)
+            process.send_signal(number)
+            rest = [json.loads(line) for line in lines]
+        assert rest[-1]["event"] == "done"
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == code
+        assert len(errors.splitlines()) == 1, errors
+
+
+def test_a_token_keeps_others_out(run: Path):
+    with served(str(run), env=environment(REGARD_TOKEN="sesame")) as (_, address):
+        assert httpx.get(address + "/api/runs").status_code == 401
+        told = httpx.get(address + "/api/runs", headers={"authorization": "Bearer sesame"}).json()
+        assert [each["name"] for each in told["runs"]] == ["run"]
+
+
+def test_rows_60_and_64_memory_stays_flat(run: Path):
+    """Whatever is sent, and after hundreds of answers."""
+    with served(str(run)) as (process, address):
+        name, port = address.removeprefix("http://").split(":")
+        own = psutil.Process(process.pid)
+        head = "POST /api/runs/run/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+        def ask(count: int) -> None:
+            with httpx.Client(timeout=60) as client:
+                for number in range(count):
+                    assert client.post(
+                        address + "/api/runs/run/predict", json={"text": "abc" * (number % 7)}
+                    ).is_success
+
+        def send(length: str, part: bytes) -> None:
+            """As much of a gibibyte as the server lets in."""
+            with socket.create_connection((name, int(port)), timeout=60) as connection:
+                try:
+                    connection.sendall((head + length + "\r\n\r\n").encode())
+                    for _ in range((1 << 30) // len(part)):
+                        connection.sendall(part)
+                except OSError:
+                    return
+            raise AssertionError("a gibibyte was let in")
+
+        ask(50)
+        before = own.memory_info().rss
+        chunk = b"x" * 65536
+        senders = [
+            threading.Thread(target=send, args=given)
+            for given in (
+                ("Transfer-Encoding: chunked", b"10000\r\n" + chunk + b"\r\n"),
+                (f"Content-Length: {1 << 30}", chunk),
+            )
+        ]
+        for sender in senders:
+            sender.start()
+        for sender in senders:
+            sender.join(120)
+        ask(300)
+        assert own.memory_info().rss - before < 48 << 20
+
+
+def test_help_loads_nothing_of_the_web():
+    code = "import sys, regard.cli.main as m; m.main(['serve', '--help'])"
+    code += "; assert not {'starlette', 'uvicorn', 'torch'} & set(sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "--allow-host" in done.stdout
+
+
+def test_what_it_says_names_run_and_address(run: Path):
+    process = start("serve", str(run), "--port", "0")
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    os.kill(process.pid, signal.SIGINT)
+    code, _, _ = finish(process)
+    assert re.fullmatch(r"run: \S+://127\.0\.0\.1:\d+/\n", line)
+    assert code == 130
