@@ -47,7 +47,8 @@ def test_views_of_images(view, tmp_path: Path):
     assert paths[0].stat().st_size > 1000
     for viewing, said in (
         (Viewing("lines"), "--view lines is of words, and an image has none; use heads, rollout, entropy"),
-        (Viewing("heads", words=True), "--words is given; the patches of an image have no places"),
+        (Viewing("heads", words=True), "--words is given; --view heads of an image takes none"),
+        (Viewing("rollout", scale=0.5), "--scale is given; --view rollout of an image takes none"),
     ):
         with pytest.raises(InputError, match=said):
             drawn(seeing(), viewing, tmp_path / OUT, str(tmp_path / "i.png"))

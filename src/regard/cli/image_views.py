@@ -28,10 +28,8 @@ def image_view(run: ImageClassificationRun, asking: Asking, viewing: Viewing) ->
         raise InputError(
             f"--view {viewing.view or 'matrix'} is of words, and an image has none; use {', '.join(VIEWS)}"
         )
-    if not viewing.given <= {"scale", "width"}:
-        raise InputError(
-            f"--{min(viewing.given - {'scale', 'width'})} is given; the patches of an image have no places"
-        )
+    if others := sorted(viewing.given - USES[viewing.view]):
+        raise InputError(f"--{others[0]} is given; --view {viewing.view} of an image takes none")
     figure = VIEWS[viewing.view](run, asking.text, viewing.scale)
     answer = run.look(asking.text).found
     path = write_figure(figure, asking.out, title=asking.text, width=viewing.width)
@@ -59,3 +57,5 @@ VIEWS: dict[View, Callable[[ImageClassificationRun, str, float | None], "Figure"
     "rollout": _rollout,
     "entropy": _entropy,
 }
+USES: dict[View, set[str]] = {"heads": {"scale", "width"}, "rollout": {"width"}, "entropy": {"width"}}
+"""The options that each view of an image knows."""
