@@ -49,6 +49,7 @@ def scene(side: int = 8) -> Lookups:
     words = tuple(one.captions[0].split())
     even = np.full((side, side), 1 / side**2)
     weights = np.stack([overlap(one.boxes[word], side) if word in one.boxes else even for word in words])
+    assert isinstance(one.image, np.ndarray)
     patches = Patches(one.image, side, side)
     rows = weights.reshape(1, 1, len(words), -1)
     return Lookups(rows / rows.sum(-1, keepdims=True), patch_labels(patches), words, patches=patches)

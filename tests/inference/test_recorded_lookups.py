@@ -3,7 +3,6 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,17 +18,17 @@ from regard.pictures import View, write_view
 from regard.recording import told_apart
 from tests.inference.test_within import TEXT, opened
 
-EAGER: dict[str, Any] = {"attn_implementation": "eager"}
 TOKENS = ("[CLS]", "the", "cat", "sat", "[SEP]")
 
 
 def test_any_model_of_transformers_in_three_lines(tmp_path: Path):
     size = {"vocab_size": 11, "hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 3}
-    model = BertModel(BertConfig(intermediate_size=7, **size, **EAGER)).eval()
+    model = BertModel(BertConfig(intermediate_size=7, **size)).eval()
     ids = torch.tensor([[1, 5, 7, 8, 2], [1, 3, 4, 8, 2]])
     with record(model, only="*.self") as maps:
         model(ids)
     found = maps.lookups(TOKENS, row=1)
+    model.set_attn_implementation("eager")
     expected = torch.stack(model(ids, output_attentions=True).attentions)[:, 1]
     np.testing.assert_allclose(found.weights, expected.detach().numpy(), atol=1e-6)
     assert (found.source, found.target, found.layers) == (TOKENS, TOKENS, ("layer 0", "layer 1"))
