@@ -62,6 +62,7 @@ def test_none_for_another_call():
     assert readers is not None
     found = looked(model)
     with sides(model.decoder, readers) as seen:
+        assert seen.vectors(found) is None
         looked(model)
         looked(model)
     assert seen.vectors(found) is None

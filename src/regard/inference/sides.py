@@ -30,8 +30,10 @@ class Sides:
 
     def vectors(self, lookups: Lookups) -> Vectors | None:
         """Those of the lookups, of the batch's first row; None where they are too many, or do not give the weights that
-        were recorded: the score is none of scaled products, or the alignment no softmax."""
-        if not self.heads or not all(isinstance(each.attend.score, ScaledDot) for each in self.heads):
+        were recorded: the score is none of scaled products, the alignment no softmax, or heads were not asked."""
+        plain = all(isinstance(each.attend.score, ScaledDot) for each in self.heads)
+        asked = all(side in self.seen for each in self.heads for side in (each.query, each.key, each.value))
+        if not (self.heads and plain and asked):
             return None
         query = np.stack([self._split(each, each.query) for each in self.heads])
         key = np.stack([self._split(each, each.key) for each in self.heads])

@@ -3,12 +3,14 @@
 from regard.maps.alignment import Alignment
 from regard.maps.averages import average_heads, average_layers
 from regard.maps.document import DocumentWeights
+from regard.maps.lookups import Lookups
 from regard.maps.rollout import of_patches, rollout
 from regard.maps.words import join_words, word_alignment
 
 __all__ = [
     "Alignment",
     "DocumentWeights",
+    "Lookups",
     "average_heads",
     "average_layers",
     "join_words",

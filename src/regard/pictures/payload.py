@@ -24,7 +24,7 @@ def payload(lookups: Sequence[Lookups], *, title: str = "", largest: float = LAR
     if (size := sum(map(estimate, lookups)) / 1e6) > largest:
         shapes = ", ".join(" x ".join(map(str, each.weights.shape)) for each in lookups)
         raise InputError(
-            f"{shapes} weights (layers x heads x target x source) make a page of about {size:.1f} MB; at most "
+            f"{shapes} weights (layers x heads x target x source) make a page of about {size:.3g} MB; at most "
             f"{largest:g} MB are written, unless largest is set higher"
         )
     return {"format": FORMAT, "title": visible(title), "lookups": [_lookups(each) for each in lookups]}
