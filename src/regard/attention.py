@@ -140,7 +140,7 @@ class Attend(nn.Module):
                 return Read(fused(product, memory.key, memory.value, allowed, causal=causal))
         aligned = self.weigh(query, memory, state) if self.history is None else self.in_turn(query, memory, state)
         if listened:
-            give(self, aligned.weights)
+            give(self, aligned.weights, memory.value)
         return Read(aligned.weights @ memory.value, aligned.state, aligned.weights if weights else None)
 
     def weigh(self, query: Tensor, memory: Memory, state: Any) -> Aligned:

@@ -46,7 +46,7 @@ COMMANDS: dict[Callable[..., None], str] = {
     align: "RUN --source FILE --target FILE [--map N]... [--reverse RUN] [--pick GOLD]",
     aer: "FOUND GOLD",
     score: "RUN --source FILE --target FILE [--json]",
-    show: "RUN TEXT|IMAGE --out FILE.png|.svg|.html [--beam K]",
+    show: "RUN TEXT|IMAGE --out FILE.png|.svg|.html [--beam K] [--kind KIND]",
     import_: "SOURCE [--out DIR] [--revision NAME]",
     export: "RUN --out DIR [--to huggingface|onnx|ctranslate2]",
     experiment: "[NAME] [--out DIR] [--full] [--source FILE --target FILE]",

@@ -3,21 +3,20 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
-import torch
 from jaxtyping import Float
 
 from regard.data.images import LabelledImage
 from regard.errors import InputError
 from regard.images import Image, Pixels
-from regard.maps import average_heads, of_patches, rollout
+from regard.inference.kinds import Kind
+from regard.maps import of_patches
 from regard.models.vit import Vit
 from regard.nonfinite import guarded
-from regard.recording import record
 from regard.tasks.classification.run import LABELS, Classified, classified
 from regard.tasks.classification.task import figures, numbers
+from regard.tasks.image_classification.looking import LOOKS
 from regard.tasks.image_classification.run_file import ImageClassification
 from regard.tasks.image_classification.task import pixels_of, probabilities
 from regard.tasks.run import Run
@@ -73,20 +72,14 @@ class ImageClassificationRun(Run):
             found = probabilities(self.model, given, self.config)
         return [classified(self.labels, row) for row in found.tolist()]
 
-    @torch.no_grad()
-    def look(self, image: Image, *, way: Literal["rollout", "last"] = "rollout") -> Looked:
-        """The class of an image, and where the model looked for it: by the attention of all layers, rolled out, or by
-        that of the last, its heads averaged; of the first token, or of the mean over the patches where these are told
-        by. Raises InputError as `classify` does."""
-        pixels, device = (
-            pixels_of(LabelledImage(image, "", "the image"), self.config),
-            next(self.model.parameters()).device,
-        )
-        with guarded(self.model), record(self.model, only=self.model.self_attention) as maps:
-            logits = self.model(self.config.images.tensor(pixels)[None].to(device))
-        layers = np.stack([each[0].double().cpu().numpy() for each in maps.values()])
-        read = rollout(layers) if way == "rollout" else average_heads(layers[-1])
-        told = read.mean(0) if self.config.model.pooling == "mean" else read[0]
+    def look(self, image: Image, *, kind: Kind = "rollout") -> Looked:
+        """The class of an image, and where the model looked for it, of the first token, or of the mean over the patches
+        where these are told by: by the attention of all layers, rolled out; by the weights or the norms of the last
+        layer, its heads averaged; or as a gradient, what the class's log-probability owes to the vector of each patch.
+        Raises InputError as `classify` does."""
+        pixels = pixels_of(LabelledImage(image, "", "the image"), self.config)
+        given = self.config.images.tensor(pixels)[None].to(next(self.model.parameters()).device)
+        with guarded(self.model):
+            row, told = LOOKS[kind](self.model, given)
         side = self.config.size // self.config.model.patch
-        weights = of_patches(told, side, side)
-        return Looked(classified(self.labels, logits[0].softmax(-1).tolist()), pixels, weights)
+        return Looked(classified(self.labels, row), pixels, of_patches(told, side, side))

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 import torch
+from torch import Tensor
 
 from regard.catalog import build_language_model
 from regard.decoders.protocol import SequenceDecoder
@@ -13,10 +14,13 @@ from regard.decoding.search import Search
 from regard.decoding.sliding import Sliding
 from regard.errors import InputError, shown
 from regard.inference.cache import Cache
-from regard.inference.within import Reading, within
+from regard.inference.gradients import log_probabilities_of
+from regard.inference.kinds import Kind
+from regard.inference.within import Reading, contributed, within
 from regard.memory import Memory
 from regard.models.language_model import LanguageModel
 from regard.nonfinite import guarded
+from regard.shapes import Float
 from regard.tasks.language_model.continuation import Continuation
 from regard.tasks.language_model.run_file import LanguageModelling
 from regard.tasks.language_model.task import figures
@@ -95,28 +99,42 @@ class LanguageModelRun(Run):
             for prompt, forced, hypotheses in zip(prompts, rest, found, strict=True)
         ]
 
-    @torch.no_grad()
-    def look(self, text: str, maps: Sequence[int] | None = None) -> Reading:
-        """The token that is most likely to follow a text, and what each of its tokens read while the next one was told:
-        the mean of all maps, or of those whose numbers, layer x heads + head, are given. The text's own start is its
-        first token; what a model that copies keeps for its vocabulary stands before that.
+    def look(self, text: str, maps: Sequence[int] | None = None, *, kind: Kind = "weights") -> Reading:
+        """The token that is most likely to follow a text, and what each of its tokens read while the next one was told;
+        or as a gradient, what the log-probability of the next one owes to each. Of all maps, or of those whose numbers,
+        layer x heads + head, are given. The text's own start is its first token; what a model that copies keeps for its
+        vocabulary stands before that.
 
         Raises:
-            InputError: the model reads no token again, the text is longer than it can take, or there is no such map.
+            InputError: the model reads no token again, which a gradient does without, the text is longer than it can
+                take, or there is no such map, or none that make a rollout.
         """
         ids = [END, *self.tokenizer.encode(text)]
         self._check([text], [ids], 1, None)
-        given = torch.tensor([ids], device=next(self.model.parameters()).device)
+        tokens = self.tokenizer.pieces(ids)
         with guarded(self.model):
-            (logits, _), attention = within(
-                self.model,
-                self.model.self_attention,
-                self.tokenizer.pieces(ids),
-                lambda: self.model(given, self.model.begin(1)),
-                maps,
-                before="(vocabulary)",
+            if kind == "gradient":
+                return self._owed(ids, maps)
+            names = self.model.self_attention
+            logits, attention = within(
+                self.model, names, tokens, lambda: self._next(ids), maps, kind=kind, before="(vocabulary)"
             )
-        return Reading(self.tokenizer.pieces([int(logits[0, -1].argmax())])[0], attention)
+        return Reading(self.tokenizer.pieces([int(logits[-1].argmax())])[0], attention)
+
+    def _owed(self, ids: Sequence[int], maps: Sequence[int] | None) -> Reading:
+        """What the next token after each of a text's, and the one that is told after the last, owes to each."""
+        tokens = self.tokenizer.pieces(ids)
+        with torch.no_grad():
+            told = int(self._next(ids)[-1].argmax())
+        attention = contributed(
+            self.model, tokens, tokens, lambda: log_probabilities_of(self._next(ids), [*ids[1:], told]), maps
+        )
+        return Reading(self.tokenizer.pieces([told])[0], attention)
+
+    def _next(self, ids: Sequence[int]) -> Float[Tensor, "position vocabulary"]:
+        """The logits of what follows each of a text's tokens."""
+        given = torch.tensor([ids], device=next(self.model.parameters()).device)
+        return self.model(given, self.model.begin(1))[0][0]
 
     def _model(self, beyond: Beyond | None) -> SequenceDecoder:
         """The model, made to slide where that is asked for and it has a context."""

@@ -14,6 +14,8 @@ from regard.decoding.search import Search
 from regard.errors import InputError
 from regard.inference.attended import attended
 from regard.inference.given import encoded, log_probabilities
+from regard.inference.kinds import Kind
+from regard.inference.sources import SOURCES
 from regard.inference.texts import search_texts
 from regard.inference.tokenizers import Tokenizers
 from regard.inference.within import Reading
@@ -112,19 +114,22 @@ class TextToTextRun(Run):
         made = iter([self._prediction(*each, alignment) for each, alignment in zip(flat, alignments, strict=True)])
         return [replace(next(made), alternatives=tuple(next(made) for _ in rest)) for _, *rest in found]
 
-    def look(self, text: str, maps: Sequence[int] | None = None, *, beam: int | None = None) -> Reading:
-        """The output for a text and what it looked at: the mean of all maps, or of those whose numbers, layer x heads +
-        head, are given.
+    def look(
+        self, text: str, maps: Sequence[int] | None = None, *, beam: int | None = None, kind: Kind = "weights"
+    ) -> Reading:
+        """The output for a text and what it depended on, in a way of `SOURCES`; of all maps, or of those whose numbers,
+        layer x heads + head, are given.
 
         Raises:
-            InputError: as `predict`, and where the model does not attend to its source or has no such map.
+            InputError: as `predict`, and where the model does not attend to its source, which a gradient alone does
+                without, or has no such map, or none that make a rollout.
             ValueError: beam and vocabulary do not fit together.
         """
-        if self.model.decoder.source_attention is None:
+        if self.model.decoder.source_attention is None and kind != "gradient":
             raise InputError("the run's model does not attend to its source, so there is nothing to draw")
         with guarded(self.model):
             ((best, *_),) = search_texts(self.model, self.tokenizers, [text], self.search(beam))
-        (attention,) = self._looked_at([(text, best)], maps)
+            (attention,) = self._looked_at([(text, best)], maps, kind)
         return Reading(self.tokenizers.text(best.tokens, text), attention)
 
     def score(self, pairs: Sequence[Pair]) -> list[list[float]]:
@@ -190,18 +195,16 @@ class TextToTextRun(Run):
         return tuple(self.tokenizers.target_pieces(tokens, source))
 
     def _looked_at(
-        self, outputs: Sequence[tuple[str, Hypothesis]], maps: Sequence[int] | None = None
+        self, outputs: Sequence[tuple[str, Hypothesis]], maps: Sequence[int] | None = None, kind: Kind = "weights"
     ) -> list[Alignment]:
-        """What each output of a text looked at: the mean of all maps, or of those whose numbers are given. The step
-        after the last token exists only where END was its result. Raises InputError where there is no such map."""
+        """What each output of a text depended on. Raises InputError where there is no such map."""
         sources = [self.tokenizers.source_ids(text) for text, _ in outputs]
-        targets = [list(each.tokens if each.finished else each.tokens[:-1]) for _, each in outputs]
-        found = attended(self.model, list(zip(sources, targets, strict=True)))
-        means = [average_of(weights.numpy(), maps) for weights in found]
+        written = [[*each.tokens, END] if each.finished else list(each.tokens) for _, each in outputs]
+        found = SOURCES[kind](self.model, list(zip(sources, written, strict=True)), maps)
         pieces = self.tokenizers.source_pieces
         return [
             Alignment(weights, tuple(pieces([*source, END], text)), self._labels(text, each))
-            for weights, source, (text, each) in zip(means, sources, outputs, strict=True)
+            for weights, source, (text, each) in zip(found, sources, outputs, strict=True)
         ]
 
 
