@@ -48,7 +48,7 @@ COMMANDS: dict[Callable[..., None], str] = {
     score: "RUN --source FILE --target FILE [--json]",
     show: "RUN TEXT|IMAGE --out FILE.png|.svg|.html [--beam K] [--kind KIND]",
     import_: "SOURCE [--out DIR] [--revision NAME]",
-    export: "RUN --out DIR [--to huggingface|onnx|ctranslate2]",
+    export: "RUN --out DIR [--to huggingface|onnx|ctranslate2|allennlp]",
     experiment: "[NAME] [--out DIR] [--full] [--source FILE --target FILE]",
     info: "",
 }
