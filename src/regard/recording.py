@@ -111,9 +111,11 @@ class Maps(Mapping[str, Tensor]):
         keys = max(step.shape[-1] for step in steps)
         return torch.cat([nn.functional.pad(step, (0, keys - step.shape[-1]), value=empty) for step in steps], -2)
 
-    def together(self) -> Tensor:
-        """All maps as one, `(batch, map, query, key)`: a map a module and head, in the order of the modules."""
-        return torch.cat([each if each.ndim == 4 else each[:, None] for each in self.values()], 1)
+    def together(self, but: str | None = None) -> Tensor:
+        """All maps as one, `(batch, map, query, key)`: a map a module and head, in the order of the modules. One module
+        may be left out."""
+        chosen = [each for name, each in self.items() if name != but]
+        return torch.cat([each if each.ndim == 4 else each[:, None] for each in chosen], 1)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._steps)

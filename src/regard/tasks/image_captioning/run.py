@@ -15,7 +15,7 @@ from regard.errors import InputError
 from regard.images import Image, Pixels
 from regard.models.captioner import Captioner
 from regard.nonfinite import guarded
-from regard.tasks.image_captioning.looking import gates, looked, pixels_of
+from regard.tasks.image_captioning.looking import looked, pixels_of
 from regard.tasks.image_captioning.run_file import ImageCaptioning
 from regard.tasks.image_captioning.task import figures, told
 from regard.tasks.run import Run
@@ -105,10 +105,9 @@ class ImageCaptioningRun(Run):
         with guarded(self.model):
             ((best, *_),) = told(self.model, [each], self.config, self._search(beam))
             ids = list(best.tokens)
-            weights = looked(self.model, pixels, ids, self.config)[: len(ids)]
-            opened = gates(self.model, pixels, ids, self.config)
+            seen = looked(self.model, pixels, ids, self.config)
         caption = Caption(self.tokenizer.decode(ids), best.score, tuple(self.tokenizer.pieces(ids)))
-        return LookedAt(caption, pixels, weights, opened)
+        return LookedAt(caption, pixels, seen.weights[: len(ids)], seen.gates)
 
     def _search(self, beam: int | None):
         return self.config.search if beam is None else self.config.search.searching(beam)
