@@ -42,9 +42,13 @@ class Asking:
         """What is drawn of texts."""
         return self.looking.kind or "weights"
 
+    def titled(self, title: str) -> str:
+        """With what is drawn, where the user has said so."""
+        return title if self.looking.kind is None else f"{title} ({self.looking.kind})"
+
     def drawn(self, reading: Reading) -> str:
         """Writes the picture, and returns the answer."""
-        write(reading.attention, self.out, title=self.text)
+        write(reading.attention, self.out, title=self.titled(self.text))
         return reading.answer
 
 
@@ -84,10 +88,11 @@ def _classes(run: ClassificationRun, asking: Asking) -> str:
     asking.looking.refuse("--beam", what="tells classes")
     text = tuple(asking.text.split("\t")) if run.paired else asking.text
     looked = run.look(text, asking.looking.maps, kind=asking.kind)
+    title = asking.titled(str(looked.found))
     if isinstance(looked.weights, Alignment):
-        write(looked.weights, asking.out, title=str(looked.found))
+        write(looked.weights, asking.out, title=title)
     else:
-        write_document(looked.weights, asking.out, title=str(looked.found))
+        write_document(looked.weights, asking.out, title=title)
     return f"{looked.found.label}\t{looked.found.probability:.4f}"
 
 
@@ -95,7 +100,8 @@ def _image(run: ImageClassificationRun, asking: Asking) -> str:
     """Where in an image its class was looked for."""
     asking.looking.refuse("--beam", "--map", what="tells classes of images")
     looked = run.look(asking.text, kind=asking.looking.kind or "rollout")
-    write_figure(overlay(looked.pixels, looked.weights, title=str(looked.found)), asking.out, title=asking.text)
+    title = asking.titled(str(looked.found))
+    write_figure(overlay(looked.pixels, looked.weights, title=title), asking.out, title=asking.text)
     return f"{looked.found.label}\t{looked.found.probability:.4f}"
 
 
