@@ -176,7 +176,7 @@ class Attend(nn.Module):
                 return Read(without_weights(product, memory))
         aligned = self.weigh(query, memory, state) if self.history is None else self.in_turn(query, memory, state)
         if listened:
-            give(self, aligned.weights)
+            give(self, aligned.weights, memory.value)
         return Read(aligned.weights @ memory.value, aligned.state, aligned.weights if weights else None)
 
     def scores(self, query: Tensor, memory: Memory) -> Tensor:

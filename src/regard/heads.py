@@ -82,6 +82,11 @@ class MultiHead(nn.Module):
         repeats = self.heads // self.key_value_heads
         return states if repeats == 1 else repeat(states, "b g s d -> b (g r) s d", r=repeats)
 
+    def written(self, value: Tensor) -> Tensor:
+        """What each head writes of a value that it reads alone, W_o^h v: `(batch, head, key, head_width)` -> `(batch,
+        head, key, width)`. Over all heads, weighted, and with W_o's bias, these add up to the output."""
+        return value @ rearrange(self.output.weight, "w (h d) -> h d w", h=self.heads)
+
     def read(self, query: Tensor, memory: Memory, state: Any = None) -> Read:
         """Read a prepared memory with queries `(batch, query, width)` -> context of the same shape."""
         split = rearrange(self.query(query), "b t (h d) -> b h t d", h=self.heads)

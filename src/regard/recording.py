@@ -5,9 +5,10 @@ compute their weights and hand them over with `give`. Nothing is kept on the mod
 question costs one look at a context variable.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from copy import copy
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -23,13 +24,20 @@ TOGETHER = 256
 """Rows of weights of which the greatest are looked for at once."""
 
 
+Measure = Callable[[nn.Module, Tensor, Tensor], Tensor]
+"""A module, its weights `(*batch, query, key)` and the values it reads with them, `(*batch, key, value_width)` -> what
+is kept in place of the weights, of the same shape."""
+
+
 @dataclass(frozen=True)
 class Choice:
-    """What is kept of weights: heads, query positions and so many of each query; None: all."""
+    """What is kept of weights: heads, query positions and so many of each query; None: all. And what is made of them
+    before; None: nothing."""
 
     heads: Sequence[int] | None
     rows: Sequence[int] | None
     top: int | None
+    measure: Measure | None
 
     @property
     def partial(self) -> bool:
@@ -60,13 +68,25 @@ class Maps(Mapping[str, Tensor]):
     def wants(self, module: nn.Module) -> bool:
         return id(module) in self._names
 
-    def add(self, module: nn.Module, weights: Tensor) -> None:
+    def add(self, module: nn.Module, weights: Tensor, value: Tensor | None) -> None:
+        if self._choice.measure is not None:
+            if value is None:
+                raise ValueError(f"{self._names[id(module)]!r} hands over weights without values; leave measure out")
+            weights = self._choice.measure(module, weights, value)
+
         def chosen(heads: Sequence[int] | None, rows: Sequence[int] | None) -> Tensor:
             return part(weights, heads if weights.ndim > 3 else None, rows)
 
-        self.add_chosen(module, weights.shape[-2], chosen)
+        self._add(module, weights.shape[-2], chosen)
 
     def add_chosen(self, module: nn.Module, queries: int, weights: Chosen) -> None:
+        if self._choice.measure is not None:
+            raise ValueError(
+                f"of {self._names[id(module)]!r}, of transformers, weights alone are known; leave measure out"
+            )
+        self._add(module, queries, weights)
+
+    def _add(self, module: nn.Module, queries: int, weights: Chosen) -> None:
         name = self._names[id(module)]
         first = self._queries.get(name, 0)
         self._queries[name] = first + queries
@@ -97,6 +117,12 @@ class Maps(Mapping[str, Tensor]):
             )
         keys = max(step.shape[-1] for step in steps)
         return torch.cat([nn.functional.pad(step, (0, keys - step.shape[-1]), value=empty) for step in steps], -2)
+
+    def without(self, name: str | None) -> "Maps":
+        """Those of the other modules."""
+        others = copy(self)
+        others._steps = {each: steps for each, steps in self._steps.items() if each != name}
+        return others
 
     def together(self) -> Tensor:
         """All maps as one, `(batch, map, query, key)`: a map a module and head, in the order of the modules."""
@@ -149,6 +175,7 @@ def record(
     rows: Sequence[int] | None = None,
     top: int | None = None,
     differentiable: bool = False,
+    measure: Measure | None = None,
 ) -> Iterator[Maps]:
     """Collect the attention weights that `model` computes inside the block.
 
@@ -163,13 +190,15 @@ def record(
         top: of each query keep only so many weights, the greatest first; `maps.places(name)` says whose they are. Of
             attention that stays fused no more than `TOGETHER` rows of weights are then there at a time.
         differentiable: leave the weights in the graph, so that a loss may be made of them.
+        measure: what to keep in place of the weights, made of these and the values that are read.
 
     Raises:
-        ValueError: no module of the model has a name that `only` asks for, or `top` is less than 1.
+        ValueError: no module of the model has a name that `only` asks for, or `top` is less than 1; or there is a
+            `measure`, and a module has no values to hand over.
     """
     if top is not None and top < 1:
         raise ValueError(f"top is {top}; expected at least 1 weight of each query")
-    maps = Maps(named(model, only), Choice(heads, rows, top), differentiable)
+    maps = Maps(named(model, only), Choice(heads, rows, top, measure), differentiable)
     token = _listening.set(maps)
     try:
         with opened(model, give_chosen):
@@ -217,8 +246,9 @@ def give_draw(module: nn.Module, draw: Any) -> None:
         maps.add_draw(module, draw)
 
 
-def give(module: nn.Module, weights: Tensor) -> None:
-    """Hand the weights `(*batch, query, key)` of `module` to whoever listens to it."""
+def give(module: nn.Module, weights: Tensor, value: Tensor | None = None) -> None:
+    """Hand the weights `(*batch, query, key)` of `module`, and the values `(*batch, key, value_width)` that it reads
+    with them, to whoever listens to it."""
     maps = _listening.get()
     if maps is not None and maps.wants(module):
-        maps.add(module, weights)
+        maps.add(module, weights, value)

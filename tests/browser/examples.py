@@ -52,7 +52,7 @@ def scene(side: int = 8) -> Lookups:
     assert isinstance(one.image, np.ndarray)
     patches = Patches(one.image, side, side)
     rows = weights.reshape(1, 1, len(words), -1)
-    return Lookups(rows / rows.sum(-1, keepdims=True), patch_labels(patches), words, patches=patches)
+    return Lookups(rows / rows.sum(-1, keepdims=True), patch_labels(side, side), words, patches=patches)
 
 
 if __name__ == "__main__":

@@ -227,7 +227,7 @@ def test_an_image_is_lit_where_a_word_looked(opened: Opened):
     patches = Patches(pixels, 2, 2)
     given = Lookups(
         np.eye(4)[None, None, :3],
-        patch_labels(patches),
+        patch_labels(patches.rows, patches.columns),
         ("a", "red", "dot"),
         notes=("0.1", "0.7", "0.9"),
         patches=patches,

@@ -255,6 +255,27 @@ def test_row_66_show_writes_a_picture(regard, run: Path, tmp_path: Path, name: s
     assert (tmp_path / name).stat().st_size > 1000
 
 
+@pytest.mark.parametrize("kind", ["weights", "gradient", "norms"])
+def test_show_draws_what_an_answer_depended_on(regard, run: Path, tmp_path: Path, kind: str):
+    code, output, _ = regard("show", str(run), "14 July 1989", "--kind", kind, "--out", str(tmp_path / "x.html"))
+    assert (code, output.endswith("x.html.\n")) == (0, True)
+    assert f"14 July 1989 ({kind})" in (tmp_path / "x.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--kind", "rollout"), "this run's encoder is not made of them; use weights, norms or gradient"),
+        (("--kind", "gradient", "--map", "0"), "a gradient is that of the whole model; choose none"),
+        (("--kind", "saliency"), "--kind"),
+    ],
+)
+def test_show_refuses_a_kind(regard, run: Path, tmp_path: Path, options: tuple[str, ...], said: str):
+    code, _, errors = regard("show", str(run), "14 July 1989", *options, "--out", str(tmp_path / "x.png"))
+    assert (code, len(errors.splitlines()), said in errors) == (2, 1, True)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("name", ["x.pdf", "missing/x.png", ".", f"{LONG}.html"])
 def test_row_66_show_refuses_a_place(regard, run: Path, tmp_path: Path, name: str):
     code, _, errors = regard("show", str(run), "14 July 1989", "--out", str(tmp_path / name))

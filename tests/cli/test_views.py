@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 
 from regard.cli.drawing import Asking
+from regard.cli.options import Looking
 from regard.cli.viewing import USES, Viewing
 from regard.cli.views import draw
 from regard.errors import InputError
@@ -18,7 +19,7 @@ OUT = "a.svg"
 
 
 def drawn(run, viewing: Viewing, out: Path, text: str = TEXT, **asked) -> tuple[str, list[Path]]:
-    return draw(run, Asking(Path("run"), text, out, **{"beam": None, "maps": None, "largest": 16.0, **asked}), viewing)
+    return draw(run, Asking(Path("run"), text, out, Looking(**asked)), viewing)
 
 
 @pytest.mark.parametrize("view", USES)

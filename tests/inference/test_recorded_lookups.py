@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from transformers import BertConfig, BertModel
 
 from regard import record
 from regard.cli.drawing import Asking, draw
+from regard.cli.options import Looking
 from regard.errors import InputError
 from regard.models.gpt2 import GPT2Config
 from regard.models.transformer import Transformer, TransformerConfig
@@ -22,7 +24,7 @@ TOKENS = ("[CLS]", "the", "cat", "sat", "[SEP]")
 
 
 def test_any_model_of_transformers_in_three_lines(tmp_path: Path):
-    size = {"vocab_size": 11, "hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 3}
+    size: dict[str, Any] = {"vocab_size": 11, "hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 3}
     model = BertModel(BertConfig(intermediate_size=7, **size)).eval()
     ids = torch.tensor([[1, 5, 7, 8, 2], [1, 3, 4, 8, 2]])
     with record(model, only="*.self") as maps:
@@ -64,7 +66,7 @@ def test_the_page_has_every_head_unless_some_are_chosen(
     maps: list[int] | None, layers: int, heads: int, tmp_path: Path
 ):
     run = opened(GPT2Config(layers=2, width=6, heads=3, context=11))
-    draw(run, Asking(tmp_path, TEXT, tmp_path / "a.html", None, maps, 16.0))
+    draw(run, Asking(tmp_path, TEXT, tmp_path / "a.html", Looking(maps=maps)))
     data = re.search(r'id="data">(.*?)</script>', (tmp_path / "a.html").read_text(encoding="utf-8"))
     assert data is not None
     (one,) = json.loads(data[1])["lookups"]
@@ -75,5 +77,5 @@ def test_the_page_has_every_head_unless_some_are_chosen(
 def test_row_56_a_page_over_the_limit_is_refused(tmp_path: Path):
     run = opened(GPT2Config(layers=2, width=6, heads=3, context=11))
     with pytest.raises(InputError, match=r"2 x 3 x 7 x 7 weights .* at most 0\.0001 MB"):
-        draw(run, Asking(tmp_path, TEXT, tmp_path / "a.html", None, None, 1e-4))
+        draw(run, Asking(tmp_path, TEXT, tmp_path / "a.html", Looking(largest=1e-4)))
     assert not list(tmp_path.iterdir())

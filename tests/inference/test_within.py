@@ -81,7 +81,7 @@ def test_what_cannot_be_looked_into():
 
 def test_what_is_called_is_given_back():
     run = opened(GPT)
-    said, alignment = within(
+    said, _, alignment = within(
         run.model, run.model.self_attention, Side.of("abcdefg"), lambda: run.model(given(run), run.model.begin(1))[0]
     )
     assert (said.shape, alignment.target) == ((1, 7, run.tokenizer.size), tuple("abcdefg"))

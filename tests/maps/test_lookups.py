@@ -65,4 +65,4 @@ def test_what_does_not_fit_is_named(change: dict, said: str):
 
 def test_patches_have_labels():
     patches = Patches(np.zeros((2, 2, 3), np.uint8), 2, 2)
-    assert patch_labels(patches)[1:3] == ("row 1, column 2", "row 2, column 1")
+    assert patch_labels(patches.rows, patches.columns)[1:3] == ("row 1, column 2", "row 2, column 1")

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.data.spelled import stacked
 from regard.models.elmo import ORIGINAL, Elmo, ElmoConfig
-from regard.pretrained.elmo import renamed
+from regard.pretrained.elmo_tensors import renamed
 from regard.text.spelling import TEXT_BEGINS, TEXT_ENDS, spell, spell_mark
 from regard.training.tensors import load_into
 from tests.oracle import elmo

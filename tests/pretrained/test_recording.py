@@ -143,3 +143,14 @@ def test_the_greatest_weights_alone(name: str, together: int, monkeypatch: pytes
         expected = weights.topk(3, -1)
         assert torch.equal(maps[module], expected.values)
         assert torch.equal(weights.gather(-1, maps.places(module)), expected.values)
+
+
+def test_values_are_not_recorded():
+    """A measure of weights and values is refused rather than answered with weights."""
+    build, _ = MODELS["gpt2"]
+    model = build().eval()
+    with (
+        pytest.raises(ValueError, match="of transformers, weights alone are known; leave measure out"),
+        record(model, measure=lambda module, weights, value: weights),
+    ):
+        model(TOKENS)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,12 +10,20 @@ import torch
 from PIL import Image
 
 from regard import launch, load, run_file
+from regard.catalog import build_captioner
 from regard.data.captions import Captioned
+from regard.data.scenes import Scenes
 from regard.errors import InputError
+from regard.models.grid_transformer import GridTransformerConfig
+from regard.models.show_attend_and_tell import ShowAttendAndTellConfig
 from regard.recipes import path_of
+from regard.recording import record
+from regard.tasks.image_captioning.looking import looked
 from regard.tasks.image_captioning.pointing import overlap, pointing
 from regard.tasks.image_captioning.run import ImageCaptioningRun
 from regard.tasks.image_captioning.run_file import ImageCaptioning
+from regard.text import TokenizerSettings
+from regard.text.special import START
 
 QUICK = [
     "training.steps=200",
@@ -93,6 +102,25 @@ def test_captions_and_where_each_word_looks(folder: Path):
     assert run.tell([]) == []
     with pytest.raises(TypeError, match="images is one str; give a list of them"):
         run.tell("a.png")
+
+
+@pytest.mark.parametrize("name", ["soft", "transformer"])
+def test_weights_and_gates_are_of_one_pass(name: str):
+    sizes: Any = {"image": 11, "channels": 1, "stages": (2, 5), "dropout": 0.0}
+    sizes |= {"embedding": 3, "width": 7, "attention": 4} if name == "soft" else {"layers": 2, "width": 6, "heads": 3}
+    model = ShowAttendAndTellConfig(**sizes) if name == "soft" else GridTransformerConfig(**sizes)
+    config = ImageCaptioning(data=Scenes(), tokenizer=TokenizerSettings("word"), model=model)
+    captioner, passes = build_captioner(config.model, 13).eval(), []
+    captioner.encoder.register_forward_hook(lambda *call: passes.append(call))
+    seen = looked(captioner, np.full((11, 11, 1), 30, dtype=np.uint8), [5, 7, 9], config)
+    assert len(passes) == 1
+    assert seen.weights.shape == (4, 3, 3)
+    np.testing.assert_allclose(seen.weights.sum((1, 2)), 1, atol=1e-5)
+    assert (seen.gates is None) == (name == "transformer")
+    if seen.gates is not None:
+        with record(captioner.decoder, only="gate") as alone:
+            captioner(passes[0][1][0], torch.tensor([[START, 5, 7, 9]]))
+        assert seen.gates == pytest.approx(alone["gate"][0, :3, 0].tolist())
 
 
 def test_pointing_by_hand(folder: Path):

@@ -3,7 +3,7 @@
 import gzip
 import json
 from pathlib import Path
-from typing import Literal
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from PIL import Image
 from regard import launch, load, run_file
 from regard.data.images import LabelledImage
 from regard.errors import InputError
+from regard.inference.kinds import Kind
 from regard.recipes import path_of
 from regard.tasks.image_classification.job import ordered
 from regard.tasks.image_classification.run import ImageClassificationRun
@@ -205,11 +206,11 @@ def test_the_command_tells_classes(regard, folder: Path):
         assert (code, json.loads(output)["accuracy"] > 90) == (0, True)
 
 
-@pytest.mark.parametrize("way", ["rollout", "last"])
-def test_where_it_looked(way: Literal["rollout", "last"], folder: Path):
+@pytest.mark.parametrize("kind", get_args(Kind))
+def test_where_it_looked(kind: Kind, folder: Path):
     run = opened(folder)
     images, _ = drawn(2, 100)
-    looked = [run.look(image, way=way) for image in images[:30]]
+    looked = [run.look(image, kind=kind) for image in images[:30]]
     assert all(each.weights.shape == (4, 4) for each in looked)
     assert all(each.weights.sum() == pytest.approx(1) for each in looked)
     for one, other in zip(looked, run.classify(list(images[:30])), strict=True):

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from regard.cli.episodes import episode
-from regard.cli.options import Asked, searching
+from regard.cli.options import Asked, Looking, searching
 from regard.cli.pointed import parse
 from regard.cli.told import parse_question
-from regard.errors import InputError
+from regard.inference.kinds import Kind
 from regard.inference.within import Reading
 from regard.maps.alignment import Alignment
 from regard.maps.lookups import Lookups, of_alignment
@@ -32,28 +32,28 @@ from regard.tasks.text_to_text.run import TextToTextRun
 
 @dataclass(frozen=True)
 class Asking:
-    """A run's folder, what it is asked, the picture to write, the width of its search and the maps to take, if these
-    are given; and how many megabytes a page may have."""
+    """A run's folder, what it is asked, the picture to write, and how the run is looked into."""
 
     run: Path
     text: str
     out: Path
-    beam: int | None
-    maps: list[int] | None
-    largest: float
+    looking: Looking
 
-    def refuse(self, *names: str, what: str) -> None:
-        """Raises InputError where one of these is asked of a run that does `what`."""
-        for name in names:
-            if getattr(self, name) is not None:
-                raise InputError(f"--{name.removesuffix('s')} is given; this run {what}, and takes none")
+    @property
+    def kind(self) -> Kind:
+        """What is drawn of texts."""
+        return self.looking.kind or "weights"
+
+    def titled(self, title: str) -> str:
+        """With what is drawn, where the user has said so."""
+        return title if self.looking.kind is None else f"{title} ({self.looking.kind})"
 
     def drawn(self, reading: Reading) -> str:
         """Writes the picture, and returns the answer."""
-        if self.page and self.maps is None:
-            self.view(reading.lookups, self.text)
+        if self.page and self.looking.maps is None:
+            self.view(reading.lookups, self.titled(self.text))
         else:
-            write(reading.attention, self.out, title=self.text)
+            write(reading.attention, self.out, title=self.titled(self.text))
         return reading.answer
 
     @property
@@ -63,12 +63,12 @@ class Asking:
 
     def view(self, lookups: Lookups, title: str) -> None:
         """Writes the page."""
-        write_view(View(lookups, title=title, largest=self.largest), self.out)
+        write_view(View(lookups, title=title, largest=self.looking.largest), self.out)
 
 
 def draw(run: Any, asking: Asking) -> str:
     """Writes the picture, and returns the answer. Raises InputError for a run that has nothing to show."""
-    text, maps = asking.text, asking.maps
+    text, maps, kind = asking.text, asking.looking.maps, asking.kind
     match run:
         case ImageClassificationRun():
             return _image(run, asking)
@@ -81,51 +81,56 @@ def draw(run: Any, asking: Asking) -> str:
         case FewShotRun():
             return _episode(run, asking)
         case PointingRun():
-            asking.refuse("beam", "maps", what="points to elements of a set")
+            asking.looking.refuse("--beam", "--map", "--kind", what="points to elements of a set")
             (pointed,) = run.point([parse(text)])
             looked = Reading(" ".join(map(str, pointed.places)), of_alignment(pointed.attention), pointed.attention)
             return asking.drawn(looked)
         case SpanAnswersRun():
-            asking.refuse("beam", what="answers with spans")
-            return asking.drawn(run.look(parse_question(1, text), maps))
+            asking.looking.refuse("--beam", what="answers with spans")
+            return asking.drawn(run.look(parse_question(1, text), maps, kind=kind))
         case LanguageModelRun() | MaskedLanguageModelRun():
-            asking.refuse("beam", what="tells tokens one by one")
-            return asking.drawn(run.look(text, maps))
+            asking.looking.refuse("--beam", what="tells tokens one by one")
+            return asking.drawn(run.look(text, maps, kind=kind))
         case _:
-            with searching(Asked(asking.beam)):
-                reading = expect(run, TextToTextRun, asking.run).look(text, maps, beam=asking.beam)
+            beam = asking.looking.beam
+            with searching(Asked(beam)):
+                reading = expect(run, TextToTextRun, asking.run).look(text, maps, beam=beam, kind=kind)
             return asking.drawn(reading)
 
 
 def _classes(run: ClassificationRun, asking: Asking) -> str:
     """What the class of a text, or of two, was told by."""
-    asking.refuse("beam", what="tells classes")
-    looked = run.look(tuple(asking.text.split("\t")) if run.paired else asking.text, asking.maps)
-    if asking.page and asking.maps is None and looked.lookups is not None:
-        asking.view(looked.lookups, str(looked.found))
+    asking.looking.refuse("--beam", what="tells classes")
+    text = tuple(asking.text.split("\t")) if run.paired else asking.text
+    looked = run.look(text, asking.looking.maps, kind=asking.kind)
+    title = asking.titled(str(looked.found))
+    if asking.page and asking.looking.maps is None and looked.lookups is not None:
+        asking.view(looked.lookups, title)
     elif isinstance(looked.weights, Alignment):
-        write(looked.weights, asking.out, title=str(looked.found))
+        write(looked.weights, asking.out, title=title)
     else:
-        write_document(looked.weights, asking.out, title=str(looked.found))
+        write_document(looked.weights, asking.out, title=title)
     return f"{looked.found.label}\t{looked.found.probability:.4f}"
 
 
 def _image(run: ImageClassificationRun, asking: Asking) -> str:
     """Where in an image its class was looked for."""
-    asking.refuse("beam", "maps", what="tells classes of images")
-    looked = run.look(asking.text)
+    asking.looking.refuse("--beam", "--map", what="tells classes of images")
+    looked = run.look(asking.text, kind=asking.looking.kind or "rollout")
+    title = asking.titled(str(looked.found))
     if asking.page:
-        asking.view(looked.lookups, str(looked.found))
+        asking.view(looked.lookups, title)
     else:
-        write_figure(overlay(looked.pixels, looked.weights, title=str(looked.found)), asking.out, title=asking.text)
+        write_figure(overlay(looked.pixels, looked.weights, title=title), asking.out, title=asking.text)
     return f"{looked.found.label}\t{looked.found.probability:.4f}"
 
 
 def _caption(run: ImageCaptioningRun, asking: Asking) -> str:
     """Where in an image each token of its caption looked, with the gate on what was read."""
-    asking.refuse("maps", what="tells of images")
-    with searching(Asked(asking.beam)):
-        looked = run.look(asking.text, beam=asking.beam)
+    asking.looking.refuse("--map", "--kind", what="tells of images")
+    beam = asking.looking.beam
+    with searching(Asked(beam)):
+        looked = run.look(asking.text, beam=beam)
     if asking.page:
         asking.view(looked.lookups, looked.caption.text)
         return looked.caption.text
@@ -138,7 +143,7 @@ def _caption(run: ImageCaptioningRun, asking: Asking) -> str:
 
 def _tape(run: BitSequencesRun, asking: Asking) -> str:
     """What was read and written on the tape."""
-    asking.refuse("beam", "maps", what="answers sequences of bits")
+    asking.looking.refuse("--beam", "--map", "--kind", what="answers sequences of bits")
     (said,) = run.predict([asking.text])
     write_figure(tape(said.tape), asking.out, title=asking.text)
     return said.text
@@ -146,7 +151,7 @@ def _tape(run: BitSequencesRun, asking: Asking) -> str:
 
 def _episode(run: FewShotRun, asking: Asking) -> str:
     """How much each example was looked at."""
-    asking.refuse("beam", "maps", what="tells classes after examples")
+    asking.looking.refuse("--beam", "--map", "--kind", what="tells classes after examples")
     looked = run.compare(*episode("text 1", asking.text))
     title = str(looked.found)
     figure = drawn_episode(looked.asked, looked.shown, looked.labels, looked.weights, title=title)

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from regard.cli.options import RunFolder
 from regard.cli.output import say
 
-Form = Literal["huggingface", "onnx", "ctranslate2"]
+Form = Literal["huggingface", "onnx", "ctranslate2", "allennlp"]
 
 
 def export(
@@ -23,6 +23,8 @@ def export(
         from regard.exports.onnx import export_onnx as write
     elif to == "ctranslate2":
         from regard.exports.ctranslate2 import export_ctranslate2 as write
+    elif to == "allennlp":
+        from regard.exports.allennlp import export_allennlp as write
     else:
         from regard.exchange import export_run as write
     against = write(run, out)

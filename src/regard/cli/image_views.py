@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def image_view(run: ImageClassificationRun, asking: Asking, viewing: Viewing) -> tuple[str, list[Path]]:
     """Writes the picture; returns the class with its probability, and where the picture is. Raises InputError for what
     images have not."""
-    asking.refuse("beam", "maps", what="tells classes of images")
+    asking.looking.refuse("--beam", "--map", "--kind", what="tells classes of images")
     if viewing.view not in VIEWS:
         raise InputError(
             f"--view {viewing.view or 'matrix'} is of words, and an image has none; use {', '.join(VIEWS)}"
@@ -43,7 +43,7 @@ def _heads(run: ImageClassificationRun, image: str, scale: float | None) -> "Fig
 
 
 def _rollout(run: ImageClassificationRun, image: str, scale: float | None) -> "Figure":
-    rolled, last = run.look(image), run.look(image, way="last")
+    rolled, last = run.look(image), run.look(image, kind="weights")
     return overlays(rolled.pixels, np.stack([rolled.weights, last.weights]), ["rolled out", "last layer"])
 
 

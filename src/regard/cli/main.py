@@ -30,10 +30,10 @@ COMMANDS = {
     "align": "RUN --source FILE --target FILE [--map N]... [--reverse RUN] [--pick GOLD]",
     "aer": "FOUND GOLD",
     "score": "RUN --source FILE --target FILE [--json]",
-    "show": "RUN TEXT|IMAGE --out FILE.png|.svg|.html [--view VIEW] [--beam K]",
+    "show": "RUN TEXT|IMAGE --out FILE.png|.svg|.html [--view VIEW] [--kind KIND]",
     "serve": "RUN... [--host HOST] [--port N] [--allow-host NAME]...",
     "import_": "SOURCE [--out DIR] [--revision NAME]",
-    "export": "RUN --out DIR [--to huggingface|onnx|ctranslate2]",
+    "export": "RUN --out DIR [--to huggingface|onnx|ctranslate2|allennlp]",
     "experiment": "[NAME] [--out DIR] [--full] [--source FILE --target FILE]",
     "info": "",
 }

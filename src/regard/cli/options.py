@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from regard.errors import InputError
+from regard.inference.kinds import Kind
 
 RunFolder = Annotated[Path, Parameter(name="RUN", help="Folder of a trained run.")]
 Beam = Annotated[int | None, Parameter(name="--beam", help="Width of the search; 1 is greedy. Default: the run's own.")]
@@ -25,6 +26,30 @@ AllowMissing = Annotated[
 ]
 Piped = Annotated[bool, Parameter(name="-", negative="", show_default=False, help="The lines of standard input.")]
 Json = Annotated[bool, Parameter(name="--json", negative="", show_default=False, help="Print JSON.")]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Looking:
+    """How the user wants a run to be looked into; what is not given is the run's own way."""
+
+    beam: Beam = None
+    maps: Maps = None
+    kind: Annotated[
+        Kind | None,
+        Parameter(
+            help="What to draw: the weights; gradient x input; the norms of what is read; or all layers rolled out. "
+            "Default: weights, of an image's class rollout."
+        ),
+    ] = None
+    largest: Annotated[float, Parameter(help="Megabytes that an .html page may have.")] = 16.0
+
+    def refuse(self, *options: str, what: str) -> None:
+        """Raises InputError where one of these is asked of a run that does `what`."""
+        values = {"--beam": self.beam, "--map": self.maps, "--kind": self.kind}
+        for option in options:
+            if values[option] is not None:
+                raise InputError(f"{option} is given; this run {what}, and takes none")
 
 
 @Parameter(name="*")

@@ -5,12 +5,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from regard.cli.options import AllowMissing, Beam, Maps, RunFolder, check_search
+from regard.cli.options import AllowMissing, Looking, RunFolder, check_search
 from regard.cli.output import say
 from regard.cli.viewing import Viewing
 from regard.errors import InputError
 
-OWN = Viewing()
+OWN, PLAIN = Looking(), Viewing()
 
 
 def show(
@@ -25,14 +25,12 @@ def show(
     /,
     *,
     out: Annotated[Path, Parameter(help="The picture to write: a name ending in .png, .svg or .html.")],
-    beam: Beam = None,
-    maps: Maps = None,
-    viewing: Viewing = OWN,
-    largest: Annotated[float, Parameter(help="Megabytes that an .html page may have.")] = 16.0,
+    looking: Looking = OWN,
+    viewing: Viewing = PLAIN,
     allow_missing: AllowMissing = False,
 ) -> None:
-    """Draw what a run looks at while it answers a text."""
-    check_search(beam)
+    """Draw what a run looks at while it answers a text, or what else its answer depends on."""
+    check_search(looking.beam)
     viewing.check()
     if out.is_dir():
         raise InputError(f"{out}: is a directory; expected the name of a picture to write")
@@ -40,6 +38,6 @@ def show(
     from regard.cli.views import draw
     from regard.runs import load
 
-    answer, paths = draw(load(run, allow_missing=allow_missing), Asking(run, text, out, beam, maps, largest), viewing)
+    answer, paths = draw(load(run, allow_missing=allow_missing), Asking(run, text, out, looking), viewing)
     pictures = f"The picture is {out}." if len(paths) == 1 else f"The pictures are {paths[0]} to {paths[-1]}."
     say(f"{answer}\n{pictures}")

@@ -75,8 +75,8 @@ def view(run: Any, asking: Asking, viewing: Viewing) -> tuple[str, list[Path]]:
     answer, heads = _read(run, asking)
     if name == "entropy":
         return answer, [_entropy(heads, asking, viewing)]
-    maps = MAPS[name](heads, asking.maps)
-    parts = _parts(maps.between_words() if viewing.words else maps, viewing, asking.text)
+    maps = MAPS[name](heads, asking.looking.maps)
+    parts = _parts(maps.between_words() if viewing.words else maps, viewing, asking.titled(asking.text))
     paths = [asking.out.with_stem(f"{asking.out.stem}-{number}") for number in range(1, len(parts) + 1)]
     paths = paths if len(paths) > 1 else [asking.out]
     for part, path in zip(parts, paths, strict=True):
@@ -91,14 +91,15 @@ def _read(run: Any, asking: Asking) -> tuple[str, HeadMaps]:
     """The answer of a run, and what its heads read. Raises InputError for a run that has none to show."""
     match run:
         case TextToTextRun():
-            with searching(Asked(asking.beam)):
-                found = run.look(asking.text, beam=asking.beam)
+            beam = asking.looking.beam
+            with searching(Asked(beam)):
+                found = run.look(asking.text, beam=beam, kind=asking.kind)
         case LanguageModelRun() | MaskedLanguageModelRun():
-            asking.refuse("beam", what="tells tokens one by one")
-            found = run.look(asking.text)
+            asking.looking.refuse("--beam", what="tells tokens one by one")
+            found = run.look(asking.text, kind=asking.kind)
         case ClassificationRun():
-            asking.refuse("beam", what="tells classes")
-            looked = run.look(tuple(asking.text.split("\t")) if run.paired else asking.text)
+            asking.looking.refuse("--beam", what="tells classes")
+            looked = run.look(tuple(asking.text.split("\t")) if run.paired else asking.text, kind=asking.kind)
             if looked.lookups is None:
                 raise InputError(f"this run's {run.config.classifier.name} has no layers of heads to draw; bert has")
             return f"{looked.found.label}\t{looked.found.probability:.4f}", HeadMaps.of(looked.lookups)
@@ -190,7 +191,7 @@ def _part(maps: HeadMaps, places: tuple[slice, slice], viewing: Viewing, title: 
 
 
 def _entropy(maps: HeadMaps, asking: Asking, viewing: Viewing) -> Path:
-    asking.refuse("maps", what="is asked for the entropy of every head")
+    asking.looking.refuse("--map", what="is asked for the entropy of every head")
     figure = entropy([entropies(each) for each in maps.by_layer()], len(maps.source.pieces))
     return write_figure(figure, asking.out, title=asking.text, width=viewing.width)
 

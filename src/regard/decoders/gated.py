@@ -48,6 +48,8 @@ class GatedDecoder(LooksFirst):
     output sees the context before or after the gate; here, as in the cell, it is after.
     """
 
+    source_gate = "gate"
+
     def __init__(
         self,
         embedding: TokenEmbedding,

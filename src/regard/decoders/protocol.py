@@ -73,6 +73,9 @@ class Decoder(nn.Module, ABC, Generic[S]):
 
     output: Any
     """A `Predictor`; each decoder knows which."""
+    source_gate: str | None = None
+    """Name of the module, within the decoder, that weighs what was read of the source by one number a step; None: what
+    is read is taken whole."""
     source_attention: str | tuple[str, ...] | None = "attend"
     """Names of the modules, within the decoder, that read the source, as `record` takes them; None: none does. Their
     weights at step t belong to the token that the step predicts."""

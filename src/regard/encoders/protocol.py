@@ -13,6 +13,9 @@ class Encoder(nn.Module, ABC):
 
     memory_width: int
     summary_width: int
+    self_attention: str | None = None
+    """Names of the modules, within the encoder, by which its positions read each other layer by layer, as `record`
+    takes them; None: none do."""
 
     @abstractmethod
     def forward(self, tokens: Tokens, lengths: Lengths) -> Memory:

@@ -33,6 +33,8 @@ class EncoderLayer(nn.Module):
 class TransformerEncoder(Encoder):
     """Layers over embeddings with positions. The summary is the mean of the states of real tokens."""
 
+    self_attention = "layers.*.self_attention"
+
     def __init__(
         self,
         embedding: Embedding,

@@ -101,4 +101,6 @@ def reopened(run: Any, path: Path) -> Opened | OpenedImages:
         return Opened(config, run.model.state_dict(), both.source, both.target, run.config.search)
     if isinstance(config, GPT2Config | BertConfig):
         return Opened(config, run.model.state_dict(), run.tokenizer)
-    raise InputError(f"{path}: is a model named {config.name}; regard exports gpt2, bert, transformer and vit")
+    raise InputError(
+        f"{path}: is a model named {config.name}; regard exports gpt2, bert, transformer and vit, and elmo for allennlp"
+    )

@@ -11,14 +11,17 @@ from regard.inference.sides import sides
 from regard.maps.heads import Side
 from regard.maps.lookups import Lookups
 from regard.models.encoder_decoder import EncoderDecoder
-from regard.recording import record
+from regard.recording import Measure, record
 
 ROWS = 32  # pairs that are looked at together
 
 
 @torch.no_grad()
-def attended(model: EncoderDecoder, pairs: Sequence[tuple[list[int], list[int]]]) -> list[Tensor]:
-    """The weights on the source with which the model writes each given output: `(map, target, source)` for each pair.
+def attended(
+    model: EncoderDecoder, pairs: Sequence[tuple[list[int], list[int]]], measure: Measure | None = None
+) -> list[Tensor]:
+    """The weights on the source with which the model writes each given output, or what a `measure` makes of them, as
+    `record` does: `(map, target, source)` for each pair.
 
     One map a layer and head, in the order of the layers; target and source positions include END.
 
@@ -29,7 +32,7 @@ def attended(model: EncoderDecoder, pairs: Sequence[tuple[list[int], list[int]]]
     if readers is None:
         raise ValueError("this model has no attention to its source")
     starts = range(0, len(pairs), ROWS)
-    return [weights for first in starts for weights in _maps(model, readers, pairs[first : first + ROWS])]
+    return [weights for first in starts for weights in _maps(model, readers, pairs[first : first + ROWS], measure)]
 
 
 @torch.no_grad()
@@ -51,10 +54,13 @@ def lookups(model: EncoderDecoder, pair: tuple[list[int], list[int]], source: Si
 
 
 def _maps(
-    model: EncoderDecoder, readers: str | tuple[str, ...], pairs: Sequence[tuple[list[int], list[int]]]
+    model: EncoderDecoder,
+    readers: str | tuple[str, ...],
+    pairs: Sequence[tuple[list[int], list[int]]],
+    measure: Measure | None,
 ) -> list[Tensor]:
     batch = collate(pairs).to(next(model.parameters()).device)
-    with record(model.decoder, only=readers) as maps:
+    with record(model.decoder, only=readers, measure=measure) as maps:
         model(batch.source, batch.source_lengths, batch.target_in)
     weights = maps.together()
     sizes = zip(batch.target_lengths.tolist(), batch.source_lengths.tolist(), strict=True)

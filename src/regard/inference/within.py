@@ -1,4 +1,4 @@
-"""What the tokens of one text read of each other, as an alignment of the text with itself."""
+"""What the tokens of one text read of each other, as lookups of the text in itself."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -6,30 +6,33 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from regard.errors import InputError
+from regard.inference.gradients import check_no_maps, contributions, embeddings
+from regard.inference.joining import JOININGS
+from regard.inference.kinds import Kind
 from regard.inference.sides import sides
 from regard.maps.alignment import Alignment
 from regard.maps.heads import Side
-from regard.maps.lookups import Lookups, mean_alignment
+from regard.maps.lookups import Lookups, of_alignment
 from regard.recording import record
+from regard.shapes import Float
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What a run says of a text, and what it looked at: every layer and head, and the mean of those that were asked
-    for."""
+    """What a run says of a text, and what it looked at, or what else its answer depended on: every layer and head, and
+    those that were asked for as one."""
 
     answer: str
     lookups: Lookups
     attention: Alignment
 
 
-def reading(answer: str, lookups: Lookups, maps: Sequence[int] | None) -> Reading:
-    """The mean of all maps, or of those whose numbers, layer x heads + head, are given. Raises InputError for a number
-    that no map has."""
-    return Reading(answer, lookups, mean_alignment(lookups, maps))
+def whole(answer: str, attention: Alignment, kind: Kind) -> Reading:
+    """Of a kind that layers and heads have not each."""
+    return Reading(answer, of_alignment(attention, name=kind), attention)
 
 
 @torch.no_grad()
@@ -38,27 +41,56 @@ def within(
     names: str | tuple[str, ...] | None,
     text: Side,
     call: Callable[[], Any],
+    maps: Sequence[int] | None = None,
     *,
+    kind: Kind = "weights",
     before: str = "",
-) -> tuple[Any, Lookups]:
-    """What `call` gives, which reads the pieces of one text with the model, and the weights of all layers and heads.
-    `names` are the modules that read, as `record` takes them; `before` is what a key stands for that has its place
-    before the first token.
+) -> tuple[Any, Lookups, Alignment]:
+    """What `call` gives, which reads the pieces of one text with the model, and what they read of each other, in every
+    layer and head and as one: a `kind` of `JOININGS`, of all layers and heads, or of those whose numbers, layer x
+    heads + head, are given. `names` are the modules that read, as `record` takes them; `before` is what a key stands
+    for that has its place before the first piece.
 
     Raises:
-        InputError: the model's tokens do not read each other.
+        InputError: the model's tokens do not read each other, or it has no such map, or none that make a rollout.
     """
     if names is None:
         raise InputError("the run's model carries a state from token to token and reads none again: nothing to draw")
-    with record(model, only=names) as found, sides(model, names) as seen:
+    joining = JOININGS[kind]
+    with record(model, only=names, measure=joining.measure(model)) as found, sides(model, names) as seen:
         said = call()
-    size = next(iter(found.values())).shape[-1]
-    more = size - len(text.pieces)
+    joined = joining.joined(found, maps)
+    more = joined.shape[-1] - len(text.pieces)
     source = text.after(before, more)
-    lookups = found.lookups(source.pieces[:size], text.pieces)
-    if more < 0:  # a tape has no place for the last piece yet
-        weights = np.pad(lookups.weights, (*[(0, 0)] * 3, (0, -more)))
-        lookups = replace(lookups, weights=weights, source=source.pieces)
-    else:
-        lookups = replace(lookups, vectors=seen.vectors(lookups))
-    return said, replace(lookups, source_words=source.words, target_words=text.words)
+    attention = Alignment(_placed(joined, -more), source.pieces, text.pieces)
+    if kind == "rollout":
+        return said, of_alignment(attention, name=kind), attention
+    lookups = found.lookups(source.pieces[: joined.shape[-1]], text.pieces)
+    lookups = replace(
+        lookups,
+        weights=_placed(lookups.weights, -more),
+        source=source.pieces,
+        source_words=source.words,
+        target_words=text.words,
+        vectors=seen.vectors(lookups) if kind == "weights" and more >= 0 else None,
+    )
+    return said, lookups, attention
+
+
+def _placed(weights: np.ndarray, less: int) -> np.ndarray:
+    """With so many columns more: a tape has no place for the last piece yet."""
+    return np.pad(weights, [(0, 0)] * (weights.ndim - 1) + [(0, max(0, less))])
+
+
+def contributed(
+    model: nn.Module,
+    tokens: Sequence[str],
+    targets: Sequence[str],
+    scores: Callable[[], Float[Tensor, " target"]],
+    maps: Sequence[int] | None = None,
+) -> Alignment:
+    """How much each of the tokens of one text, which the model embeds at its first call, contributes to each of some
+    scores: the shares of gradient x input. Raises InputError where maps are chosen."""
+    check_no_maps(maps)
+    first = contributions(embeddings(model), scores)[0]
+    return Alignment(first.shares(), tuple(tokens), tuple(targets))

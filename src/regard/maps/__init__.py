@@ -5,6 +5,7 @@ from regard.maps.averages import average_heads, average_layers
 from regard.maps.document import DocumentWeights
 from regard.maps.lookups import Lookups
 from regard.maps.rollout import of_patches, rollout
+from regard.maps.shares import shares
 from regard.maps.words import join_words, word_alignment
 
 __all__ = [
@@ -16,5 +17,6 @@ __all__ = [
     "join_words",
     "of_patches",
     "rollout",
+    "shares",
     "word_alignment",
 ]

@@ -123,11 +123,9 @@ def mean_alignment(lookups: Lookups, maps: Sequence[int] | None = None) -> Align
     return Alignment(average_of(weights.astype(np.float64), maps), lookups.source, lookups.target)
 
 
-def patch_labels(patches: Patches) -> tuple[str, ...]:
-    """Labels for them: row and column, counted from 1."""
-    return tuple(
-        f"row {row + 1}, column {column + 1}" for row in range(patches.rows) for column in range(patches.columns)
-    )
+def patch_labels(rows: int, columns: int) -> tuple[str, ...]:
+    """Labels for so many patches: row and column, counted from 1."""
+    return tuple(f"row {row + 1}, column {column + 1}" for row in range(rows) for column in range(columns))
 
 
 def of_alignment(alignment: Alignment, *, name: str = "") -> Lookups:

@@ -4,6 +4,7 @@ import numpy as np
 from jaxtyping import Float
 
 from regard.maps.averages import average_heads
+from regard.maps.shares import shares
 
 
 def rollout(weights: Float[np.ndarray, "layer head position position"]) -> Float[np.ndarray, "position position"]:
@@ -20,9 +21,8 @@ def rollout(weights: Float[np.ndarray, "layer head position position"]) -> Float
 
 
 def of_patches(weights: Float[np.ndarray, " position"], rows: int, columns: int) -> Float[np.ndarray, "rows columns"]:
-    """The weights of an image's patches, which come last, row by row, scaled so that their sum is 1. Raises ValueError
-    for fewer positions than patches."""
+    """The weights of an image's patches, which come last, row by row, scaled so that their sum is 1, if it is not
+    0. Raises ValueError for fewer positions than patches."""
     if len(weights) < rows * columns:
         raise ValueError(f"{len(weights)} positions hold no {rows} x {columns} patches")
-    found = weights[len(weights) - rows * columns :].reshape(rows, columns)
-    return found / found.sum()
+    return shares(weights[len(weights) - rows * columns :]).reshape(rows, columns)

@@ -54,11 +54,12 @@ def write(opened: Opened | OpenedImages) -> Files:
 
 
 def read(folder: Folder) -> Any:
-    """The model in a folder, `Opened`, or `OpenedImages` where it is for images: one of these families', or ELMo, which
-    has no config.json. Raises InputError for whatever is neither."""
-    if not folder.has(CONFIG) and elmo.published(folder):
+    """The model in a folder, `Opened`, or `OpenedImages` where it is for images: one of these families', or ELMo, whose
+    config.json, if there is one, says nothing of it. Raises InputError for whatever is neither."""
+    bare = elmo.present(folder)
+    kind: Any = None if bare and not folder.has(CONFIG) else folder.json(CONFIG).get("model_type")
+    if kind not in FAMILIES and bare:
         return elmo.read(folder)
-    kind: Any = folder.json(CONFIG).get("model_type")
     if kind not in FAMILIES:
         known = ", ".join(FAMILIES)
         raise InputError(f"{folder.path}: is a model of type {kind!r}; regard reads {known}")

@@ -14,10 +14,12 @@ from huggingface_hub.errors import (
 )
 
 from regard.errors import InputError, RunError
+from regard.pretrained import elmo
 from regard.pretrained.folder import Folder
 
 WANTED = ["config.json", "generation_config.json", "preprocessor_config.json"]
 WANTED += ["*.safetensors", "*.safetensors.index.json", "tokenizer*", "vocab*", "merges.txt", "*.spm"]
+WANTED += [f"*{elmo.OPTIONS}", f"*{elmo.WEIGHTS}"]
 """The files that are read; pickles and code are not even fetched."""
 NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 

@@ -5,14 +5,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from regard.catalog import Classifier, build_classifier
 from regard.data.labelled import Labelled
 from regard.errors import InputError
+from regard.inference.gradients import check_no_maps, contributions, embeddings, log_probabilities_of
+from regard.inference.joining import JOININGS
+from regard.inference.kinds import Kind
 from regard.maps import Alignment, DocumentWeights
 from regard.maps.lookups import Lookups
 from regard.nonfinite import guarded
 from regard.recording import Maps, record
+from regard.shapes import Float
 from regard.tasks.classification.forms.catalog import form_of
 from regard.tasks.classification.run_file import Classification
 from regard.tasks.classification.task import figures, numbers, probabilities
@@ -109,22 +114,32 @@ class ClassificationRun(Run):
             found = probabilities(self.model, self.form, given)
         return [classified(self.labels, row) for row in found.tolist()]
 
-    def look(self, text: Text, maps: Sequence[int] | None = None) -> Looked:
+    def look(self, text: Text, maps: Sequence[int] | None = None, *, kind: Kind = "weights") -> Looked:
         """The class of a text, or of a pair of texts, and what the model looked at to tell it; where it has several
-        maps their mean, or that of those whose numbers, layer x heads + head, are given. Raises InputError as
-        `classify` does, for a model that does not attend, and for a map that is not there."""
+        maps, of all or of those whose numbers, layer x heads + head, are given. As a gradient, what the class's
+        log-probability owes to each token or word. Raises InputError as `classify` does, for a model that does not
+        attend, which a gradient does without, and for a map that is not there, or none that make a rollout."""
         example, name = self._example(1, text), self.config.classifier.name
+        if kind == "gradient":
+            check_no_maps(maps)
+            return self._owed(example)
         if self.form.listens is None:
             raise InputError(f"this run's {name} does not attend to what it reads; {SHOWN}")
         if maps is not None and not self.form.several:
             raise InputError(f"a map is chosen, but this run's {name} has one alone; choose none")
-        batch = self.form.collate([(self.form.encoded(example), 0)]).to(next(self.model.parameters()).device)
-        with torch.no_grad(), guarded(self.model), record(self.model, only=self.form.listens) as found:
-            (row,) = self.model(*batch.inputs).softmax(-1).tolist()
-        weights = self.form.looked(example, found, maps)
+        if kind == "rollout" and not self.form.several:
+            raise InputError(
+                f"a rollout is of layers of self-attention with residuals, which this run's {name} has not"
+            )
+        joining = JOININGS[kind]
+        measure = joining.measure(self.model)
+        with torch.no_grad(), guarded(self.model), record(self.model, only=self.form.listens, measure=measure) as found:
+            (row,) = self._logits(example).softmax(-1).tolist()
+        weights = self.form.looked(example, found, lambda found: joining.joined(found, maps))
         if weights is None:
             raise InputError(f"this run's {name} does not attend to what it reads; {SHOWN}")
-        return Looked(classified(self.labels, row), weights, self._lookups(example, found))
+        every = None if kind == "rollout" else self._lookups(example, found)
+        return Looked(classified(self.labels, row), weights, every)
 
     def _lookups(self, example: Labelled, found: Maps) -> Lookups | None:
         """What every head of every layer read, of a model that has several."""
@@ -132,6 +147,20 @@ class ClassificationRun(Run):
         if read is None:
             return None
         return replace(found.lookups(read.pieces), source_words=read.words, target_words=read.words)
+
+    def _owed(self, example: Labelled) -> Looked:
+        """What the most likely class owes to what was read."""
+        with guarded(self.model):
+            with torch.no_grad():
+                (row,) = self._logits(example).softmax(-1).tolist()
+            told = classified(self.labels, row)
+            place = [self.labels.index(told.label)]
+            found = contributions(embeddings(self.model), lambda: log_probabilities_of(self._logits(example), place))
+        return Looked(told, self.form.owed(example, found, told.label))
+
+    def _logits(self, example: Labelled) -> Float[Tensor, "1 class"]:
+        batch = self.form.collate([(self.form.encoded(example), 0)]).to(next(self.model.parameters()).device)
+        return self.model(*batch.inputs)
 
     def _example(self, number: int, text: Text) -> Labelled:
         """Raises InputError for one text where two are read, or the other way round."""

@@ -1,6 +1,7 @@
 """What a model is given of an image, and where it looks while it writes a caption."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -8,10 +9,9 @@ from jaxtyping import Float
 
 from regard.data.caption_batch import collate_captions
 from regard.data.captions import Captioned
-from regard.decoders.gated import GatedDecoder
 from regard.images import Pixels
 from regard.models.captioner import Captioner
-from regard.recording import Maps, record
+from regard.recording import record
 from regard.tasks.image_captioning.run_file import ImageCaptioning
 
 
@@ -20,37 +20,30 @@ def pixels_of(each: Captioned, config: ImageCaptioning) -> Pixels:
     return config.images.pixels(each.image, config.model.image, config.model.channels, each.place)
 
 
-def looked(
-    model: Captioner, image: Pixels, ids: Sequence[int], config: ImageCaptioning
-) -> Float[np.ndarray, "position row column"]:
-    """The weights on the cells with which a model that attends writes each token of a caption, END last: the mean over
-    its layers and heads."""
-    weights = maps_of(model, image, ids, config).together()[0].mean(0).double().cpu().numpy()
-    return weights.reshape(len(weights), config.model.side, config.model.side)
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """The weights on the cells with which each token of a caption is written, END last, of every layer and head; and
+    the gate on what was read for each but END, 0 to 1, None for a model without one."""
 
+    every: Float[np.ndarray, "layer head position row column"]
+    gates: tuple[float, ...] | None
 
-def maps_of(model: Captioner, image: Pixels, ids: Sequence[int], config: ImageCaptioning) -> Maps:
-    """The maps of every layer with which a model that attends writes a caption."""
-    readers = model.decoder.source_attention
-    assert readers is not None
-    return recorded(model, image, ids, config, readers)
-
-
-def gates(model: Captioner, image: Pixels, ids: Sequence[int], config: ImageCaptioning) -> tuple[float, ...] | None:
-    """The gate on what was read for each token of a caption; None for a model without one."""
-    if not isinstance(model.decoder, GatedDecoder):
-        return None
-    opened = recorded(model, image, ids, config, "gate")["gate"]
-    return tuple(opened[0, : len(ids), 0].tolist())
+    @property
+    def weights(self) -> Float[np.ndarray, "position row column"]:
+        """The mean over layers and heads."""
+        return self.every.mean((0, 1))
 
 
 @torch.no_grad()
-def recorded(
-    model: Captioner, image: Pixels, ids: Sequence[int], config: ImageCaptioning, only: str | tuple[str, ...]
-) -> Maps:
-    """What modules of the decoder hand over while it is made to write a caption."""
+def looked(model: Captioner, image: Pixels, ids: Sequence[int], config: ImageCaptioning) -> Seen:
+    """What a model that attends looks at while it is made to write a caption, in one pass."""
+    readers, gate = model.decoder.source_attention, model.decoder.source_gate
+    assert readers is not None
+    names = (readers,) if isinstance(readers, str) else readers
     batch = collate_captions([(config.images.tensor(image), list(ids))], config.cells)
     batch = batch.to(next(model.parameters()).device)
-    with record(model.decoder, only=only) as maps:
+    with record(model.decoder, only=names if gate is None else (*names, gate)) as maps:
         model(batch.images, batch.target_in)
-    return maps
+    every = maps.without(gate).layered()[0].double().cpu().numpy()
+    opened = None if gate is None else tuple(maps[gate][0, : len(ids), 0].tolist())
+    return Seen(every.reshape(*every.shape[:-1], config.model.side, config.model.side), opened)

@@ -1,12 +1,13 @@
 """A trained model that tells of images, opened: `load(folder).tell(images)`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from einops import rearrange
 from jaxtyping import Float
 
 from regard.catalog import build_captioner
@@ -16,7 +17,7 @@ from regard.images import Image, Pixels
 from regard.maps.lookups import Lookups, Patches, patch_labels
 from regard.models.captioner import Captioner
 from regard.nonfinite import guarded
-from regard.tasks.image_captioning.looking import gates, looked, maps_of, pixels_of
+from regard.tasks.image_captioning.looking import Seen, looked, pixels_of
 from regard.tasks.image_captioning.run_file import ImageCaptioning
 from regard.tasks.image_captioning.task import figures, told
 from regard.tasks.run import Run
@@ -108,21 +109,19 @@ class ImageCaptioningRun(Run):
         with guarded(self.model):
             ((best, *_),) = told(self.model, [each], self.config, self._search(beam))
             ids = list(best.tokens)
-            weights = looked(self.model, pixels, ids, self.config)[: len(ids)]
-            opened = gates(self.model, pixels, ids, self.config)
+            seen = looked(self.model, pixels, ids, self.config)
         caption = Caption(self.tokenizer.decode(ids), best.score, tuple(self.tokenizer.pieces(ids)))
-        found = self._lookups(pixels, ids, caption.tokens, opened)
-        return LookedAt(caption, pixels, weights, opened, found)
+        lookups = self._lookups(pixels, caption.tokens, seen)
+        return LookedAt(caption, pixels, seen.weights[: len(ids)], seen.gates, lookups)
 
-    def _lookups(
-        self, pixels: Pixels, ids: Sequence[int], tokens: Sequence[str], gates: tuple[float, ...] | None
-    ) -> Lookups:
+    def _lookups(self, pixels: Pixels, tokens: tuple[str, ...], seen: Seen) -> Lookups:
         """Without the row of END."""
-        patches = Patches(pixels, self.config.model.side, self.config.model.side)
-        with guarded(self.model):
-            found = maps_of(self.model, pixels, ids, self.config).lookups(patch_labels(patches), [*tokens, ""])
-        notes = () if gates is None else tuple(f"gate {gate:.2f}" for gate in gates)
-        return replace(found, weights=found.weights[:, :, :-1], target=tuple(tokens), notes=notes, patches=patches)
+        side = self.config.model.side
+        notes = () if seen.gates is None else tuple(f"gate {gate:.2f}" for gate in seen.gates)
+        weights = rearrange(
+            seen.every[:, :, : len(tokens)], "layer head token row column -> layer head token (row column)"
+        )
+        return Lookups(weights, patch_labels(side, side), tokens, notes=notes, patches=Patches(pixels, side, side))
 
     def _search(self, beam: int | None):
         return self.config.search if beam is None else self.config.search.searching(beam)

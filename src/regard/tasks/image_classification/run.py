@@ -3,23 +3,23 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
-import torch
 from jaxtyping import Float
+from torch import Tensor
 
 from regard.data.images import LabelledImage
 from regard.errors import InputError
 from regard.images import Image, Pixels
-from regard.maps import average_heads, of_patches, rollout
+from regard.inference.kinds import Kind
+from regard.maps import of_patches
 from regard.maps.heads import HeadMaps
 from regard.maps.lookups import Lookups, Patches, patch_labels
 from regard.models.vit import Vit
 from regard.nonfinite import guarded
-from regard.recording import record
 from regard.tasks.classification.run import LABELS, Classified, classified
 from regard.tasks.classification.task import figures, numbers
+from regard.tasks.image_classification.looking import LOOKS, read_by_class, recorded
 from regard.tasks.image_classification.run_file import ImageClassification
 from regard.tasks.image_classification.task import pixels_of, probabilities
 from regard.tasks.run import Run
@@ -91,45 +91,32 @@ class ImageClassificationRun(Run):
             found = probabilities(self.model, given, self.config)
         return [classified(self.labels, row) for row in found.tolist()]
 
-    @torch.no_grad()
-    def look(self, image: Image, *, way: Literal["rollout", "last"] = "rollout") -> Looked:
-        """The class of an image, and where the model looked for it: by the attention of all layers, rolled out, or by
-        that of the last, its heads averaged; of the first token, or of the mean over the patches where these are told
-        by. Raises InputError as `classify` does."""
-        pixels, device = (
-            pixels_of(LabelledImage(image, "", "the image"), self.config),
-            next(self.model.parameters()).device,
-        )
-        with guarded(self.model), record(self.model, only=self.model.self_attention) as maps:
-            logits = self.model(self.config.images.tensor(pixels)[None].to(device))
-        layers = np.stack([each[0].double().cpu().numpy() for each in maps.values()])
-        read = rollout(layers) if way == "rollout" else average_heads(layers[-1])
-        mean = self.config.model.pooling == "mean"
-        told = read.mean(0) if mean else read[0]
-        side = self.config.size // self.config.model.patch
+    def look(self, image: Image, *, kind: Kind = "rollout") -> Looked:
+        """The class of an image, and where the model looked for it, of the first token, or of the mean over the patches
+        where these are told by: by the attention of all layers, rolled out; by the weights or the norms of the last
+        layer, its heads averaged; or as a gradient, what the class's log-probability owes to the vector of each patch.
+        Raises InputError as `classify` does."""
+        pixels = pixels_of(LabelledImage(image, "", "the image"), self.config)
+        given = self.config.images.tensor(pixels)[None].to(next(self.model.parameters()).device)
+        with guarded(self.model):
+            row, told = LOOKS[kind](self.model, given)
+            maps = self._maps(given)
+        side, found = self.config.size // self.config.model.patch, classified(self.labels, row)
         weights, patches = of_patches(told, side, side), Patches(pixels, side, side)
-        every = (layers.mean(2, keepdims=True) if mean else layers[:, :, :1])[..., -(side**2) :]
-        rolled = (
-            {"all layers, rolled out": np.broadcast_to(weights.reshape(-1), every.shape)} if way == "rollout" else {}
-        )
-        found = classified(self.labels, logits[0].softmax(-1).tolist())
-        return Looked(
-            found,
-            pixels,
-            weights,
-            Lookups(every, patch_labels(patches), (found.label,), others=rolled, patches=patches),
-        )
+        every = read_by_class(self.model, maps.weights)[:, -(side**2) :].reshape(len(maps.layers), -1, 1, side**2)
+        others = {} if kind == "weights" else {kind: np.broadcast_to(weights.reshape(-1), every.shape)}
+        lookups = Lookups(every, patch_labels(side, side), (found.label,), others=others, patches=patches)
+        return Looked(found, pixels, weights, lookups)
 
-    @torch.no_grad()
     def heads(self, image: Image) -> LookedByHeads:
         """The class of an image, and what every head read of it. Raises InputError as `classify` does."""
-        looked, config = self.look(image), self.config.model
-        side = self.config.size // config.patch
-        given = self.config.images.tensor(looked.pixels)[None].to(next(self.model.parameters()).device)
-        with record(self.model, only=self.model.self_attention) as found:
-            self.model(given)
-        labels = *MARKS[: config.marks], *patch_labels(Patches(looked.pixels, side, side))
-        maps = HeadMaps.of(found.lookups(labels))
-        told = maps.weights.mean(1) if config.pooling == "mean" else maps.weights[:, 0]
-        patches = np.stack([of_patches(each, side, side) for each in told])
-        return LookedByHeads(looked.found, looked.pixels, maps, patches)
+        looked, side = self.look(image), self.config.size // self.config.model.patch
+        maps = self._maps(self.config.images.tensor(looked.pixels)[None].to(next(self.model.parameters()).device))
+        patches = [of_patches(each, side, side) for each in read_by_class(self.model, maps.weights)]
+        return LookedByHeads(looked.found, looked.pixels, maps, np.stack(patches))
+
+    def _maps(self, given: Tensor) -> HeadMaps:
+        """What every head read of an image `(1, channel, height, width)`."""
+        _, found = recorded(self.model, given)
+        side = self.config.size // self.config.model.patch
+        return HeadMaps.of(found.lookups([*MARKS[: self.config.model.marks], *patch_labels(side, side)]))

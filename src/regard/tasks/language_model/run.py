@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from regard.catalog import build_language_model
 from regard.decoders.protocol import SequenceDecoder
@@ -16,8 +17,10 @@ from regard.decoding.sliding import Sliding
 from regard.decoding.streaming import Watching, always
 from regard.errors import InputError, shown
 from regard.inference.cache import Cache
+from regard.inference.gradients import log_probabilities_of
 from regard.inference.growth import Growth, check_prefixes
-from regard.inference.within import Reading, reading, within
+from regard.inference.kinds import Kind
+from regard.inference.within import Reading, contributed, whole, within
 from regard.inference.words import side
 from regard.memory import Memory
 from regard.models.language_model import LanguageModel
@@ -126,27 +129,41 @@ class LanguageModelRun(Run):
                     told = replace(each, read=_of_tokens(each.read, begun.read + len(each.tokens) - 1))
                     yield Growth.of(told, text, lambda token: self.tokenizer.pieces([token])[0])
 
-    @torch.no_grad()
-    def look(self, text: str, maps: Sequence[int] | None = None) -> Reading:
-        """The token that is most likely to follow a text, and what each of its tokens read while the next one was told:
-        the mean of all maps, or of those whose numbers, layer x heads + head, are given. The text's own start is its
-        first token; what a model that copies keeps for its vocabulary stands before that.
+    def look(self, text: str, maps: Sequence[int] | None = None, *, kind: Kind = "weights") -> Reading:
+        """The token that is most likely to follow a text, and what each of its tokens read while the next one was told;
+        or as a gradient, what the log-probability of the next one owes to each. Of all maps, or of those whose numbers,
+        layer x heads + head, are given. The text's own start is its first token; what a model that copies keeps for its
+        vocabulary stands before that.
 
         Raises:
-            InputError: the model reads no token again, the text is longer than it can take, or there is no such map.
+            InputError: the model reads no token again, which a gradient does without, the text is longer than it can
+                take, or there is no such map, or none that make a rollout.
         """
         ids = [END, *self.tokenizer.encode(text)]
         self._check([text], [ids], 1, None)
-        given = torch.tensor([ids], device=next(self.model.parameters()).device)
         with guarded(self.model):
-            (logits, _), lookups = within(
-                self.model,
-                self.model.self_attention,
-                side(self.tokenizer, ids),
-                lambda: self.model(given, self.model.begin(1)),
-                before="(vocabulary)",
+            if kind == "gradient":
+                return self._owed(ids, maps)
+            names, read = self.model.self_attention, side(self.tokenizer, ids)
+            logits, lookups, attention = within(
+                self.model, names, read, lambda: self._next(ids), maps, kind=kind, before="(vocabulary)"
             )
-        return reading(self.tokenizer.pieces([int(logits[0, -1].argmax())])[0], lookups, maps)
+        return Reading(self.tokenizer.pieces([int(logits[-1].argmax())])[0], lookups, attention)
+
+    def _owed(self, ids: Sequence[int], maps: Sequence[int] | None) -> Reading:
+        """What the next token after each of a text's, and the one that is told after the last, owes to each."""
+        tokens = self.tokenizer.pieces(ids)
+        with torch.no_grad():
+            told = int(self._next(ids)[-1].argmax())
+        attention = contributed(
+            self.model, tokens, tokens, lambda: log_probabilities_of(self._next(ids), [*ids[1:], told]), maps
+        )
+        return whole(self.tokenizer.pieces([told])[0], attention, "gradient")
+
+    def _next(self, ids: Sequence[int]) -> Float[Tensor, "position vocabulary"]:
+        """The logits of what follows each of a text's tokens."""
+        given = torch.tensor([ids], device=next(self.model.parameters()).device)
+        return self.model(given, self.model.begin(1))[0][0]
 
     def _begun(self, prompts: Sequence[str], tokens: int, beyond: Beyond | None) -> Begun:
         """Prompts of any lengths, read together. Raises InputError for what the model cannot take."""

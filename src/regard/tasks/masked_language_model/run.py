@@ -10,8 +10,11 @@ from torch import Tensor
 from regard.data.batch import padded
 from regard.data.documents import Document
 from regard.errors import InputError, shown
-from regard.inference.within import Reading, reading, within
+from regard.inference.gradients import log_probabilities_of
+from regard.inference.kinds import Kind
+from regard.inference.within import Reading, contributed, whole, within
 from regard.inference.words import side
+from regard.maps.alignment import Alignment
 from regard.models.bert import Bert
 from regard.nonfinite import guarded
 from regard.shapes import Float
@@ -118,29 +121,52 @@ class MaskedLanguageModelRun(Run):
             return self.tokenizer.pieces(ids), torch.cat(list(found))[:, 1:-1].cpu()
 
     @torch.no_grad()
-    def look(self, text: str, maps: Sequence[int] | None = None) -> Reading:
-        """A text with its blanks filled, and which of its tokens, marks included, read which: the mean of all maps, or
-        of those whose numbers, layer x heads + head, are given.
+    def look(self, text: str, maps: Sequence[int] | None = None, *, kind: Kind = "weights") -> Reading:
+        """A text with its blanks filled, and which of its tokens, marks included, read which: of all maps, or of those
+        whose numbers, layer x heads + head, are given. As a gradient, what the log-probability of each token that fills
+        a blank owes to each of the tokens.
 
         Raises:
-            InputError: the text is too long, or the model has no such map.
+            InputError: the text is too long, or the model has no such map; for a gradient, there is no blank or the run
+                fills in none.
         """
         answer = text
         if BLANK in text and self.model.predictions is not None:
             answer = self._fill(text, 1, BLANK)[0][0].text
         ids = self._blanked(text, BLANK)
-        names = self.model.self_attention
-        _, lookups = within(self.model, names, side(self.tokenizer, ids), lambda: self._states([ids]))
-        return reading(answer, lookups, maps)
+        if kind == "gradient":
+            return whole(answer, self._owed(text, ids, maps), kind)
+        names, read = self.model.self_attention, side(self.tokenizer, ids)
+        _, lookups, attention = within(self.model, names, read, lambda: self._states([ids]), maps, kind=kind)
+        return Reading(answer, lookups, attention)
+
+    def _owed(self, text: str, ids: Sequence[int], maps: Sequence[int] | None) -> Alignment:
+        """Raises InputError for a text without a blank, and where none are filled."""
+        self._require_predictions()
+        places = [place for place, index in enumerate(ids) if index == MASK]
+        if not places:
+            raise InputError(f"{shown(text)} has no blank, and a gradient is of what fills one; write {BLANK} there")
+        filling = (self._logits(ids, places)[:, MASK + 1 :].argmax(-1) + MASK + 1).tolist()
+        return contributed(
+            self.model,
+            self.tokenizer.pieces(ids),
+            self.tokenizer.pieces(filling),
+            lambda: log_probabilities_of(self._logits(ids, places), filling),
+            maps,
+        )
+
+    def _logits(self, ids: Sequence[int], places: Sequence[int]) -> Float[Tensor, "place vocabulary"]:
+        """Of what stands at some places of a text with its marks."""
+        assert self.model.predictions is not None
+        return self.model.predictions(self._states([ids])[0, places])
 
     def _fill(self, text: str, best: int, blank: str) -> list[list[Filled]]:
         if blank not in text:
             raise InputError(f"{shown(text)} has no blank; write {blank} where one is")
         marked = self._blanked(text, blank)
         ids = marked[1:-1]
-        assert self.model.predictions is not None
         places = [place for place, index in enumerate(marked) if index == MASK]
-        probabilities = self.model.predictions(self._states([marked])[0, places]).softmax(-1).cpu()
+        probabilities = self._logits(marked, places).softmax(-1).cpu()
         probabilities[:, : MASK + 1] = 0.0  # no mark fills a blank
         likely = probabilities.argmax(-1).tolist()
         found = []

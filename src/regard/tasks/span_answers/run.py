@@ -5,15 +5,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from regard.data.marked import marked
+from regard.data.spans import Window
 from regard.data.squad import Question
 from regard.errors import InputError
-from regard.inference.within import Reading, reading, within
+from regard.inference.gradients import log_probabilities_of
+from regard.inference.kinds import Kind
+from regard.inference.within import Reading, contributed, whole, within
 from regard.inference.words import side
+from regard.maps.alignment import Alignment
 from regard.models.bert_spans import BertSpans
 from regard.nonfinite import guarded
 from regard.tasks.run import Run
 from regard.tasks.span_answers.run_file import SpanAnswers
-from regard.tasks.span_answers.task import Asked, asked
+from regard.tasks.span_answers.task import Asked, asked, window_logits
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 from regard.training.run_directory import RunDirectory
@@ -72,10 +76,10 @@ class SpanAnswersRun(Run):
             for text, each in zip(cut.texts(found), found, strict=True)
         ]
 
-    def look(self, question: tuple[str, str], maps: Sequence[int] | None = None) -> Reading:
+    def look(self, question: tuple[str, str], maps: Sequence[int] | None = None, *, kind: Kind = "weights") -> Reading:
         """The answer to a question about its context, given as (question, context), and which of the tokens, marks
-        included, read which: in the window that the answer is in, the mean of all maps, or of those whose numbers,
-        layer x heads + head, are given.
+        included, read which: in the window that the answer is in, of all maps, or of those whose numbers, layer x heads
+        + head, are given. As a gradient, what the log-probabilities of where the answer begins and ends owe to each.
 
         Raises:
             InputError: question or context is blank, or the model has no such map.
@@ -85,10 +89,34 @@ class SpanAnswersRun(Run):
         alone = [replace(cut, windows=[[window]]) for window in cut.windows[0]]
         with guarded(self.model):
             best = max(alone, key=lambda each: each.answers(self.model)[0].score)
-            window = best.windows[0][0]
-            read, names = side(self.tokenizer, marked(window.question, window.part)[0]), self.model.self_attention
-            _, lookups = within(self.model, names, read, lambda: best.answers(self.model))
-        return reading(answer.text, lookups, maps)
+            if kind == "gradient":
+                return whole(answer.text, self._owed(best, maps), kind)
+            names, read = self.model.self_attention, side(self.tokenizer, self._ids(best.windows[0][0]))
+            _, lookups, attention = within(self.model, names, read, lambda: best.answers(self.model), maps, kind=kind)
+        return Reading(answer.text, lookups, attention)
+
+    def _owed(self, cut: Asked, maps: Sequence[int] | None) -> Alignment:
+        """Of the best span of the one window, which is what would be answered if there is an answer."""
+        window, (span,) = cut.windows[0][0], cut.answers(self.model)
+        begins, ends = ([pair[side] for pair in window.offsets] for side in (0, 1))
+        places = [window.first + begins.index(span.start), window.first + ends.index(span.end)]
+        tokens = self._tokens(window)
+        targets = [f"{name}: {tokens[place]}" for name, place in zip(("begins", "ends"), places, strict=True)]
+        return contributed(
+            self.model,
+            tokens,
+            targets,
+            lambda: log_probabilities_of(window_logits(self.model, [window])[0].T, places),
+            maps,
+        )
+
+    def _tokens(self, window: Window) -> list[str]:
+        """Those of a window, readable, with their marks."""
+        return self.tokenizer.pieces(self._ids(window))
+
+    def _ids(self, window: Window) -> list[int]:
+        """The tokens of a window with their marks."""
+        return marked(window.question, window.part)[0]
 
     def _asked(self, questions: Sequence[tuple[str, str]]) -> Asked:
         """Raises InputError for what is blank."""

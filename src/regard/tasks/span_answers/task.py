@@ -70,13 +70,11 @@ class Asked:
     @torch.no_grad()
     def answers(self, model: BertSpans) -> list[Spanned]:
         """The best answer to each."""
-        device = next(model.parameters()).device
         flat = [window for some in self.windows for window in some]
         found: list[Spanned] = []
         for first in range(0, len(flat), ROWS):
             some = flat[first : first + ROWS]
-            batch = collate_windows(some).to(device)
-            logits = model(batch.tokens, batch.lengths, batch.segments).cpu()
+            logits = window_logits(model, some).cpu()
             found += [spanned(window, row, self.longest) for window, row in zip(some, logits, strict=True)]
         left = iter(found)
         return [best([next(left) for _ in some]) for some in self.windows]
@@ -96,6 +94,12 @@ class Asked:
         references = [tuple(answer.text for answer in asked.answers) or ("",) for asked in self.questions]
         names: dict[str, TextMetricName] = {"f1": "squad-f1", "exact-match": "squad-exact-match"}
         return {name: METRICS[metric](outputs, references) for name, metric in names.items()}
+
+
+def window_logits(model: BertSpans, some: Sequence[Window]) -> Float[Tensor, "window position 2"]:
+    """How well an answer begins and ends at each position of some windows."""
+    batch = collate_windows(some).to(next(model.parameters()).device)
+    return model(batch.tokens, batch.lengths, batch.segments)
 
 
 def spanned(window: Window, logits: Float[Tensor, "position 2"], longest: int) -> Spanned:

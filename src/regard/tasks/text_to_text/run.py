@@ -16,9 +16,11 @@ from regard.errors import InputError
 from regard.inference.attended import attended, lookups
 from regard.inference.given import encoded, log_probabilities
 from regard.inference.growth import Growth, check_prefixes
+from regard.inference.kinds import Kind
+from regard.inference.sources import SOURCES
 from regard.inference.texts import search_texts, source_ids, write_ids
 from regard.inference.tokenizers import Tokenizers
-from regard.inference.within import Reading, reading
+from regard.inference.within import Reading, whole
 from regard.maps.alignment import Alignment
 from regard.maps.averages import average_of
 from regard.maps.lookups import Lookups
@@ -145,19 +147,26 @@ class TextToTextRun(Run):
         made = iter([self._prediction(*each, alignment) for each, alignment in zip(flat, alignments, strict=True)])
         return [replace(next(made), alternatives=tuple(next(made) for _ in rest)) for _, *rest in found]
 
-    def look(self, text: str, maps: Sequence[int] | None = None, *, beam: int | None = None) -> Reading:
-        """The output for a text and what it looked at: the mean of all maps, or of those whose numbers, layer x heads +
-        head, are given.
+    def look(
+        self, text: str, maps: Sequence[int] | None = None, *, beam: int | None = None, kind: Kind = "weights"
+    ) -> Reading:
+        """The output for a text and what it depended on, in a way of `SOURCES`; of all maps, or of those whose numbers,
+        layer x heads + head, are given.
 
         Raises:
-            InputError: as `predict`, and where the model does not attend to its source or has no such map.
+            InputError: as `predict`, and where the model does not attend to its source, which a gradient alone does
+                without, or has no such map, or none that make a rollout.
             ValueError: beam and vocabulary do not fit together.
         """
-        if self.model.decoder.source_attention is None:
+        if self.model.decoder.source_attention is None and kind != "gradient":
             raise InputError("the run's model does not attend to its source, so there is nothing to draw")
         with guarded(self.model):
             ((best, *_),) = search_texts(self.model, self.tokenizers, [text], self.search(beam))
-        return reading(self.tokenizers.text(best.tokens, text), self._lookups(text, best), maps)
+            (attention,) = self._looked_at([(text, best)], maps, kind)
+            answer = self.tokenizers.text(best.tokens, text)
+            if kind != "weights":
+                return whole(answer, attention, kind)
+            return Reading(answer, self._lookups(text, best), attention)
 
     def lookups_written(self, text: str, tokens: Sequence[int]) -> Lookups:
         """What the model looked at while it wrote these tokens, END among them if it ended, in every layer and head.
@@ -254,14 +263,17 @@ class TextToTextRun(Run):
         written = [*output.tokens, END] if output.finished else output.tokens
         return lookups(self.model, (source, target), *self.tokenizers.sides([*source, END], written, text))
 
-    def _looked_at(self, outputs: Sequence[tuple[str, Hypothesis]]) -> list[Alignment]:
-        """What each output of a text looked at: the mean of all maps."""
-        pairs = [self._positions(text, each) for text, each in outputs]
-        means = [average_of(weights.numpy(), None) for weights in attended(self.model, pairs)]
+    def _looked_at(
+        self, outputs: Sequence[tuple[str, Hypothesis]], maps: Sequence[int] | None = None, kind: Kind = "weights"
+    ) -> list[Alignment]:
+        """What each output of a text depended on. Raises InputError where there is no such map."""
+        sources = [self.tokenizers.source_ids(text) for text, _ in outputs]
+        written = [[*each.tokens, END] if each.finished else list(each.tokens) for _, each in outputs]
+        found = SOURCES[kind](self.model, list(zip(sources, written, strict=True)), maps)
         pieces = self.tokenizers.source_pieces
         return [
             Alignment(weights, tuple(pieces([*source, END], text)), self._labels(text, each))
-            for weights, (source, _), (text, each) in zip(means, pairs, outputs, strict=True)
+            for weights, source, (text, each) in zip(found, sources, outputs, strict=True)
         ]
 
 

@@ -7,13 +7,14 @@ import numpy as np
 from regard.data.class_batch import DocumentBatch, TextBatch, collate_documents, collate_texts
 from regard.data.labelled import Labelled
 from regard.data.marked import Ids
+from regard.inference.gradients import Contributed
 from regard.inference.words import words_of
 from regard.layers.summary import SummaryName
-from regard.maps import DocumentWeights
+from regard.maps import DocumentWeights, shares
 from regard.maps.words import Words
 from regard.models.han import FlatConfig, HanConfig
 from regard.recording import Maps
-from regard.tasks.classification.forms.protocol import Form
+from regard.tasks.classification.forms.protocol import Form, Joined
 from regard.text import Tokenizer
 from regard.text.sentences import sentence_spans
 
@@ -46,16 +47,11 @@ class Documents(Form[Sentences]):
     def collate(self, examples: Sequence[tuple[Sentences, int]]) -> DocumentBatch:
         return collate_documents(examples)
 
-    def looked(self, example: Labelled, maps: Maps, numbers: Sequence[int] | None = None) -> DocumentWeights | None:
+    def looked(self, example: Labelled, maps: Maps, joined: Joined) -> DocumentWeights | None:
         """Of an average the weights are all the same; a maximum looks at nothing."""
         if "maximum" in (self.config.words, self.config.sentences):
             return None
-        longest = self.config.longest_sentence
-        parts = [
-            words_of(text, spans)
-            for text in sentences_of(example)
-            for spans in cut(self.tokenizer.offsets(text), longest)
-        ]
+        parts = self._parts(example)
         weights = recorded(maps, SENTENCES, self.config.sentences, [len(parts)])[0]
         order = np.argsort([len(part.indices) for part in parts], kind="stable")
         found = recorded(maps, WORDS, self.config.words, [len(parts[row].indices) for row in order])
@@ -65,6 +61,22 @@ class Documents(Form[Sentences]):
             weights,
             tuple(together(words[row], part) for row, part in enumerate(parts)),
         )
+
+    def owed(self, example: Labelled, found: Sequence[Contributed], label: str) -> DocumentWeights:
+        parts = self._parts(example)
+        amounts = found[0].amounts[0].double().cpu().numpy()
+        order = np.argsort([len(part.indices) for part in parts], kind="stable")
+        rows = {int(row): each for row, each in zip(order, amounts, strict=True)}
+        return divided(parts, [rows[row][: len(part.indices)] for row, part in enumerate(parts)])
+
+    def _parts(self, example: Labelled) -> list[Words]:
+        """The words of each sentence, or of each part of one that is long."""
+        longest = self.config.longest_sentence
+        return [
+            words_of(text, spans)
+            for text in sentences_of(example)
+            for spans in cut(self.tokenizer.offsets(text), longest)
+        ]
 
 
 class WholeTexts(Form[Sentences]):
@@ -84,17 +96,24 @@ class WholeTexts(Form[Sentences]):
     def collate(self, examples: Sequence[tuple[Sentences, int]]) -> TextBatch:
         return collate_texts([([token for ids in sentences for token in ids], each) for sentences, each in examples])
 
-    def looked(self, example: Labelled, maps: Maps, numbers: Sequence[int] | None = None) -> DocumentWeights | None:
-        """A sentence's weight is what all its words have, and a word's its share of that."""
+    def looked(self, example: Labelled, maps: Maps, joined: Joined) -> DocumentWeights | None:
         if self.config.words == "maximum":
             return None
-        parts = [words_of(text, self.tokenizer.offsets(text)) for text in sentences_of(example)]
+        parts = self._parts(example)
+        (whole,) = recorded(maps, WORDS, self.config.words, [sum(len(part.indices) for part in parts)])
+        return self._laid_out(parts, whole)
+
+    def owed(self, example: Labelled, found: Sequence[Contributed], label: str) -> DocumentWeights:
+        return self._laid_out(self._parts(example), found[0].amounts[0, 0].double().cpu().numpy())
+
+    def _parts(self, example: Labelled) -> list[Words]:
+        """The words of each sentence."""
+        return [words_of(text, self.tokenizer.offsets(text)) for text in sentences_of(example)]
+
+    def _laid_out(self, parts: Sequence[Words], whole: np.ndarray) -> DocumentWeights:
+        """What is known of all tokens, in sentences."""
         ends = np.cumsum([len(part.indices) for part in parts])
-        whole = recorded(maps, WORDS, self.config.words, [int(ends[-1]) if len(ends) else 0])[0]
-        words = [together(each, part) for each, part in zip(np.split(whole, ends[:-1]), parts, strict=False)]
-        weights = np.array([each.sum() for each in words])
-        shares = tuple(each / max(each.sum(), np.finfo(float).tiny) for each in words)
-        return DocumentWeights(tuple(part.labels for part in parts), weights, shares)
+        return divided(parts, [each for each, _ in zip(np.split(whole, ends[:-1]), parts, strict=False)])
 
 
 def cut(tokens: Sequence, longest: int) -> list[list]:
@@ -103,15 +122,23 @@ def cut(tokens: Sequence, longest: int) -> list[list]:
 
 
 def recorded(maps: Maps, name: str, summary: SummaryName, lengths: Sequence[int]) -> list[np.ndarray]:
-    """The weights of each row, of so many positions."""
+    """The weights of each row, of so many positions; of norms the shares."""
     if summary == "average":
         return [np.full(length, 1 / max(1, length)) for length in lengths]
     if not lengths:
         return []
     found = maps[name][:, 0].double().cpu().numpy()
-    return [row[:length] for row, length in zip(found, lengths, strict=True)]
+    return [shares(row[:length]) for row, length in zip(found, lengths, strict=True)]
 
 
 def together(weights: np.ndarray, words: Words) -> np.ndarray:
     """What the tokens of each word have, added up."""
     return np.bincount(words.indices, weights, len(words.labels)) if words.labels else np.zeros(0)
+
+
+def divided(parts: Sequence[Words], amounts: Sequence[np.ndarray]) -> DocumentWeights:
+    """Amounts of the tokens of each sentence, of any sign: a sentence's weight is its share of all, a word's its share
+    of its sentence's."""
+    words = [together(np.abs(each), part) for each, part in zip(amounts, parts, strict=True)]
+    weights = shares(np.array([each.sum() for each in words]))
+    return DocumentWeights(tuple(part.labels for part in parts), weights, tuple(map(shares, words)))

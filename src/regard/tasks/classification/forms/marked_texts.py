@@ -6,13 +6,13 @@ from regard.data.class_batch import MarkedBatch, collate_marked, shortened
 from regard.data.labelled import Labelled
 from regard.data.marked import Ids, marked
 from regard.errors import InputError
+from regard.inference.gradients import Contributed
 from regard.inference.words import side
 from regard.maps.alignment import Alignment
-from regard.maps.averages import average_of
 from regard.maps.heads import Side
 from regard.models.bert_classifier import BertClassifier
 from regard.recording import Maps
-from regard.tasks.classification.forms.protocol import Form
+from regard.tasks.classification.forms.protocol import Form, Joined
 from regard.text import Tokenizer
 
 Texts = tuple[Ids, ...]
@@ -46,11 +46,18 @@ class MarkedTexts(Form[Texts]):
     def collate(self, examples: Sequence[tuple[Texts, int]]) -> MarkedBatch:
         return collate_marked(examples)
 
-    def looked(self, example: Labelled, maps: Maps, numbers: Sequence[int] | None = None) -> Alignment:
-        """Raises InputError for a map that is not there."""
-        weights = average_of(maps.together()[0].double().cpu().numpy(), numbers)
-        tokens = tuple(self.tokenizer.pieces(marked(*self.encoded(example))[0]))
-        return Alignment(weights, tokens, tokens)
+    def looked(self, example: Labelled, maps: Maps, joined: Joined) -> Alignment:
+        """Raises InputError as `joined` does."""
+        tokens = self._tokens(example)
+        return Alignment(joined(maps), tokens, tokens)
+
+    def owed(self, example: Labelled, found: Sequence[Contributed], label: str) -> Alignment:
+        """One row, the label's."""
+        return Alignment(found[0].shares(), self._tokens(example), (label,))
+
+    def _tokens(self, example: Labelled) -> tuple[str, ...]:
+        """Those that are read, readable, with their marks."""
+        return tuple(self.tokenizer.pieces(marked(*self.encoded(example))[0]))
 
     def side(self, example: Labelled) -> Side:
         return side(self.tokenizer, marked(*self.encoded(example))[0])

@@ -1,16 +1,21 @@
 """What every form is."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
+
+import numpy as np
 
 from regard.data.class_batch import ClassBatch
 from regard.data.labelled import Labelled
+from regard.inference.gradients import Contributed
 from regard.maps import Alignment, DocumentWeights
 from regard.maps.heads import Side
 from regard.recording import Maps
 
 E = TypeVar("E")
+Joined = Callable[[Maps], np.ndarray]
+"""Of recorded maps one, `(target, source)`."""
 
 
 class Form(ABC, Generic[E]):
@@ -33,13 +38,16 @@ class Form(ABC, Generic[E]):
     def collate(self, examples: Sequence[tuple[E, int]]) -> ClassBatch:
         """A batch of examples with their classes."""
 
-    def looked(
-        self, example: Labelled, maps: Maps, numbers: Sequence[int] | None = None
-    ) -> Alignment | DocumentWeights | None:
-        """What was looked at, from the weights that were recorded while the model was given this example alone; None
-        where it looks at nothing. Of `several` maps the mean, or that of those whose numbers are given."""
+    def looked(self, example: Labelled, maps: Maps, joined: Joined) -> Alignment | DocumentWeights | None:
+        """What was looked at, from what was recorded while the model was given this example alone; None where it looks
+        at nothing. Where it has `several` maps, `joined` makes them one."""
         return None
 
     def side(self, example: Labelled) -> Side | None:
         """Where there are `several` maps, the pieces that read each other."""
         return None
+
+    @abstractmethod
+    def owed(self, example: Labelled, found: Sequence[Contributed], label: str) -> Alignment | DocumentWeights:
+        """What the label's log-probability owes to what was read, from what each call of an embedding contributed to it
+        while the model was given this example alone."""

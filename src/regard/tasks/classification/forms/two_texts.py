@@ -6,13 +6,17 @@ import numpy as np
 
 from regard.data.class_batch import TwoTextBatch, collate_two_texts
 from regard.data.labelled import Labelled
+from regard.inference.gradients import Contributed
 from regard.inference.words import words_of
-from regard.maps import Alignment, join_words
+from regard.maps import Alignment, join_words, shares
+from regard.maps.words import Words
 from regard.models.rocktaschel import ReadingName
 from regard.recording import Maps
+from regard.tasks.classification.forms.documents import together
 from regard.tasks.classification.forms.marked_texts import Texts
-from regard.tasks.classification.forms.protocol import Form
+from regard.tasks.classification.forms.protocol import Form, Joined
 from regard.text import Tokenizer
+from regard.text.special import START
 
 READING = "reading"
 
@@ -34,7 +38,7 @@ class TwoTexts(Form[Texts]):
     def collate(self, examples: Sequence[tuple[Texts, int]]) -> TwoTextBatch:
         return collate_two_texts(examples)
 
-    def looked(self, example: Labelled, maps: Maps, numbers: Sequence[int] | None = None) -> Alignment | None:
+    def looked(self, example: Labelled, maps: Maps, joined: Joined) -> Alignment | None:
         """A row a word of the second text. Where the texts are exchanged too, that is a second reading, which is not
         shown."""
         if self.reading == "none":
@@ -44,6 +48,25 @@ class TwoTexts(Form[Texts]):
         shape = 1 if once else len(second.indices), len(first.indices)
         weights = np.zeros(shape)
         if weights.size:
-            weights[:] = maps[READING][0, : shape[0], : shape[1]].double().cpu().numpy()
+            weights[:] = shares(maps[READING][0, : shape[0], : shape[1]].double().cpu().numpy())
         rows, labels = ((0,), (example.texts[1],)) if once else (second.indices, second.labels)
         return Alignment(join_words(weights, first.indices, rows), first.labels, labels)
+
+    def owed(self, example: Labelled, found: Sequence[Contributed], label: str) -> Alignment:
+        """One row, the label's; the first text's words, then the second's."""
+        both = [words_of(text, self.tokenizer.offsets(text)) for text in example.texts]
+        amounts = [together(np.abs(each), words) for each, words in zip(of_each(found, both), both, strict=True)]
+        row = shares(np.concatenate(amounts))
+        return Alignment(row[None], tuple(word for words in both for word in words.labels), (label,))
+
+
+def of_each(found: Sequence[Contributed], both: Sequence[Words]) -> list[np.ndarray]:
+    """What the tokens of each of two texts contribute, added up over the ways in which they are read: one text as it
+    is, then the other behind a mark; in a second way the texts are exchanged. A text without tokens is not embedded
+    where it would come first."""
+    amounts, way = [np.zeros(len(words.indices)) for words in both], 0
+    for call in found:
+        behind_mark = int(call.given.shape[1] > 0 and call.given[0, 0] == START)
+        amounts[(way + behind_mark) % 2] += call.amounts[0, 0, behind_mark:].double().cpu().numpy()
+        way += behind_mark
+    return amounts

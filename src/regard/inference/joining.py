@@ -1,0 +1,59 @@
+"""Recorded maps as the one that is shown."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from torch import nn
+
+from regard.errors import InputError
+from regard.inference.kinds import Kind
+from regard.inference.norms import ValueNorms
+from regard.maps.averages import average_heads, average_of
+from regard.maps.rollout import rollout
+from regard.maps.shares import shares
+from regard.recording import Maps, Measure
+
+Map = Float[np.ndarray, "_target _source"]
+
+
+@dataclass(frozen=True)
+class Joining:
+    """measure: what is recorded of a model. joined: of the first row of what was recorded one map, or of the maps of
+    those numbers, layer x heads + head; None: all. Raises InputError for maps that cannot be joined so."""
+
+    measure: Callable[[nn.Module], Measure | None]
+    joined: Callable[[Maps, Sequence[int] | None], Map]
+
+
+def mean(found: Maps, numbers: Sequence[int] | None) -> Map:
+    """The mean of the maps. Raises InputError for a number that no map has."""
+    return average_of(found.together()[0].double().cpu().numpy(), numbers)
+
+
+def mean_shares(found: Maps, numbers: Sequence[int] | None) -> Map:
+    """The shares in the mean of the maps: norms are in the unit of what is written, in which all maps are alike."""
+    return shares(mean(found, numbers))
+
+
+def rolled_out(found: Maps, numbers: Sequence[int] | None = None) -> Map:
+    """The layers' maps rolled out. Raises InputError for maps that are no layers of self-attention, and where some are
+    chosen."""
+    if numbers is not None:
+        raise InputError("a map is chosen, but a rollout is of all layers and heads; choose none")
+    layers = [each[0].double().cpu().numpy() for each in found.values()]
+    if any(each.ndim != 3 or each.shape[1] != each.shape[2] for each in layers):
+        raise InputError(
+            "a rollout is of layers of self-attention with residuals, and this run's model is not made of them; use "
+            "weights, norms or gradient"
+        )
+    return rollout(np.stack([average_heads(each)[None] for each in layers]))
+
+
+JOININGS: dict[Kind, Joining] = {
+    "weights": Joining(lambda model: None, mean),
+    "norms": Joining(ValueNorms, mean_shares),
+    "rollout": Joining(lambda model: None, rolled_out),
+}
+"""Of the kinds that are made of recorded maps."""

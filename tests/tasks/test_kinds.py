@@ -1,0 +1,293 @@
+"""What an answer depended on, in each way that runs show it: weights, gradient, norms, rollout. The runs are small and
+know nothing, which is enough to ask what made them say what they say."""
+
+from collections.abc import Callable
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from regard.catalog import build_classifier, build_language_model
+from regard.data.documents import Documents
+from regard.data.images import ImageFolders
+from regard.data.labelled import LabelledTables
+from regard.data.spans import Questions
+from regard.errors import InputError
+from regard.inference.kinds import Kind
+from regard.maps import Alignment, DocumentWeights, rollout
+from regard.models.attention_language_model import AttentionLanguageModelConfig
+from regard.models.bert import Bert, BertConfig
+from regard.models.bert_spans import BertSpans
+from regard.models.gpt2 import GPT2Config
+from regard.models.han import FlatConfig, HanConfig
+from regard.models.recurrent_language_model import RecurrentLanguageModelConfig
+from regard.models.rocktaschel import RocktaschelConfig
+from regard.models.vit import Vit, VitConfig
+from regard.recording import record
+from regard.tasks.classification.run import ClassificationRun
+from regard.tasks.classification.run_file import Classification
+from regard.tasks.image_classification.run import ImageClassificationRun
+from regard.tasks.image_classification.run_file import ImageClassification
+from regard.tasks.language_model.run import LanguageModelRun
+from regard.tasks.language_model.run_file import LanguageModelling
+from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
+from regard.tasks.masked_language_model.run_file import MaskedLanguageModelling
+from regard.tasks.span_answers.run import SpanAnswersRun
+from regard.tasks.span_answers.run_file import SpanAnswers
+from regard.text import Tokenizer, TokenizerSettings
+from regard.text.special import END
+
+TEXT = "the cat sat on the mat"
+KINDS = get_args(Kind)
+BERT = BertConfig(layers=2, width=6, heads=3, hidden=7, context=17, dropout=0.0)
+WORDS = TokenizerSettings("wordpiece", size=60)
+CLASSES = {
+    "bert": BERT,
+    "han": HanConfig(embedding=5, width=3, attention=7, longest_sentence=4),
+    "flat-attention": FlatConfig(embedding=5, width=3, attention=7),
+    "rocktaschel": RocktaschelConfig(embedding=5, width=7),
+}
+
+
+def drawn(model: nn.Module) -> Any:
+    """Far enough from where training starts that every part matters."""
+    torch.manual_seed(3)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.5)
+    return model.double().eval()
+
+
+def language_model(config: Any) -> LanguageModelRun:
+    tokenizer = Tokenizer.train(TokenizerSettings("space"), [TEXT])
+    model = drawn(build_language_model(config, tokenizer.size))
+    return LanguageModelRun(LanguageModelling.__new__(LanguageModelling), model, tokenizer)
+
+
+def blanks(**more: Any) -> MaskedLanguageModelRun:
+    tokenizer = Tokenizer.train(WORDS, [TEXT])
+    config = BertConfig(**{**vars(BERT), **more})
+    run = MaskedLanguageModelling(data=Documents(train="none.txt"), tokenizer=WORDS, model=config)
+    return MaskedLanguageModelRun(run, drawn(Bert(tokenizer.size, config)), tokenizer)
+
+
+def classes(name: str) -> ClassificationRun:
+    tokenizer = Tokenizer.train(WORDS if name == "bert" else TokenizerSettings("word"), [TEXT])
+    second = "other" if name == "rocktaschel" else None
+    data = LabelledTables(train="none.tsv", second=second)
+    config = Classification(data=data, tokenizer=tokenizer.settings, model=CLASSES[name])
+    model = drawn(build_classifier(config.classifier, tokenizer.size, 3))
+    return ClassificationRun(config, model, tokenizer, ["one", "two", "three"])
+
+
+def spans() -> SpanAnswersRun:
+    tokenizer = Tokenizer.train(WORDS, [TEXT])
+    config = SpanAnswers(data=Questions(train=("none.json",), valid=("none.json",)), tokenizer=WORDS, model=BERT)
+    return SpanAnswersRun(config, drawn(BertSpans(tokenizer.size, BERT)), tokenizer)
+
+
+GPT = GPT2Config(layers=2, width=6, heads=3, context=11)
+LANGUAGE_MODELS = {
+    "gpt2": GPT,
+    "attention": AttentionLanguageModelConfig(embedding=5, width=5, window=5, copying=True),
+    "recurrent": RecurrentLanguageModelConfig(embedding=5, width=5),
+}
+
+
+@pytest.mark.parametrize("name", LANGUAGE_MODELS)
+def test_a_language_model_owes_to_its_past_alone(name: str):
+    run = language_model(LANGUAGE_MODELS[name])
+    reading = run.look(TEXT, kind="gradient")
+    words = ("</s>", *TEXT.split())
+    assert (reading.attention.source, reading.attention.target) == (words, words)
+    assert np.triu(reading.attention.weights, 1).max() == 0.0
+    np.testing.assert_allclose(reading.attention.weights.sum(-1), 1, rtol=1e-12)
+    ids = torch.tensor([[END, *run.tokenizer.encode(TEXT)]])
+    logits, _ = run.model(ids, run.model.begin(1))
+    assert reading.answer == run.tokenizer.pieces([int(logits[0, -1].argmax())])[0]
+
+
+STEP = 1e-5
+
+
+@torch.no_grad()
+def told_apart(scores: Callable[[], Tensor], embedding: Any, positions: int) -> np.ndarray:
+    """What a longer vector of each token does to each score, as shares, without a gradient."""
+    found = []
+    for place in range(positions):
+        both = []
+        for factor in (1 + STEP, 1 - STEP):
+            factors = torch.ones(positions, 1, dtype=torch.float64)
+            factors[place] = factor
+            hook = embedding.register_forward_hook(lambda module, given, output, factors=factors: output * factors)
+            both.append(scores())
+            hook.remove()
+        found.append((both[0] - both[1]).abs().numpy())
+    amounts = np.stack(found, 1)
+    return amounts / amounts.sum(-1, keepdims=True)
+
+
+def test_a_language_models_row_is_of_the_next_token():
+    run = language_model(GPT)
+    reading = run.look(TEXT, kind="gradient")
+    ids = [END, *run.tokenizer.encode(TEXT)]
+    following = torch.tensor([*ids[1:], run.tokenizer.vocabulary[reading.answer]])[:, None]
+
+    def scores() -> Tensor:
+        logits, _ = run.model(torch.tensor([ids]), run.model.begin(1))
+        return logits[0].log_softmax(-1).gather(1, following)[:, 0]
+
+    wanted = told_apart(scores, run.model.embedding, len(ids))
+    np.testing.assert_allclose(reading.attention.weights, wanted, rtol=1e-4, atol=1e-6)
+
+
+def test_norms_and_rollout_of_a_language_model():
+    run = language_model(GPT)
+    ids = torch.tensor([[END, *run.tokenizer.encode(TEXT)]])
+    with torch.no_grad(), record(run.model) as maps:
+        run.model(ids, run.model.begin(1))
+    layers = np.stack([maps[f"blocks.{layer}.self_attention"][0].numpy() for layer in range(2)])
+    np.testing.assert_allclose(run.look(TEXT, kind="rollout").attention.weights, rollout(layers), rtol=1e-12)
+    weights, norms = (run.look(TEXT, kind=kind).attention.weights for kind in ("weights", "norms"))
+    np.testing.assert_allclose(norms.sum(-1), 1, rtol=1e-12)
+    assert np.abs(norms - weights).max() > 0.05
+    one = run.look(TEXT, [4], kind="norms").attention.weights
+    assert np.abs(norms - one).max() > 0.05
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "maps", "said"),
+    [
+        ("gpt2", "rollout", [0], "a rollout is of all layers and heads; choose none"),
+        ("gpt2", "gradient", [0], "a gradient is that of the whole model; choose none"),
+        ("gpt2", "norms", [6], "map 6 is not there; the model has 6"),
+        ("attention", "rollout", None, "this run's model is not made of them; use weights, norms or gradient"),
+        ("recurrent", "norms", None, "carries a state from token to token and reads none again"),
+        ("recurrent", "rollout", None, "carries a state from token to token and reads none again"),
+    ],
+)
+def test_language_models_refuse(name: str, kind: Kind, maps: list[int] | None, said: str):
+    with pytest.raises(InputError, match=said):
+        language_model(LANGUAGE_MODELS[name]).look(TEXT, maps, kind=kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_blanks(kind: Kind):
+    run = blanks()
+    text = "the [MASK] sat on the [MASK]"
+    reading = run.look(text, kind=kind)
+    np.testing.assert_allclose(reading.attention.weights.sum(-1), 1, rtol=1e-6)
+    assert len(reading.attention.source) == 8
+    first, second = run.fill([text], best=1)[0]
+    assert reading.answer == first[0].text
+    if kind == "gradient":
+        assert reading.attention.target == (first[0].token, second[0].token)
+    else:
+        assert reading.attention.target == reading.attention.source
+
+
+def test_blanks_refuse():
+    with pytest.raises(
+        InputError, match=r"'the cat' has no blank, and a gradient is of what fills one; write \[MASK\]"
+    ):
+        blanks().look("the cat", kind="gradient")
+    with pytest.raises(InputError, match="this model fills in no blanks"):
+        blanks(predictions=False).look("the [MASK]", kind="gradient")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_spans(kind: Kind):
+    run = spans()
+    reading = run.look(("the cat", TEXT), kind=kind)
+    np.testing.assert_allclose(reading.attention.weights.sum(-1), 1, rtol=1e-6)
+    if kind != "gradient":
+        assert reading.attention.target == reading.attention.source
+        return
+    begins, ends = reading.attention.target
+    assert (begins[:8], ends[:6]) == ("begins: ", "ends: ")
+    words = reading.answer.split()
+    assert (begins[8:], ends[6:]) == (words[0][: len(begins) - 8], words[-1][-len(ends[6:].removeprefix("##")) :])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", CLASSES)
+def test_classes(name: str, kind: Kind):
+    run = classes(name)
+    text: Any = (TEXT, "the dog sat") if name == "rocktaschel" else "the cat sat. on the mat the cat sat. on the mat."
+    if kind == "rollout" and name != "bert":
+        with pytest.raises(
+            InputError, match=f"layers of self-attention with residuals, which this run's {name} has not"
+        ):
+            run.look(text, kind=kind)
+        return
+    looked = run.look(text, kind=kind)
+    assert looked.found.probabilities == pytest.approx(run.classify([text])[0].probabilities)
+    if isinstance(looked.weights, Alignment):
+        np.testing.assert_allclose(looked.weights.weights.sum(-1), 1, rtol=1e-6)
+        if kind == "gradient":
+            assert looked.weights.target == (looked.found.label,)
+        if (name, kind) == ("rocktaschel", "gradient"):
+            assert looked.weights.source == (*TEXT.split(), "the", "dog", "sat")
+    else:
+        assert isinstance(looked.weights, DocumentWeights)
+        assert looked.weights.weights.sum() == pytest.approx(1)
+        assert all(words.sum() == pytest.approx(1) for words in looked.weights.words)
+        assert looked.weights.sentences == run.look(text).weights.sentences  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_words_of_a_document_owe_what_their_tokens_do():
+    """Over sentences that are sorted by length on the way: the classes' score against longer vectors of tokens."""
+    run = classes("han")
+    embedding: Any = run.model.embedding
+    looked = run.look("the cat sat. the mat.", kind="gradient")
+    assert isinstance(looked.weights, DocumentWeights)
+    assert looked.weights.sentences == (("the", "cat", "sat."), ("the", "mat."))
+    tokens = torch.tensor([[*run.tokenizer.encode("the mat."), 0], run.tokenizer.encode("the cat sat.")])
+    place = run.labels.index(looked.found.label)
+    given = tokens, torch.tensor([3, 4]), torch.tensor([[1, 0]]), torch.tensor([2])
+    amounts = np.zeros((2, 4))
+    for row in range(2):
+        for column in range(4):
+            both = []
+            for factor in (1 + STEP, 1 - STEP):
+                factors = torch.ones(2, 4, 1, dtype=torch.float64)
+                factors[row, column] = factor
+                hook = embedding.register_forward_hook(lambda *call, factors=factors: call[2] * factors)
+                with torch.no_grad():
+                    both.append(float(run.model(*given)[0].log_softmax(-1)[place]))
+                hook.remove()
+            amounts[row, column] = abs(both[0] - both[1])
+    np.testing.assert_allclose(looked.weights.weights, amounts[[1, 0]].sum(1) / amounts.sum(), rtol=1e-4)
+    first = np.array([amounts[1, 0], amounts[1, 1], amounts[1, 2:].sum()]) / amounts[1].sum()
+    np.testing.assert_allclose(looked.weights.words[0], first, rtol=1e-4)
+
+
+@pytest.mark.parametrize("pooling", ["first", "mean"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_images(kind: Kind, pooling: Any):
+    sizes = VitConfig(image=6, patch=2, channels=1, layers=2, width=6, heads=3, hidden=7, pooling=pooling)
+    config = ImageClassification(data=ImageFolders(train="none"), model=sizes)
+    run = ImageClassificationRun(config, drawn(Vit(3, sizes)).float(), ["one", "two", "three"])
+    image = np.random.default_rng(1).integers(0, 256, (6, 6), dtype=np.uint8)
+    looked = run.look(image, kind=kind)
+    assert looked.weights.shape == (3, 3)
+    assert looked.weights.sum() == pytest.approx(1)
+    assert looked.weights.min() >= 0
+    assert looked.found.probabilities == pytest.approx(run.classify([image])[0].probabilities, abs=1e-5)
+
+
+def test_an_image_that_owes_nothing_is_not_divided_by_nothing():
+    """The layer that tells the class starts at zero, and so do gradients."""
+    sizes = VitConfig(image=4, patch=2, channels=1, layers=1, width=6, heads=3, hidden=7)
+    config = ImageClassification(data=ImageFolders(train="none"), model=sizes)
+    run = ImageClassificationRun(config, Vit(2, sizes).eval(), ["one", "two"])
+    assert (run.look(np.zeros((4, 4), dtype=np.uint8), kind="gradient").weights == 0).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_documents_of_nothing(kind: Kind):
+    if kind != "rollout":
+        looked = classes("han").look("", kind=kind)
+        assert isinstance(looked.weights, DocumentWeights)
+        assert looked.weights.sentences == ()
