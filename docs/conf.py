@@ -42,6 +42,7 @@ autodoc_default_options = {"ignore-module-all": True}  # a name is documented wh
 autodoc_inherit_docstrings = False  # a forward() without words of its own would show PyTorch's
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
+autodoc_mock_imports = ["triton"]  # a gigabyte that comes with PyTorch for GPUs
 autodoc_member_order = "bysource"
 suppress_warnings = ["ref.python"]  # `step` and `State` are names of many classes; each links to one of them
 

@@ -42,7 +42,7 @@ class Choice:
     @property
     def partial(self) -> bool:
         """Whether less is kept than every query's weights: then it need not be there at once."""
-        return self.rows is not None or self.top is not None
+        return self.measure is None and (self.rows is not None or self.top is not None)
 
 
 def greatest(weights: Chosen, heads: Sequence[int] | None, rows: Sequence[int], top: int) -> tuple[Tensor, Tensor]:
@@ -69,10 +69,10 @@ class Maps(Mapping[str, Tensor]):
         return id(module) in self._names
 
     def add(self, module: nn.Module, weights: Tensor, value: Tensor | None) -> None:
-        if self._choice.measure is not None:
+        if self.choice.measure is not None:
             if value is None:
                 raise ValueError(f"{self._names[id(module)]!r} hands over weights without values; leave measure out")
-            weights = self._choice.measure(module, weights, value)
+            weights = self.choice.measure(module, weights, value)
 
         def chosen(heads: Sequence[int] | None, rows: Sequence[int] | None) -> Tensor:
             return part(weights, heads if weights.ndim > 3 else None, rows)
@@ -80,7 +80,7 @@ class Maps(Mapping[str, Tensor]):
         self._add(module, weights.shape[-2], chosen)
 
     def add_chosen(self, module: nn.Module, queries: int, weights: Chosen) -> None:
-        if self._choice.measure is not None:
+        if self.choice.measure is not None:
             raise ValueError(
                 f"of {self._names[id(module)]!r}, of transformers, weights alone are known; leave measure out"
             )

@@ -68,7 +68,7 @@ def test_version_is_the_projects(tmp_path: Path):
 def test_every_command_has_help():
     code, output, _ = finish(start("--help"))
     assert code == 0
-    for command in ("recipes", "train", "evaluate", "predict", "align", "aer", "show", "info"):
+    for command in ("recipes", "train", "evaluate", "predict", "align", "aer", "show", "serve", "info"):
         assert f" {command} " in output
 
 

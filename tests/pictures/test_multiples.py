@@ -33,7 +33,7 @@ def test_one_scale_which_the_bar_says(asked: float | None, most: float):
 
 def test_pieces_are_named_where_there_is_room():
     named = {text.get_text() for axes in multiples(WEIGHTS, NAMES, (5,), LABELS).axes for text in axes.texts}
-    assert named == {"Das", "注\n意", "مرحبا", "a", "$b$"}
+    assert named == {"Das", "注\n意", "مرحبا", "a", "$b$"}  # which stands upright
     many = multiples(np.zeros((12, 40, 40)), ("m",) * 12, (12,), (("s",) * 40, ("t",) * 40))
     assert not [text for axes in many.axes for text in axes.texts]
 

@@ -28,14 +28,14 @@ struct Pair {
 
 struct Shared {  // exponentials taken once a query and once a key
   using Query = Exponentials;
-  using Key = Vec;
+  using Key = Stored;
   static Query query(Vec x) { return exponentials(cut(x, FAR)); }
-  static Key key(Vec x) {
+  static Vec key(Vec x) {
     const Vec s = exponentials(cut(absolute(x), FAR)).less_one;
     return x < Vec{} ? -s : s;
   }
-  static Pair pair(const Query& q, const Key& s) {
-    const Vec zero{}, one = all(1.0f), size = absolute(s), factor = s > zero ? q.whole : one;
+  static Pair pair(const Query& q, const Key& stored) {
+    const Vec s = stored, zero{}, one = all(1.0f), size = absolute(s), factor = s > zero ? q.whole : one;
     const Vec number = s * factor + q.less_one, below = size * factor + (q.less_one + 2.0f);
     const Vec above = s > zero ? one : size + 1.0f, under = s > zero ? size + 1.0f : one;
     return {number, below, number > zero ? above : q.whole * under};
@@ -102,7 +102,7 @@ template <class Number>
 std::int32_t exponentials(const Number* key, Size rows, Size width, float* to, ParallelFor parallel_for) {
   const Size blocks = blocks_of(width);
   return in_parallel(parallel_for, rows, width, [&](Size begin, Size end) {
-    prepare(reinterpret_cast<Vec*>(to) + begin * blocks, key + begin * width, end - begin, width, width, blocks,
+    prepare(reinterpret_cast<Stored*>(to) + begin * blocks, key + begin * width, end - begin, width, width, blocks,
             Shared::key);
   });
 }
@@ -161,7 +161,7 @@ std::int32_t forward(const Problem& p, Number* scores, ParallelFor parallel_for)
       if (shareable(query, queries, key, keys, p.width, p.width)) {
         q.resize(queries * blocks);
         prepare(q.data(), query, queries, p.width, p.width, blocks, Shared::query);
-        const auto* k = reinterpret_cast<const Vec*>(p.exponentials + batch * p.exponentials_step);
+        const auto* k = reinterpret_cast<const Stored*>(p.exponentials + batch * p.exponentials_step);
         score<Shared>(q.data(), queries, k + i * blocks, keys, v.data(), blocks, to, p.keys);
       } else {
         raw.resize((queries + keys) * blocks);
@@ -248,7 +248,7 @@ std::int32_t backward(const Problem& p, const Gradients<Number>& g, ParallelFor 
       const Number* gradient = g.scores + batch * p.queries * p.keys;
       if (shareable(query, p.queries, key, p.keys, count, p.width)) {
         prepare(q.data(), query, p.queries, count, p.width, 1, Shared::query);
-        const auto* k = reinterpret_cast<const Vec*>(p.exponentials + batch * p.exponentials_step) + block;
+        const auto* k = reinterpret_cast<const Stored*>(p.exponentials + batch * p.exponentials_step) + block;
         sum<Shared>(sums, q.data(), p.queries, k, blocks, p.keys, gradient);
       } else {
         Vec* k = raw.data() + p.queries;

@@ -24,6 +24,16 @@ typedef std::int32_t Whole __attribute__((vector_size(4 * LANES)));
 typedef std::uint16_t Short __attribute__((vector_size(2 * LANES)));
 using Size = std::int64_t;
 
+struct Stored {  // a vector anywhere in memory
+  float numbers[LANES];
+  Stored(Vec vector) { std::memcpy(numbers, &vector, sizeof numbers); }
+  operator Vec() const {
+    Vec vector;
+    std::memcpy(&vector, numbers, sizeof numbers);
+    return vector;
+  }
+};
+
 struct Half {  // bfloat16
   std::uint16_t bits;
 };

@@ -25,6 +25,7 @@ from regard.inference.words import side
 from regard.memory import Memory
 from regard.models.language_model import LanguageModel
 from regard.nonfinite import guarded
+from regard.shapes import Float
 from regard.tasks.language_model.continuation import Begun, Continuation, behind
 from regard.tasks.language_model.run_file import LanguageModelling
 from regard.tasks.language_model.task import figures
