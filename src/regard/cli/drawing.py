@@ -16,6 +16,7 @@ from regard.pictures.overlay import overlay, overlays
 from regard.pictures.tape import tape
 from regard.pictures.write import write, write_document, write_figure
 from regard.runs import expect
+from regard.tasks.acting.run import ActingRun
 from regard.tasks.bit_sequences.run import BitSequencesRun
 from regard.tasks.classification.run import ClassificationRun
 from regard.tasks.few_shot.run import FewShotRun
@@ -65,6 +66,10 @@ def draw(run: Any, asking: Asking) -> str:
             return _tape(run, asking)
         case FewShotRun():
             return _episode(run, asking)
+        case ActingRun():
+            asking.refuse("beam", "maps", what="acts in environments")
+            done, looked = run.look(text)
+            return asking.drawn(Reading(done.text, looked))
         case PointingRun():
             asking.refuse("beam", "maps", what="points to elements of a set")
             (pointed,) = run.point([parse(text)])
