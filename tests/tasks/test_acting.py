@@ -146,11 +146,11 @@ def test_commands_refuse(regard, folder: Path, arguments: tuple[str, ...], said:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (["data.arms=0"], "data.arms: 0; expected a whole number >= 2"),
-        (["data.pulls=0"], "data.pulls: 0; expected a whole number >= 1"),
-        ([SMALL, "data.horizon=0"], "data.horizon: 0; expected a whole number >= 1"),
-        ([SMALL, "data.states=0"], "data.states: 0; expected a whole number >= 1"),
-        (["learning.discount=1.5"], "learning.discount: 1.5; expected a number >= 0 and <= 1"),
+        (["data.arms=0"], "--set data.arms: got 0, expected a whole number >= 2"),
+        (["data.pulls=0"], "--set data.pulls: got 0, expected a whole number >= 1"),
+        ([SMALL, "data.horizon=0"], "--set data.horizon: got 0, expected a whole number >= 1"),
+        ([SMALL, "data.states=0"], "--set data.states: got 0, expected a whole number >= 1"),
+        (["learning.discount=1.5"], "--set learning.discount: got 1.5, expected a number >= 0 and <= 1"),
         (["training.batch_tokens=7"], "example 0 has 8 tokens, more than a batch of 7"),
         (["data.train=10"], "fewer examples than one batch"),
         (["training.label_smoothing=0.1"], "actions are not smoothed"),
