@@ -1,5 +1,5 @@
 """The recipes `bandits` and `mdps` beside what is known to do well: regret in 100 pulls of five arms, and how much of
-the optimum's reward ten episodes in a process of ten states give. All act in the same environments.
+the optimum's reward ten episodes in a process of three states give. All act in the same environments.
 
 `python -m benchmarks.bandits [bandits | mdps]`, by default both.
 """
@@ -19,7 +19,6 @@ from regard.tasks.acting.run import ActingRun
 from regard.tasks.acting.run_file import Acting
 from regard.tasks.acting.task import figures, some
 
-MODELS = {"SNAIL": [], "GRU": ["model={name: gru, width: 64}"]}
 SETTINGS = ["training.seed=1", "data.seed=1", "training.threads=1"]
 
 
@@ -44,12 +43,10 @@ def rivals(config: Acting) -> Mapping[str, Agent]:
 
 def measure(recipe: str) -> list[dict[str, Any]]:
     """A row an agent."""
-    rows = []
-    for name, settings in MODELS.items():
-        folder = report.trained(recipe, f"{recipe}-{name.lower()}-1", [*SETTINGS, *settings])
-        result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-        run = load(folder, "cpu", task=ActingRun)
-        rows.append({"agent": name, **run.evaluate(), "seconds": result["seconds"], "steps": result["steps"]})
+    folder = report.trained(recipe, f"{recipe}-snail-1", SETTINGS)
+    result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    run = load(folder, "cpu", task=ActingRun)
+    rows: list[dict[str, Any]] = [{"agent": "SNAIL", **run.evaluate(), "seconds": result["seconds"]}]
     torch.manual_seed(1)
     tests = some(run.config.data, run.config.data.test, "test")
     for name, agent in rivals(run.config).items():
