@@ -1,7 +1,7 @@
 """The simple neural attentive learner: Mishra, Rohaninejad, Chen, Abbeel 2018 (1707.03141)."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from einops import rearrange
@@ -31,6 +31,10 @@ class Snail(nn.Sequential):
 
     width: int
 
+    @property
+    def _blocks(self) -> list[Any]:
+        return list(self)
+
     def forward(self, states: Inputs, lengths: Lengths | None = None) -> States:  # pyright: ignore[reportIncompatibleMethodOverride]
         """What stands past `lengths (batch,)` changes nothing before it, NaN included."""
         if lengths is not None:
@@ -40,13 +44,13 @@ class Snail(nn.Sequential):
 
     def start(self, batch: int) -> SnailState:
         """The state before the first step of so many sequences."""
-        return SnailState((), tuple(block.start(batch) for block in self))
+        return SnailState((), tuple(block.start(batch) for block in self._blocks))
 
     def step(self, states: Given, state: SnailState) -> tuple[Found, SnailState]:
         """One more position `(batch, input_width)` of each sequence -> its output `(batch, width)`, and the state after
         it. Steps and one pass over all positions give the same."""
         carried = []
-        for block, before in zip(self, state.carried, strict=True):
+        for block, before in zip(self._blocks, state.carried, strict=True):
             states, after = block.step(states, state.outputs, before)
             carried.append(after)
         return states, SnailState((*state.outputs, states), tuple(carried))
