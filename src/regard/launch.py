@@ -18,6 +18,8 @@ from regard.errors import InputError
 from regard.nonfinite import guarded
 from regard.run_file import RunFile
 from regard.runs import CONFIG, load
+from regard.tasks.acting.job import prepare as prepare_acting
+from regard.tasks.acting.run_file import Acting
 from regard.tasks.bidirectional_language_model.job import prepare as prepare_bidirectional_language_model
 from regard.tasks.bidirectional_language_model.run_file import BidirectionalLanguageModelling
 from regard.tasks.bit_sequences.job import prepare as prepare_bit_sequences
@@ -141,6 +143,8 @@ def prepare(config: RunFile, run: RunDirectory, processes: int) -> Job:
             return prepare_bit_sequences(config)
         case FewShot():
             return prepare_few_shot(config)
+        case Acting():
+            return prepare_acting(config)
         case TextToTexts():
             return prepare_text_to_texts(config, run)
         case _:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from regard.recipes import yaml_file
+from regard.tasks.acting.run_file import Acting
 from regard.tasks.bidirectional_language_model.run_file import BidirectionalLanguageModelling
 from regard.tasks.bit_sequences.run_file import BitSequencing
 from regard.tasks.classification.run_file import Classification
@@ -30,6 +31,7 @@ RunFile = (
     | Pointing
     | BitSequencing
     | FewShot
+    | Acting
 )
 """One class a task; the key `task` of the file tells them apart."""
 

@@ -5,6 +5,8 @@ from typing import Any, TypeVar, overload
 
 from regard import run_file
 from regard.errors import InputError
+from regard.tasks.acting.run import ActingRun
+from regard.tasks.acting.run_file import Acting
 from regard.tasks.bidirectional_language_model.run import ElmoRun
 from regard.tasks.bidirectional_language_model.run_file import BidirectionalLanguageModelling
 from regard.tasks.bit_sequences.run import BitSequencesRun
@@ -46,6 +48,7 @@ WHAT: dict[type[Run], str] = {
     PointingRun: "points to elements of a set and writes no text; use `regard predict`, `show` or `evaluate`",
     BitSequencesRun: "answers sequences of bits and writes no text; use `regard predict`, `show` or `evaluate`",
     FewShotRun: "tells classes after a few examples and writes no text; use `regard predict`, `show` or `evaluate`",
+    ActingRun: "acts in environments and writes no text; use `regard predict`, `show` or `evaluate`",
     TextToTextsRun: "writes several languages; use `regard predict` or `evaluate`, or in Python one of them, .of(...)",
     TextToTextRun: "makes texts of texts, and continues none; use `regard predict`",
 }
@@ -104,6 +107,8 @@ def _open(folder: RunDirectory, config: run_file.RunFile) -> Any:
             return BitSequencesRun.open(folder, config)
         case FewShot():
             return FewShotRun.open(folder, config)
+        case Acting():
+            return ActingRun.open(folder, config)
         case TextToTexts():
             return TextToTextsRun.open(folder, config)
         case _:

@@ -32,9 +32,9 @@ def test_a_folder_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     ("given", "said"),
     [
         ("daets", "'daets' is neither a recipe nor a file; did you mean 'dates'? The recipes are "),
-        ("zzz", "'zzz' is neither a recipe nor a file; expected one of 'bert', 'bitext'"),
-        ("mine.yaml", "mine.yaml: no such file; expected a YAML file, or a recipe: bert, bitext,"),
-        ("some/dates", "some/dates: no such file; expected a YAML file, or a recipe: bert, bitext,"),
+        ("zzz", "'zzz' is neither a recipe nor a file; expected one of 'bandits', 'bert', 'bitext'"),
+        ("mine.yaml", "mine.yaml: no such file; expected a YAML file, or a recipe: bandits, bert, bitext,"),
+        ("some/dates", "some/dates: no such file; expected a YAML file, or a recipe: bandits, bert, bitext,"),
     ],
 )
 def test_neither(given: str, said: str):

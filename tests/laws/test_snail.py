@@ -84,3 +84,35 @@ def test_an_episode_is_answered_as_if_it_were_alone(model: FewShotSnail):
 def test_every_parameter_learns(model: FewShotSnail):
     model(IMAGES, LABELS, expected=torch.tensor([0, 1, 1])).backward()
     assert [name for name, each in model.named_parameters() if each.grad is None or not each.grad.any()] == []
+
+
+@pytest.mark.parametrize("grad", [True, False])
+def test_steps_equal_one_pass(network: Snail, grad: bool):
+    whole, state, found = network(STATES), network.start(3), []
+    with torch.set_grad_enabled(grad):
+        for inputs in STATES.unbind(1):
+            output, state = network.step(inputs, state)
+            found.append(output)
+    torch.testing.assert_close(torch.stack(found, 1), whole, rtol=1e-12, atol=1e-12)
+
+
+def test_steps_go_on_with_the_rows_that_are_chosen(network: Snail):
+    rows, state = torch.tensor([2, 0, 2]), network.start(3)
+    for inputs in STATES[:, :4].unbind(1):
+        _, state = network.step(inputs, state)
+    picked, found = state.select(rows), []
+    for inputs in STATES[rows, 4:].unbind(1):
+        output, picked = network.step(inputs, picked)
+        found.append(output)
+    torch.testing.assert_close(torch.stack(found, 1), network(STATES)[rows, 4:], rtol=1e-12, atol=1e-12)
+
+
+def test_recorded_steps_equal_one_recorded_pass(network: Snail):
+    with record(network) as whole:
+        network(STATES)
+    state = network.start(3)
+    with record(network) as maps:
+        for inputs in STATES.unbind(1):
+            _, state = network.step(inputs, state)
+    for name, weights in whole.items():
+        torch.testing.assert_close(maps[name], weights, rtol=1e-12, atol=1e-12)

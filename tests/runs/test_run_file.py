@@ -19,6 +19,7 @@ from regard.models.turing_machine import TuringMachine
 from regard.models.vit import Vit
 from regard.recipes import names, path_of
 from regard.run_file import RunFile
+from regard.tasks.acting.run_file import Acting
 from regard.tasks.bidirectional_language_model.run_file import BidirectionalLanguageModelling
 from regard.tasks.bit_sequences.run_file import BitSequencing
 from regard.tasks.classification.run_file import Classification
@@ -124,10 +125,12 @@ def test_recipes_load_and_their_resolved_form_is_equal(name: str, tmp_path: Path
     resolved.write_text(run_file.dump(run), encoding="utf-8")
     assert run_file.read(resolved) == run
     assert run_file.dump(run_file.read(resolved)) == run_file.dump(run)
-    own = "filters:" if isinstance(run, FewShot) else "shift:" if isinstance(run, BitSequencing) else "dropout:"
+    own = (
+        "filters:" if isinstance(run, FewShot | Acting) else "shift:" if isinstance(run, BitSequencing) else "dropout:"
+    )
     for part in ("learning_rate:", "betas:", own):
         assert part in run_file.dump(run)
-    wordless = ImageClassification | BitSequencing | FewShot
+    wordless = ImageClassification | BitSequencing | FewShot | Acting
     searchless = MaskedLanguageModelling | BidirectionalLanguageModelling | Startable | wordless
     assert ("length_penalty:" in run_file.dump(run)) is not isinstance(run, searchless)
     assert ("minimum_count:" in run_file.dump(run)) is not isinstance(run, Pointing | wordless)
@@ -169,6 +172,9 @@ def test_the_models_of_recipes_can_be_built(name: str):
         return
     if isinstance(run, FewShot):
         assert FewShotSnail(2, 1, run.model).output.out_features == 2
+        return
+    if isinstance(run, Acting):
+        assert run.actor().policy.out_features == run.data.sizes_seen[1]
         return
     if isinstance(run, BitSequencing):
         assert TuringMachine(3, 2, run.model).output.out_features == 2

@@ -9,15 +9,16 @@ from regard.cli.options import Asked, Looking, searching
 from regard.cli.pointed import parse
 from regard.cli.told import parse_question
 from regard.inference.kinds import Kind
-from regard.inference.within import Reading
+from regard.inference.within import Reading, whole
 from regard.maps.alignment import Alignment
-from regard.maps.lookups import Lookups, of_alignment
+from regard.maps.lookups import Lookups
 from regard.pictures.episode import episode as drawn_episode
 from regard.pictures.overlay import overlay, overlays
 from regard.pictures.tape import tape
 from regard.pictures.view import View
 from regard.pictures.write import PAGE, write, write_document, write_figure, write_view
 from regard.runs import expect
+from regard.tasks.acting.run import ActingRun
 from regard.tasks.bit_sequences.run import BitSequencesRun
 from regard.tasks.classification.run import ClassificationRun
 from regard.tasks.few_shot.run import FewShotRun
@@ -80,11 +81,14 @@ def draw(run: Any, asking: Asking) -> str:
             return _tape(run, asking)
         case FewShotRun():
             return _episode(run, asking)
+        case ActingRun():
+            asking.looking.refuse("--beam", "--map", "--kind", what="acts in environments")
+            done, looked = run.look(text)
+            return asking.drawn(whole(done.text, looked, "weights"))
         case PointingRun():
             asking.looking.refuse("--beam", "--map", "--kind", what="points to elements of a set")
             (pointed,) = run.point([parse(text)])
-            looked = Reading(" ".join(map(str, pointed.places)), of_alignment(pointed.attention), pointed.attention)
-            return asking.drawn(looked)
+            return asking.drawn(whole(" ".join(map(str, pointed.places)), pointed.attention, "weights"))
         case SpanAnswersRun():
             asking.looking.refuse("--beam", what="answers with spans")
             return asking.drawn(run.look(parse_question(1, text), maps, kind=kind))

@@ -9,6 +9,7 @@ from regard.cli.files import read_pairs
 from regard.cli.options import Asked, searching
 from regard.errors import InputError
 from regard.inference.cache import Cache
+from regard.tasks.acting.run import ActingRun
 from regard.tasks.bidirectional_language_model.run import ElmoRun
 from regard.tasks.bit_sequences.run import BitSequencesRun
 from regard.tasks.classification.run import ClassificationRun
@@ -58,7 +59,7 @@ def measured(run: Run, given: Given) -> dict[str, float]:
             return _of_files(run, given, "tells classes after examples; it takes sets of images alone")
         case SpanAnswersRun():
             return _of_files(run, given, "answers questions; it takes files of SQuAD alone")
-        case PointingRun() | BitSequencesRun():
+        case PointingRun() | BitSequencesRun() | ActingRun():
             because = "this run is of generated examples; it is measured on its own test set alone"
             given.refuse("files", "beam", "cache", because=because)
             return run.evaluate()

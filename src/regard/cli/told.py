@@ -13,6 +13,7 @@ from regard.cli.pointed import line, parse
 from regard.cli.stream import parts
 from regard.data.tables import parse_json
 from regard.errors import InputError
+from regard.tasks.acting.run import ActingRun
 from regard.tasks.bit_sequences.run import BitSequencesRun
 from regard.tasks.classification.run import ClassificationRun, Classified
 from regard.tasks.few_shot.run import FewShotRun
@@ -27,6 +28,7 @@ Telling = (
     PointingRun
     | BitSequencesRun
     | FewShotRun
+    | ActingRun
     | ClassificationRun
     | ImageClassificationRun
     | ImageCaptioningRun
@@ -58,6 +60,9 @@ def tell(run: Telling, texts: Sequence[str], asked: Asked, *, as_json: bool, mor
         case FewShotRun():
             refuse(more or asked != OWN, "tells classes after examples; it takes JSON alone")
             _compare(run, texts, as_json)
+        case ActingRun():
+            refuse(more or asked != OWN, "acts in environments; it takes these and --json alone")
+            _act(run, texts, as_json)
         case SpanAnswersRun():
             refuse(more or asked != OWN, "answers questions about contexts; it takes JSON alone")
             _answer(run, texts, as_json)
@@ -115,6 +120,12 @@ def _compare(run: FewShotRun, texts: Sequence[str], as_json: bool) -> None:
             examples, image = episode(f"text {next(numbers)}", text)
             (found,) = run.predict(examples, [image])
             _say_class("image", image, found, as_json)
+
+
+def _act(run: ActingRun, texts: Sequence[str], as_json: bool) -> None:
+    for some in parts(texts):
+        for text, done in zip(some, run.predict(some), strict=True):
+            say(json.dumps({"environment": text, **vars(done)}) if as_json else done.text)
 
 
 def _say_class(kind: str, given: str, found: Classified, as_json: bool) -> None:

@@ -23,6 +23,7 @@ NEXT = {
     "pointing": "regard predict {} 'NUMBER NUMBER ...'",
     "few-shot": """regard predict {} '{"examples": {"a": ["a1.png"], ...}, "image": "x.png"}'""",
     "bit-sequences": "regard predict {} 'BITS BITS ...'",
+    "acting": "regard evaluate {}",
 }
 """What a run of each task is for."""
 CHAT = "regard chat {}"

@@ -31,7 +31,7 @@ class Reading:
 
 
 def whole(answer: str, attention: Alignment, kind: Kind) -> Reading:
-    """Of a kind that layers and heads have not each."""
+    """Of what there is one map of, not one a layer and head."""
     return Reading(answer, of_alignment(attention, name=kind), attention)
 
 

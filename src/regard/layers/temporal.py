@@ -1,15 +1,26 @@
 """What a sequence is read by when it is not recurrent: convolutions that see the past, and lookups in it (Mishra 2018,
-1707.03141, section 3). Each block hands on what it was given with what it found beside it."""
+1707.03141, section 3). Each block hands on what it was given with what it found beside it.
+
+So a position's last output begins with what each block before was given there. Who takes one step at a time keeps the
+outputs of the positions before, and of the lookups their keys and values; nothing is computed twice.
+"""
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.attention import Attend
+from regard.layers.past import Filled, Past
 from regard.masks import causal
 from regard.memory import Memory
 from regard.scores import ScaledDot
-from regard.shapes import Inputs, States
+from regard.shapes import Float, Inputs, States
+
+Given = Float[Tensor, "batch input_width"]
+Found = Float[Tensor, "batch width"]
+"""One position, before and behind a block."""
 
 
 class CausalConvolution(nn.Linear):
@@ -24,6 +35,12 @@ class CausalConvolution(nn.Linear):
         before = functional.pad(states, (0, 0, self.dilation, 0))[:, : states.shape[1]]
         return super().forward(torch.cat([before, states], -1))
 
+    def step(self, states: Given, past: Sequence[Tensor]) -> Found:
+        """One more position `(batch, input_width)`, behind those of `past`, each of which begins with as many."""
+        width = states.shape[1]
+        before = past[-self.dilation][:, :width] if len(past) >= self.dilation else torch.zeros_like(states)
+        return super().forward(torch.cat([before, states], -1))
+
 
 class DenseBlock(nn.Module):
     """[x; tanh(f) * sigmoid(g)], where f and g are causal convolutions of x."""
@@ -34,8 +51,17 @@ class DenseBlock(nn.Module):
         self.width = input_width + filters
 
     def forward(self, states: Inputs) -> States:
-        signal, gate = self.both(states).chunk(2, -1)
-        return torch.cat([states, signal.tanh() * gate.sigmoid()], -1)
+        return beside(states, self.both(states))
+
+    def step(self, states: Given, past: Sequence[Tensor]) -> Found:
+        """One more position."""
+        return beside(states, self.both.step(states, past))
+
+
+def beside(states: Float[Tensor, "*batch width"], both: Float[Tensor, "*batch parts"]) -> Float[Tensor, "*batch wider"]:
+    """[x; tanh(f) * sigmoid(g)] from x and [f; g]."""
+    signal, gate = both.chunk(2, -1)
+    return torch.cat([states, signal.tanh() * gate.sigmoid()], -1)
 
 
 class TemporalConvolution(nn.Sequential):
@@ -50,6 +76,16 @@ class TemporalConvolution(nn.Sequential):
         widths = [input_width + place * filters for place in range(count)]
         super().__init__(*(DenseBlock(width, filters, 2**place) for place, width in enumerate(widths)))
         self.width = input_width + count * filters
+
+    def start(self, batch: int) -> None:
+        """Nothing to carry beside the outputs."""
+
+    def step(self, states: Given, past: Sequence[Tensor], carried: None) -> tuple[Found, None]:
+        """One more position, behind the outputs `past` of those before it."""
+        for block in self:
+            assert isinstance(block, DenseBlock)
+            states = block.step(states, past)
+        return states, carried
 
 
 class AttentionBlock(nn.Module):
@@ -68,3 +104,17 @@ class AttentionBlock(nn.Module):
         memory = Memory(self.key(states), self.value(states), mask, clean=False)
         read: Tensor = self.attend.read(self.query(states), self.attend.prepare(memory)).context
         return torch.cat([states, read], -1)
+
+    def start(self, batch: int) -> Past:
+        """The keys and values of no position."""
+        weight = self.key.weight
+        key, value = (weight.new_zeros(batch, 0, each.out_features) for each in (self.key, self.value))
+        return Past(key, value, 0, Filled(0))
+
+    def step(self, states: Given, past: Sequence[Tensor], carried: Past) -> tuple[Found, Past]:
+        """One more position, behind those whose keys and values are carried."""
+        query, key, value = (each(states)[:, None] for each in (self.query, self.key, self.value))
+        new = self.attend.prepare(Memory(key, value))
+        grown = carried.append(new.key, new.value)
+        read: Tensor = self.attend.read(query, grown.memory()).context
+        return torch.cat([states, read[:, 0]], -1), grown

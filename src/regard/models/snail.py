@@ -1,7 +1,7 @@
 """The simple neural attentive learner: Mishra, Rohaninejad, Chen, Abbeel 2018 (1707.03141)."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from einops import rearrange
@@ -9,10 +9,20 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
+from regard.decoders.protocol import State
 from regard.layers.image_code import ImageCode
-from regard.layers.temporal import AttentionBlock, TemporalConvolution
+from regard.layers.past import Past
+from regard.layers.temporal import AttentionBlock, Found, Given, TemporalConvolution
 from regard.models.sizes import Size
 from regard.shapes import Float, Inputs, Int, Lengths, States
+
+
+@dataclass(frozen=True, eq=False)
+class SnailState(State):
+    """What stepping carries: the outputs `(batch, width)` of the positions so far, and what each block does."""
+
+    outputs: tuple[Tensor, ...]
+    carried: tuple[Past | None, ...]
 
 
 class Snail(nn.Sequential):
@@ -21,12 +31,29 @@ class Snail(nn.Sequential):
 
     width: int
 
+    @property
+    def _blocks(self) -> list[Any]:
+        return list(self)
+
     def forward(self, states: Inputs, lengths: Lengths | None = None) -> States:  # pyright: ignore[reportIncompatibleMethodOverride]
         """What stands past `lengths (batch,)` changes nothing before it, NaN included."""
         if lengths is not None:
             inside = torch.arange(states.shape[1], device=states.device) < lengths[:, None]
             states = states.masked_fill(~inside[..., None], 0.0)
         return super().forward(states)
+
+    def start(self, batch: int) -> SnailState:
+        """The state before the first step of so many sequences."""
+        return SnailState((), tuple(block.start(batch) for block in self._blocks))
+
+    def step(self, states: Given, state: SnailState) -> tuple[Found, SnailState]:
+        """One more position `(batch, input_width)` of each sequence -> its output `(batch, width)`, and the state after
+        it. Steps and one pass over all positions give the same."""
+        carried = []
+        for block, before in zip(self._blocks, state.carried, strict=True):
+            states, after = block.step(states, state.outputs, before)
+            carried.append(after)
+        return states, SnailState((*state.outputs, states), tuple(carried))
 
 
 def classifying(input_width: int, positions: int, filters: int = 128) -> Snail:

@@ -1,0 +1,72 @@
+"""The recipes `bandits` and `mdps` beside what is known to do well: regret in 100 pulls of five arms, and how much of
+the optimum's reward ten episodes in a process of three states give. All act in the same environments.
+
+`python -m benchmarks.bandits [bandits | mdps]`, by default both.
+"""
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from benchmarks import report
+from benchmarks.agents import EpsilonGreedy, Gittins, PosteriorSampling, Random, Thompson, UpperBound
+from regard.inference.acting import Agent
+from regard.runs import load
+from regard.tasks.acting.run import ActingRun
+from regard.tasks.acting.run_file import Acting
+from regard.tasks.acting.task import figures, some
+
+SETTINGS = ["training.seed=1", "data.seed=1", "training.threads=1"]
+
+
+def rivals(config: Acting) -> Mapping[str, Agent]:
+    """What SNAIL is compared with."""
+    states, actions = config.data.sizes_seen
+    if config.data.kind == "bandits":
+        return {
+            "random": Random(actions),
+            "epsilon-greedy, 0.1": EpsilonGreedy(actions, 0.1),
+            "UCB1": UpperBound(actions),
+            "Thompson sampling": Thompson(actions),
+            "Gittins, finite horizon": Gittins(actions, config.data.steps),
+        }
+    assert config.data.kind == "processes"
+    return {
+        "random": Random(actions),
+        "PSRL": PosteriorSampling(states, actions, config.data.horizon),
+        "optimistic PSRL, 5 draws": PosteriorSampling(states, actions, config.data.horizon, draws=5),
+    }
+
+
+def measure(recipe: str) -> list[dict[str, Any]]:
+    """A row an agent."""
+    folder = report.trained(recipe, f"{recipe}-snail-1", SETTINGS)
+    result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    run = load(folder, "cpu", task=ActingRun)
+    rows: list[dict[str, Any]] = [{"agent": "SNAIL", **run.evaluate(), "seconds": result["seconds"]}]
+    torch.manual_seed(1)
+    tests = some(run.config.data, run.config.data.test, "test")
+    for name, agent in rivals(run.config).items():
+        rows.append({"agent": name, **figures(agent, tests, torch.device("cpu"))})
+    return [{"recipe": recipe, **row} for row in rows]
+
+
+def main(*recipes: str) -> None:
+    """Trains what is missing, then prints the table."""
+    report.head("recipe", "agent", "regret", "its standard error", "share of the optimum", "share in the last tenth")
+    rows = []
+    for recipe in recipes or ("bandits", "mdps"):
+        for row in measure(recipe):
+            shares = [f"{row[name]:.1f} %" for name in ("share", "late-share")]
+            report.row(recipe, row["agent"], f"{row['regret']:.2f}", f"{row['deviation']:.2f}", *shares)
+            rows.append(row)
+    if not recipes:
+        command = f"{' '.join(f'--set {each}' for each in SETTINGS)}"
+        report.write("bandits", rows, seed=1, settings=command, command="python -m benchmarks.bandits")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,75 @@
+"""Advantage actor-critic (Mnih 2016, 1602.01783) with generalised advantages (Schulman 2016, 1506.02438), for
+environments of a fixed number of steps."""
+
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.nn import functional
+
+from regard.shapes import Float, Int
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+PerStep = Float[Tensor, "batch step"]
+
+
+@dataclass(frozen=True)
+class ActorCritic:
+    """`discount` and `trace` are the two decay rates of the advantages, gamma and lambda; `value` weighs the critic's
+    loss beside the policy's, and `entropy` a bonus. In a straight line from the first update to the last one the
+    discount rises from 0, so that what is near is learned first (François-Lavet 2015, 1512.02011), and the bonus falls
+    to `entropy_end`."""
+
+    discount: Share = 0.95
+    trace: Share = 0.3
+    entropy: Weight = 0.05
+    entropy_end: Weight = 0.01
+    value: Weight = 0.5
+
+    def at(self, update: int, steps: int) -> "ActorCritic":
+        """The settings of an update, counted from 1, of so many."""
+        share = (update - 1) / max(1, steps - 1)
+        bonus = self.entropy + (self.entropy_end - self.entropy) * share
+        return replace(self, discount=self.discount * share, entropy=bonus)
+
+
+def advantages(rewards: PerStep, values: PerStep, discount: float, trace: float) -> PerStep:
+    """A_t = sum_l (gamma lambda)^l d_{t+l},  d_t = r_t + gamma V_{t+1} - V_t, and nothing after the last step (Schulman
+    2016, equations 11 and 16)."""
+    errors = rewards + discount * functional.pad(values[:, 1:], (0, 1)) - values
+    found, later = [], torch.zeros_like(errors[:, 0])
+    for error in reversed(errors.unbind(1)):
+        later = error + discount * trace * later
+        found.append(later)
+    return torch.stack(found[::-1], 1)
+
+
+def loss(
+    logits: Float[Tensor, "batch step action"],
+    later: PerStep,
+    actions: Int[Tensor, "batch step"],
+    rewards: Float[Tensor, "batch step action"],
+    settings: ActorCritic,
+) -> Float[Tensor, ""]:
+    """Summed over steps, with the `rewards` that every action would have given there, and the critic's guess W_t of
+    what is `later` than the step:
+
+        -E_t - log pi(a_t) F_t + c_v (W_t - (F_t + W_t))^2 / 2 - c_e H(pi_t)
+        E_t = sum_a pi(a) r(a),  V_t = E_t + W_t,  F_t = A_t - r(a_t) + E_t
+
+    where V_t, F_t and what W_t is to be have no gradient. F_t is what the action did for later steps: the part of the
+    step itself is summed over actions and not drawn (Asadi 2017, 1709.00503). In expectation this has the gradient
+    of -log pi(a_t) A_t.
+    """
+    logs = logits.log_softmax(-1)
+    chances, taken = logs.exp(), actions[..., None]
+    had, expected = rewards.gather(-1, taken)[..., 0], (chances * rewards).sum(-1)
+    values = (expected + later).detach()
+    gains = advantages(had, values, settings.discount, settings.trace) - had + expected.detach()
+    missed = (later - (gains + later.detach())).square() / 2
+    entropy = -(chances * logs).sum(-1)
+    chosen = logs.gather(-1, taken)[..., 0]
+    return (settings.value * missed - expected - chosen * gains - settings.entropy * entropy).sum()
