@@ -15,9 +15,9 @@ from benchmarks import report
 from benchmarks.agents import EpsilonGreedy, Gittins, PosteriorSampling, Random, Thompson, UpperBound
 from regard.inference.acting import Agent
 from regard.runs import load
+from regard.tasks.acting.figures import figures, some
 from regard.tasks.acting.run import ActingRun
 from regard.tasks.acting.run_file import Acting
-from regard.tasks.acting.task import figures, some
 
 SETTINGS = ["training.seed=1", "data.seed=1", "training.threads=1"]
 

@@ -18,7 +18,7 @@ def missing() -> list[str]:
     return [name for name, found in (("chromium", CHROMIUM), ("playwright", find_spec("playwright"))) if not found]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     if names := missing():
         pytest.skip("; ".join(f"{name} is not installed: {MISSING[name]}" for name in names))

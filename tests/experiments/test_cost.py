@@ -49,7 +49,7 @@ def test_the_peak_sees_the_backward_pass():
     assert peak(step(work)) == 4 * 1000 * 4  # both results, the cosine of one, and the first gradient
 
 
-@pytest.mark.parametrize("name", ["dot, weights kept", "additive", "location"])
+@pytest.mark.parametrize("name", ["dot, weights kept", "additive, plain", "location"])
 @pytest.mark.parametrize(("by", "values"), [("batch", (3, 5, 7)), ("length", (64, 96, 128)), ("heads", (1, 2, 5))])
 def test_memory_of_the_plain_forms_grows_as_it_should(name: str, by: str, values: tuple[int, ...]):
     sizes = [replace(SMALL, **{by: value}) for value in values]

@@ -12,10 +12,10 @@ from regard import launch, load, run_file
 from regard.errors import InputError
 from regard.inference.acting import act
 from regard.recipes import path_of
+from regard.tasks.acting.figures import figures, some
 from regard.tasks.acting.job import prepare
 from regard.tasks.acting.run import ActingRun
 from regard.tasks.acting.run_file import Acting
-from regard.tasks.acting.task import figures, some
 from tests.tasks.uniform import Uniform
 
 QUICK = [

@@ -225,7 +225,7 @@ def test_the_command_draws_where_it_looked(regard, folder: Path, tmp_path: Path)
         assert picture.width > picture.height
     code, _, errors = regard("show", str(folder / "run"), image, "--out", str(tmp_path / "a.html"))
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
-    assert (code, '"patches":{"rows":' in page, '"name":"all layers, rolled out"' in page) == (0, True, True), errors
+    assert (code, '"patches":{"rows":' in page, '"name":"rollout"' in page) == (0, True, True), errors
     code, _, errors = regard("show", str(folder / "run"), image, "--out", str(tmp_path / "b.png"), "--beam", "2")
     assert (code, "--beam is given; this run tells classes of images" in errors) == (2, True)
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.align import Align, LocalMonotonic, LocalPredictive, Softmax
-from regard.attention import Attend
+from regard.attention import Attend, attend
 from regard.heads import MultiHead, self_attention
 from regard.masks import causal
 from regard.memory import Memory
@@ -96,6 +96,19 @@ def lookup(
     return make
 
 
+def additive(sizes: Sizes) -> Score:
+    """For the keys and queries of one head each."""
+    return Additive(sizes.head_width, sizes.head_width, sizes.head_width, heads=sizes.heads)
+
+
+def by_formula(sizes: Sizes) -> Work:
+    """The additive score in the form that stores a number for each query, key and dimension; without a C++ compiler it
+    is what `Attend` has too."""
+    score = additive(sizes)
+    query, key, value = (states(sizes.batch, sizes.heads, sizes.length, sizes.head_width) for _ in range(3))
+    return Work(lambda: attend(query, key, value, score=score)[0], [query, key, value, *score.parameters()])
+
+
 def encoder(sizes: Sizes) -> Work:
     """A sequence that reads itself, by heads and with projections."""
     heads, inputs = MultiHead(sizes.width, sizes.heads), states(sizes.batch, sizes.length, sizes.width)
@@ -136,11 +149,8 @@ MECHANISMS: dict[str, Mechanism] = {
         {"BND": 6},
     ),
     "cosine": Mechanism(lookup(lambda sizes: Cosine()), PRODUCTS, {"BND": 6}),
-    "additive": Mechanism(
-        lookup(lambda sizes: Additive(sizes.head_width, sizes.head_width, sizes.head_width, heads=sizes.heads)),
-        {"BNND": 18, "BHNN": 8, "BNDD/H": 12},
-        {"BNND": 3},
-    ),
+    "additive": Mechanism(lookup(additive), {"BNND": 18, "BHNN": 8, "BNDD/H": 12}, {"BHNN": 3, "BND": 8}),
+    "additive, plain": Mechanism(by_formula, {"BNND": 18, "BHNN": 8, "BNDD/H": 12}, {"BNND": 3}),
     "location": Mechanism(
         lookup(lambda sizes: Location(sizes.head_width, sizes.length, heads=sizes.heads)), PRODUCTS, KEPT
     ),

@@ -3,8 +3,9 @@
 import hashlib
 
 from regard.data.environments import Environments
+from regard.tasks.acting.figures import some
 from regard.tasks.acting.run_file import Acting
-from regard.tasks.acting.task import ActingTask, some
+from regard.tasks.acting.task import ActingTask
 from regard.tasks.job import Job, digest
 from regard.training.parameters import count_parameters
 

@@ -12,8 +12,8 @@ from regard.maps.alignment import Alignment
 from regard.models.actor import Actor
 from regard.nonfinite import guarded
 from regard.recording import record
+from regard.tasks.acting.figures import figures, some
 from regard.tasks.acting.run_file import Acting
-from regard.tasks.acting.task import figures, some
 from regard.tasks.run import Run, refuse_one_text
 from regard.training.run_directory import RunDirectory
 
