@@ -15,9 +15,10 @@ from regard.pictures.chart import Chart
 
 CLAIM = (
     "A sequence that reads itself costs N² D, one of Q positions that reads another Q N D, a recurrent layer N D². "
-    "Additive attention in its plain form stores N² D numbers, weights that are kept are N², and a fused kernel keeps "
-    "none of either. Measured are forward and backward pass in one thread, and the tensors alive at once beyond the "
-    "inputs. B is the batch, N the length, D the width of all heads, H their number, Q = 32, W = 17 keys in a window."
+    "Additive attention in its plain form stores N² D numbers, by its kernel those of its weights, weights that are "
+    "kept are N², and a fused kernel keeps none of either. Measured are forward and backward pass "
+    "in one thread, and the tensors alive at once beyond the inputs. B is the batch, N the length, D the width of all "
+    "heads, H their number, Q = 32, W = 17 keys in a window."
 )
 FITTED = 3
 """The largest sizes, to which an exponent is fitted; at small ones the cost of a call is much of it."""
