@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.agents import Random
 from regard import launch, load, run_file
 from regard.errors import InputError
 from regard.inference.acting import act
@@ -16,7 +17,6 @@ from regard.tasks.acting.figures import figures, some
 from regard.tasks.acting.job import prepare
 from regard.tasks.acting.run import ActingRun
 from regard.tasks.acting.run_file import Acting
-from tests.tasks.uniform import Uniform
 
 QUICK = [
     "data={kind: bandits, arms: 2, pulls: 8, train: 6400, valid: 100, test: 400}",
@@ -50,7 +50,7 @@ def opened(folder: Path) -> ActingRun:
 
 def test_it_learns_to_pull_the_better_arm(folder: Path):
     result = json.loads((folder / "result.json").read_text())
-    uniform = figures(Uniform(2), some(config().data, 400, "test"), torch.device("cpu"))
+    uniform = figures(Random(2), some(config().data, 400, "test"), torch.device("cpu"))
     # Without knowing anything, half of the mean difference of two arms is lost at each of eight pulls.
     assert uniform["regret"] == pytest.approx(8 / 6, abs=0.1)
     assert result["test/regret"] < 0.75 * uniform["regret"]
