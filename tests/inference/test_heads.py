@@ -47,7 +47,7 @@ def test_of_every_model_that_reads_its_past(name: str):
 def test_of_images_each_map_has_what_the_class_was_told_by():
     run = seeing()
     image = np.arange(16, dtype=np.uint8).reshape(4, 4) * 15
-    found = run.heads(image)
+    found = run.look(image)
     assert found.maps.source.pieces == (
         "[CLS]",
         *(f"row {row}, column {column}" for row in (1, 2) for column in (1, 2)),

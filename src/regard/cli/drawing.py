@@ -7,7 +7,7 @@ from typing import Any
 from regard.cli.episodes import episode
 from regard.cli.options import Asked, Looking, searching
 from regard.cli.pointed import parse
-from regard.cli.told import parse_question
+from regard.cli.told import parse_question, texts_of
 from regard.inference.kinds import Kind
 from regard.inference.within import Reading, whole
 from regard.maps.alignment import Alignment
@@ -105,8 +105,7 @@ def draw(run: Any, asking: Asking) -> str:
 def _classes(run: ClassificationRun, asking: Asking) -> str:
     """What the class of a text, or of two, was told by."""
     asking.looking.refuse("--beam", what="tells classes")
-    text = tuple(asking.text.split("\t")) if run.paired else asking.text
-    looked = run.look(text, asking.looking.maps, kind=asking.kind)
+    looked = run.look(texts_of(run, asking.text), asking.looking.maps, kind=asking.kind)
     title = asking.titled(str(looked.found))
     if asking.page and asking.looking.maps is None and looked.lookups is not None:
         asking.view(looked.lookups, title)
@@ -114,7 +113,7 @@ def _classes(run: ClassificationRun, asking: Asking) -> str:
         write(looked.weights, asking.out, title=title)
     else:
         write_document(looked.weights, asking.out, title=title)
-    return f"{looked.found.label}\t{looked.found.probability:.4f}"
+    return looked.found.line
 
 
 def _image(run: ImageClassificationRun, asking: Asking) -> str:
@@ -126,7 +125,7 @@ def _image(run: ImageClassificationRun, asking: Asking) -> str:
         asking.view(looked.lookups, title)
     else:
         write_figure(overlay(looked.pixels, looked.weights, title=title), asking.out, title=asking.text)
-    return f"{looked.found.label}\t{looked.found.probability:.4f}"
+    return looked.found.line
 
 
 def _caption(run: ImageCaptioningRun, asking: Asking) -> str:
@@ -160,4 +159,4 @@ def _episode(run: FewShotRun, asking: Asking) -> str:
     title = str(looked.found)
     figure = drawn_episode(looked.asked, looked.shown, looked.labels, looked.weights, title=title)
     write_figure(figure, asking.out, title=title)
-    return f"{looked.found.label}\t{looked.found.probability:.4f}"
+    return looked.found.line

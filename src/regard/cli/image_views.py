@@ -14,7 +14,7 @@ from regard.pictures.entropy import entropy
 from regard.pictures.multiples import multiples
 from regard.pictures.overlay import overlays
 from regard.pictures.write import write_figure
-from regard.tasks.image_classification.run import ImageClassificationRun
+from regard.tasks.image_classification.run import ImageClassificationRun, Looked
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,29 +30,27 @@ def image_view(run: ImageClassificationRun, asking: Asking, viewing: Viewing) ->
         )
     if others := sorted(viewing.given - USES[viewing.view]):
         raise InputError(f"--{others[0]} is given; --view {viewing.view} of an image takes none")
-    figure = VIEWS[viewing.view](run, asking.text, viewing.scale)
-    answer = run.look(asking.text).found
+    looked = run.look(asking.text)
+    figure = VIEWS[viewing.view](run, looked, viewing.scale)
     path = write_figure(figure, asking.out, title=asking.text, width=viewing.width)
-    return f"{answer.label}\t{answer.probability:.4f}", [path]
+    return looked.found.line, [path]
 
 
-def _heads(run: ImageClassificationRun, image: str, scale: float | None) -> "Figure":
+def _heads(run: ImageClassificationRun, looked: Looked, scale: float | None) -> "Figure":
     """Of every head the weights of the patches that the class was told by."""
-    found = run.heads(image)
-    return multiples(found.patches, found.maps.names, found.maps.layers, most=scale, title=str(found.found))
+    return multiples(looked.patches, looked.maps.names, looked.maps.layers, most=scale, title=str(looked.found))
 
 
-def _rollout(run: ImageClassificationRun, image: str, scale: float | None) -> "Figure":
-    rolled, last = run.look(image), run.look(image, kind="weights")
-    return overlays(rolled.pixels, np.stack([rolled.weights, last.weights]), ["rolled out", "last layer"])
+def _rollout(run: ImageClassificationRun, looked: Looked, scale: float | None) -> "Figure":
+    last = run.look(looked.pixels, kind="weights")
+    return overlays(looked.pixels, np.stack([looked.weights, last.weights]), ["rolled out", "last layer"])
 
 
-def _entropy(run: ImageClassificationRun, image: str, scale: float | None) -> "Figure":
-    maps = run.heads(image).maps
-    return entropy([entropies(each) for each in maps.by_layer()], len(maps.source.pieces))
+def _entropy(run: ImageClassificationRun, looked: Looked, scale: float | None) -> "Figure":
+    return entropy([entropies(each) for each in looked.maps.by_layer()], len(looked.maps.source.pieces))
 
 
-VIEWS: dict[View, Callable[[ImageClassificationRun, str, float | None], "Figure"]] = {
+VIEWS: dict[View, Callable[[ImageClassificationRun, Looked, float | None], "Figure"]] = {
     "heads": _heads,
     "rollout": _rollout,
     "entropy": _entropy,

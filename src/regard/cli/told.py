@@ -15,7 +15,7 @@ from regard.data.tables import parse_json
 from regard.errors import InputError
 from regard.tasks.acting.run import ActingRun
 from regard.tasks.bit_sequences.run import BitSequencesRun
-from regard.tasks.classification.run import ClassificationRun, Classified
+from regard.tasks.classification.run import ClassificationRun, Classified, Text
 from regard.tasks.few_shot.run import FewShotRun
 from regard.tasks.image_captioning.run import ImageCaptioningRun
 from regard.tasks.image_classification.run import ImageClassificationRun
@@ -94,7 +94,7 @@ def _say_bits(run: BitSequencesRun, texts: Sequence[str], as_json: bool) -> None
 def _classify(run: ClassificationRun, texts: Sequence[str], as_json: bool) -> None:
     """Two texts have a tab between them."""
     for some in parts(texts):
-        given = [tuple(text.split("\t")) if run.paired else text for text in some]
+        given = [texts_of(run, text) for text in some]
         for text, found in zip(some, run.classify(given), strict=True):
             _say_class("text", text, found, as_json)
 
@@ -128,11 +128,16 @@ def _act(run: ActingRun, texts: Sequence[str], as_json: bool) -> None:
             say(json.dumps({"environment": text, **vars(done)}) if as_json else done.text)
 
 
+def texts_of(run: ClassificationRun, line: str) -> Text:
+    """What a line says to the run: a text, or two with a tab between."""
+    return tuple(line.split("\t")) if run.paired else line
+
+
 def _say_class(kind: str, given: str, found: Classified, as_json: bool) -> None:
     if as_json:
         say(json.dumps({kind: given, **found.to_json()}, ensure_ascii=False))
     else:
-        say(f"{found.label}\t{found.probability:.4f}")
+        say(found.line)
 
 
 def _answer(run: SpanAnswersRun, texts: Sequence[str], as_json: bool) -> None:

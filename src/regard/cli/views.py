@@ -11,6 +11,7 @@ from regard.cli.drawing import Asking
 from regard.cli.drawing import draw as draw_own
 from regard.cli.image_views import image_view
 from regard.cli.options import Asked, searching
+from regard.cli.told import texts_of
 from regard.cli.viewing import View, Viewing
 from regard.errors import InputError
 from regard.maps.averages import average_heads
@@ -69,8 +70,7 @@ def draw(run: Any, asking: Asking, viewing: Viewing) -> tuple[str, list[Path]]:
 def view(run: Any, asking: Asking, viewing: Viewing) -> tuple[str, list[Path]]:
     """Writes the picture of a text, or its pages; returns as `draw`. Raises InputError as that does."""
     name: View = viewing.view or "matrix"
-    page = asking.out.suffix.lower() == ".html"
-    if page and (name != "matrix" or viewing.given & {"scale", "width"}):
+    if asking.page and (name != "matrix" or viewing.given & {"scale", "width"}):
         raise InputError(f"{asking.out}: a .html page shows a matrix of 0 to 1; write .png or .svg for other views")
     answer, heads = _read(run, asking)
     if name == "entropy":
@@ -80,7 +80,7 @@ def view(run: Any, asking: Asking, viewing: Viewing) -> tuple[str, list[Path]]:
     paths = [asking.out.with_stem(f"{asking.out.stem}-{number}") for number in range(1, len(parts) + 1)]
     paths = paths if len(paths) > 1 else [asking.out]
     for part, path in zip(parts, paths, strict=True):
-        if page:
+        if asking.page:
             write(part.maps.mean(), path, title=part.title)
         else:
             write_figure(DRAW[name](part), path, title=part.title, width=viewing.width)
@@ -99,10 +99,10 @@ def _read(run: Any, asking: Asking) -> tuple[str, HeadMaps]:
             found = run.look(asking.text, kind=asking.kind)
         case ClassificationRun():
             asking.looking.refuse("--beam", what="tells classes")
-            looked = run.look(tuple(asking.text.split("\t")) if run.paired else asking.text, kind=asking.kind)
+            looked = run.look(texts_of(run, asking.text), kind=asking.kind)
             if looked.lookups is None:
                 raise InputError(f"this run's {run.config.classifier.name} has no layers of heads to draw; bert has")
-            return f"{looked.found.label}\t{looked.found.probability:.4f}", HeadMaps.of(looked.lookups)
+            return looked.found.line, HeadMaps.of(looked.lookups)
         case _:
             raise InputError(
                 f"{asking.run}: this run has its own picture alone; leave out --view and what goes with it"

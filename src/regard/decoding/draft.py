@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from regard.decoders.protocol import Decoder, State
-from regard.decoding.hypothesis import Hypothesis, next_scores
+from regard.decoding.hypothesis import Hypothesis, last_tokens, next_scores
 from regard.decoding.penalties import LengthPenalty
 from regard.decoding.rules import Rule, held
 from regard.memory import Memory
-from regard.text.special import END, START
+from regard.text.special import END
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +39,7 @@ class Draft:
     ) -> tuple["Draft", Tensor]:
         """Feed every text its last token -> the texts with the next one, which `choose` takes by the scores that the
         rules leave, and the model's own scores `(place, vocabulary)` of all that might have come."""
-        last = self.written[:, -1] if self.written.shape[1] else torch.full_like(self.rows, START)
-        logits, state = decoder.step(last, self.state)
+        logits, state = decoder.step(last_tokens(self.written), self.state)
         following = next_scores(logits)
         allowed = held(rules, following, self.written, self.rows)
         tokens = choose(allowed)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.decoders.protocol import Decoder, State
-from regard.decoding.hypothesis import next_scores, require_token
+from regard.decoding.hypothesis import last_tokens, next_scores, require_token
 from regard.decoding.rules import Rule, held
 from regard.memory import Memory
 from regard.recording import record
@@ -100,7 +100,7 @@ class Front:
         Raises:
             ValueError: a hypothesis that no token can follow.
         """
-        last = self.written[:, -1] if self.written.shape[1] else self.written.new_full((len(self.written),), START)
+        last = last_tokens(self.written)
         if self.read is None:
             (logits, state), read = decoder.step(last, self.state), None
         else:

@@ -36,6 +36,11 @@ def limits(memory: Memory, max_length: int | Tensor) -> Tensor:
     return limit.expand(batch)
 
 
+def last_tokens(written: Tensor) -> Tensor:
+    """What each of the texts `(row, length)` ends with: START where nothing is written."""
+    return written[:, -1] if written.shape[1] else written.new_full((len(written),), START)
+
+
 def next_scores(logits: Tensor) -> Tensor:
     """Logits -> log-probabilities, of the same shape, with minus infinity for PAD and START, which no text has.
 

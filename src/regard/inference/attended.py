@@ -6,20 +6,20 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from regard.data.pair_batch import collate
+from regard.data.pair_batch import PairBatch, collate
 from regard.inference.sides import sides
 from regard.maps.heads import Side
 from regard.maps.lookups import Lookups
 from regard.models.encoder_decoder import EncoderDecoder
-from regard.recording import Measure, record
+from regard.recording import Maps, Measure, record
 
 ROWS = 32  # pairs that are looked at together
+Readers = str | tuple[str, ...]
+Pairs = Sequence[tuple[list[int], list[int]]]
 
 
 @torch.no_grad()
-def attended(
-    model: EncoderDecoder, pairs: Sequence[tuple[list[int], list[int]]], measure: Measure | None = None
-) -> list[Tensor]:
+def attended(model: EncoderDecoder, pairs: Pairs, measure: Measure | None = None) -> list[Tensor]:
     """The weights on the source with which the model writes each given output, or what a `measure` makes of them, as
     `record` does: `(map, target, source)` for each pair.
 
@@ -28,10 +28,7 @@ def attended(
     Raises:
         ValueError: the model does not attend to its source.
     """
-    readers = model.decoder.source_attention
-    if readers is None:
-        raise ValueError("this model has no attention to its source")
-    starts = range(0, len(pairs), ROWS)
+    readers, starts = _readers(model), range(0, len(pairs), ROWS)
     return [weights for first in starts for weights in _maps(model, readers, pairs[first : first + ROWS], measure)]
 
 
@@ -43,25 +40,33 @@ def lookups(model: EncoderDecoder, pair: tuple[list[int], list[int]], source: Si
     Raises:
         ValueError: the model does not attend to its source.
     """
-    readers = model.decoder.source_attention
-    if readers is None:
-        raise ValueError("this model has no attention to its source")
-    batch = collate([pair]).to(next(model.parameters()).device)
-    with record(model.decoder, only=readers) as maps, sides(model.decoder, readers) as seen:
-        model(batch.source, batch.source_lengths, batch.target_in)
+    readers = _readers(model)
+    with sides(model.decoder, readers) as seen:
+        _, maps = _recorded(model, readers, [pair])
     found = maps.lookups(source.pieces, target.pieces)
     return replace(found, source_words=source.words, target_words=target.words, vectors=seen.vectors(found))
 
 
-def _maps(
-    model: EncoderDecoder,
-    readers: str | tuple[str, ...],
-    pairs: Sequence[tuple[list[int], list[int]]],
-    measure: Measure | None,
-) -> list[Tensor]:
+def _readers(model: EncoderDecoder) -> Readers:
+    """Raises ValueError for a model that has none."""
+    readers = model.decoder.source_attention
+    if readers is None:
+        raise ValueError("this model has no attention to its source")
+    return readers
+
+
+def _recorded(
+    model: EncoderDecoder, readers: Readers, pairs: Pairs, measure: Measure | None = None
+) -> tuple[PairBatch, Maps]:
+    """A batch of the pairs, and what the readers hand over while the model is made to write the targets."""
     batch = collate(pairs).to(next(model.parameters()).device)
     with record(model.decoder, only=readers, measure=measure) as maps:
         model(batch.source, batch.source_lengths, batch.target_in)
+    return batch, maps
+
+
+def _maps(model: EncoderDecoder, readers: Readers, pairs: Pairs, measure: Measure | None) -> list[Tensor]:
+    batch, maps = _recorded(model, readers, pairs, measure)
     weights = maps.together()
     sizes = zip(batch.target_lengths.tolist(), batch.source_lengths.tolist(), strict=True)
     return [weights[row, :, :target, :source].cpu() for row, (target, source) in enumerate(sizes)]

@@ -37,8 +37,8 @@ def word_alignment(alignment: Alignment, source_words: Sequence[int], target_wor
     """The same alignment between words; a word's label is its pieces' labels, joined in order. Raises as join_words."""
     return Alignment(
         join_words(alignment.weights, source_words, target_words),
-        join_labels(alignment.source, source_words),
-        join_labels(alignment.target, target_words),
+        _join_labels(alignment.source, source_words),
+        _join_labels(alignment.target, target_words),
     )
 
 
@@ -58,8 +58,7 @@ def _membership(side: str, words: Sequence[int], pieces: int) -> np.ndarray:
     return member
 
 
-def join_labels(labels: tuple[str, ...], words: Sequence[int]) -> tuple[str, ...]:
-    """A word's label is its pieces' labels, joined in order."""
+def _join_labels(labels: tuple[str, ...], words: Sequence[int]) -> tuple[str, ...]:
     joined: dict[int, str] = {}
     for label, word in zip(labels, words, strict=True):
         joined[int(word)] = joined.get(int(word), "") + label

@@ -42,6 +42,11 @@ class Classified:
         """That of the label."""
         return self.probabilities[self.label]
 
+    @property
+    def line(self) -> str:
+        """As the command line prints it."""
+        return f"{self.label}\t{self.probability:.4f}"
+
     def __str__(self) -> str:
         return f"{self.label} {self.probability:.4f}"
 

@@ -15,35 +15,31 @@ from regard.maps import average_heads
 from regard.models.vit import Vit
 from regard.recording import Maps, record
 
-Told = tuple[list[float], np.ndarray]
-"""The probability of each class, and the weight of each position, the patches' last."""
+Look = Callable[[Vit, Tensor, list[float], Maps], np.ndarray]
+"""Of a model, an image `(1, channel, height, width)`, and the probabilities and maps that were recorded of it, the
+weight of each position, the patches' last."""
 
 
-def by_rollout(model: Vit, image: Tensor) -> Told:
+def by_rollout(model: Vit, image: Tensor, row: list[float], found: Maps) -> np.ndarray:
     """The attention of all layers, rolled out."""
-    row, found = recorded(model, image)
-    return row, read_by_class(model, rolled_out(found))
+    return read_by_class(model, rolled_out(found))
 
 
-def by_weights(model: Vit, image: Tensor) -> Told:
+def by_weights(model: Vit, image: Tensor, row: list[float], found: Maps) -> np.ndarray:
     """The weights of the last layer, its heads averaged."""
-    row, found = recorded(model, image)
-    return row, read_by_class(model, last(found))
+    return read_by_class(model, last(found))
 
 
-def by_norms(model: Vit, image: Tensor) -> Told:
+def by_norms(model: Vit, image: Tensor, row: list[float], found: Maps) -> np.ndarray:
     """The norms of what the last layer's heads write, averaged."""
-    row, found = recorded(model, image, ValueNorms(model))
-    return row, read_by_class(model, last(found))
+    return read_by_class(model, last(recorded(model, image, ValueNorms(model))[1]))
 
 
-def by_gradient(model: Vit, image: Tensor) -> Told:
+def by_gradient(model: Vit, image: Tensor, row: list[float], found: Maps) -> np.ndarray:
     """Gradient x input of the most likely class's log-probability, at the vectors of the patches."""
-    with torch.no_grad():
-        probabilities = model(image)[0].softmax(-1)
-    place = [int(probabilities.argmax())]
-    (found,) = contributions([model.encoder.patches], lambda: log_probabilities_of(model(image), place))
-    return probabilities.tolist(), found.shares()[0]
+    place = [row.index(max(row))]
+    (owed,) = contributions([model.encoder.patches], lambda: log_probabilities_of(model(image), place))
+    return owed.shares()[0]
 
 
 @torch.no_grad()
@@ -64,7 +60,7 @@ def read_by_class(model: Vit, read: Float[np.ndarray, "*map query key"]) -> Floa
     return read.mean(-2) if model.config.pooling == "mean" else read[..., 0, :]
 
 
-LOOKS: dict[Kind, Callable[[Vit, Tensor], Told]] = {
+LOOKS: dict[Kind, Look] = {
     "weights": by_weights,
     "gradient": by_gradient,
     "norms": by_norms,

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float
-from torch import Tensor
 
 from regard.data.images import LabelledImage
 from regard.errors import InputError
@@ -31,24 +30,16 @@ MARKS = "[CLS]", "[DIST]"
 
 @dataclass(frozen=True, eq=False)
 class Looked:
-    """An image's class, the part of it that was looked at, the weight of each of its patches, all together 1, and the
-    weights of every layer and head."""
+    """An image's class, the part of it that was looked at, the weight of each of its patches, all together 1; what
+    every head read, and where each of these maps has what the class was told by, of the patches again together 1; and
+    all of it for a page."""
 
     found: Classified
     pixels: Pixels
     weights: Float[np.ndarray, "row column"]
-    lookups: Lookups
-
-
-@dataclass(frozen=True, eq=False)
-class LookedByHeads:
-    """An image's class, the part of it that was looked at, what every head read, and where each of these maps has what
-    the class was told by: of its patches, all together 1."""
-
-    found: Classified
-    pixels: Pixels
     maps: HeadMaps
     patches: Float[np.ndarray, "map row column"]
+    lookups: Lookups
 
 
 class ImageClassificationRun(Run):
@@ -99,24 +90,14 @@ class ImageClassificationRun(Run):
         pixels = pixels_of(LabelledImage(image, "", "the image"), self.config)
         given = self.config.images.tensor(pixels)[None].to(next(self.model.parameters()).device)
         with guarded(self.model):
-            row, told = LOOKS[kind](self.model, given)
-            maps = self._maps(given)
+            row, recorded_maps = recorded(self.model, given)
+            told = LOOKS[kind](self.model, given, row, recorded_maps)
         side, found = self.config.size // self.config.model.patch, classified(self.labels, row)
-        weights, patches = of_patches(told, side, side), Patches(pixels, side, side)
-        every = read_by_class(self.model, maps.weights)[:, -(side**2) :].reshape(len(maps.layers), -1, 1, side**2)
+        labels, weights = patch_labels(side, side), of_patches(told, side, side)
+        maps = HeadMaps.of(recorded_maps.lookups([*MARKS[: self.config.model.marks], *labels]))
+        read = read_by_class(self.model, maps.weights)
+        every = read[:, -(side**2) :].reshape(len(maps.layers), -1, 1, side**2)
         others = {} if kind == "weights" else {kind: np.broadcast_to(weights.reshape(-1), every.shape)}
-        lookups = Lookups(every, patch_labels(side, side), (found.label,), others=others, patches=patches)
-        return Looked(found, pixels, weights, lookups)
-
-    def heads(self, image: Image) -> LookedByHeads:
-        """The class of an image, and what every head read of it. Raises InputError as `classify` does."""
-        looked, side = self.look(image), self.config.size // self.config.model.patch
-        maps = self._maps(self.config.images.tensor(looked.pixels)[None].to(next(self.model.parameters()).device))
-        patches = [of_patches(each, side, side) for each in read_by_class(self.model, maps.weights)]
-        return LookedByHeads(looked.found, looked.pixels, maps, np.stack(patches))
-
-    def _maps(self, given: Tensor) -> HeadMaps:
-        """What every head read of an image `(1, channel, height, width)`."""
-        _, found = recorded(self.model, given)
-        side = self.config.size // self.config.model.patch
-        return HeadMaps.of(found.lookups([*MARKS[: self.config.model.marks], *patch_labels(side, side)]))
+        lookups = Lookups(every, labels, (found.label,), others=others, patches=Patches(pixels, side, side))
+        patches = np.stack([of_patches(each, side, side) for each in read])
+        return Looked(found, pixels, weights, maps, patches, lookups)

@@ -23,7 +23,7 @@ from regard.inference.tokenizers import Tokenizers
 from regard.inference.within import Reading, whole
 from regard.maps.alignment import Alignment
 from regard.maps.averages import average_of
-from regard.maps.lookups import Lookups
+from regard.maps.lookups import Lookups, mean_alignment
 from regard.maps.words import join_words
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.ensemble import Ensemble
@@ -162,11 +162,11 @@ class TextToTextRun(Run):
             raise InputError("the run's model does not attend to its source, so there is nothing to draw")
         with guarded(self.model):
             ((best, *_),) = search_texts(self.model, self.tokenizers, [text], self.search(beam))
-            (attention,) = self._looked_at([(text, best)], maps, kind)
             answer = self.tokenizers.text(best.tokens, text)
             if kind != "weights":
-                return whole(answer, attention, kind)
-            return Reading(answer, self._lookups(text, best), attention)
+                return whole(answer, self._looked_at([(text, best)], maps, kind)[0], kind)
+            found = self._lookups(text, best)
+            return Reading(answer, found, mean_alignment(found, maps))
 
     def lookups_written(self, text: str, tokens: Sequence[int]) -> Lookups:
         """What the model looked at while it wrote these tokens, END among them if it ended, in every layer and head.
@@ -275,11 +275,6 @@ class TextToTextRun(Run):
             Alignment(weights, tuple(pieces([*source, END], text)), self._labels(text, each))
             for weights, source, (text, each) in zip(found, sources, outputs, strict=True)
         ]
-
-
-def _with_end(words: Sequence[int]) -> tuple[int, ...]:
-    """END is a word of its own."""
-    return (*words, max(words, default=-1) + 1)
 
 
 def demanded(target: Tokenizer, n_best: int, prefix: str, phrases: Sequence[str]) -> Demand:
