@@ -16,7 +16,7 @@ from regard.data.links import read_gold
 from regard.maps.links import Gold, turned
 
 LANGUAGES = "en", "fr"
-STEPS = "training.steps=2000"
+STEPS = "training.steps=1500"
 _WORD = re.compile(r"\w+'?|[^\w\s]")
 
 

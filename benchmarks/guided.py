@@ -18,7 +18,7 @@ from regard.maps.links import Links, turned
 LANGUAGES = "en", "cs"
 GIVEN = 1_000
 """Gold sentences whose links are given."""
-COMMON = ["training.steps=2000"]
+COMMON = ["training.steps=1000"]
 GUIDED = ["attention_losses.guided=1.0"]
 
 

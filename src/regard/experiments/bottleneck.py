@@ -25,6 +25,7 @@ ON_TEXT = {
     "one vector": "model={{name: bottleneck, embedding: 256, width: {width}, dropout: 0.3}}",
     "attention": "model={{name: one-pass, width: {width}, encoder_width: {width}, dropout: 0.3}}",
 }
+WIDTHS = 64, 256
 MOST, HELD_OUT = 6, 1_000
 """Sentences that are read as one, and pairs for the test set, and as many again for validation."""
 
@@ -44,7 +45,7 @@ def on_letters(setting: Setting) -> Finding:
     training = [f"training.steps={steps}", "training.learning_rate=3e-3"]
     rows, lines = [], {}
     for name, model in ON_LETTERS.items():
-        for width in (64, 256):
+        for width in WIDTHS:
             run = f"{name.replace(' ', '-')}-{width}"
             result = setting.train("letters", run, [*data, *training, model.format(width=width)])
             shares = right_by_length(setting.run(run), "reverse", lengths, 100)
@@ -63,11 +64,11 @@ def on_text(setting: Setting, pairs: Sequence[Pair]) -> Finding:
     text = f"text-{digest(f'{pair.source} {pair.target}' for pair in pairs)[:8]}"
     sets = {"train": mixed(train), "valid": mixed(valid)}
     data = [f"data.{name}={json.dumps(written(setting, f'{text}-{name}', some))}" for name, some in sets.items()]
-    data += ["metrics=[bleu]", f"training.steps={6000 if setting.full else 1500}"]
+    data += ["metrics=[bleu]", f"training.steps={6000 if setting.full else 1200}"]
     counts = range(1, MOST + 1)
     rows, lines = [], {}
     for name, model in ON_TEXT.items():
-        for width in (128, 512):
+        for width in WIDTHS:
             run = f"{text}-{name.replace(' ', '-')}-{width}"
             result = setting.train("translate-rnn", run, [*data, model.format(width=width)])
             trained = setting.run(run)
