@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from playwright.sync_api import Browser, Page, Route, sync_playwright
+from playwright.sync_api import Browser, Error, Page, Route, sync_playwright
 
 from benchmarks.report import head, row, write
 from regard.maps.lookups import Lookups
@@ -20,8 +20,8 @@ from regard.pictures import View
 from tests.browser.conftest import CHROMIUM
 
 LAYERS, HEADS, SIZES, TURNS = 12, 12, (32, 128, 512), 3
-BERTVIZ_MOST = 128
-"""Tokens; the page of 512 would be sixteen times that of 128."""
+PATIENCE = 300_000
+"""Milliseconds after which a page counts as never seen."""
 LIBRARIES = {
     "require.min.js": ("requirejs@2.3.6", "requirejs/require.js"),
     "d3.min.js": ("d3@5.7.0", "d3/dist/d3.min.js"),
@@ -68,15 +68,20 @@ def served(folder: Path, page: Page) -> None:
     page.route("**/*.min.js", answer)
 
 
-def until_seen(browser: Browser, path: Path, what: str, folder: Path) -> float:
-    """Milliseconds, the median of several."""
+def until_seen(browser: Browser, path: Path, what: str, folder: Path) -> float | None:
+    """Milliseconds, the median of several; None if the page broke off or nothing was seen in time."""
     times = []
     for _ in range(TURNS):
         page = browser.new_page(viewport={"width": 1000, "height": 800}, bypass_csp=True)  # to ask from outside
         served(folder, page)
-        page.goto(path.resolve().as_uri(), wait_until="commit", timeout=300_000)
-        times.append(page.wait_for_function(SEEN[what], timeout=300_000, polling=20).json_value())
-        page.close()
+        try:
+            page.goto(path.resolve().as_uri(), wait_until="commit", timeout=PATIENCE)
+            times.append(page.wait_for_function(SEEN[what], timeout=PATIENCE, polling=20).json_value())
+        except Error as error:
+            print(f"{path.name}: {error.message.splitlines()[0]}", file=sys.stderr)
+            return None
+        finally:
+            page.close()
     return float(np.median(times))
 
 
@@ -87,14 +92,12 @@ def weights(tokens: int) -> np.ndarray:
 
 
 def pages(tokens: int, folder: Path, python: Path) -> dict[str, Path]:
-    """The pages of both, without bertviz's where it would be very large."""
+    """The pages of both."""
     given, labels = weights(tokens), tuple(f"t{place}" for place in range(tokens))
-    found = {"regard": folder / f"regard-{tokens}.html"}
+    found = {name: folder / f"{name}-{tokens}.html" for name in SEEN}
     found["regard"].write_text(View(Lookups(given, labels, labels), largest=64).page(), encoding="utf-8")
-    if tokens <= BERTVIZ_MOST:
-        found["bertviz"] = folder / f"bertviz-{tokens}.html"
-        np.save(folder / "weights.npy", given)
-        subprocess.run([python, "-c", DRAW, folder / "weights.npy", found["bertviz"]], check=True)
+    np.save(folder / "weights.npy", given)
+    subprocess.run([python, "-c", DRAW, folder / "weights.npy", found["bertviz"]], check=True)
     return found
 
 
@@ -107,7 +110,8 @@ def main(folder: Path) -> None:
         for tokens in SIZES:
             for name, path in pages(tokens, folder, python).items():
                 one = {"tokens": tokens, "page": name, "megabytes": round(path.stat().st_size / 1e6, 3)}
-                rows.append(one | {"milliseconds": round(until_seen(browser, path, name, folder))})
+                seen = until_seen(browser, path, name, folder)
+                rows.append(one | {"milliseconds": seen and round(seen)})
                 row(*rows[-1].values())
         browser.close()
     write("view", rows, layers=LAYERS, heads=HEADS, turns=TURNS, bertviz="1.4.1")

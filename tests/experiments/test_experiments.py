@@ -199,10 +199,10 @@ def test_quality_of_text_by_its_length(tmp_path: Path, monkeypatch: pytest.Monke
     )
     monkeypatch.setattr(Setting, "run", lambda self, name: Measured())
     finding = bottleneck.on_text(Setting(tmp_path / "runs"), numbered(120))
-    text = trained[0][0].removesuffix("-one-vector-128")
+    text = trained[0][0].removesuffix("-one-vector-64")
     assert text == f"text-{digest(f'{pair.source} {pair.target}' for pair in numbered(120))[:8]}"
     assert [name for name, _ in trained] == [
-        f"{text}-{name}" for name in ("one-vector-128", "one-vector-512", "attention-128", "attention-512")
+        f"{text}-{name}" for name in ("one-vector-64", "one-vector-256", "attention-64", "attention-256")
     ]
     assert asked[:6] == [12, 6, 4, 3, 2, 2]
     assert len(finding.rows) == 4
