@@ -7,7 +7,7 @@ import torch
 
 from regard.align import softmax
 from regard.attention import attend
-from regard.layers.positions import Learned, SinesThenCosines, Sinusoidal, sinusoids
+from regard.layers.positions import Integers, Learned, SinesThenCosines, Sinusoidal, sinusoids
 from regard.scores import Cosine, Distance, Dot, Location, ScaledDot
 
 DOUBLE = torch.float64
@@ -50,7 +50,7 @@ def test_sinusoids_against_the_formula(width: int):
 
 def test_positions_continue_where_the_past_ends():
     states = torch.randn(2, 7, 6)
-    for positions in (Sinusoidal(), SinesThenCosines(), Learned(11, 6)):
+    for positions in (Sinusoidal(), SinesThenCosines(), Learned(11, 6), Integers(6)):
         whole = positions(states)
         parts = torch.cat([positions(states[:, :3]), positions(states[:, 3:], 3)], 1)
         torch.testing.assert_close(parts, whole)

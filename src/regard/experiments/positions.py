@@ -1,41 +1,99 @@
 """How models know where they are, and what becomes of it beyond the lengths that they were trained on."""
 
+from collections.abc import Callable
+
+import torch
+
 from regard.experiments.finding import Finding
 from regard.experiments.lengths import right_by_length
 from regard.experiments.setting import Setting
+from regard.layers.positions import Integers, Learned, NoPositions, Positions, Sinusoidal
 from regard.pictures.chart import Chart
+from regard.shapes import Float
 
 CLAIM = (
-    "What a model knows of positions ends where its training ended, each in its way: learned positions say nothing "
-    "where none was trained, sines meet combinations that were never seen, a recurrent state goes on for a while, and "
-    "attention that only ever moves on need not notice. Rows of letters, to be copied; trained on up to 20."
+    "What a model knows of positions ends where its training ended, each in its way: integers grow to numbers that "
+    "were never seen, learned positions say nothing where none was trained, sines meet combinations that were never "
+    "seen, a recurrent state goes on for a while, and attention that only ever moves on need not notice. A fraction of "
+    "the length means another distance in every row, and while a row is written nobody knows its length. Rows of "
+    "letters, to be copied; trained on up to 20."
 )
-LONGEST = 20
+LONGEST, FAR, WIDTH, MOST = 20, 1_000, 64, 64
 TRANSFORMER = (
     "model={{name: transformer, layers: 2, width: 64, hidden: 128, heads: 4, positions: {positions}, max_length: 64, "
     "shared: false, dropout: 0.0}}"
 )
+Encoding = Callable[[int], Float[torch.Tensor, "position width"]]
+"""The code of every position of a row of so many."""
+
+
+ASKED = "unique", "bounded", "same offsets", "any length"
+"""What is wanted of an encoding: no two positions of a row have one code; codes do not grow with the length; two
+neighbours differ by the same in rows of every length; a position far beyond the training has a code."""
+YES_NO = {True: "yes", False: "no"}
 MODELS = {
     **{
-        f"Transformer, {name}": [TRANSFORMER.format(positions=name), "training.learning_rate=2e-3"]
-        for name in ("sinusoidal", "learned", "none")
+        name: [TRANSFORMER.format(positions=name), "training.learning_rate=2e-3"]
+        for name in ("none", "integers", "sinusoidal", "learned")
     },
     "LSTM, general attention": [],
     "LSTM, monotonic attention": ["model.align=monotonic"],
 }
 
 
+def code(positions: Positions) -> Encoding:
+    """What is added to the states of a row."""
+    return lambda size: positions(torch.zeros(1, size, WIDTH))[0].detach()
+
+
+def encodings() -> dict[str, Encoding]:
+    """Those that are compared, by name."""
+    return {
+        "none": code(NoPositions()),
+        "fraction of the length": lambda size: torch.linspace(0, 1, size)[:, None].expand(-1, WIDTH),
+        "integers": code(Integers(WIDTH)),
+        "sinusoidal": code(Sinusoidal()),
+        "learned": code(Learned(MOST, WIDTH)),
+    }
+
+
 def positions(setting: Setting) -> Finding:
-    """Copied letters, in per cent, by the length of the row, to twice what was trained."""
+    """What each encoding has of what is asked; and copied letters, in per cent, by the length of the row, to twice what
+    was trained, of Transformers with it and of recurrent models without any."""
     lengths = range(5, 2 * LONGEST + 1, 5)
     steps = 4000 if setting.full else 1200
-    rows, lines = [], {}
+    figures, lines = {}, {}
     for name, overrides in MODELS.items():
         run = name.lower().replace(", ", "-").replace(" ", "-")
         settings = ["data.order=copy", f"data.most={LONGEST}", f"training.steps={steps}", *overrides]
         result = setting.train("letters", run, settings)
         shares = right_by_length(setting.run(run), "copy", lengths, 100)
-        rows.append((name, *shares, result["seconds"]))
+        figures[name] = (*shares, result["seconds"])
         lines[name] = [(float(length), share) for length, share in zip(lengths, shares, strict=True)]
-    columns = "positions", *(f"{length} letters, %" for length in lengths), "seconds"
+    told = {
+        name: ["yes" if has else "no" for has in properties(encoding).values()]
+        for name, encoding in encodings().items()
+    }
+    rows = [
+        (name, *told.get(name, [""] * len(ASKED)), *figures.get(name, [""] * (len(lengths) + 1)))
+        for name in dict.fromkeys((*told, *figures))
+    ]
+    columns = "positions", *ASKED, *(f"{length} letters, %" for length in lengths), "seconds"
     return Finding(CLAIM, columns, rows, [Chart("letters copied", "letters", "right, %", lines)])
+
+
+def properties(encoding: Encoding) -> dict[str, bool]:
+    """Which of the properties `ASKED` an encoding has."""
+    short, long = encoding(LONGEST), encoding(2 * LONGEST)
+    distances = torch.cdist(long.double(), long.double()) + torch.eye(len(long))
+    try:
+        far = encoding(FAR)
+    except ValueError:  # as `Learned` does beyond its last
+        far = None
+    has = (
+        bool(distances.min() > 1e-6),
+        bool((long if far is None else far).abs().max() <= 2 * short.abs().max()),
+        torch.allclose(short[1] - short[0], long[1] - long[0]),
+        far is not None,
+    )
+    return dict(zip(ASKED, has, strict=True))

@@ -44,6 +44,18 @@ class SinesThenCosines(Positions):
         return states + torch.cat([encoding[:, 0::2], encoding[:, 1::2]], -1).to(states)
 
 
+class Integers(Positions):
+    """Each position's number times one learned direction: it grows with the length, to numbers never seen before."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.direction = nn.Parameter(torch.randn(width) * width**-0.5)
+
+    def forward(self, states: States, first: int = 0) -> States:
+        numbers = torch.arange(first, first + states.shape[1], device=states.device)
+        return states + numbers[:, None] * self.direction
+
+
 class Learned(Positions):
     """One learned vector a position, up to `size` positions."""
 

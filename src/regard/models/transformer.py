@@ -13,7 +13,7 @@ from regard.heads import MultiHead
 from regard.layers.embeddings import TokenEmbedding
 from regard.layers.feedforward import FeedForward
 from regard.layers.output import Output
-from regard.layers.positions import Learned, NoPositions, Positions, SinesThenCosines, Sinusoidal
+from regard.layers.positions import Integers, Learned, NoPositions, Positions, SinesThenCosines, Sinusoidal
 from regard.layers.residual import PostNorm, PreNorm, Residual
 from regard.models.aligns import ALIGNS, AlignName
 from regard.models.encoder_decoder import EncoderDecoder
@@ -39,7 +39,7 @@ class TransformerConfig:
     heads: Size = 4
     key_value_heads: Size | None = None
     norm: Literal["before", "after"] = "before"
-    positions: Literal["sinusoidal", "sines-then-cosines", "learned", "none"] = "sinusoidal"
+    positions: Literal["sinusoidal", "sines-then-cosines", "learned", "integers", "none"] = "sinusoidal"
     max_length: Size = 256
     align: AlignName = "softmax"
     window: Size = 10
@@ -116,5 +116,6 @@ def positions(config: TransformerConfig) -> Positions:
         "sinusoidal": Sinusoidal,
         "sines-then-cosines": SinesThenCosines,
         "learned": lambda: Learned(config.max_length, config.width),
+        "integers": lambda: Integers(config.width),
         "none": NoPositions,
     }[config.positions]()

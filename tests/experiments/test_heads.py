@@ -1,0 +1,49 @@
+"""What heads read is counted as it is."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard.data.pair import Pair
+from regard.experiments.heads import characters, mostly, neighbours, readings
+from regard.runs import load
+from regard.tasks.text_to_text.run import TextToTextRun
+from tests.cli.command import finish, start, tiny
+
+
+def test_neighbours_and_characters_share_all_weight_out():
+    near = neighbours(4)
+    assert near["the one before"][0].nonzero().tolist() == [[1, 0], [2, 1], [3, 2]]
+    assert near["the one after"][0].nonzero().tolist() == [[0, 1], [1, 2], [2, 3]]
+    kinds = characters([["4", "·", "m"], ["7"]], 4)
+    assert {name: on[:, 0].int().tolist() for name, on in kinds.items()} == {
+        "letters": [[0, 0, 1, 0], [0, 0, 0, 0]],
+        "digits": [[1, 0, 0, 0], [1, 0, 0, 0]],
+        "marks": [[0, 1, 0, 0], [0, 0, 0, 0]],
+        "the end": [[0, 0, 0, 1], [0, 1, 1, 1]],
+    }
+    for some in (near, kinds):
+        assert bool((torch.stack(list(some.values())).sum(0) == 1).all())
+    assert mostly({"itself": 0.25, "elsewhere": 0.75}) == ("elsewhere", 75.0)
+
+
+def test_shares_of_sentences_together_are_those_of_each_alone(tmp_path: Path):
+    folder = tmp_path / "run"
+    options = tiny(model__width="16", model__hidden="8", model__heads="2", training__steps="2")
+    code, _, errors = finish(start("train", "dates-transformer", "--out", str(folder), *options))
+    assert code == 0, errors
+    run = load(folder, task=TextToTextRun)
+    pairs = [Pair("May 9, 2018", "2018-05-09", "a"), Pair("thu 3 march 2016", "2016-03-03", "b")]
+    together, one, other = readings(run, pairs), readings(run, pairs[:1]), readings(run, pairs[1:])
+    sizes = [len(pair.source) + 1 for pair in pairs]
+    for name, per_head in together.items():
+        first, second = sizes if name.startswith("encoder") else (1, 1)  # targets are as long as each other
+        for head, shares in enumerate(per_head):
+            assert sum(shares.values()) == pytest.approx(1, abs=1e-5)
+            wanted = {
+                kind: (first * one[name][head][kind] + second * other[name][head][kind]) / (first + second)
+                for kind in shares
+            }
+            assert shares == pytest.approx(wanted, abs=1e-5)
+    assert {"encoder.layers.0.self_attention", "decoder.layers.0.cross_attention"} <= set(together)

@@ -1,0 +1,24 @@
+"""Encodings of positions against what is asked of them."""
+
+import pytest
+
+from regard.experiments.positions import ASKED, encodings, properties
+
+MISSING = {
+    "none": {"unique"},
+    "fraction of the length": {"same offsets"},
+    "integers": {"bounded"},
+    "sinusoidal": set(),
+    "learned": {"any length"},
+}
+
+
+@pytest.mark.parametrize("name", MISSING)
+def test_each_encoding_lacks_what_it_lacks(name: str):
+    has = properties(encodings()[name])
+    assert tuple(has) == ASKED
+    assert {each for each in ASKED if not has[each]} == MISSING[name]
+
+
+def test_all_encodings_are_compared():
+    assert set(encodings()) == set(MISSING)
