@@ -9,6 +9,7 @@ from regard.experiments.cost import cost
 from regard.experiments.finding import Finding
 from regard.experiments.gradients import gradients
 from regard.experiments.heads import heads
+from regard.experiments.languages import languages
 from regard.experiments.positions import positions
 from regard.experiments.scaling import scaling
 from regard.experiments.setting import Setting
@@ -22,6 +23,7 @@ EXPERIMENTS: dict[str, Callable[[Setting], Finding]] = {
     "cost": cost,
     "gradients": gradients,
     "heads": heads,
+    "languages": languages,
     "positions": positions,
     "scaling": scaling,
     "teacher-forcing": teacher_forcing,

@@ -1,0 +1,35 @@
+"""The dot product beside the general score, within one language and across two."""
+
+from regard.experiments.finding import Finding
+from regard.experiments.setting import Setting
+from regard.pictures.chart import Chart
+
+CLAIM = (
+    "A dot product compares states as they are, the general score learns a matrix between them. Within one language, "
+    "where what is written is what is read, the two sides' states have reason to agree; across two languages the "
+    "matrix could pay. Both train their encoders and decoders along, which can turn the states until they agree."
+)
+TASKS = {
+    "within, letters copied": ("letters", ["data.order=copy", "model.width=128", "model.embedding=64"]),
+    "across, English into French": ("bitext", ["model.dropout=0.0"]),
+}
+"""A recipe and what makes its model as large as the other's."""
+SCORES = "dot", "general"
+
+
+def languages(setting: Setting) -> Finding:
+    """Exact match of Luong's model with each score on each task, by the number of updates."""
+    steps = (50, 100, 200, 400, 800) if setting.full else (100, 200, 400)
+    rows, lines = [], {}
+    for task, (recipe, settings) in TASKS.items():
+        for score in SCORES:
+            points = []
+            for count in steps:
+                run = f"{recipe}-{score}-{count}"
+                given = [*settings, f"model.score={score}", f"training.steps={count}", "data.test=500"]
+                result = setting.train(recipe, run, given)
+                rows.append((task, score, count, result["test/exact-match"], result["seconds"]))
+                points.append((float(count), result["test/exact-match"]))
+            lines[f"{task}, {score}"] = points
+    chart = Chart("exact match", "updates", "right, %", lines, ("log", "linear"))
+    return Finding(CLAIM, ("task", "score", "updates", "exact match, %", "seconds"), rows, [chart])
