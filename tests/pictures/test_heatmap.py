@@ -56,6 +56,7 @@ def test_everything_is_inside_and_no_label_meets_another(title):
         assert max(box.y1 for box in boxes) <= figure.bbox.y1
 
 
+@pytest.mark.usefixtures("chinese")
 def test_short_labels_stand_upright_long_ones_are_turned():
     def rotation(source):
         figure = heatmap(Alignment(np.zeros((1, len(source))), source, ("t",)))
@@ -66,6 +67,7 @@ def test_short_labels_stand_upright_long_ones_are_turned():
     assert rotation(("注意", "longer")) == [0, 90]
 
 
+@pytest.mark.usefixtures("chinese")
 def test_characters_that_stand_upright_are_stacked():
     figure = heatmap(Alignment(np.zeros((1, 2)), ("注意", "longer"), ("t",)))
     with plotting():

@@ -21,6 +21,7 @@ def figure(threshold: float = 0.15):
     return lines(WEIGHTS, WORDS, ("a", "b"), ("layer 0, head 0", "layer 0, head 1"), threshold=threshold, title="$x$")
 
 
+@pytest.mark.usefixtures("chinese")
 def test_a_line_for_each_weight_that_is_not_under_the_threshold():
     first, second = drawn(figure(), 2)
     assert (len(first.get_segments()), len(second.get_segments())) == (2, 6)
@@ -29,6 +30,7 @@ def test_a_line_for_each_weight_that_is_not_under_the_threshold():
     assert [len(each.get_segments()) for each in drawn(figure(1.0), 2)] == [0, 1]
 
 
+@pytest.mark.usefixtures("chinese")
 def test_from_what_reads_at_the_left_to_what_is_read_at_the_right():
     (_, second), places = drawn(figure(), 2), {}
     for text in figure().texts:
@@ -39,6 +41,7 @@ def test_from_what_reads_at_the_left_to_what_is_read_at_the_right():
     assert abs(end[1] - places["</s>"][1]) < 0.1
 
 
+@pytest.mark.usefixtures("chinese")
 def test_everything_is_named_and_the_threshold_is_said():
     shown = {text.get_text() for text in figure().texts}
     assert {*WORDS, "a", "b", "reads", "is read", "layer 0, head 1", "$x$"} <= shown

@@ -14,6 +14,7 @@ def panels(figure):
     return [axes for axes in figure.axes if axes.collections and axes.get_xlim()[0] == -0.5]
 
 
+@pytest.mark.usefixtures("chinese")
 def test_a_matrix_a_map_in_rows_of_layers():
     found = panels(multiples(WEIGHTS, NAMES, (2, 3), LABELS))
     for axes, weights in zip(found, WEIGHTS, strict=True):
@@ -31,6 +32,7 @@ def test_one_scale_which_the_bar_says(asked: float | None, most: float):
     assert ticks == ["0", f"{most / 2:g}", f"{most:g}"]
 
 
+@pytest.mark.usefixtures("chinese")
 def test_pieces_are_named_where_there_is_room():
     named = {text.get_text() for axes in multiples(WEIGHTS, NAMES, (5,), LABELS).axes for text in axes.texts}
     assert named == {"Das", "注\n意", "مرحبا", "a", "$b$"}  # which stands upright
@@ -38,6 +40,7 @@ def test_pieces_are_named_where_there_is_room():
     assert not [text for axes in many.axes for text in axes.texts]
 
 
+@pytest.mark.usefixtures("chinese")
 def test_everything_is_inside_and_nothing_overlaps():
     figure = multiples(WEIGHTS, ("a rather long name",) * 5, (2, 3), LABELS, title="t" * 50)
     texts = [*figure.texts, *(text for axes in figure.axes for text in axes.texts)]

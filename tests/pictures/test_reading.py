@@ -45,6 +45,7 @@ def _own(first: int | None):
     return reading(Alignment(WEIGHTS, WORDS, WORDS[1:]), first=first)
 
 
+@pytest.mark.usefixtures("chinese")
 def test_from_the_right_where_the_script_is_written_so():
     figure = reading(Alignment(WEIGHTS, ("كان", "الطفل", "注意"), ("one", "two")))
     left = [each.get_x() for each in boxes(figure)[:3]]
