@@ -1,24 +1,35 @@
 """What a command has to load before it can begin."""
 
 import ast
+import gc
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from regard import catalog
+from regard.cli.loading import loading
 from regard.cli.main import COMMANDS
+from regard.named import Named
+from regard.tasks.catalog import RUN_FILES, RUNS
 from tests.cli.command import environment
 from tests.code.tree import SOURCE
 
-LISTED = "; print(sorted(name for name in sys.modules if '.' not in name or name.startswith('regard.cli.')))"
+IDLE = {"regard.launch", "regard.serve", "regard.experiments", "regard.exports", "regard.exchange", "regard.pretrained"}
 HEAVY = {"torch", "numpy", "matplotlib", "accelerate", "tokenizers", "sacrebleu", "pydantic", "yaml", "einops"}
 
 
-def loaded(code: str) -> set[str]:
-    """The packages, and our commands, that are loaded behind some Python in a fresh process."""
-    command = [sys.executable, "-c", f"import sys; {code}{LISTED}"]
+def modules(code: str, *arguments: str) -> set[str]:
+    """What is loaded behind some Python in a fresh process, of which `sys.argv[1:]` is given."""
+    command = [sys.executable, "-c", f"import sys; {code}; print(sorted(sys.modules))", *arguments]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=True)
     return set(ast.literal_eval(done.stdout.splitlines()[-1]))
+
+
+def loaded(code: str) -> set[str]:
+    """Of this the packages, and our commands."""
+    return {name for name in modules(code) if "." not in name or name.startswith("regard.cli.")}
 
 
 @pytest.mark.parametrize("argument", ["--help", "--version"])
@@ -44,3 +55,36 @@ def test_a_run_is_loaded_without_what_trains_it():
     found = loaded("import regard.runs")
     assert "torch" in found
     assert not found & {"accelerate", "sympy", "matplotlib", "transformers"}
+
+
+def test_an_answer_waits_for_its_own_task_and_model_alone(run: Path):
+    predicting = "import regard.cli.main as m; assert m.main(['predict', *sys.argv[1:]]) == 0"
+    found, bare = modules(predicting, str(run), "14 July 1989"), modules("import torch")
+    tasks = {home for table in (RUN_FILES, RUNS) for home in places(table)}
+    assert found & tasks == {"regard.tasks.text_to_text.run_file", "regard.tasks.text_to_text.run"}
+    tables = (catalog.MODELS, catalog.CAPTIONERS, catalog.LANGUAGE_MODELS, catalog.CLASSIFIERS)
+    assert found & {home for table in tables for home in places(table)} == {"regard.models.bahdanau"}
+    assert not found & {"accelerate", "matplotlib", "sacrebleu", "sympy", "transformers", "triton", *IDLE}
+    assert {name for name in found - bare if name.split(".")[0] in ("torch", "torchgen", "functorch")} == set()
+
+
+def places(table: Named) -> set[str]:
+    return {f"{table.package}.{home.split(':')[0]}" for home in table.homes.values()}
+
+
+def test_a_run_file_is_read_by_its_task_alone():
+    reading = "from regard import recipes, run_file; run_file.read(recipes.path_of(sys.argv[1]))"
+    assert modules(reading, "sorting") & places(RUN_FILES) == {"regard.tasks.pointing.run_file"}
+
+
+@pytest.mark.parametrize("searching", [True, False])
+def test_loading_leaves_the_search_for_garbage_as_it_was(searching: bool):
+    before = gc.isenabled()
+    try:
+        (gc.enable if searching else gc.disable)()
+        with loading():
+            inside = gc.isenabled()
+        assert (inside, gc.isenabled()) == (False, searching)
+    finally:
+        (gc.enable if before else gc.disable)()
+        gc.unfreeze()

@@ -4,12 +4,13 @@ import graphlib
 
 import pytest
 
-from tests.code.tree import Module, imported, imports, modules
+from tests.code.tree import Module, imported, imports, modules, named
 
 LEVELS = {
     "shapes": 0,
     "errors": 0,
     "version": 0,
+    "named": 0,
     "masks": 0,
     "kernels": 0,
     "text": 0,
@@ -57,8 +58,9 @@ def level(name: str) -> int:
 
 
 def own(module: Module) -> list[str]:
-    """The names of regard's modules that a module imports."""
+    """The names of regard's modules that a module imports, at once or by a table of names."""
     names = [name for node in imports(module.tree) for name in imported(node, set(modules()))]
+    names += [name for name, _ in named(module.tree)]
     return [name for name in names if name.split(".")[0] == "regard"]
 
 
@@ -92,6 +94,11 @@ def test_imports_point_downward(name: str):
         f"{target} (level {level(target)} from {level(name)})" for target in own(module) if not allowed(module, target)
     ]
     assert not upward, f"{name} imports {', '.join(upward)}"
+
+
+def test_tables_of_names_are_read():
+    assert "regard.models.luong" in own(modules()["regard.catalog"])
+    assert "regard.tasks.acting.run" in own(modules()["regard.tasks.catalog"])
 
 
 def test_vocabulary_imports_nothing_of_ours():

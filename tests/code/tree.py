@@ -60,6 +60,16 @@ def imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
     return (node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom))
 
 
+def named(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """The modules and classes of every table of names, `Named("package", {"name": "module:class"})`."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id="Named"), args=[ast.Constant(value=package), ast.Dict(values=homes)]):
+                for home in homes:
+                    module, _, attribute = ast.literal_eval(home).partition(":")
+                    yield f"{package}.{module}", attribute
+
+
 def length(function: Function) -> int:
     """Lines from `def` to the end, the docstring included."""
     return (function.end_lineno or function.lineno) - function.lineno + 1

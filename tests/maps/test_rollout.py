@@ -12,6 +12,12 @@ def test_by_hand():
     np.testing.assert_allclose(rollout(np.stack([first, second])), two @ one)
 
 
+def test_layers_may_have_different_numbers_of_heads():
+    one = np.array([[[1.0, 0.0], [0.5, 0.5]], [[0.0, 1.0], [0.5, 0.5]]])
+    two = np.array([[[0.0, 1.0], [1.0, 0.0]]])
+    np.testing.assert_allclose(rollout([one, two]), rollout(np.stack([one, two.repeat(2, 0)])))
+
+
 def test_rows_still_sum_to_one():
     weights = np.random.default_rng(1).random((3, 2, 7, 7))
     weights /= weights.sum(-1, keepdims=True)

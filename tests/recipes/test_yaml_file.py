@@ -11,6 +11,7 @@ from hypothesis import given, settings, strategies
 from pydantic import Field
 
 from regard.errors import InputError
+from regard.named import Named, OneOf
 from regard.recipes import yaml_file
 from regard.recipes.yaml_file import dump, load
 
@@ -127,6 +128,37 @@ def test_row_01_a_wrong_name_in_a_union(write) -> None:
     assert complaints(write(GOOD.replace("  name: soft\n", ""))) == [
         "recipe.yaml:2: model.name: missing; expected soft or hard"
     ]
+
+
+@dataclass(frozen=True)
+class Lazy:
+    model: Annotated[Any, OneOf("name", Named("regard.models", {"han": "han:HanConfig", "gpt2": "gpt2:GPT2Config"}))]
+    other: Annotated[Any, OneOf("name", Named("regard.nowhere", {"none": "none:None"}))] | None = None
+
+
+def test_a_class_known_by_name_is_the_only_one_that_is_imported(write) -> None:
+    run = load(write("model: {name: han, embedding: 5}\nother: ~\n"), Lazy)
+    assert (type(run.model).__name__, run.model.embedding, run.other) == ("HanConfig", 5, None)
+    assert complaints(write("model: {name: han, embeding: 5}\n"), schema=Lazy) == [
+        "recipe.yaml:1: model.embeding: unknown key; did you mean 'embedding'?"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("model: {name: hen}\n", "recipe.yaml:1: model.name: got 'hen', expected han or gpt2; did you mean 'han'?"),
+        ("model: {}\n", "recipe.yaml:1: model.name: missing; expected han or gpt2"),
+        ("model: han\n", "recipe.yaml:1: model: got 'han', expected a mapping with name: han or gpt2"),
+        (
+            "model: {name: han}\nother: 3\n",
+            "recipe.yaml:2: other: got 3, expected a mapping with name: none or null",
+        ),
+        ("{}\n", "recipe.yaml:1: model: missing; expected a mapping with name: han or gpt2"),
+    ],
+)
+def test_row_02_what_is_no_class_known_by_name(write, content: str, said: str) -> None:
+    assert complaints(write(content), schema=Lazy) == [said]
 
 
 def test_row_02_all_wrong_values_are_listed_with_line_and_value(write) -> None:

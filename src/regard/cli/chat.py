@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from regard.cli.loading import loading
 from regard.cli.options import Asked, RunFolder
 from regard.cli.output import say
 from regard.errors import InputError
@@ -18,13 +19,14 @@ def chat(run: RunFolder, /, *, asked: Asked = OWN) -> None:
     asked.check()
     if asked.shown > 1:
         raise InputError("--n-best shows several answers, a chat has one; add --least-risk to choose it among them")
-    from regard.cli.answers import Answer
-    from regard.cli.stream import NAME, chunks, standard_input
-    from regard.data.sources import Dialogue
-    from regard.runs import load
-    from regard.tasks.text_to_text.run import TextToTextRun
+    with loading():
+        from regard.cli.answers import Answer
+        from regard.cli.stream import NAME, chunks, standard_input
+        from regard.data.sources import Dialogue
+        from regard.runs import load
+        from regard.tasks.text_to_text.run import TextToTextRun
 
-    loaded = load(run, task=TextToTextRun)
+        loaded = load(run, task=TextToTextRun)
     data = loaded.config.data
     if not isinstance(data, Dialogue):
         raise InputError(f"{run}: was trained on data of kind {data.kind}; a chat needs one trained on dialogue")

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from regard.cli.loading import loading
 from regard.cli.options import AllowMissing, Piped, RunFolder, check_source
 from regard.cli.output import say
 from regard.errors import InputError
@@ -25,10 +26,11 @@ def embed(
     """Print a vector for each text, as a line of JSON: {"text": ..., "vector": [...]}; with --words one for each of its
     words, {"text": ..., "words": [{"word": ..., "vector": [...]}]}."""
     check_source(texts, piped)
-    from regard.cli.stream import parts
-    from regard.runs import load
+    with loading():
+        from regard.cli.stream import parts
+        from regard.runs import load
 
-    loaded = load(run, allow_missing=allow_missing)
+        loaded = load(run, allow_missing=allow_missing)
     for some in parts(texts):
         for text, found in zip(some, _embedded(loaded, run, list(some), pool, words), strict=True):
             say(json.dumps({"text": text} | found, ensure_ascii=False))

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from regard.cli.loading import loading
 from regard.cli.options import AllowMissing, Json, Piped, RunFolder, check_source
 from regard.cli.output import say
 
@@ -23,11 +24,12 @@ def fill(
 ) -> None:
     """Fill in the blanks of texts: for each blank its ways, each with its probability and the text with it."""
     check_source(texts, piped)
-    from regard.cli.stream import parts
-    from regard.runs import load
-    from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
+    with loading():
+        from regard.cli.stream import parts
+        from regard.runs import load
+        from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
 
-    loaded = load(run, allow_missing=allow_missing, task=MaskedLanguageModelRun)
+        loaded = load(run, allow_missing=allow_missing, task=MaskedLanguageModelRun)
     for some in parts(texts):
         for text, blanks in zip(some, loaded.fill(some, best=best, blank=blank), strict=True):
             if json_:

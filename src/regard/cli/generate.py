@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from regard.cli.loading import loading
 from regard.cli.options import AllowMissing, Drawing, Json, Piped, RunFolder, check_source, searching
 from regard.cli.output import say
 
@@ -29,12 +30,13 @@ def generate(
     """Go on from prompts with a language model, each prompt printed with what follows it."""
     asked.check()
     check_source(prompts, piped)
-    from regard.cli.drawn import drawn
-    from regard.cli.stream import chunks, standard_input
-    from regard.runs import load
-    from regard.tasks.language_model.run import LanguageModelRun
+    with loading():
+        from regard.cli.drawn import drawn
+        from regard.cli.stream import chunks, standard_input
+        from regard.runs import load
+        from regard.tasks.language_model.run import LanguageModelRun
 
-    loaded = load(run, allow_missing=allow_missing, task=LanguageModelRun)
+        loaded = load(run, allow_missing=allow_missing, task=LanguageModelRun)
     search = drawn(loaded.config.search, asked) or loaded.config.search.searching(asked.beam or 1)
     for batch in chunks(standard_input()) if piped else [list(prompts) or [""]]:
         with searching(asked):

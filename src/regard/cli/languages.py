@@ -2,15 +2,17 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from regard.tasks.text_to_text.prediction import Prediction
-from regard.tasks.text_to_texts.run import TextToTextsRun
+if TYPE_CHECKING:
+    from regard.tasks.text_to_text.prediction import Prediction
+    from regard.tasks.text_to_texts.run import TextToTextsRun
 
-Said = dict[str, Prediction]
+Said = dict[str, "Prediction"]
 """What is said of a text, by language."""
 
 
-def answered(run: TextToTextsRun, texts: Sequence[str], beam: int | None) -> Iterator[tuple[str, Said]]:
+def answered(run: "TextToTextsRun", texts: Sequence[str], beam: int | None) -> Iterator[tuple[str, Said]]:
     """Each text with what is said of it. Raises InputError."""
     found = run.predict(texts, beam=beam, attention=False)
     for number, text in enumerate(texts):

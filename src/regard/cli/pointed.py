@@ -2,13 +2,16 @@
 
 import json
 import math
+from typing import TYPE_CHECKING
 
-from regard.data.sets import Element
 from regard.errors import InputError
-from regard.tasks.pointing.run import Pointed
+
+if TYPE_CHECKING:
+    from regard.data.sets import Element
+    from regard.tasks.pointing.run import Pointed
 
 
-def parse(text: str) -> list[Element]:
+def parse(text: str) -> "list[Element]":
     """`0.5 0.1 0.7`, or of points `0.5,0.2 0.1,0.9`. Raises InputError for what is no number."""
     return [tuple(_number(part, element) for part in element.split(",")) for element in text.split()]
 
@@ -23,7 +26,7 @@ def _number(part: str, element: str) -> float:
     return number
 
 
-def line(text: str, pointed: Pointed, *, as_json: bool) -> str:
+def line(text: str, pointed: "Pointed", *, as_json: bool) -> str:
     """The places, counted from 0, as a line."""
     if not as_json:
         return " ".join(map(str, pointed.places))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from regard.cli.loading import loading
 from regard.cli.options import AllowMissing, Asked, Json, Piped, RunFolder, check_source
 from regard.cli.output import say, warn_of_unfinished
 from regard.errors import InputError
@@ -43,15 +44,17 @@ def predict(
     if attention and not json_:
         raise InputError("--attention needs --json; `regard show` draws the attention of one text")
     check_source(texts, piped)
-    from regard.cli.answers import Answer
-    from regard.cli.told import Telling, tell
-    from regard.runs import expect, load
-    from regard.tasks.text_to_text.run import TextToTextRun
+    with loading():
+        from regard.cli.told import tell, tells
+        from regard.runs import expect, load
 
-    loaded = load(run, allow_missing=allow_missing)
-    if isinstance(loaded, Telling):
+        loaded = load(run, allow_missing=allow_missing)
+    if tells(loaded):
         tell(loaded, texts, asked, as_json=json_, more=bool(with_ or attention))
         return
+    from regard.cli.answers import Answer
+    from regard.tasks.text_to_text.run import TextToTextRun
+
     loaded = expect(loaded, TextToTextRun, run)
     others = [load(each, allow_missing=allow_missing, task=TextToTextRun) for each in with_]
     answer = Answer(loaded.joined(others), asked, attention)

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from regard.cli.loading import loading
 from regard.cli.options import AllowMissing, Looking, RunFolder, check_search
 from regard.cli.output import say
 from regard.cli.viewing import Viewing
@@ -34,10 +35,12 @@ def show(
     viewing.check()
     if out.is_dir():
         raise InputError(f"{out}: is a directory; expected the name of a picture to write")
-    from regard.cli.drawing import Asking
-    from regard.cli.views import draw
-    from regard.runs import load
+    with loading():
+        from regard.cli.drawing import Asking
+        from regard.cli.views import draw
+        from regard.runs import load
 
-    answer, paths = draw(load(run, allow_missing=allow_missing), Asking(run, text, out, looking), viewing)
+        loaded = load(run, allow_missing=allow_missing)
+    answer, paths = draw(loaded, Asking(run, text, out, looking), viewing)
     pictures = f"The picture is {out}." if len(paths) == 1 else f"The pictures are {paths[0]} to {paths[-1]}."
     say(f"{answer}\n{pictures}")

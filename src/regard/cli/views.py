@@ -5,8 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from regard.cli.drawing import Asking
 from regard.cli.drawing import draw as draw_own
 from regard.cli.image_views import image_view
@@ -136,9 +134,9 @@ def _rolled(maps: HeadMaps, numbers: Numbers) -> HeadMaps:
             "--view rollout is of several layers that read themselves with residuals between, which this run has not; "
             "use --view heads"
         )
-    layers = [average_heads(each) for each in maps.by_layer()]
+    layers = maps.by_layer()
     return maps.other(
-        {"all layers, rolled out": rollout(np.stack(layers)[:, None]), "the last layer, mean of its heads": layers[-1]}
+        {"all layers, rolled out": rollout(layers), "the last layer, mean of its heads": average_heads(layers[-1])}
     )
 
 

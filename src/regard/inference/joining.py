@@ -10,7 +10,7 @@ from torch import nn
 from regard.errors import InputError
 from regard.inference.kinds import Kind
 from regard.inference.norms import ValueNorms
-from regard.maps.averages import average_heads, average_of
+from regard.maps.averages import average_of
 from regard.maps.rollout import rollout
 from regard.maps.shares import shares
 from regard.recording import Maps, Measure
@@ -48,7 +48,7 @@ def rolled_out(found: Maps, numbers: Sequence[int] | None = None) -> Map:
             "a rollout is of layers of self-attention with residuals, and this run's model is not made of them; use "
             "weights, norms or gradient"
         )
-    return rollout(np.stack([average_heads(each)[None] for each in layers]))
+    return rollout(layers)
 
 
 JOININGS: dict[Kind, Joining] = {

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-from sacrebleu.metrics.chrf import CHRF
-
 
 def least_risk(texts: Sequence[str]) -> int:
     """The number of the text with the highest mean chrF against all the others, each taken for the truth as often as it
@@ -14,6 +12,8 @@ def least_risk(texts: Sequence[str]) -> int:
     """
     if not texts:
         raise ValueError("there is no text to choose from")
+    from sacrebleu.metrics.chrf import CHRF
+
     chrf = CHRF()
     counts = {text: texts.count(text) for text in dict.fromkeys(texts)}
 

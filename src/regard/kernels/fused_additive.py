@@ -130,28 +130,29 @@ def _gradients(scores: Tensor, query: Tensor, key: Tensor, exponentials: Tensor,
     return made
 
 
-@torch.library.impl("regard::additive_exponentials", "cuda")
-def _exponentials_cuda(key: Tensor) -> Tensor:
+def _triton():
+    """The same on a GPU. Triton comes with PyTorch's builds for one alone."""
     from regard.kernels import triton_additive
 
+    return triton_additive
+
+
+@torch.library.impl("regard::additive_exponentials", "cuda")
+def _exponentials_cuda(key: Tensor) -> Tensor:
     made = _empty_exponentials(key).zero_()
-    made[..., : key.shape[-1]] = triton_additive.exponentials(key)
+    made[..., : key.shape[-1]] = _triton().exponentials(key)
     return made
 
 
 @torch.library.impl("regard::additive_scores", "cuda")
 def _scores_cuda(query: Tensor, key: Tensor, exponentials: Tensor, energy: Tensor) -> Tensor:
-    from regard.kernels import triton_additive
-
-    return triton_additive.scores(query, key, exponentials[..., : key.shape[-1]], energy).to(query.dtype)
+    return _triton().scores(query, key, exponentials[..., : key.shape[-1]], energy).to(query.dtype)
 
 
 @torch.library.impl("regard::additive_gradients", "cuda")
 def _gradients_cuda(scores: Tensor, query: Tensor, key: Tensor, exponentials: Tensor, energy: Tensor):
-    from regard.kernels import triton_additive
-
     exponentials = exponentials[..., : key.shape[-1]]
-    of_query, of_key, of_energy = triton_additive.gradients(scores, query, key, exponentials, energy)
+    of_query, of_key, of_energy = _triton().gradients(scores, query, key, exponentials, energy)
     return of_query.to(query.dtype), of_key.to(key.dtype), of_energy
 
 

@@ -1,5 +1,7 @@
 """What the layers of a model read together: attention rolled out, and the weights of an image's patches."""
 
+from collections.abc import Collection
+
 import numpy as np
 from jaxtyping import Float
 
@@ -7,15 +9,19 @@ from regard.maps.averages import average_heads
 from regard.maps.shares import shares
 
 
-def rollout(weights: Float[np.ndarray, "layer head position position"]) -> Float[np.ndarray, "position position"]:
+def rollout(
+    weights: Collection[Float[np.ndarray, "_head position position"]],
+) -> Float[np.ndarray, "position position"]:
     """How much of each input position is in each last state: the product over the layers of half the weights, averaged
     over heads, and half the identity, which stands for the residual (Abnar 2020, 2005.00928, section 3). Rows that sum
-    to 1 in every layer still do. Raises ValueError without a layer or head."""
-    if not len(weights):
+    to 1 in every layer still do. Layers, the first first, may have different numbers of heads. Raises ValueError
+    without a layer or head."""
+    layers = [average_heads(layer) for layer in weights]
+    if not layers:
         raise ValueError("weights hold no layer; expected at least 1")
-    identity = np.eye(weights.shape[-1])
+    identity = np.eye(len(layers[0]))
     rolled = identity
-    for layer in average_heads(weights):
+    for layer in layers:
         rolled = (layer + identity) / 2 @ rolled
     return rolled
 

@@ -13,12 +13,12 @@ from regard.layers.output import Output
 from regard.layers.recurrent import CellReader, SequenceReader
 from regard.models.aligns import ALIGNS, HISTORIES, AlignName, HistoryName
 from regard.models.encoder_decoder import EncoderDecoder
-from regard.models.sizes import Share, Size
+from regard.models.sizes import Share, Sides, Size
 from regard.scores import Additive
 
 
 @dataclass(frozen=True)
-class BahdanauConfig:
+class BahdanauConfig(Sides):
     """Sizes. The paper has embedding 620, width 1000, attention 1000, maxout 500.
 
     `cell: gru` is PyTorch's, which is faster and not the paper's (see `layers.cells`). `align` too may be another than

@@ -4,11 +4,11 @@ from torch import Tensor, nn
 
 from regard.layers.dropout import Dropout
 from regard.models.bert import BertConfig, BertEncoder, Pooler, start
-from regard.models.classifier import logits_or_loss
+from regard.models.classifier import Classifier, logits_or_loss
 from regard.shapes import Int, Lengths, Tokens
 
 
-class BertClassifier(nn.Module):
+class BertClassifier(Classifier):
     """The encoder, the pooler of its first state and a linear layer."""
 
     self_attention = "encoder.layers.*.self_attention"

@@ -10,11 +10,11 @@ from regard.layers.embeddings import TokenEmbedding
 from regard.layers.output import Output
 from regard.layers.recurrent import Recurrent, SequenceReader
 from regard.models.encoder_decoder import EncoderDecoder
-from regard.models.sizes import Share, Size
+from regard.models.sizes import Share, Sides, Size
 
 
 @dataclass(frozen=True)
-class BottleneckConfig:
+class BottleneckConfig(Sides):
     """Sizes. `summary: start` starts the decoder from the encoder's final state; `every-step` also feeds it each step.
 
     Sutskever 2014 has 4 LSTM layers of width 1000; Cho 2014 one gated layer of width 1000, `every-step`.

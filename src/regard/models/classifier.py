@@ -1,9 +1,15 @@
 """What the models that tell classes share."""
 
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.shapes import Float, Int
+
+
+class Classifier(nn.Module):
+    """A model that tells classes: it returns `logits_or_loss` of what its `output` gives."""
+
+    output: nn.Linear
 
 
 def logits_or_loss(

@@ -10,7 +10,7 @@ from regard.layers.dropout import Dropout
 from regard.layers.embeddings import TokenEmbedding
 from regard.layers.recurrent import SequenceReader
 from regard.layers.summary import Summary, SummaryName, make_summary
-from regard.models.classifier import logits_or_loss
+from regard.models.classifier import Classifier, logits_or_loss
 from regard.models.sizes import Share, Size
 from regard.shapes import Float, Inputs, Int, Lengths, Tokens
 
@@ -59,7 +59,7 @@ class Level(nn.Module):
         return self.dropout(self.summary(states, lengths))
 
 
-class Han(nn.Module):
+class Han(Classifier):
     """Words to sentences, sentences to a document, a document to its class (equations 1 to 11)."""
 
     def __init__(self, vocabulary: int, classes: int, config: HanConfig):
@@ -86,7 +86,7 @@ class Han(nn.Module):
         return logits_or_loss(self.output(self.sentences(laid_out, counts)), expected, smoothing)
 
 
-class FlatAttention(nn.Module):
+class FlatAttention(Classifier):
     """One level over all words of a document."""
 
     def __init__(self, vocabulary: int, classes: int, config: FlatConfig):

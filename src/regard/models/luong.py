@@ -17,11 +17,11 @@ from regard.layers.recurrent import SequenceReader
 from regard.models.aligns import ALIGNS, AlignName
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.scores import SCORES, ScoreName
-from regard.models.sizes import Share, Size
+from regard.models.sizes import Share, Sides, Size
 
 
 @dataclass(frozen=True)
-class LuongConfig:
+class LuongConfig(Sides):
     """Sizes. The paper has embedding and width 1000, 4 layers, a one-directional encoder.
 
     The paper's scores are the first four; `cosine` learns its sharpness, `distance` is sqrt(width) wide. `max_source`

@@ -15,12 +15,12 @@ from regard.layers.output import Output
 from regard.layers.recurrent import Recurrent, SequenceReader
 from regard.models.aligns import ALIGNS, AlignName
 from regard.models.encoder_decoder import EncoderDecoder
-from regard.models.sizes import Share, Size
+from regard.models.sizes import Share, Sides, Size
 from regard.scores import ScaledDot
 
 
 @dataclass(frozen=True)
-class OnePassConfig:
+class OnePassConfig(Sides):
     """Sizes. The output layer shares the target embedding's weight; with `shared` both languages share one embedding,
     for which they need one vocabulary."""
 

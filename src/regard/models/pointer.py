@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from torch import nn
 
@@ -16,17 +16,19 @@ from regard.layers.mixture import CopyOutput
 from regard.layers.recurrent import SequenceReader
 from regard.models.aligns import ALIGNS, HISTORIES, AlignName, HistoryName
 from regard.models.encoder_decoder import EncoderDecoder
-from regard.models.sizes import Share, Size
+from regard.models.sizes import Share, Sides, Size
 from regard.scores import Additive
 
 
 @dataclass(frozen=True)
-class PointerConfig:
+class PointerConfig(Sides):
     """Sizes. The paper has embedding 128, width 256, attention 512; both sides share one vocabulary.
 
     `copying: false` leaves a model that is the same but writes only words of its vocabulary. The paper's coverage is
     `history: coverage` with `attention_losses: {coverage: 1.0}`. A source is at most `max_source` tokens long.
     """
+
+    one_tokenizer: ClassVar[bool] = True
 
     name: Literal["pointer-generator"] = "pointer-generator"
     embedding: Size = 128

@@ -14,7 +14,7 @@ from regard.layers.dropout import Dropout
 from regard.layers.embeddings import TokenEmbedding
 from regard.layers.recurrent import Recurrent, pick
 from regard.memory import Memory
-from regard.models.classifier import logits_or_loss
+from regard.models.classifier import Classifier, logits_or_loss
 from regard.models.sizes import Share, Size
 from regard.scores import Additive
 from regard.shapes import Float, Int, Lengths, States
@@ -103,7 +103,7 @@ class ReadByWord(Reading):
 READINGS: dict[ReadingName, type[Reading]] = {"none": NoReading, "last": ReadOnce, "word-by-word": ReadByWord}
 
 
-class Rocktaschel(nn.Module):
+class Rocktaschel(Classifier):
     """An LSTM reads the premise; a second one, which starts from the cell state that the first ends with, reads a
     delimiter and the hypothesis; h* = tanh(W_p r + W_x h_N) tells the class (equations 1 to 6, 10 and 14).
 

@@ -1,11 +1,21 @@
 """Types of the numbers in configurations; a run file that breaks one is refused with its line."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 Size = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, lt=1)]
+
+
+class Sides:
+    """What the configuration of an encoder-decoder says of its two sides, if no field says otherwise. shared: they have
+    one embedding. one_tokenizer: they must have one tokenizer. copying: outputs may have words that only their source
+    has."""
+
+    shared: bool = False
+    one_tokenizer: ClassVar[bool] = False
+    copying: bool = False
 
 
 def check_heads(width: int, heads: int) -> None:

@@ -17,12 +17,12 @@ from regard.layers.positions import Integers, Learned, NoPositions, Positions, S
 from regard.layers.residual import PostNorm, PreNorm, Residual
 from regard.models.aligns import ALIGNS, AlignName
 from regard.models.encoder_decoder import EncoderDecoder
-from regard.models.sizes import Share, Size, check_heads
+from regard.models.sizes import Share, Sides, Size, check_heads
 from regard.scores import ScaledDot
 
 
 @dataclass(frozen=True)
-class TransformerConfig:
+class TransformerConfig(Sides):
     """Sizes. The base model of the paper: 6 layers, width 512, hidden 2048, 8 heads, dropout 0.1, `norm: after`.
 
     `key_value_heads` are shared by the heads (Ainslie 2023, 2305.13245); None: as many as `heads`. `tied` shares the

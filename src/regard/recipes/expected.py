@@ -6,6 +6,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+from regard.named import OneOf
 from regard.recipes.yaml_nodes import Node
 
 WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null"}
@@ -16,22 +17,32 @@ SIZES = {"min_length": "of length >=", "max_length": "of length <="}
 def members(annotation: Any) -> tuple[Any, ...]:
     """The alternatives of a union; of anything else, itself. `Annotated` around it is looked through."""
     inner = bare(annotation)
-    return get_args(inner) if get_origin(inner) in (Union, types.UnionType) else (inner,)
+    alternatives = get_args(inner) if get_origin(inner) in (Union, types.UnionType) else (inner,)
+    return tuple(one_of(each) or each for each in alternatives)
 
 
 def bare(annotation: Any) -> Any:
-    """The type inside `Annotated`, or the type itself."""
-    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+    """The type inside `Annotated`, or what names it; of anything else, itself."""
+    return one_of(annotation) or (get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation)
+
+
+def one_of(annotation: Any) -> OneOf | None:
+    """What names the dataclasses that are allowed, if the annotation notes it."""
+    notes = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
+    return next((note for note in notes if isinstance(note, OneOf)), None)
 
 
 def expected(annotation: Any) -> str:
     """`Annotated[int, Field(ge=1)]` -> "a whole number >= 1"."""
+    named = one_of(annotation)
+    if named is not None:
+        return f"a mapping with {named.key}: {expected(Literal[tuple(named.classes)])}"
     if get_origin(annotation) is Annotated:
         inner, *notes = get_args(annotation)
         bounds = _bounds(notes)
         return expected(inner) + (f" {' and '.join(bounds)}" if bounds else "")
-    if len(members(annotation)) > 1:
-        return " or ".join(expected(member) for member in members(annotation))
+    if get_origin(annotation) in (Union, types.UnionType):
+        return " or ".join(expected(member) for member in get_args(annotation))
     if get_origin(annotation) is Literal:
         *most, last = [value if isinstance(value, str) else str(value) for value in get_args(annotation)]
         return f"{', '.join(most)} or {last}" if most else last

@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -10,6 +10,7 @@ import pydantic
 import yaml
 
 from regard.errors import InputError
+from regard.named import OneOf
 from regard.recipes import yaml_nodes
 from regard.recipes.expected import bare, expected, members, shown
 from regard.recipes.yaml_nodes import Node, Problem, nearest
@@ -23,8 +24,8 @@ def load(path: Path, schema: Any, overrides: Sequence[str] = ()) -> Any:
     one wins) put on top.
 
     A union of dataclasses is told apart by the field that is a `Literal` in all of them, of other values in each
-    (`kind`, `name`), which the file must give. Scalars are checked by pydantic without conversion, save that a whole
-    number is also a number.
+    (`kind`, `name`), which the file must give; that which `OneOf` notes by its key. Scalars are checked by pydantic
+    without conversion, save that a whole number is also a number.
     Raises InputError: one line for each unknown, missing, repeated or unfitting key, or one for an unreadable file.
     """
     root, problems = yaml_nodes.read(path)
@@ -77,7 +78,7 @@ def _build(annotation: Any, node: Node, path: str, problems: list[Problem]) -> A
     choices = members(annotation)
     classes = [choice for choice in choices if dataclasses.is_dataclass(choice)]
     if classes and isinstance(node.value, dict):
-        chosen = classes[0] if len(classes) == 1 else _choose(classes, node, path, problems)
+        chosen = _choose(classes, node, path, problems)
         return FAILED if chosen is None else _fill(chosen, node, path, problems)
     inner = get_args(bare(annotation))
     if isinstance(node.value, list) and inner and dataclasses.is_dataclass(members(inner[0])[0]):
@@ -108,13 +109,14 @@ def _items(annotation: Any, node: Node, path: str, problems: list[Problem]) -> A
 
 
 def _choose(classes: list[Any], node: Node, path: str, problems: list[Problem]) -> Any:
-    """The dataclass whose `Literal` field has the value that the mapping gives."""
-    hints = [get_type_hints(each, include_extras=True) for each in classes]
-    telling = [name for name in hints[0] if tells_apart([bare(hint.get(name)) for hint in hints])]
-    if not telling:
-        raise TypeError(f"{expected(classes[0])}: no Literal field tells the dataclasses of this union apart")
-    key = telling[0]
-    named = {value: each for each, hint in zip(classes, hints, strict=True) for value in get_args(bare(hint[key]))}
+    """The only dataclass, or that which the mapping names."""
+    match classes:
+        case [OneOf() as one_of]:
+            key, named = one_of.key, one_of.classes
+        case [only]:
+            return only
+        case _:
+            key, named = _by_name(classes)
     inner = _join(path, key)
     given = node.value.get(key)
     if given is None:
@@ -126,6 +128,17 @@ def _choose(classes: list[Any], node: Node, path: str, problems: list[Problem]) 
     else:
         return named[given.value]
     return None
+
+
+def _by_name(classes: list[Any]) -> tuple[str, Mapping[str, Any]]:
+    """The `Literal` field that tells dataclasses apart, and each of them by its values."""
+    hints = [get_type_hints(each, include_extras=True) for each in classes]
+    telling = [name for name in hints[0] if tells_apart([bare(hint.get(name)) for hint in hints])]
+    if not telling:
+        raise TypeError(f"{expected(classes[0])}: no Literal field tells the dataclasses of this union apart")
+    key = telling[0]
+    pairs = zip(classes, hints, strict=True)
+    return key, {value: each for each, hint in pairs for value in get_args(bare(hint[key]))}
 
 
 def tells_apart(kinds: Sequence[Any]) -> bool:

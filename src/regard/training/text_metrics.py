@@ -5,10 +5,7 @@ from functools import partial
 from itertools import zip_longest
 from typing import Literal
 
-from sacrebleu.metrics.base import Metric
-from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
-
+from regard.named import Named
 from regard.training import answers
 from regard.training.cider import cider
 from regard.training.rouge import rouge_l, rouge_n
@@ -17,6 +14,7 @@ TextMetricName = Literal[
     "exact-match", "bleu", "chrf", "rouge-1", "rouge-2", "rouge-l", "cider", "squad-exact-match", "squad-f1"
 ]
 
+SACREBLEU = Named("sacrebleu.metrics", {"bleu": "bleu:BLEU", "chrf": "chrf:CHRF"})
 References = Sequence[Sequence[str]]
 """For each text the outputs that are right: at least one."""
 
@@ -27,12 +25,12 @@ def best(outputs: Sequence[str], references: References, *, compare: Callable[[s
     return 100 * total / max(1, len(references))
 
 
-def corpus(outputs: Sequence[str], references: References, *, metric: Callable[[], Metric]) -> float:
-    """A figure of sacreBLEU's, with its defaults."""
+def corpus(outputs: Sequence[str], references: References, *, metric: str) -> float:
+    """A figure of `SACREBLEU`, with its defaults."""
     if len(outputs) != len(references):
         raise ValueError(f"{len(outputs)} outputs for {len(references)} texts; expected one each")
     streams = [list(stream) for stream in zip_longest(*references)]
-    return metric().corpus_score(list(outputs), streams).score if outputs else 0.0
+    return SACREBLEU[metric]().corpus_score(list(outputs), streams).score if outputs else 0.0
 
 
 def same(output: str, reference: str) -> float:
@@ -42,8 +40,8 @@ def same(output: str, reference: str) -> float:
 
 METRICS: dict[TextMetricName, Callable[[Sequence[str], References], float]] = {
     "exact-match": partial(best, compare=same),
-    "bleu": partial(corpus, metric=BLEU),
-    "chrf": partial(corpus, metric=CHRF),
+    "bleu": partial(corpus, metric="bleu"),
+    "chrf": partial(corpus, metric="chrf"),
     "rouge-1": partial(best, compare=partial(rouge_n, n=1)),
     "rouge-2": partial(best, compare=partial(rouge_n, n=2)),
     "rouge-l": partial(best, compare=rouge_l),

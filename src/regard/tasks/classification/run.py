@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.catalog import Classifier, build_classifier
+from regard.catalog import build_classifier
 from regard.data.labelled import Labelled
 from regard.errors import InputError
 from regard.inference.gradients import check_no_maps, contributions, embeddings, log_probabilities_of
@@ -15,6 +15,7 @@ from regard.inference.joining import JOININGS
 from regard.inference.kinds import Kind
 from regard.maps import Alignment, DocumentWeights
 from regard.maps.lookups import Lookups
+from regard.models.classifier import Classifier
 from regard.nonfinite import guarded
 from regard.recording import Maps, record
 from regard.shapes import Float

@@ -6,12 +6,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.catalog import Classifier
 from regard.data.batches import require_one_batch, token_batches
 from regard.data.class_batch import ClassBatch
 from regard.data.images import LabelledImage
 from regard.data.labelled import Labelled
 from regard.errors import InputError
+from regard.models.classifier import Classifier
 from regard.shapes import Float
 from regard.tasks.classification.forms.protocol import Form
 from regard.training.settings import Training

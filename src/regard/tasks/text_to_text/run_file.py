@@ -7,9 +7,6 @@ from regard.catalog import ModelConfig
 from regard.data.generated import Bitext, Dates, Letters, Questions
 from regard.data.sources import Dialogue, Parallel, Squad, Table
 from regard.decoding.search import Search
-from regard.models.onepass import OnePassConfig
-from regard.models.pointer import PointerConfig
-from regard.models.transformer import TransformerConfig
 from regard.tasks.text_to_text.figures import MetricName
 from regard.text import TokenizerSettings
 from regard.training.attention_losses import AttentionLosses
@@ -58,16 +55,12 @@ class TextToText:
     def __post_init__(self) -> None:
         if not self.metrics:
             raise ValueError("`metrics` is empty; name at least one")
-        if isinstance(self.model, PointerConfig) and not self.tokenizers.shared:
-            raise ValueError("model pointer-generator needs one vocabulary; set tokenizers.shared: true")
-        if (
-            isinstance(self.model, OnePassConfig | TransformerConfig)
-            and self.model.shared
-            and not self.tokenizers.one_vocabulary
-        ):
+        if self.model.one_tokenizer and not self.tokenizers.shared:
+            raise ValueError(f"model {self.model.name} needs one vocabulary; set tokenizers.shared: true")
+        if self.model.shared and not self.tokenizers.one_vocabulary:
             raise ValueError("model.shared needs one vocabulary; set tokenizers.shared: true, or model.shared: false")
 
     @property
     def copying(self) -> bool:
         """Whether outputs may have words that only their source has."""
-        return isinstance(self.model, PointerConfig) and self.model.copying
+        return self.model.copying

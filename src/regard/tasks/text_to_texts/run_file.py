@@ -35,5 +35,5 @@ class TextToTexts:
     def __post_init__(self) -> None:
         if not self.metrics:
             raise ValueError("`metrics` is empty; name at least one")
-        if isinstance(self.model, OnePassConfig | TransformerConfig) and self.model.shared:
+        if self.model.shared:
             raise ValueError("model.shared needs one vocabulary, and each language has its own; set it to false")
