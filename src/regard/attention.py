@@ -140,14 +140,19 @@ class Read(NamedTuple):
 
 
 class Attend(nn.Module):
-    """One score and one alignment, as a module: `attend(query, memory) -> context`. With a `history` the score also
-    sees how each key was read before (see `regard.history`), so that queries are read in turn.
+    """One score and one alignment, as a module: `attend(query, memory) -> context`. With a `history` an additive score
+    also sees how each key was read before (see `regard.history`), so that queries are read in turn.
 
     Where the same memory is read again and again, prepare it once: `read(query, prepare(memory))`.
+
+    Raises:
+        ValueError: a history for another score, which has no sum inside to add to.
     """
 
     def __init__(self, score: Score, align: Align | None = None, history: History | None = None):
         super().__init__()
+        if history is not None and not score.is_tanh_sum:
+            raise ValueError(f"a history adds to the sum in an additive score; {type(score).__name__} has none")
         self.score, self.history = score, history
         self.align = Softmax() if align is None else align
 

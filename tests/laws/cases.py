@@ -20,6 +20,7 @@ from regard.encoders.protocol import Encoder
 from regard.encoders.recurrent import RecurrentEncoder
 from regard.encoders.transformer import EncoderLayer, TransformerEncoder
 from regard.heads import MultiHead
+from regard.history import Coverage, History, LocationAware
 from regard.layers.cells import GRUResetBefore, Stack
 from regard.layers.embeddings import OpenEmbedding, TokenEmbedding
 from regard.layers.feedforward import FeedForward
@@ -83,6 +84,13 @@ STOCHASTIC = {"softmax", "sparsemax", "entmax", "local-m", "straight-through", "
 """Alignments whose rows sum to 1 where anything may be read."""
 PLACED = {"local-m", "local-p", "monotonic"}
 """Alignments for which it matters where a key stands."""
+
+
+PASTS: dict[str, Callable[[], History]] = {
+    "coverage": lambda: Coverage(3),
+    "location-aware": lambda: LocationAware(3, filters=2, kernel=5),
+}
+"""What an additive score of hidden width 3 may know of the reads before."""
 
 
 def align(name: AlignName, query_width: int) -> Align:

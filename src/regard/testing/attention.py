@@ -17,6 +17,7 @@ def check_attention(
     module: nn.Module,
     *,
     widths: tuple[int | None, int | None, int | None] | None = None,
+    queries: int = 127,
     keys: int = 131,
     without: Collection[str] = (),
     dtype: torch.dtype = torch.float64,
@@ -26,7 +27,7 @@ def check_attention(
 
     Args:
         widths: of queries, keys and values, None for any. Default `module.widths`, else any.
-        keys: number of keys of the largest memory, at least 7; by default so many that a fused kernel serves.
+        queries, keys: of the largest read, at least 1 and 7; by default so many that a fused kernel serves.
         without: names of laws that the module breaks on purpose: `the_order_of_keys_changes_nothing` if it looks at
             where a key stands, `a_key_hidden_from_one_query_is_inert_for_it` if what a query reads depends on earlier
             reads, `rows_of_weights_sum_to_one` if its weights do not or it hands none to `record`.
@@ -42,7 +43,7 @@ def check_attention(
         raise ValueError(f"without names {sorted(unknown)}; the laws are {known}")
     query, key, value = widths or getattr(module, "widths", (None, None, None))
     filled = query or key or 8, key or query or 8, value or 8
-    subject = Subject(deepcopy(module).to(dtype).eval(), filled, keys, dtype)
+    subject = Subject(deepcopy(module).to(dtype).eval(), filled, (queries, keys), dtype)
     laws = [law for law in LAWS if law.__name__ not in without]
     hold(((law.__name__, law(subject)) for law in laws), TOLERANCES[dtype] if tolerance is None else tolerance)
 
@@ -53,7 +54,7 @@ class Subject:
 
     module: nn.Module
     widths: tuple[int, int, int]
-    keys: int
+    largest: tuple[int, int]
     dtype: torch.dtype
     generator: torch.Generator = field(default_factory=lambda: torch.Generator().manual_seed(0))
 
@@ -147,7 +148,7 @@ def no_position_sees_its_future(subject: Subject) -> Pairs:
 
 def recorded_equals_unrecorded(subject: Subject) -> Pairs:
     """Unwatched, a large memory goes through a fused kernel if there is one; watched, the weights must be computed."""
-    for queries, keys in ((3, 7), (127, subject.keys)):
+    for queries, keys in dict.fromkeys(((3, 7), subject.largest)):
         inputs = subject.draw(2, queries, keys)
         lengths = torch.tensor([keys, keys - 2], device=subject.device)
         mask = subject.mask(2, queries, keys)

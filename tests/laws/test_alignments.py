@@ -1,0 +1,90 @@
+"""Every alignment with every score and every history, alone and in heads, at inference and in training."""
+
+from itertools import product
+
+import pytest
+import torch
+
+from regard.attention import Attend
+from regard.heads import MultiHead
+from regard.models.aligns import ALIGNS, AlignName
+from regard.scores import Additive
+from regard.testing import check_attention
+from tests.laws import cases
+from tests.laws.drawn import DRAWN, InTraining, ReadAndDrawn
+
+PLACES, SUMS, ALONE = (
+    "the_order_of_keys_changes_nothing",
+    "rows_of_weights_sum_to_one",
+    "a_key_hidden_from_one_query_is_inert_for_it",
+)
+LARGEST = {"queries": 3, "keys": 7}
+"""No fused kernel serves anything but softmax, of which `test_attention` has the laws."""
+OTHERS = [name for name in ALIGNS if name != "softmax"]
+
+
+def broken(align: str, score: str = "", history: str = "") -> list[str]:
+    """The laws that such a read breaks on purpose."""
+    laws = {
+        PLACES: align in cases.PLACED or "location" in score or history == "location-aware",
+        # a window may hold nothing but the tail, which the score ignores
+        SUMS: align not in cases.STOCHASTIC or (align, score) == ("local-m", "location-tail"),
+        ALONE: align == "monotonic" or history != "",
+    }
+    return [law for law in laws if laws[law]]
+
+
+@pytest.mark.parametrize(("score", "align"), [*product(cases.SCORES, OTHERS)])
+def test_alone(score: str, align: AlignName):
+    compare, widths = cases.score(score)
+    attend = Attend(compare, cases.align(align, widths[0]))
+    check_attention(attend, widths=widths, **LARGEST, without=broken(align, score))
+
+
+@pytest.mark.parametrize(("score", "align"), [*product(cases.SCORES, OTHERS)])
+def test_in_heads(score: str, align: AlignName):
+    attend = Attend(cases.score(score, heads=2)[0], cases.align(align, 5))
+    heads = MultiHead(7, 2, attend=attend, head_width=5, memory_width=3)
+    check_attention(heads, **LARGEST, without=broken(align, score))
+
+
+@pytest.mark.parametrize(("history", "align"), [*product(cases.PASTS, ALIGNS)])
+def test_with_a_history(history: str, align: AlignName):
+    without = broken(align, history=history)
+    one = Attend(Additive(5, 7, 3), cases.align(align, 5), cases.PASTS[history]())
+    check_attention(one, widths=(5, 7, 2), **LARGEST, without=without)
+    attend = Attend(Additive(5, 5, 3, heads=2), cases.align(align, 5), cases.PASTS[history]())
+    check_attention(MultiHead(7, 2, attend=attend, head_width=5, memory_width=3), **LARGEST, without=without)
+
+
+@pytest.mark.parametrize("align", ALIGNS)
+def test_in_float32(align: AlignName):
+    """Where additive scores have a kernel of their own."""
+    attend = Attend(Additive(5, 5, 3, heads=2), cases.align(align, 5))
+    heads = MultiHead(7, 2, attend=attend, head_width=5, memory_width=3)
+    check_attention(heads, **LARGEST, without=broken(align), dtype=torch.float32)
+
+
+@pytest.mark.parametrize(("score", "align"), [*product(cases.SCORES, DRAWN)])
+def test_in_training(score: str, align: str):
+    """With the same draws; what a key gets depends on its place."""
+    without = [PLACES, *([SUMS, ALONE] if align == "monotonic" else [])]
+    compare, widths = cases.score(score)
+    check_attention(Attend(compare, InTraining(DRAWN[align]())), widths=widths, **LARGEST, without=without)
+    attend = Attend(cases.score(score, heads=2)[0], InTraining(DRAWN[align]()))
+    heads = MultiHead(7, 2, attend=attend, head_width=5, memory_width=3)
+    check_attention(heads, **LARGEST, without=without)
+
+
+@pytest.mark.parametrize("score", cases.SCORES)
+def test_what_training_gets_of_a_hard_draw(score: str):
+    """Its log-probability and entropy, with their gradients, obey the laws too."""
+    compare, widths = cases.score(score)
+    drawn = ReadAndDrawn(Attend(compare, InTraining(DRAWN["hard"]())))
+    check_attention(drawn, widths=widths, **LARGEST, without=[PLACES, SUMS])
+
+
+@pytest.mark.parametrize("score", [name for name in cases.SCORES if name != "additive"])
+def test_a_history_is_for_additive_scores_alone(score: str):
+    with pytest.raises(ValueError, match="a history adds to the sum in an additive score"):
+        Attend(cases.score(score)[0], history=cases.PASTS["coverage"]())
