@@ -1,0 +1,132 @@
+"""Every alignment and every history in every decoder that it is offered for: stepping, padding, batches, recording."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+
+from regard.align import Monotonic
+from regard.attention import Attend
+from regard.decoders.luong import LuongDecoder
+from regard.decoders.onepass import OnePassDecoder
+from regard.decoders.protocol import Decoder
+from regard.decoders.transformer import DecoderLayer, TransformerDecoder
+from regard.encoders.protocol import Encoder
+from regard.heads import MultiHead
+from regard.models.aligns import ALIGNS, AlignName
+from regard.models.bahdanau import Bahdanau, BahdanauConfig
+from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.luong import Luong, LuongConfig
+from regard.models.onepass import OnePass, OnePassConfig
+from regard.models.pointer import PointerConfig, PointerGenerator
+from regard.models.scores import SCORES, ScoreName
+from regard.models.transformer import Transformer, TransformerConfig
+from regard.scores import Additive
+from regard.testing import check_decoder
+from tests.laws import cases
+from tests.laws.drawn import InTraining
+
+MODELS: dict[str, Callable[[AlignName], EncoderDecoder]] = {
+    "bahdanau": lambda align: Bahdanau(
+        11, 13, BahdanauConfig(embedding=3, width=5, attention=7, maxout=2, align=align, window=2)
+    ),
+    "luong": lambda align: Luong(11, 13, LuongConfig(embedding=3, width=5, align=align, window=2)),
+    "one-pass": lambda align: OnePass(13, 13, OnePassConfig(width=5, encoder_width=3, align=align, window=2)),
+    "one-pass-heads": lambda align: OnePass(
+        13, 13, OnePassConfig(width=6, encoder_width=3, heads=2, align=align, window=1)
+    ),
+    "pointer-generator": lambda align: PointerGenerator(
+        13, 13, PointerConfig(embedding=3, width=5, attention=7, align=align, window=2)
+    ),
+    "transformer": lambda align: Transformer(
+        13, 13, TransformerConfig(layers=2, width=6, hidden=7, heads=3, align=align, window=2)
+    ),
+}
+NOT_OFFERED = {("pointer-generator", align) for align in ("local-p", "monotonic", "hard")}
+OFFERED = [(model, align) for model in MODELS for align in ALIGNS if (model, align) not in NOT_OFFERED]
+DRAWN = [pair for pair in OFFERED if pair[1] in ("hard", "straight-through", "monotonic")]
+
+
+def hold(model: EncoderDecoder) -> None:
+    """The laws of decoders, and that padding changes nothing."""
+    model = model.double().eval()
+    batch = cases.sentences()
+    check_decoder(model.decoder, model.encoder(batch.tokens, batch.lengths), length=5)
+    together = model(batch.tokens, batch.lengths, batch.target)
+    for row, length in enumerate(batch.lengths.tolist()):
+        one = slice(row, row + 1)
+        alone = model(batch.tokens[one, :length], batch.lengths[one], batch.target[one])
+        torch.testing.assert_close(alone, together[one], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("model", "align"), OFFERED)
+def test_alignments(model: str, align: AlignName):
+    hold(MODELS[model](align))
+
+
+@pytest.mark.parametrize("score", [name for name in SCORES if name != "general"])
+@pytest.mark.parametrize("align", ALIGNS)
+def test_scores_and_alignments(score: ScoreName, align: AlignName):
+    """Those that a run file can name; the general score is that of the model above."""
+    hold(Luong(11, 13, LuongConfig(embedding=3, width=5, score=score, align=align, window=2, max_source=17)))
+
+
+@pytest.mark.parametrize(("model", "align"), DRAWN)
+def test_in_training(model: str, align: AlignName):
+    """Its weights are drawn, or expected, as in training; all else is as at inference."""
+    made = MODELS[model](align)
+    for module in made.modules():
+        if isinstance(module, Monotonic):
+            module.noise = 0.0
+        if isinstance(module, Attend) and not module.align.is_softmax:
+            module.align = InTraining(module.align)
+    hold(made)
+
+
+def bahdanau(encoder: Encoder, align: AlignName, history: str) -> Decoder:
+    decoder = cases.bahdanau(encoder, "summary")
+    decoder.attend = attend(7, encoder.memory_width, align, history)
+    return decoder
+
+
+def luong(encoder: Encoder, align: AlignName, history: str) -> Decoder:
+    decoder = cases.luong(encoder, "summary")
+    assert isinstance(decoder, LuongDecoder)
+    decoder.attend = attend(7, encoder.memory_width, align, history)
+    return decoder
+
+
+def one_pass(encoder: Encoder, align: AlignName, history: str) -> Decoder:
+    decoder = cases.one_pass(encoder, "summary")
+    assert isinstance(decoder, OnePassDecoder)
+    decoder.attend = attend(5, encoder.memory_width, align, history)
+    return decoder
+
+
+def transformer(encoder: Encoder, align: AlignName, history: str) -> Decoder:
+    decoder = cases.transformer(encoder, "summary")
+    assert isinstance(decoder, TransformerDecoder)
+    for layer in decoder.layers:
+        assert isinstance(layer, DecoderLayer)
+        heads = MultiHead(6, 2, attend=attend(3, 3, align, history, heads=2), memory_width=encoder.memory_width)
+        layer.cross_attention = heads
+    return decoder
+
+
+def attend(query_width: int, key_width: int, align: AlignName, history: str, heads: int | None = None) -> Attend:
+    score = Additive(query_width, key_width, 3, heads=heads)
+    return Attend(score, cases.align(align, query_width), cases.PASTS[history]())
+
+
+@pytest.mark.parametrize("decoder", [bahdanau, luong, one_pass, transformer])
+@pytest.mark.parametrize("history", cases.PASTS)
+@pytest.mark.parametrize("align", ["softmax", "entmax", "local-m", "monotonic"])
+def test_histories(decoder: Callable[[Encoder, AlignName, str], Decoder], history: str, align: AlignName):
+    """With alignments that have no state of their own, and such as have."""
+    encoder = cases.ENCODERS["gru-both"]().double().eval()
+    other = decoder(encoder, align, history).double()
+    for parameter in other.parameters():
+        nn.init.normal_(parameter)
+    batch = cases.sentences(cases.VOCABULARY)
+    check_decoder(other, encoder(batch.tokens, batch.lengths), length=5)
