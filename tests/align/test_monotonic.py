@@ -47,10 +47,16 @@ def test_training_steps_from_one_query_to_the_next():
 
 
 def test_gradients():
+    """To the scores, to the learned offset and to the weights of the query before."""
     align = Monotonic(noise=0.0).double().train()
     scores = torch.randn(2, 3, 5, dtype=torch.float64, requires_grad=True)
+    before = torch.rand(2, 5, dtype=torch.float64).softmax(-1).requires_grad_()
     mask = padding(torch.tensor([5, 2]), 5)
-    assert torch.autograd.gradcheck(lambda each: align(each, mask).weights, scores)
+
+    def weights(scores: torch.Tensor, offset: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
+        return torch.func.functional_call(align, {"offset": offset}, (scores, mask, None, before)).weights
+
+    assert torch.autograd.gradcheck(weights, (scores, align.offset, before))
 
 
 def test_inference_takes_the_first_that_is_likely_and_never_goes_back():
