@@ -1,16 +1,24 @@
 """Several models as one: mean probabilities, by teacher forcing, stepping and searching, and their common attention."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from regard.data.pair_batch import collate
 from regard.decoding import Beam, greedy
+from regard.errors import InputError
 from regard.inference.attended import attended
 from regard.inference.given import log_probabilities
+from regard.inference.tokenizers import Tokenizers
 from regard.layers.output import Output
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.ensemble import Ensemble
+from regard.models.luong import Luong, LuongConfig
+from regard.models.pointer import PointerConfig, PointerGenerator
+from regard.tasks.text_to_text.run import TextToTextRun
 from regard.testing import check_decoder
+from tests.inference.untrained import writing
 from tests.laws import cases
 
 PAIRS = [([5, 7, 4], [6, 4, 9, 11, 5]), ([], [7]), ([10, 9, 8, 7, 6, 5, 4], []), ([4], [12, 5, 12])]
@@ -79,6 +87,28 @@ def test_other_vocabularies():
     models[1].decoder.output = Output(6, 7)
     with pytest.raises(ValueError, match=r"have \[7, 13\] entries; they need one vocabulary"):
         Ensemble(models)
+
+
+def test_pointer_generators_have_the_mean_of_their_distributions():
+    """Over the source's own words too, which they need not copy all."""
+    models, batch = members("pointer", "pointer-closed"), collate([([4, 13, 14, 13], [5, 14]), ([6, 13], [13, 7])])
+    with torch.no_grad():
+        each = [model(batch.source, batch.source_lengths, batch.target_in).exp() for model in models]
+        mean = Ensemble(models)(batch.source, batch.source_lengths, batch.target_in).exp()
+    assert mean.shape == (2, 3, 15)
+    torch.testing.assert_close(mean, torch.stack(each).mean(0), rtol=1e-6, atol=1e-7, check_dtype=False)
+    torch.testing.assert_close(mean.sum(-1), torch.ones(2, 3))
+
+
+def test_own_words_that_some_cannot_read():
+    with pytest.raises(ValueError, match="some members copy words that only their source has"):
+        Ensemble(members("pointer", "transformer"))
+    run = writing()
+    tokenizers, size = Tokenizers(run.tokenizers.source, run.tokenizers.source), run.tokenizers.source.size
+    copying = PointerGenerator(size, size, PointerConfig(embedding=3, width=5, attention=7))
+    others = [TextToTextRun(run.config, Luong(size, size, LuongConfig(embedding=3, width=5)), tokenizers)]
+    with pytest.raises(InputError, match="the runs cannot be joined: some members copy words"):
+        TextToTextRun(run.config, copying, replace(tokenizers, copying=True)).joined(others)
 
 
 def test_log_probabilities_sum_to_one_over_all_continuations():

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from regard.decoders.protocol import Decoder, State
 from regard.encoders.protocol import Encoder
+from regard.layers.mixture import CopyOutput
 from regard.layers.output import Output
 from regard.memory import Memory
 from regard.models.encoder_decoder import EncoderDecoder
@@ -102,13 +103,17 @@ class Ensemble(EncoderDecoder):
     """The mean of the probabilities that the members give to each next token; they share both vocabularies.
 
     Raises:
-        ValueError: their target vocabularies differ in size.
+        ValueError: their target vocabularies differ in size, or some know words that only a source has and others not.
     """
 
     def __init__(self, members: Sequence[EncoderDecoder]):
         sizes = {member.decoder.output.out_features for member in members}
         if len(sizes) != 1:
             raise ValueError(f"the members' target vocabularies have {sorted(sizes)} entries; they need one vocabulary")
+        if len({isinstance(member.decoder.output, CopyOutput) for member in members}) != 1:
+            raise ValueError(
+                "some members copy words that only their source has, which others cannot read; join models of one kind"
+            )
         super().__init__(
             EnsembleEncoder([member.encoder for member in members]),
             EnsembleDecoder([member.decoder for member in members]),

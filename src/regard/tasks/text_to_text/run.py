@@ -64,7 +64,7 @@ class TextToTextRun(Run):
         """A run that writes each token by the mean of its own and the others' probabilities, with its own settings.
 
         Raises:
-            InputError: the runs do not have the same tokenizers.
+            InputError: the runs do not have the same tokenizers, or not all can read words that only a source has.
         """
         if not others:
             return self
@@ -74,7 +74,10 @@ class TextToTextRun(Run):
             if (mine.source.digest, mine.target.digest) != (theirs.source.digest, theirs.target.digest):
                 raise InputError(f"run {number} to join has other tokenizers; train it with the same data and settings")
         models = [self.model, *(other.model for other in others)]
-        return TextToTextRun(self.config, Ensemble(models).eval(), mine)
+        try:
+            return TextToTextRun(self.config, Ensemble(models).eval(), mine)
+        except ValueError as error:
+            raise InputError(f"the runs cannot be joined: {error}") from None
 
     def search(self, beam: int | None = None) -> Search:
         """The run's own search, or one with this beam that draws nothing."""
