@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,18 +12,23 @@ import torch
 from regard import launch, run_file
 from regard.cli.main import main
 from regard.data.pair import Pair
+from regard.encoders.protocol import Encoder
 from regard.errors import InputError
 from regard.experiments import EXPERIMENTS, alignment, bottleneck, context, heads, lengths, teacher_forcing
 from regard.experiments.finding import Finding
 from regard.experiments.scaling import measured
 from regard.experiments.setting import Setting
 from regard.heads import MultiHead
+from regard.memory import Memory
+from regard.models.encoder_decoder import EncoderDecoder
 from regard.pictures.chart import Chart
 from regard.runs import load
 from regard.tasks.job import digest
 from regard.tasks.text_to_text.prediction import Prediction
 from regard.tasks.text_to_text.run import TextToTextRun
+from regard.text.special import END
 from tests.cli.command import finish, start, tiny
+from tests.decoding.scripted import Scripted, Text
 
 
 def test_scaling_keeps_variance_entropy_and_gradient(tmp_path: Path):
@@ -77,11 +83,54 @@ def test_a_head_that_is_taken_away_comes_back(trained: Path):
     assert all(torch.equal(tensor, before[name]) for name, tensor in run.model.state_dict().items())
 
 
-def test_a_mistake_is_forced_and_the_rest_is_the_models_own(trained: Path):
+Says = Callable[[list[int], Text], int]
+"""A target and what of it was read -> what is said next."""
+
+
+def right_again(after: int) -> Says:
+    """Wrong (END) until it has said so many tokens since the mistake."""
+    return lambda target, text: END if 2 <= len(text) < 2 + after else target[len(text)]
+
+
+@pytest.mark.parametrize(
+    ("says", "share"),
+    [
+        (right_again(0), 1.0),
+        (right_again(2), 6 / 8),
+        (right_again(7), 1 / 8),
+        (lambda target, text: target[len(text)] if len(text) % 2 else END, 4 / 8),
+        (lambda target, text: target[len(text)] if list(text) == target[: len(text)] else END, 0.0),
+        (lambda target, text: target[len(text)] if list(text[2:]) == target[2 : len(text)] else END, 1.0),
+    ],
+    ids=["at once", "after two", "after seven", "every other", "needs a right past", "needs its own to be right"],
+)
+def test_the_share_that_is_right_after_a_mistake(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, says: Says, share: float
+):
+    """Dates have 10 characters, of which the last 8 count. The second is always a wrong one."""
     run = load(trained)
     assert isinstance(run, TextToTextRun)
-    share = teacher_forcing.right_after_a_mistake(run, count=5)
-    assert 0 <= share <= 1
+    pairs = run.config.data.load().test[:5]
+    known = [run.tokenizers.source_ids(pair.source) for pair in pairs]
+    targets = [run.tokenizers.target_ids(pair.target, pair.source) for pair in pairs]
+    read = {}
+
+    class Numbered(Encoder):
+        def forward(self, tokens: torch.Tensor, lengths: torch.Tensor) -> Memory:
+            return Memory.of(torch.tensor([[[float(known.index(tokens[0, :-1].tolist()))]]]))
+
+    def script(row: int, text: Text) -> list[float]:
+        read[row] = text
+        said = says(targets[row], text)
+        return [float(token == said) for token in range(run.tokenizers.target.size)]
+
+    decoder = Scripted(run.tokenizers.target.size, script)
+    monkeypatch.setattr(run, "model", EncoderDecoder(Numbered(), decoder))
+    assert teacher_forcing.right_after_a_mistake(run, count=5) == pytest.approx(share)
+    for row, target in enumerate(targets):
+        assert read[row][0] == target[0]
+        assert read[row][1] != target[1]
+        assert list(read[row][2:]) == [says(target, read[row][:place]) for place in range(2, 9)]
 
 
 def test_a_trained_part_is_not_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -1,5 +1,6 @@
 """Every alignment with every score and every history, alone and in heads, at inference and in training."""
 
+from functools import partial
 from itertools import product
 
 import pytest
@@ -18,7 +19,7 @@ PLACES, SUMS, ALONE = (
     "rows_of_weights_sum_to_one",
     "a_key_hidden_from_one_query_is_inert_for_it",
 )
-LARGEST = {"queries": 3, "keys": 7}
+check = partial(check_attention, queries=3, keys=7)
 """No fused kernel serves anything but softmax, of which `test_attention` has the laws."""
 OTHERS = [name for name in ALIGNS if name != "softmax"]
 
@@ -38,23 +39,23 @@ def broken(align: str, score: str = "", history: str = "") -> list[str]:
 def test_alone(score: str, align: AlignName):
     compare, widths = cases.score(score)
     attend = Attend(compare, cases.align(align, widths[0]))
-    check_attention(attend, widths=widths, **LARGEST, without=broken(align, score))
+    check(attend, widths=widths, without=broken(align, score))
 
 
 @pytest.mark.parametrize(("score", "align"), [*product(cases.SCORES, OTHERS)])
 def test_in_heads(score: str, align: AlignName):
     attend = Attend(cases.score(score, heads=2)[0], cases.align(align, 5))
     heads = MultiHead(7, 2, attend=attend, head_width=5, memory_width=3)
-    check_attention(heads, **LARGEST, without=broken(align, score))
+    check(heads, without=broken(align, score))
 
 
 @pytest.mark.parametrize(("history", "align"), [*product(cases.PASTS, ALIGNS)])
 def test_with_a_history(history: str, align: AlignName):
     without = broken(align, history=history)
     one = Attend(Additive(5, 7, 3), cases.align(align, 5), cases.PASTS[history]())
-    check_attention(one, widths=(5, 7, 2), **LARGEST, without=without)
+    check(one, widths=(5, 7, 2), without=without)
     attend = Attend(Additive(5, 5, 3, heads=2), cases.align(align, 5), cases.PASTS[history]())
-    check_attention(MultiHead(7, 2, attend=attend, head_width=5, memory_width=3), **LARGEST, without=without)
+    check(MultiHead(7, 2, attend=attend, head_width=5, memory_width=3), without=without)
 
 
 @pytest.mark.parametrize("align", ALIGNS)
@@ -62,7 +63,7 @@ def test_in_float32(align: AlignName):
     """Where additive scores have a kernel of their own."""
     attend = Attend(Additive(5, 5, 3, heads=2), cases.align(align, 5))
     heads = MultiHead(7, 2, attend=attend, head_width=5, memory_width=3)
-    check_attention(heads, **LARGEST, without=broken(align), dtype=torch.float32)
+    check(heads, without=broken(align), dtype=torch.float32)
 
 
 @pytest.mark.parametrize(("score", "align"), [*product(cases.SCORES, DRAWN)])
@@ -70,10 +71,10 @@ def test_in_training(score: str, align: str):
     """With the same draws; what a key gets depends on its place."""
     without = [PLACES, *([SUMS, ALONE] if align == "monotonic" else [])]
     compare, widths = cases.score(score)
-    check_attention(Attend(compare, InTraining(DRAWN[align]())), widths=widths, **LARGEST, without=without)
+    check(Attend(compare, InTraining(DRAWN[align]())), widths=widths, without=without)
     attend = Attend(cases.score(score, heads=2)[0], InTraining(DRAWN[align]()))
     heads = MultiHead(7, 2, attend=attend, head_width=5, memory_width=3)
-    check_attention(heads, **LARGEST, without=without)
+    check(heads, without=without)
 
 
 @pytest.mark.parametrize("score", cases.SCORES)
@@ -81,7 +82,7 @@ def test_what_training_gets_of_a_hard_draw(score: str):
     """Its log-probability and entropy, with their gradients, obey the laws too."""
     compare, widths = cases.score(score)
     drawn = ReadAndDrawn(Attend(compare, InTraining(DRAWN["hard"]())))
-    check_attention(drawn, widths=widths, **LARGEST, without=[PLACES, SUMS])
+    check(drawn, widths=widths, without=[PLACES, SUMS])
 
 
 @pytest.mark.parametrize("score", [name for name in cases.SCORES if name != "additive"])

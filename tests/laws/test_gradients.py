@@ -29,16 +29,16 @@ COMBINATIONS = [(score, align) for score in cases.SCORES for align in SMOOTH]
 
 def check(module: nn.Module, widths: tuple[int, int, int], *, fast: bool) -> None:
     """To query, key, value and every parameter, over a padded memory; `fast` compares in a random direction."""
-    names, parameters = zip(*module.double().named_parameters(), strict=True) if list(module.parameters()) else ((), ())
+    parameters: dict[str, Tensor] = dict(module.double().named_parameters())
     shapes = zip((3, 5, 5), widths, strict=True)
     inputs = [torch.randn(2, *shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
     mask = padding(torch.tensor([5, 3]), 5)
 
     def read(query: Tensor, key: Tensor, value: Tensor, *given: Tensor) -> Tensor:
-        replaced = dict(zip(names, given, strict=True))
+        replaced = dict(zip(parameters, given, strict=True))
         return torch.func.functional_call(module, replaced, (query, Memory(key, value, mask)))
 
-    assert torch.autograd.gradcheck(read, (*inputs, *parameters), fast_mode=fast)
+    assert torch.autograd.gradcheck(read, (*inputs, *parameters.values()), fast_mode=fast)
 
 
 @pytest.mark.parametrize(("score", "align"), COMBINATIONS)
