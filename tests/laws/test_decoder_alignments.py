@@ -22,6 +22,7 @@ from regard.models.onepass import OnePass, OnePassConfig
 from regard.models.pointer import PointerConfig, PointerGenerator
 from regard.models.scores import SCORES, ScoreName
 from regard.models.transformer import Transformer, TransformerConfig
+from regard.recording import record
 from regard.scores import Additive
 from regard.testing import check_decoder
 from tests.laws import cases
@@ -66,22 +67,46 @@ def test_alignments(model: str, align: AlignName):
 
 
 @pytest.mark.parametrize("score", [name for name in SCORES if name != "general"])
-@pytest.mark.parametrize("align", ALIGNS)
+@pytest.mark.parametrize("align", [name for name in ALIGNS if name != "softmax"])
 def test_scores_and_alignments(score: ScoreName, align: AlignName):
-    """Those that a run file can name; the general score is that of the model above."""
+    """Those that a run file can name. The general score is that of the model above, softmax that of `test_decoders`."""
     hold(Luong(11, 13, LuongConfig(embedding=3, width=5, score=score, align=align, window=2, max_source=17)))
 
 
 @pytest.mark.parametrize(("model", "align"), DRAWN)
 def test_in_training(model: str, align: AlignName):
     """Its weights are drawn, or expected, as in training; all else is as at inference."""
-    made = MODELS[model](align)
-    for module in made.modules():
+    hold(drawing(MODELS[model](align)))
+
+
+def drawing(model: EncoderDecoder) -> EncoderDecoder:
+    """The same with alignments that stay in training."""
+    for module in model.modules():
         if isinstance(module, Monotonic):
             module.noise = 0.0
         if isinstance(module, Attend) and not module.align.is_softmax:
             module.align = InTraining(module.align)
-    hold(made)
+    return model
+
+
+@pytest.mark.parametrize("name", [model for model, align in DRAWN if align == "hard"])
+def test_what_is_drawn_step_by_step_is_what_one_pass_draws(name: str):
+    model, batch = drawing(MODELS[name]("hard")).double().eval(), cases.sentences()
+    memory = model.encoder(batch.tokens, batch.lengths)
+    with record(model.decoder) as whole:
+        model.decoder.features(batch.target, model.decoder.start(memory))
+    with record(model.decoder) as stepwise:
+        state = model.decoder.start(memory)
+        for tokens in batch.target.unbind(1):
+            _, state = model.decoder.step(tokens, state)
+    assert whole.draws.keys() == stepwise.draws.keys() != set()
+    for place, draws in whole.draws.items():
+        for part in ("log_probability", "entropy"):
+            found, wanted = (
+                torch.cat([getattr(draw, part) for draw in each], -1) for each in (stepwise.draws[place], draws)
+            )
+            torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+            assert wanted.any()
 
 
 def bahdanau(encoder: Encoder, align: AlignName, history: str) -> Decoder:

@@ -26,7 +26,7 @@ def encode(encoder: Encoder) -> Memory:
 @pytest.mark.parametrize("encoder", [name for name in cases.ENCODERS if name != "transformer-learned"])
 def test_any_encoder_with_any_decoder(encoder: str, decoder: str):
     one = cases.ENCODERS[encoder]().double().eval()
-    check_decoder(cases.DECODERS[decoder](one, "summary").double(), encode(one))
+    check_decoder(cases.DECODERS[decoder](one, "summary").double(), encode(one), length=5)
 
 
 @pytest.mark.parametrize("name", cases.ENCODERS)
@@ -51,14 +51,14 @@ def test_any_start(decoder: str, start: str):
     other = cases.RECURRENT[decoder](one, start).double()
     for parameter in other.parameters():
         nn.init.normal_(parameter)
-    check_decoder(other, encode(one))
+    check_decoder(other, encode(one), length=5)
 
 
 @pytest.mark.parametrize("name", cases.MODELS)
 def test_models(name: str):
     model = cases.MODELS[name]().double().eval()
     batch = cases.sentences()
-    check_decoder(model.decoder, model.encoder(batch.tokens, batch.lengths))
+    check_decoder(model.decoder, model.encoder(batch.tokens, batch.lengths), length=5)
 
 
 @pytest.mark.parametrize("name", cases.MODELS)
