@@ -8,6 +8,8 @@ import torch
 
 from regard.attention import Attend
 from regard.heads import MultiHead
+from regard.masks import as_mask
+from regard.memory import Memory
 from regard.models.aligns import ALIGNS, AlignName
 from regard.scores import Additive
 from regard.testing import check_attention
@@ -56,6 +58,23 @@ def test_with_a_history(history: str, align: AlignName):
     check(one, widths=(5, 7, 2), without=without)
     attend = Attend(Additive(5, 5, 3, heads=2), cases.align(align, 5), cases.PASTS[history]())
     check(MultiHead(7, 2, attend=attend, head_width=5, memory_width=3), without=without)
+
+
+@pytest.mark.parametrize("align", [name for name in ALIGNS if not name.startswith("local")] + ["expected"])
+def test_a_key_hidden_from_all_is_as_if_it_were_not_there(align: str):
+    """Also between two others, for what goes from key to key; a window counts places, and so is not asked."""
+    for score in cases.SCORES:
+        if "location" in score:
+            continue
+        compare, (query_width, key_width, value_width) = cases.score(score)
+        made = InTraining(DRAWN["monotonic"]()) if align == "expected" else ALIGNS[align](query_width, 2)  # type: ignore
+        attend = Attend(compare, made).double().eval()
+        query = torch.randn(2, 3, query_width, dtype=torch.float64)
+        key, value = (torch.randn(2, 7, width, dtype=torch.float64) for width in (key_width, value_width))
+        left = torch.arange(7) != 3
+        hidden = attend(query, Memory(key, value, as_mask(left.expand(2, 3, 7))))
+        without = attend(query, Memory(key[:, left], value[:, left]))
+        torch.testing.assert_close(hidden, without, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("align", ALIGNS)

@@ -66,6 +66,29 @@ def test_alignments(model: str, align: AlignName):
     hold(MODELS[model](align))
 
 
+@pytest.mark.parametrize(("name", "align"), [pair for pair in OFFERED if pair[1] in ("local-m", "monotonic")])
+def test_what_a_step_reads_follows_from_the_steps_before(name: str, align: AlignName):
+    """The window moves on with each step, and nothing behind the last key is read again: the state is handed on."""
+    model = MODELS[name](align).double().eval()
+    for place, parameter in model.named_parameters():
+        nn.init.normal_(parameter, std=0.0 if place.endswith("offset") else 1.0)
+    tokens, lengths = torch.randint(4, 11, (67, 7)), torch.full((67,), 7)
+    state, readers = model.decoder.start(model.encoder(tokens, lengths)), model.decoder.source_attention
+    assert readers is not None
+    with record(model.decoder, readers) as maps:
+        model.decoder.features(torch.randint(4, 11, (67, 6)), state)
+    for weights in maps.values():
+        read, places = weights.flatten(0, -3) > 0, torch.arange(7)
+        if align == "monotonic":
+            assert read.any()
+            rows = [[row.index(True) for row in rows if any(row)] for rows in read.tolist()]
+            assert all(found == sorted(found) for found in rows)
+            assert len({tuple(found) for found in rows}) > 1
+        else:
+            window = 1 if name == "one-pass-heads" else 2
+            assert torch.equal(read, ((places - torch.arange(6)[:, None]).abs() <= window).expand_as(read))
+
+
 @pytest.mark.parametrize("score", [name for name in SCORES if name != "general"])
 @pytest.mark.parametrize("align", [name for name in ALIGNS if name != "softmax"])
 def test_scores_and_alignments(score: ScoreName, align: AlignName):
