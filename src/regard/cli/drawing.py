@@ -8,7 +8,7 @@ from regard.cli.episodes import episode
 from regard.cli.options import Asked, Looking, searching
 from regard.cli.pointed import parse
 from regard.cli.told import parse_question, texts_of
-from regard.inference.kinds import Kind
+from regard.inference.kinds import ROLES, Kind, Role
 from regard.inference.within import Reading, whole
 from regard.maps.alignment import Alignment
 from regard.maps.lookups import Lookups
@@ -45,9 +45,16 @@ class Asking:
         """What is drawn of texts."""
         return self.looking.kind or "weights"
 
+    @property
+    def role(self) -> Role:
+        """Whose attention is drawn of an encoder-decoder."""
+        return self.looking.role or "cross"
+
     def titled(self, title: str) -> str:
-        """With what is drawn, where the user has said so."""
-        return title if self.looking.kind is None else f"{title} ({self.looking.kind})"
+        """With whose attention is drawn, and what of it, where the user has said so."""
+        role, kind = self.looking.role, self.looking.kind
+        said = ", ".join([*([ROLES[role]] if role else []), *([kind] if kind else [])])
+        return f"{title} ({said})" if said else title
 
     def drawn(self, reading: Reading) -> str:
         """Writes the picture, and returns the answer."""
@@ -98,7 +105,9 @@ def draw(run: Any, asking: Asking) -> str:
         case _:
             beam = asking.looking.beam
             with searching(Asked(beam)):
-                reading = expect(run, TextToTextRun, asking.run).look(text, maps, beam=beam, kind=kind)
+                reading = expect(run, TextToTextRun, asking.run).look(
+                    text, maps, beam=beam, kind=kind, role=asking.role
+                )
             return asking.drawn(reading)
 
 
@@ -130,6 +139,8 @@ def _image(run: ImageClassificationRun, asking: Asking) -> str:
 
 def _caption(run: ImageCaptioningRun, asking: Asking) -> str:
     """Where in an image each token of its caption looked, with the gate on what was read."""
+    if asking.role != "cross":
+        return asking.drawn(caption_within(run, asking))
     asking.looking.refuse("--map", "--kind", what="tells of images")
     beam = asking.looking.beam
     with searching(Asked(beam)):
@@ -142,6 +153,13 @@ def _caption(run: ImageCaptioningRun, asking: Asking) -> str:
         titles = tuple(f"{word}  {gate:.2f}" for word, gate in zip(titles, looked.gates, strict=True))
     write_figure(overlays(looked.pixels, looked.weights, titles), asking.out, title=looked.caption.text)
     return looked.caption.text
+
+
+def caption_within(run: ImageCaptioningRun, asking: Asking) -> Reading:
+    """What the caption of an image read of itself. Raises InputError for a model whose tokens do not."""
+    looking = asking.looking
+    with searching(Asked(looking.beam)):
+        return run.look_within(asking.text, asking.role, looking.maps, beam=looking.beam, kind=asking.kind)
 
 
 def _tape(run: BitSequencesRun, asking: Asking) -> str:
