@@ -59,7 +59,7 @@ class Asking:
     def drawn(self, reading: Reading) -> str:
         """Writes the picture, and returns the answer."""
         if self.page and self.looking.maps is None:
-            self.view(reading.lookups, self.titled(self.text))
+            self.view(self.titled(self.text), reading.lookups)
         else:
             write(reading.attention, self.out, title=self.titled(self.text))
         return reading.answer
@@ -69,9 +69,9 @@ class Asking:
         """Whether a page is asked for, which shows every layer and head."""
         return self.out.suffix.lower() == PAGE
 
-    def view(self, lookups: Lookups, title: str) -> None:
+    def view(self, title: str, *lookups: Lookups) -> None:
         """Writes the page."""
-        write_view(View(lookups, title=title, largest=self.looking.largest), self.out)
+        write_view(View(*lookups, title=title, largest=self.looking.largest), self.out)
 
 
 def draw(run: Any, asking: Asking) -> str:
@@ -117,7 +117,7 @@ def _classes(run: ClassificationRun, asking: Asking) -> str:
     looked = run.look(texts_of(run, asking.text), asking.looking.maps, kind=asking.kind)
     title = asking.titled(str(looked.found))
     if asking.page and asking.looking.maps is None and looked.lookups is not None:
-        asking.view(looked.lookups, title)
+        asking.view(title, looked.lookups)
     elif isinstance(looked.weights, Alignment):
         write(looked.weights, asking.out, title=title)
     else:
@@ -131,7 +131,7 @@ def _image(run: ImageClassificationRun, asking: Asking) -> str:
     looked = run.look(asking.text, kind=asking.looking.kind or "rollout")
     title = asking.titled(str(looked.found))
     if asking.page:
-        asking.view(looked.lookups, title)
+        asking.view(title, looked.lookups)
     else:
         write_figure(overlay(looked.pixels, looked.weights, title=title), asking.out, title=asking.text)
     return looked.found.line
@@ -146,7 +146,7 @@ def _caption(run: ImageCaptioningRun, asking: Asking) -> str:
     with searching(Asked(beam)):
         looked = run.look(asking.text, beam=beam)
     if asking.page:
-        asking.view(looked.lookups, looked.caption.text)
+        asking.view(looked.caption.text, looked.lookups)
         return looked.caption.text
     titles = looked.caption.tokens
     if looked.gates is not None:
@@ -166,7 +166,10 @@ def _tape(run: BitSequencesRun, asking: Asking) -> str:
     """What was read and written on the tape."""
     asking.looking.refuse("--beam", "--map", "--kind", what="answers sequences of bits")
     (said,) = run.predict([asking.text])
-    write_figure(tape(said.tape), asking.out, title=asking.text)
+    if asking.page:
+        asking.view(asking.text, *said.tape.lookups())
+    else:
+        write_figure(tape(said.tape), asking.out, title=asking.text)
     return said.text
 
 
@@ -175,6 +178,9 @@ def _episode(run: FewShotRun, asking: Asking) -> str:
     asking.looking.refuse("--beam", "--map", "--kind", what="tells classes after examples")
     looked = run.compare(*episode("text 1", asking.text))
     title = str(looked.found)
-    figure = drawn_episode(looked.asked, looked.shown, looked.labels, looked.weights, title=title)
-    write_figure(figure, asking.out, title=title)
+    if asking.page:
+        asking.view(title, *looked.lookups())
+    else:
+        figure = drawn_episode(looked.asked, looked.shown, looked.labels, looked.weights, title=title)
+        write_figure(figure, asking.out, title=title)
     return looked.found.line

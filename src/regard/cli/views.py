@@ -140,7 +140,7 @@ def _rolled(maps: HeadMaps, numbers: Numbers) -> HeadMaps:
     if not maps.itself or len(maps.layers) < 2:
         raise InputError(
             "--view rollout is of several layers that read themselves with residuals between, which this run has not; "
-            "use --view heads"
+            "use --view heads, or of an encoder-decoder --role encoder"
         )
     layers = [average_heads(each) for each in maps.by_layer()]
     return maps.other(
