@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.kernels.chosen import Chosen, part
+from regard.kernels.chosen import Chosen, Projected, part
 from regard.kernels.hugging_face import opened
-from regard.maps.lookups import Lookups
+from regard.maps.lookups import Lookups, Vectors
+from regard.maps.vectors import vectors_of
 
 TOGETHER = 256
 """Rows of weights of which the greatest are looked for at once."""
@@ -38,6 +40,11 @@ class Choice:
     rows: Sequence[int] | None
     top: int | None
     measure: Measure | None
+
+    @property
+    def whole(self) -> bool:
+        """Whether all weights are kept, as they are."""
+        return self.measure is None and self.heads is None and not self.partial
 
     @property
     def partial(self) -> bool:
@@ -64,6 +71,8 @@ class Maps(Mapping[str, Tensor]):
         self._steps: dict[str, list[Tensor]] = {}
         self._places: dict[str, list[Tensor]] = {}
         self._queries: dict[str, int] = {}
+        self._asked: dict[str, list[Tensor]] = {}
+        self._projected: dict[str, Projected] = {}
 
     def wants(self, module: nn.Module) -> bool:
         return id(module) in self._names
@@ -79,12 +88,17 @@ class Maps(Mapping[str, Tensor]):
 
         self._add(module, weights.shape[-2], chosen)
 
-    def add_chosen(self, module: nn.Module, queries: int, weights: Chosen) -> None:
+    def add_chosen(self, module: nn.Module, queries: int, weights: Chosen, projected: Projected | None) -> None:
         if self.choice.measure is not None:
             raise ValueError(
                 f"of {self._names[id(module)]!r}, of transformers, weights alone are known; leave measure out"
             )
         self._add(module, queries, weights)
+        if projected is not None and self.choice.whole:
+            query, key, value = (each.detach() for each in projected[:3])
+            self._asked.setdefault(self._names[id(module)], []).append(query)
+            # keys and values of a step have those of the steps before it
+            self._projected[self._names[id(module)]] = Projected(query, key, value, projected.scale)
 
     def _add(self, module: nn.Module, queries: int, weights: Chosen) -> None:
         name = self._names[id(module)]
@@ -138,14 +152,32 @@ class Maps(Mapping[str, Tensor]):
 
     def lookups(self, source: Sequence[str], target: Sequence[str] | None = None, *, row: int = 0) -> Lookups:
         """All maps of one row of the batch, a layer a module, with a label for each position that is read and each that
-        reads; by default these are the same. Raises ValueError where the maps are not all of one shape, or other than
-        the labels."""
+        reads; by default these are the same. Of models of transformers they come with queries, keys and values, as
+        `vectors_of` gives them. Raises ValueError where the maps are not all of one shape, or other than the labels."""
         parts = {name: each[row] if each.ndim == 4 else each[row, None] for name, each in self.items()}
         if len({each.shape for each in parts.values()}) != 1:
             shapes = {name: tuple(each.shape) for name, each in parts.items()}
             raise ValueError(f"maps (head, query, key) of one shape are expected, given {shapes}; choose some by only=")
         weights = torch.stack(list(parts.values())).detach().float().cpu().numpy()
-        return Lookups(weights, tuple(source), tuple(source if target is None else target), layers=told_apart(parts))
+        labels = tuple(source), tuple(source if target is None else target)
+        return Lookups(weights, *labels, layers=told_apart(parts), vectors=self._vectors(row, weights))
+
+    def _vectors(self, row: int, weights: np.ndarray) -> Vectors | None:
+        """Of all modules; None where some handed over none, or other shapes or scales than the first."""
+        if not all(name in self._projected for name in self):
+            return None
+        every = [self._projected[name] for name in self]
+        if len({(*each.key.shape, each.value.shape[-1], each.scale) for each in every}) > 1:
+            return None
+
+        def stacked(tensors: Iterable[Tensor]) -> np.ndarray:
+            """Each group once for every head that it serves."""
+            found = np.stack([each[row].float().cpu().numpy() for each in tensors])
+            return found.repeat(weights.shape[1] // found.shape[1], 1)
+
+        query = stacked(torch.cat(self._asked[name], 2) for name in self)
+        key, value = stacked(each.key for each in every), stacked(each.value for each in every)
+        return vectors_of(query, key, value, every[0].scale, weights)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._steps)
@@ -232,11 +264,12 @@ def chosen_from(module: nn.Module) -> bool:
     return maps is not None and maps.wants(module) and maps.choice.partial
 
 
-def give_chosen(module: nn.Module, queries: int, weights: Chosen) -> None:
-    """Let whoever listens to `module` choose of its weights, which are computed for nobody else."""
+def give_chosen(module: nn.Module, queries: int, weights: Chosen, projected: Projected | None = None) -> None:
+    """Let whoever listens to `module` choose of its weights, which are computed for nobody else, and have what they are
+    made of."""
     maps = _listening.get()
     if maps is not None and maps.wants(module):
-        maps.add_chosen(module, queries, weights)
+        maps.add_chosen(module, queries, weights, projected)
 
 
 def give_draw(module: nn.Module, draw: Any) -> None:

@@ -1,6 +1,7 @@
 """The interactive page in a real browser, opened from disk."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -239,6 +240,48 @@ def test_an_image_is_lit_where_a_word_looked(opened: Opened):
     assert page.locator(".regard-picture").screenshot() != before
     page.locator(".regard-picture").hover(position={"x": 300, "y": 50})
     assert said(page) == "red reads row 1, column 2 1.000"
+
+
+def test_lookups_that_write_say_so(opened: Opened):
+    page = opened(View(replace(lookups(), verbs=("writes", "is written"))))
+    page.locator(".regard-place").focus()
+    assert said(page).startswith("The writes Das ")
+    show(page, "Lines")
+    assert page.locator(".regard-sides span").all_inner_texts() == ["target: writes", "source: is written"]
+    point(page, "source", 1)
+    assert said(page).startswith("Haus is written by ")
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_images_that_labels_stand_for(opened: Opened, channels: int):
+    images = default_rng(4).integers(0, 255, (5, 7, 7, channels)).astype(np.uint8)
+    weights = default_rng(6).dirichlet(np.ones(5), (2, 1, 3))
+    labels = ("cat", "<b>", "مرحبا", "dog", "asked")
+    given = Lookups(weights, labels, labels[:3], images=images)
+    page = opened(View(given))
+    frames = page.locator(".regard-framed button")
+    assert page.get_by_role("button", name="Images", exact=True).get_attribute("aria-pressed") == "true"
+    mean = given.weights.mean((0, 1))
+    for target in (0, 1):
+        if target:
+            point(page, "target", target)
+        shown = [text.split("\n") for text in frames.all_inner_texts()]
+        assert [(label, float(weight)) for label, weight in shown] == [
+            (label, pytest.approx(weight, abs=6e-4)) for label, weight in zip(labels, mean[target], strict=True)
+        ]
+    frames.nth(3).hover()
+    assert said(page) == f"<b> reads dog {mean[1, 3]:.3f}"
+    page.locator(".regard-place").focus()
+    page.keyboard.press("ArrowRight")
+    assert said(page) == f"<b> reads asked {mean[1, 4]:.3f}"
+    drawn = page.evaluate(
+        """([at, x, y]) => {
+          const canvas = document.querySelectorAll(".regard-framed canvas")[at];
+          return [...canvas.getContext("2d").getImageData(x, y, 1, 1).data].slice(0, 3);
+        }""",
+        [2, 6, 18],  # 12 of the page's dots to a pixel
+    )
+    assert drawn == [int(each) for each in np.broadcast_to(images[2, 1, 0], 3)]
 
 
 def test_512_tokens_open_and_only_what_is_in_sight_is_drawn(opened: Opened):

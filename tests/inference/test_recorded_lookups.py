@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import BertConfig, BertModel
+from transformers import BertConfig, BertModel, GPT2Model, LlamaConfig, LlamaModel, T5Config, T5EncoderModel
+from transformers import GPT2Config as HubConfig
 
 from regard import record
 from regard.cli.drawing import Asking, draw
 from regard.cli.options import Looking
 from regard.errors import InputError
+from regard.maps.lookups import Vectors
 from regard.models.gpt2 import GPT2Config
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.pictures import View, write_view
@@ -39,6 +41,89 @@ def test_any_model_of_transformers_in_three_lines(tmp_path: Path):
         write_view(View(found), tmp_path / "bert.png")
     with pytest.raises(ValueError, match="do not fit 2 layers, 4 target"):
         maps.lookups(TOKENS[:4])
+
+
+def worked(vectors: Vectors, layer: int, head: int, target: int, source: int) -> float:
+    """The weight of one lookup by hand."""
+    query, keys = vectors.query[layer, head, target].astype(float), vectors.key[layer, head].astype(float)
+    assert vectors.allowed is not None
+    shares = np.exp(keys @ query * vectors.scale) * vectors.allowed[target]
+    return shares[source] / shares.sum()
+
+
+def model_of(name: str) -> tuple[Any, str]:
+    """A random one and the names of what attends: all places read all; each the past; heads share keys and values; a
+    number is added to scores for each distance."""
+    sizes: dict[str, Any] = {"vocab_size": 11, "num_hidden_layers": 2, "intermediate_size": 7}
+    heads: dict[str, Any] = {"num_attention_heads": 4, "num_key_value_heads": 2}
+    torch.manual_seed(3)
+    made: dict[str, Any] = {
+        "bert": lambda: BertModel(BertConfig(hidden_size=12, num_attention_heads=3, **sizes)),
+        "gpt2": lambda: GPT2Model(HubConfig(vocab_size=11, n_embd=12, n_layer=2, n_head=3, n_positions=31)),
+        "llama": lambda: LlamaModel(LlamaConfig(hidden_size=24, max_position_embeddings=31, **heads, **sizes)),
+        "t5": lambda: T5EncoderModel(T5Config(vocab_size=11, d_model=12, d_kv=4, d_ff=7, num_layers=2, num_heads=3)),
+    }
+    model = made[name]().eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=1.0)
+    return model, {"bert": "*.self", "gpt2": "*.attn", "llama": "*.self_attn", "t5": "*.SelfAttention"}[name]
+
+
+IDS = torch.tensor([[1, 5, 7, 8, 2], [1, 3, 4, 8, 2]])
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "llama"])
+def test_a_lookup_of_transformers_is_worked_out(name: str):
+    model, only = model_of(name)
+    with torch.no_grad(), record(model, only=only) as maps:
+        model(IDS)
+    found = maps.lookups(TOKENS, row=1)
+    assert found.vectors is not None
+    assert np.ptp(found.weights[:, :, 4]) > 0.5
+    for layer, head in np.ndindex(*found.weights.shape[:2]):
+        for source in range(4):
+            expected = pytest.approx(found.weights[layer, head, 3, source], abs=1e-4)
+            assert worked(found.vectors, layer, head, 3, source) == expected
+    np.testing.assert_array_equal(found.vectors.allowed, np.ones((5, 5)) if name == "bert" else np.tri(5))
+    assert '"vectors":{"scale":' in View(found).page()
+    with torch.no_grad(), record(model, only=only, heads=[0]) as some:
+        model(IDS)
+    assert some.lookups(TOKENS).vectors is None
+
+
+def test_values_are_those_that_are_read():
+    model, only = model_of("llama")
+    read: list[torch.Tensor] = []
+    model.layers[1].self_attn.o_proj.register_forward_pre_hook(lambda module, given: read.append(given[0]))
+    with torch.no_grad(), record(model, only=only) as maps:
+        model(IDS)
+    found = maps.lookups(TOKENS, row=1)
+    assert found.vectors is not None
+    heads = found.weights[1].astype(float) @ found.vectors.value[1]
+    np.testing.assert_allclose(np.concatenate([*heads], -1), read[0][1].numpy(), atol=1e-4)
+
+
+def test_steps_with_a_cache_are_one_lookup():
+    model, only = model_of("gpt2")
+    with torch.no_grad(), record(model, only=only) as whole:
+        model(IDS)
+    with torch.no_grad(), record(model, only=only) as steps:
+        cache = None
+        for tokens in IDS.split(2, 1):
+            cache = model(tokens, past_key_values=cache, use_cache=True).past_key_values
+    one, other = whole.lookups(TOKENS), steps.lookups(TOKENS)
+    np.testing.assert_allclose(one.weights, other.weights, atol=1e-4)
+    assert one.vectors is not None
+    assert other.vectors is not None
+    for side in ("query", "key", "value"):
+        np.testing.assert_allclose(getattr(one.vectors, side), getattr(other.vectors, side), atol=1e-4)
+
+
+def test_what_is_no_softmax_of_products_has_none():
+    model, only = model_of("t5")
+    with torch.no_grad(), record(model, only=only) as maps:
+        model(IDS)
+    assert maps.lookups(TOKENS).vectors is None
 
 
 def test_maps_of_several_shapes_are_named():

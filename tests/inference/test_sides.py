@@ -70,5 +70,5 @@ def test_none_for_another_call():
 
 @pytest.mark.parametrize("most", [10, 1000])
 def test_none_where_they_are_very_many(most: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("regard.inference.sides.MOST", most)
+    monkeypatch.setattr("regard.maps.vectors.MOST", most)
     assert (looked(transformer()).vectors is None) == (most == 10)

@@ -88,6 +88,9 @@ def test_commands(regard, folder: Path, tmp_path: Path):
     code, output, _ = regard("show", str(folder), "01100 10010", "--out", str(tmp_path / "x.png"))
     assert (code, output.startswith("01100 10010\n")) == (0, True)
     assert (tmp_path / "x.png").stat().st_size > 1000
+    code, output, _ = regard("show", str(folder), "01100 10010", "--out", str(tmp_path / "x.html"))
+    assert (code, output.startswith("01100 10010\n")) == (0, True)
+    assert '"0: in 011000","1: in 100100","2: in 000001","3: out 01100"' in (tmp_path / "x.html").read_text()
     code, output, _ = regard("evaluate", str(folder), "--json")
     assert (code, json.loads(output)["exact-match"] > 93) == (0, True)
 

@@ -55,6 +55,7 @@ def vectors(query: int) -> Vectors:
         ({"sentences": (0, 1, 0, 1, 1, 1, 1)}, "expected them in order"),
         ({"notes": ("a",)}, "1 notes for 5 labels"),
         ({"vectors": vectors(4)}, "begin with shapes"),
+        ({"images": np.zeros((6, 2, 2, 1), np.uint8)}, "6 images for 7 labels"),
         ({"patches": Patches(np.zeros((2, 2, 3), np.uint8), 2, 4)}, "patches up to label 8 of 7"),
     ],
 )

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from regard.maps.tape_use import TapeUse
-from regard.pictures.tape import tape, touched
+from regard.pictures.tape import tape
 from regard.pictures.write import write_figure
 
 
@@ -18,10 +18,24 @@ def use(reads: int = 1, writes: int = 1, steps: int = 7, rows: int = 11) -> Tape
 
 def test_only_rows_of_use_are_drawn():
     weights = np.zeros((1, 3, 7))
-    assert touched(weights) == 1
+    found = TapeUse(np.zeros((3, 2)), np.zeros((3, 2)), np.zeros((1, 3, 7)), weights)
+    assert found.rows == 1
     weights[0, 1, 4] = 0.5
     weights[0, 2, 6] = 0.001
-    assert touched(weights) == 5
+    assert found.rows == 5
+
+
+def test_as_lookups_a_step_is_named_by_what_it_takes_or_says():
+    outputs = np.array([[np.nan, np.nan], [np.nan, np.nan], [0.9, 0.2]])
+    reading, writing = np.random.default_rng(3).dirichlet(np.ones(7), (2, 2, 3))
+    given = TapeUse(np.array([[1, 0, 0], [0, 0, 0.522], [0, 0, 0]]), outputs, reading, writing[:1])
+    read, wrote = given.lookups()
+    assert read.target == wrote.target == ("0: in 100", "1: in 00 0.52", "2: out 10")
+    assert read.source == wrote.source == tuple(f"row {row}" for row in range(7))
+    assert (read.name, wrote.name) == ("reads from the tape", "writes to the tape")
+    np.testing.assert_allclose(read.weights, reading[None], rtol=1e-6)
+    np.testing.assert_allclose(wrote.weights, writing[None, :1], rtol=1e-6)
+    assert [each.weights.shape for each in use(reads=2, steps=4).lookups()] == [(1, 2, 4, 4), (1, 1, 4, 4)]
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg"])

@@ -13,8 +13,9 @@ from regard import launch, load, run_file
 from regard.data.episodes import draw
 from regard.errors import InputError
 from regard.recipes import path_of
+from regard.tasks.classification.run import Classified
 from regard.tasks.few_shot.job import prepare
-from regard.tasks.few_shot.run import FewShotRun
+from regard.tasks.few_shot.run import Compared, FewShotRun
 from regard.tasks.few_shot.run_file import FewShot
 
 QUICK = [
@@ -106,8 +107,24 @@ def test_what_it_looked_at(folder: Path):
     assert found.weights.sum() == pytest.approx(1)
     assert found.labels == tuple(shown)
     assert found.shown.shape == (2, 16, 16, 1)
+    assert found.maps.shape == (3, 3, 3)
+    np.testing.assert_array_equal(found.weights, found.maps[-1, -1])
+    assert np.triu(found.maps, 1).max() == 0  # no image reads those after it
+    asked, every = found.lookups()
+    assert (asked.source, asked.target) == ((*found.labels, "asked"), ("asked",))
+    assert every.target == every.source == asked.source
+    np.testing.assert_allclose(asked.weights[:, 0, 0], found.maps[:, -1], rtol=1e-6)
+    np.testing.assert_allclose(every.weights[:, 0], found.maps, rtol=1e-6)
+    assert asked.images is not None
+    np.testing.assert_array_equal(asked.images, np.concatenate([found.shown, found.asked[None]]))
     (again,) = opened(folder).predict(shown, [np.asarray(Image.open(image))])
     assert again.probabilities == pytest.approx(found.found.probabilities, abs=1e-6)
+
+
+def test_several_examples_of_a_class_are_numbered():
+    image, weights = np.zeros((16, 16, 1), np.uint8), np.eye(5)[None]
+    found = Compared(Classified("a", {"a": 1.0}), image, np.stack([image] * 4), ("a", "a", "b", "b"), weights)
+    assert found.lookups()[1].source == ("a 1", "a 2", "b 1", "b 2", "asked")
 
 
 def test_commands(regard, folder: Path, tmp_path: Path):
@@ -119,6 +136,9 @@ def test_commands(regard, folder: Path, tmp_path: Path):
     code, output, _ = regard("show", str(folder / "run"), text, "--out", str(tmp_path / "a.png"))
     assert (code, output.startswith(f"{found['label']}\t")) == (0, True)
     assert (tmp_path / "a.png").stat().st_size > 1000
+    code, output, _ = regard("show", str(folder / "run"), text, "--out", str(tmp_path / "a.html"))
+    assert (code, output.startswith(f"{found['label']}\t")) == (0, True)
+    assert '"images":{"height":16' in (tmp_path / "a.html").read_text(encoding="utf-8")
     for given in ((), (str(folder / "characters.npz"),)):
         code, output, _ = regard("evaluate", str(folder / "run"), *given, "--json")
         assert (code, json.loads(output)["accuracy"] > 75) == (0, True)

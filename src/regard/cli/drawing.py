@@ -8,7 +8,7 @@ from regard.cli.episodes import episode
 from regard.cli.options import Asked, Looking, searching
 from regard.cli.pointed import parse
 from regard.cli.told import parse_question, texts_of
-from regard.inference.kinds import Kind
+from regard.inference.kinds import ROLES, Kind, Role
 from regard.inference.within import Reading, whole
 from regard.maps.alignment import Alignment
 from regard.maps.lookups import Lookups
@@ -45,14 +45,21 @@ class Asking:
         """What is drawn of texts."""
         return self.looking.kind or "weights"
 
+    @property
+    def role(self) -> Role:
+        """Whose attention is drawn of an encoder-decoder."""
+        return self.looking.role or "cross"
+
     def titled(self, title: str) -> str:
-        """With what is drawn, where the user has said so."""
-        return title if self.looking.kind is None else f"{title} ({self.looking.kind})"
+        """With whose attention is drawn, and what of it, where the user has said so."""
+        role, kind = self.looking.role, self.looking.kind
+        said = ", ".join([*([ROLES[role]] if role else []), *([kind] if kind else [])])
+        return f"{title} ({said})" if said else title
 
     def drawn(self, reading: Reading) -> str:
         """Writes the picture, and returns the answer."""
         if self.page and self.looking.maps is None:
-            self.view(reading.lookups, self.titled(self.text))
+            self.view(self.titled(self.text), reading.lookups)
         else:
             write(reading.attention, self.out, title=self.titled(self.text))
         return reading.answer
@@ -62,9 +69,9 @@ class Asking:
         """Whether a page is asked for, which shows every layer and head."""
         return self.out.suffix.lower() == PAGE
 
-    def view(self, lookups: Lookups, title: str) -> None:
+    def view(self, title: str, *lookups: Lookups) -> None:
         """Writes the page."""
-        write_view(View(lookups, title=title, largest=self.looking.largest), self.out)
+        write_view(View(*lookups, title=title, largest=self.looking.largest), self.out)
 
 
 def draw(run: Any, asking: Asking) -> str:
@@ -98,7 +105,9 @@ def draw(run: Any, asking: Asking) -> str:
         case _:
             beam = asking.looking.beam
             with searching(Asked(beam)):
-                reading = expect(run, TextToTextRun, asking.run).look(text, maps, beam=beam, kind=kind)
+                reading = expect(run, TextToTextRun, asking.run).look(
+                    text, maps, beam=beam, kind=kind, role=asking.role
+                )
             return asking.drawn(reading)
 
 
@@ -108,7 +117,7 @@ def _classes(run: ClassificationRun, asking: Asking) -> str:
     looked = run.look(texts_of(run, asking.text), asking.looking.maps, kind=asking.kind)
     title = asking.titled(str(looked.found))
     if asking.page and asking.looking.maps is None and looked.lookups is not None:
-        asking.view(looked.lookups, title)
+        asking.view(title, looked.lookups)
     elif isinstance(looked.weights, Alignment):
         write(looked.weights, asking.out, title=title)
     else:
@@ -122,7 +131,7 @@ def _image(run: ImageClassificationRun, asking: Asking) -> str:
     looked = run.look(asking.text, kind=asking.looking.kind or "rollout")
     title = asking.titled(str(looked.found))
     if asking.page:
-        asking.view(looked.lookups, title)
+        asking.view(title, looked.lookups)
     else:
         write_figure(overlay(looked.pixels, looked.weights, title=title), asking.out, title=asking.text)
     return looked.found.line
@@ -130,12 +139,14 @@ def _image(run: ImageClassificationRun, asking: Asking) -> str:
 
 def _caption(run: ImageCaptioningRun, asking: Asking) -> str:
     """Where in an image each token of its caption looked, with the gate on what was read."""
+    if asking.role != "cross":
+        return asking.drawn(caption_within(run, asking))
     asking.looking.refuse("--map", "--kind", what="tells of images")
     beam = asking.looking.beam
     with searching(Asked(beam)):
         looked = run.look(asking.text, beam=beam)
     if asking.page:
-        asking.view(looked.lookups, looked.caption.text)
+        asking.view(looked.caption.text, looked.lookups)
         return looked.caption.text
     titles = looked.caption.tokens
     if looked.gates is not None:
@@ -144,11 +155,21 @@ def _caption(run: ImageCaptioningRun, asking: Asking) -> str:
     return looked.caption.text
 
 
+def caption_within(run: ImageCaptioningRun, asking: Asking) -> Reading:
+    """What the caption of an image read of itself. Raises InputError for a model whose tokens do not."""
+    looking = asking.looking
+    with searching(Asked(looking.beam)):
+        return run.look_within(asking.text, asking.role, looking.maps, beam=looking.beam, kind=asking.kind)
+
+
 def _tape(run: BitSequencesRun, asking: Asking) -> str:
     """What was read and written on the tape."""
     asking.looking.refuse("--beam", "--map", "--kind", what="answers sequences of bits")
     (said,) = run.predict([asking.text])
-    write_figure(tape(said.tape), asking.out, title=asking.text)
+    if asking.page:
+        asking.view(asking.text, *said.tape.lookups())
+    else:
+        write_figure(tape(said.tape), asking.out, title=asking.text)
     return said.text
 
 
@@ -157,6 +178,9 @@ def _episode(run: FewShotRun, asking: Asking) -> str:
     asking.looking.refuse("--beam", "--map", "--kind", what="tells classes after examples")
     looked = run.compare(*episode("text 1", asking.text))
     title = str(looked.found)
-    figure = drawn_episode(looked.asked, looked.shown, looked.labels, looked.weights, title=title)
-    write_figure(figure, asking.out, title=title)
+    if asking.page:
+        asking.view(title, *looked.lookups())
+    else:
+        figure = drawn_episode(looked.asked, looked.shown, looked.labels, looked.weights, title=title)
+        write_figure(figure, asking.out, title=title)
     return looked.found.line

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from regard.errors import InputError
-from regard.inference.kinds import Kind
+from regard.inference.kinds import Kind, Role
 
 RunFolder = Annotated[Path, Parameter(name="RUN", help="Folder of a trained run.")]
 Beam = Annotated[int | None, Parameter(name="--beam", help="Width of the search; 1 is greedy. Default: the run's own.")]
@@ -42,11 +42,18 @@ class Looking:
             "Default: weights, of an image's class rollout."
         ),
     ] = None
+    role: Annotated[
+        Role | None,
+        Parameter(
+            help="Of an encoder-decoder, whose attention: cross, that of the output to its source; encoder or decoder, "
+            "the self-attention of that side. Default: cross."
+        ),
+    ] = None
     largest: Annotated[float, Parameter(help="Megabytes that an .html page may have.")] = 16.0
 
     def refuse(self, *options: str, what: str) -> None:
         """Raises InputError where one of these is asked of a run that does `what`."""
-        values = {"--beam": self.beam, "--map": self.maps, "--kind": self.kind}
+        values = {"--beam": self.beam, "--map": self.maps, "--kind": self.kind, "--role": self.role}
         for option in options:
             if values[option] is not None:
                 raise InputError(f"{option} is given; this run {what}, and takes none")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.cli.drawing import Asking
+from regard.cli.drawing import Asking, caption_within
 from regard.cli.drawing import draw as draw_own
 from regard.cli.image_views import image_view
 from regard.cli.options import Asked, searching
@@ -24,10 +24,12 @@ from regard.pictures.reading import reading
 from regard.pictures.scale import round_up
 from regard.pictures.write import write, write_figure
 from regard.tasks.classification.run import ClassificationRun
+from regard.tasks.image_captioning.run import ImageCaptioningRun
 from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.language_model.run import LanguageModelRun
 from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
 from regard.tasks.text_to_text.run import TextToTextRun
+from regard.tasks.text_to_texts.run import TextToTextsRun
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -56,6 +58,8 @@ class Part:
 def draw(run: Any, asking: Asking, viewing: Viewing) -> tuple[str, list[Path]]:
     """Writes what is asked for, or else the run's own picture; returns the answer and where the pictures are. Raises
     InputError for a run that has nothing to show, and for what does not go together."""
+    if not isinstance(run, TextToTextRun | TextToTextsRun | ImageCaptioningRun):
+        asking.looking.refuse("--role", what="writes no text of another text or of an image")
     if not viewing.asked:
         return draw_own(run, asking), [asking.out]
     match run:
@@ -91,7 +95,9 @@ def _read(run: Any, asking: Asking) -> tuple[str, HeadMaps]:
         case TextToTextRun():
             beam = asking.looking.beam
             with searching(Asked(beam)):
-                found = run.look(asking.text, beam=beam, kind=asking.kind)
+                found = run.look(asking.text, beam=beam, kind=asking.kind, role=asking.role)
+        case ImageCaptioningRun() if asking.role != "cross":
+            found = caption_within(run, asking)
         case LanguageModelRun() | MaskedLanguageModelRun():
             asking.looking.refuse("--beam", what="tells tokens one by one")
             found = run.look(asking.text, kind=asking.kind)
@@ -132,7 +138,7 @@ def _rolled(maps: HeadMaps, numbers: Numbers) -> HeadMaps:
     if not maps.itself or len(maps.layers) < 2:
         raise InputError(
             "--view rollout is of several layers that read themselves with residuals between, which this run has not; "
-            "use --view heads"
+            "use --view heads, or of an encoder-decoder --role encoder"
         )
     layers = maps.by_layer()
     return maps.other(

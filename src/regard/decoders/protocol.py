@@ -79,6 +79,9 @@ class Decoder(nn.Module, ABC, Generic[S]):
     source_attention: str | tuple[str, ...] | None = "attend"
     """Names of the modules, within the decoder, that read the source, as `record` takes them; None: none does. Their
     weights at step t belong to the token that the step predicts."""
+    self_attention: str | tuple[str, ...] | None = None
+    """Names of the modules, within the decoder, by which its tokens read those before them, as `record` takes them;
+    None: none do."""
 
     @abstractmethod
     def start(self, memory: Memory) -> S:

@@ -75,6 +75,7 @@ class TransformerDecoder(SequenceDecoder[TransformerState]):
     """
 
     source_attention = "layers.*.cross_attention"
+    self_attention = "layers.*.self_attention"
 
     def __init__(
         self,

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from regard.data.pair_batch import PairBatch, collate
+from regard.inference.kinds import ROLES
 from regard.inference.sides import sides
 from regard.maps.heads import Side
 from regard.maps.lookups import Lookups
@@ -44,7 +45,8 @@ def lookups(model: EncoderDecoder, pair: tuple[list[int], list[int]], source: Si
     with sides(model.decoder, readers) as seen:
         _, maps = _recorded(model, readers, [pair])
     found = maps.lookups(source.pieces, target.pieces)
-    return replace(found, source_words=source.words, target_words=target.words, vectors=seen.vectors(found))
+    words = {"source_words": source.words, "target_words": target.words}
+    return replace(found, name=ROLES["cross"], **words, vectors=seen.vectors(found))
 
 
 def _readers(model: EncoderDecoder) -> Readers:

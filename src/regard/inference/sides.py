@@ -10,12 +10,9 @@ from torch import Tensor, nn
 
 from regard.heads import MultiHead
 from regard.maps.lookups import Lookups, Vectors
+from regard.maps.vectors import vectors_of
 from regard.recording import named
 from regard.scores import ScaledDot
-
-MOST = 1_000_000
-"""Numbers of all queries, keys and values; of more none are kept: each takes as much of a page as several weights."""
-ROUNDING = 1e-3
 
 
 class Sides:
@@ -29,8 +26,7 @@ class Sides:
         self.seen.setdefault(module, []).append(projected.detach())
 
     def vectors(self, lookups: Lookups) -> Vectors | None:
-        """Those of the lookups, of the batch's first row; None where they are too many, or do not give the weights that
-        were recorded: the score is none of scaled products, the alignment no softmax, or heads were not asked."""
+        """Those of the lookups, of the batch's first row; None as `vectors_of`, and where heads were not asked."""
         plain = all(isinstance(each.attend.score, ScaledDot) for each in self.heads)
         asked = all(side in self.seen for each in self.heads for side in (each.query, each.key, each.value))
         if not (self.heads and plain and asked):
@@ -38,11 +34,7 @@ class Sides:
         query = np.stack([self._split(each, each.query) for each in self.heads])
         key = np.stack([self._split(each, each.key) for each in self.heads])
         value = np.stack([self._split(each, each.value) for each in self.heads])
-        given = (*query.shape[:3], key.shape[2], value.shape[2])
-        if given != (*lookups.weights.shape, key.shape[2]) or query.size + key.size + value.size > MOST:
-            return None
-        vectors = Vectors(query, key, value, query.shape[-1] ** -0.5, np.any(lookups.weights > 0, axis=(0, 1)))
-        return vectors if _gives(vectors, lookups.weights) else None
+        return vectors_of(query, key, value, query.shape[-1] ** -0.5, lookups.weights)
 
     def _split(self, heads: MultiHead, side: nn.Module) -> np.ndarray:
         """(head, position, width) of the batch's first row, all calls joined; groups are repeated for the heads that
@@ -66,11 +58,3 @@ def sides(model: nn.Module, names: str | Sequence[str]) -> Iterator[Sides]:
     finally:
         for handle in handles:
             handle.remove()
-
-
-def _gives(vectors: Vectors, weights: np.ndarray) -> bool:
-    """Whether the weights are the softmax of these scores."""
-    scores = vectors.query @ vectors.key.swapaxes(-1, -2) * vectors.scale
-    masked = torch.from_numpy(np.where(weights > 0, scores, -np.inf))
-    found = masked.softmax(-1).nan_to_num(0.0).numpy()
-    return bool(np.abs(found - weights).max(initial=0.0) < ROUNDING)

@@ -1,11 +1,22 @@
-"""Weights of which only some are computed: those of chosen heads and queries."""
+"""Weights of which only some are computed, those of chosen heads and queries, and what they are made of."""
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from torch import Tensor
 
 Chosen = Callable[[Sequence[int] | None, Sequence[int] | None], Tensor]
 """Heads and query positions (None: all) -> weights `(batch, [head,] query, key)`."""
+
+
+class Projected(NamedTuple):
+    """What scores are made of that are scaled products: query `(batch, head, query, width)`, key and value `(batch,
+    group, key, width)`, each group serving as many heads; and the scale."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    scale: float
 
 
 def part(tensor: Tensor, heads: Sequence[int] | None, rows: Sequence[int] | None) -> Tensor:

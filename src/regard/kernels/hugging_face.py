@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.kernels.chosen import Chosen, part, shared_part
+from regard.kernels.chosen import Chosen, Projected, part, shared_part
 
 NAME = "regard"
 """What their configurations call this attention while somebody looks."""
-Listener = Callable[[nn.Module, int, Chosen], None]
-"""Is given a module, the number of its queries and a way to its weights."""
+Listener = Callable[[nn.Module, int, Chosen, Projected], None]
+"""Is given a module, the number of its queries, a way to its weights, and what these are made of."""
 
 
 @contextmanager
@@ -50,7 +50,7 @@ def _register(listener: Listener) -> None:
         def chosen(heads: Sequence[int] | None, rows: Sequence[int] | None) -> Tensor:
             return weights(module, query, key, attention_mask, heads, rows, given)
 
-        listener(module, query.shape[2], chosen)
+        listener(module, query.shape[2], chosen, Projected(query, key, value, scale_of(query, given)))
         if given.get("softcap") is not None:  # the fused attention knows no such thing
             read = chosen(None, None) @ value.repeat_interleave(_groups(module), 1)
             return read.transpose(1, 2).contiguous(), None
@@ -71,9 +71,8 @@ def weights(
 ) -> Tensor:
     """softmax(scale q . k + bias) of the chosen heads and queries, under the mask: True or 0 where a key is read."""
     queries, keys = query.shape[2], key.shape[2]
-    scaling = given.get("scaling")
     key = part(key.repeat_interleave(_groups(module), 1), heads, None)
-    scores = part(query, heads, rows) @ key.mT * (query.shape[-1] ** -0.5 if scaling is None else scaling)
+    scores = part(query, heads, rows) @ key.mT * scale_of(query, given)
     if given.get("position_bias") is not None:
         scores = scores + shared_part(given["position_bias"], heads, rows)
     if given.get("softcap") is not None:
@@ -85,6 +84,12 @@ def weights(
         mask = shared_part(mask, heads, rows)
         scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
     return scores.float().softmax(-1).nan_to_num(0.0).to(query.dtype)
+
+
+def scale_of(query: Tensor, given: dict[str, Any]) -> float:
+    """What scores are multiplied by."""
+    scaling = given.get("scaling")
+    return query.shape[-1] ** -0.5 if scaling is None else float(scaling)
 
 
 def _groups(module: nn.Module) -> int:

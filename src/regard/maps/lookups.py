@@ -12,6 +12,9 @@ from regard.maps.averages import average_of
 from regard.maps.document import DocumentWeights
 from regard.maps.words import Words
 
+READS = ("reads", "is read")
+"""What lookups do, unless they are said to do something else."""
+
 
 @dataclass(frozen=True, eq=False)
 class Vectors:
@@ -50,6 +53,8 @@ class Lookups:
     source_words, target_words: the words that the labels make.
     sentences: for each source label the index of its sentence, never falling.
     notes: a remark on each target label, such as the value of a gate.
+    images: an image that each source label stands for.
+    verbs: what a target label does to a source label, and what is done to that.
 
     Raises ValueError for shapes and counts that do not fit, or a weight that is negative or not finite, and TypeError
     for labels that are one string.
@@ -66,7 +71,9 @@ class Lookups:
     sentences: tuple[int, ...] | None = None
     notes: tuple[str, ...] = ()
     patches: Patches | None = None
+    images: UInt8[np.ndarray, "source height width channel"] | None = None
     vectors: Vectors | None = None
+    verbs: tuple[str, str] = READS
 
     def __post_init__(self) -> None:
         weights = _kept("weights", self.weights, None)
@@ -96,6 +103,7 @@ class Lookups:
             ("target_words", self.target_words and self.target_words.indices, len(self.target)),
             ("sentences", self.sentences, len(self.source)),
             ("notes", self.notes or None, len(self.target)),
+            ("images", self.images, len(self.source)),
         )
         for name, given, expected in counts:
             if given is not None and len(given) != expected:

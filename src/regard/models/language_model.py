@@ -23,8 +23,6 @@ class LanguageModel(SequenceDecoder[S]):
 
     output: Output
     source_attention = None
-    self_attention: str | tuple[str, ...] | None = None
-    """Names of the modules that read what came before, as `record` takes them; None: none does."""
     context: int | None = None
     """The most tokens that can be read in a row; None: any number."""
 

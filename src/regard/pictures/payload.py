@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from jaxtyping import UInt8
+
 from regard.errors import InputError
-from regard.maps.lookups import Lookups, Patches, Vectors
+from regard.maps.lookups import READS, Lookups, Patches, Vectors
 from regard.maps.words import Words
 from regard.pictures.labels import visible
 from regard.pictures.packed import BYTES, deflated, packed_map, packed_vectors
@@ -39,6 +42,8 @@ def estimate(lookups: Lookups) -> int:
         vectors = sum(each.size for each in (lookups.vectors.query, lookups.vectors.key, lookups.vectors.value))
     if lookups.patches is not None:
         patches = lookups.patches.pixels.size
+    if lookups.images is not None:
+        patches += lookups.images.size
     return int(BYTES * maps + labels + 2.7 * vectors + 1.4 * patches)
 
 
@@ -57,6 +62,8 @@ def _lookups(one: Lookups) -> dict[str, Any]:
         "sentences": None if one.sentences is None else list(one.sentences),
         "notes": [visible(note) for note in one.notes] or None,
         "patches": None if one.patches is None else _patches(one.patches),
+        "images": None if one.images is None else _images(one.images),
+        "verbs": None if one.verbs == READS else [visible(verb) for verb in one.verbs],
         "vectors": None if one.vectors is None else _vectors(one.vectors),
     }
     return found | {name: value for name, value in optional.items() if value is not None}
@@ -77,6 +84,11 @@ def _patches(patches: Patches) -> dict[str, Any]:
         "channels": channels,
         "data": deflated(patches.pixels.tobytes()),
     }
+
+
+def _images(images: UInt8[np.ndarray, "label height width channel"]) -> dict[str, Any]:
+    _, height, width, channels = images.shape
+    return {"height": height, "width": width, "channels": channels, "data": deflated(images.tobytes())}
 
 
 def _vectors(vectors: Vectors) -> dict[str, Any]:

@@ -20,8 +20,6 @@ LEFT, RIGHT, ABOVE, BELOW = 0.55, 0.15, 0.3, 0.4
 """Margins of a panel, in inches; what is below is there for panels of heads alone."""
 WIDEST, LARGEST_CELL = 6.0, 0.2
 """A panel and the side of a cell, in inches."""
-TOUCHED = 0.01
-"""Rows beyond the last that ever had so much weight are not drawn."""
 
 Panel = tuple[str, str, Float[np.ndarray, "line column"]]
 """Its name, what its rows are, and its values."""
@@ -31,8 +29,8 @@ def tape(use: TapeUse) -> Figure:
     """A figure of panels: inputs beside outputs, and under them, for every head, where it wrote beside where it read,
     0 white to 1 dark, on the rows of the tape that were of use. Grey are outputs that nobody asked for. Raises
     InputError without matplotlib."""
-    rows = touched(np.concatenate([use.writing, use.reading]))
-    wrote, read = heads("writes to the tape", use.writing, rows), heads("reads from the tape", use.reading, rows)
+    wrote = heads("writes to the tape", use.writing, use.rows)
+    read = heads("reads from the tape", use.reading, use.rows)
     pairs = list(zip_longest([("inputs", "bit", use.inputs.T), *wrote], [("outputs", "bit", use.outputs.T), *read]))
     with plotting():
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -53,12 +51,6 @@ def tape(use: TapeUse) -> Figure:
                     _draw(figure.add_axes(place), panel)
             top -= size
     return figure
-
-
-def touched(weights: Float[np.ndarray, "head step row"]) -> int:
-    """How many rows from the first on hold all that ever had weight."""
-    of_use = np.flatnonzero((weights >= TOUCHED).any((0, 1)))
-    return int(of_use[-1]) + 1 if len(of_use) else min(1, weights.shape[-1])
 
 
 def heads(name: str, weights: Float[np.ndarray, "head step row"], rows: int) -> list[Panel]:

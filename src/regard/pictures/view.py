@@ -19,7 +19,7 @@ from regard.pictures.labels import visible
 from regard.pictures.payload import LARGEST, payload
 from regard.pictures.style import palette
 
-VIEWS = ("matrix", "lines", "reading", "document", "image", "heads", "table")
+VIEWS = ("matrix", "lines", "reading", "document", "image", "images", "heads", "table")
 PARTS = ("data", "page", "tokens", *VIEWS, "worked", "panel", "mount")
 """Files of `browser/`, in the order in which they build on each other."""
 START = """regard.mount(

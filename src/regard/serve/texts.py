@@ -7,12 +7,13 @@ from typing import Any
 
 from regard.data.pair import Pair
 from regard.errors import InputError
+from regard.inference.demanded import demanded
 from regard.maps.links import strongest
 from regard.pictures.payload import payload
 from regard.serve.ask import Ask
 from regard.serve.operation import Operation, Said, Served, Wanted, at_once
 from regard.serve.writing import Drawn, Tokens, Width, written
-from regard.tasks.text_to_text.run import TextToTextRun, demanded
+from regard.tasks.text_to_text.run import TextToTextRun
 from regard.text.special import END
 
 

@@ -79,10 +79,11 @@ regard.data = (() => {
   const alone = (labels) => ({ index: labels.map((_, place) => place), labels });
 
   class Lookups {
-    constructor(about, maps, vectors, pixels) {
-      const { name, source, target, layers, heads, sourceWords, targetWords, sentences, notes, patches } = about;
-      Object.assign(this, { name, source: [...source], target: [...target], layers, heads, sentences, patches, maps, vectors, pixels });
+    constructor(about, maps, vectors, pixels, images) {
+      const { name, source, target, layers, heads, sourceWords, targetWords, sentences, notes, patches, verbs } = about;
+      Object.assign(this, { name, source: [...source], target: [...target], layers, heads, sentences, patches, maps, vectors, pixels, images });
       this.notes = notes ? [...notes] : [];
+      this.verbs = verbs || ["reads", "is read"];
       this.words = sourceWords || targetWords ? { source: sourceWords, target: targetWords } : null;
     }
 
@@ -127,7 +128,8 @@ regard.data = (() => {
     const shape = { layers: about.layers.length, heads: about.heads, targets: about.target.length, sources: about.source.length };
     const maps = await Promise.all(about.maps.map(async (each) => new Weights(each, await unpacked(each.data), shape)));
     const pixels = about.patches ? new Uint8Array(await unpacked(about.patches.data)) : null;
-    return new Lookups(about, maps, await vectorsOf(about.vectors, about.heads), pixels);
+    const images = about.images ? { ...about.images, pixels: new Uint8Array(await unpacked(about.images.data)) } : null;
+    return new Lookups(about, maps, await vectorsOf(about.vectors, about.heads), pixels, images);
   };
 
   return { lookups, mean };

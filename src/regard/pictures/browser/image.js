@@ -1,6 +1,6 @@
 // An image, lit where a target label looked; the same once more, small, for each label.
 regard.views.image = (() => {
-  const { element, variable } = regard.page, { greatest } = regard.tokens;
+  const { element, photograph, variable } = regard.page, { greatest } = regard.tokens;
   const WIDE = 420, SMALL = 96, DARKEST = 0.15, MOST = 120;
 
   class Picture {
@@ -26,13 +26,7 @@ regard.views.image = (() => {
 
     render() {
       const { panel } = this, { lookup, table } = panel, { width, height, channels } = lookup.patches;
-      const image = new ImageData(width, height);
-      for (let place = 0; place < width * height; place++) {
-        for (let part = 0; part < 3; part++) image.data[4 * place + part] = lookup.pixels[channels * place + (channels === 1 ? 0 : part)];
-        image.data[4 * place + 3] = 255;
-      }
-      this.image = new OffscreenCanvas(width, height);
-      this.image.getContext("2d").putImageData(image, 0, 0);
+      this.image = photograph(lookup.pixels, width, height, channels);
       this.at = Math.min(this.at, Math.max(0, table.target.length - 1));
       this.thumbs = table.target.slice(0, MOST).map((label, place) => {
         const canvas = element("canvas", { ariaHidden: "true" });

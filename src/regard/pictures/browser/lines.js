@@ -13,8 +13,8 @@ regard.views.lines = (() => {
       this.heads = element("ul", { className: "regard-legend" });
       const columns = element("div", { className: "regard-columns" }, this.left, this.middle, this.right);
       this.scroll = element("div", { className: "regard-scroll" }, columns);
-      const sides = element("p", { className: "regard-sides" }, element("span", {}, "target: reads"), element("span", {}, "source: is read"));
-      this.element = element("div", {}, sides, this.scroll, this.heads);
+      this.sides = element("p", { className: "regard-sides" });
+      this.element = element("div", {}, this.sides, this.scroll, this.heads);
       this.scroll.addEventListener("scroll", () => this.draw());
       this.sizes = new ResizeObserver(() => this.draw());
       this.sizes.observe(this.middle);
@@ -41,7 +41,8 @@ regard.views.lines = (() => {
     }
 
     render() {
-      const { panel } = this, { source, target } = panel.table;
+      const { panel } = this, { source, target } = panel.table, [reads, isRead] = panel.lookup.verbs;
+      this.sides.replaceChildren(element("span", {}, `target: ${reads}`), element("span", {}, `source: ${isRead}`));
       this.left.replaceChildren(...target.map((_, place) => token(panel, "target", place)));
       this.right.replaceChildren(...source.map((_, place) => token(panel, "source", place)));
       this.all = this.links();

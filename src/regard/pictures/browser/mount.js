@@ -5,7 +5,7 @@ regard.mount = (() => {
 
   class Mounted {
     constructor(host, title, lookups) {
-      const first = lookups[0], view = first.patches ? "image" : first.sentences ? "document" : "matrix";
+      const first = lookups[0], view = first.patches ? "image" : first.images ? "images" : first.sentences ? "document" : "matrix";
       Object.assign(this, { host, lookups, choice: { view, threshold: 0, words: false, zoom: 0, shade: "fixed" } });
       this.panels = [new regard.Panel(this, {})];
       this.bar = element("div", { className: "regard-bar", role: "toolbar", ariaLabel: "View" });

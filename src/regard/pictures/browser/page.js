@@ -43,6 +43,17 @@ regard.page = (() => {
     return canvas;
   };
 
+  // An image of bytes, row by row, of one channel or three.
+  const photograph = (bytes, width, height, channels) => {
+    const image = new ImageData(width, height), canvas = new OffscreenCanvas(width, height);
+    for (let place = 0; place < width * height; place++) {
+      for (let part = 0; part < 3; part++) image.data[4 * place + part] = bytes[channels * place + (channels === 1 ? 0 : part)];
+      image.data[4 * place + 3] = 255;
+    }
+    canvas.getContext("2d").putImageData(image, 0, 0);
+    return canvas;
+  };
+
   // Black or white, whichever is easier to read on a colour.
   const ink = (rgb) => {
     const [r, g, b] = rgb.map((each) => (each / 255) ** 2.2);
@@ -55,5 +66,5 @@ regard.page = (() => {
     return Math.abs(value) < 0.0005 ? value.toExponential(1) : value.toFixed(3);
   };
 
-  return { element, night, calm, dark, variable, colour, css, pixels, ink, number };
+  return { element, night, calm, dark, variable, colour, css, pixels, photograph, ink, number };
 })();

@@ -110,14 +110,14 @@ regard.Panel = (() => {
     }
 
     say() {
-      const { target, source } = this.focused, { table } = this, parts = [];
+      const { target, source } = this.focused, { table } = this, [reads, isRead] = this.lookup.verbs, parts = [];
       const label = (text) => element("bdi", {}, text);
       if (target !== null) parts.push(label(table.target[target]));
-      if (target !== null && source !== null) parts.push(" reads ");
+      if (target !== null && source !== null) parts.push(` ${reads} `);
       if (source !== null) parts.push(label(table.source[source]));
       if (target !== null && source !== null) parts.push(" ", element("b", {}, number(table.rows[target][source] || 0)));
-      else if (target !== null) parts.push(" reads ", ...this.most(table.rows[target]));
-      else if (source !== null) parts.push(" is read by ", ...this.most(table.rows.map((row) => row[source] || 0), table.target));
+      else if (target !== null) parts.push(` ${reads} `, ...this.most(table.rows[target]));
+      else if (source !== null) parts.push(` ${isRead} by `, ...this.most(table.rows.map((row) => row[source] || 0), table.target));
       this.said.replaceChildren(...(parts.length ? parts : [element("span", {}, this.hint())]));
     }
 

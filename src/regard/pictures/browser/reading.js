@@ -21,8 +21,8 @@ regard.views.reading = (() => {
       this.target = text("target");
       this.source = lookup.within ? this.target : text("source");
       this.key = element("div");
-      const heading = (text) => element("h2", {}, text);
-      const parts = lookup.within ? [] : [heading("target: point at what reads"), this.target, heading("source: shaded by how much it is read")];
+      const heading = (text) => element("h2", {}, text), [reads, isRead] = lookup.verbs;
+      const parts = lookup.within ? [] : [heading(`target: point at what ${reads}`), this.target, heading(`source: shaded by how much it ${isRead}`)];
       this.element.replaceChildren(...parts, this.source, this.key);
       this.at = Math.min(this.at, Math.max(0, table.target.length - 1));
       this.mark();

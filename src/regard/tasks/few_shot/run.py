@@ -11,6 +11,7 @@ from jaxtyping import Float, UInt8
 from regard.data.images import LabelledImage
 from regard.errors import InputError
 from regard.images import Image
+from regard.maps.lookups import Lookups
 from regard.models.snail import FewShotSnail
 from regard.nonfinite import guarded
 from regard.recording import record
@@ -20,6 +21,8 @@ from regard.tasks.few_shot.task import figures, pixels_of, pool
 from regard.tasks.run import Run
 from regard.training.run_directory import RunDirectory
 
+ASKED = "asked"
+"""What the image is called that is to be told."""
 Examples = Mapping[str, Sequence[Image]]
 """A few images of each class, by its name."""
 
@@ -27,13 +30,31 @@ Examples = Mapping[str, Sequence[Image]]
 @dataclass(frozen=True, eq=False)
 class Compared:
     """An image's class, what the model was shown, in that order, and the weights with which the last lookup read these
-    images and, last, the asked one itself; all together 1."""
+    images and, last, the asked one itself; all together 1. In `maps` every image reads those before it and itself, the
+    asked one last, in each lookup."""
 
     found: Classified
     asked: UInt8[np.ndarray, "height width channel"]
     shown: UInt8[np.ndarray, "image height width channel"]
     labels: tuple[str, ...]
-    weights: Float[np.ndarray, " read"]
+    maps: Float[np.ndarray, "layer read read"]
+
+    @property
+    def weights(self) -> Float[np.ndarray, " read"]:
+        """Those of the last lookup for the asked image."""
+        return self.maps[-1, -1]
+
+    def lookups(self) -> tuple[Lookups, Lookups]:
+        """What the asked image read, in every layer, and what every image did. Images are named by their class, those
+        of a class also by their number."""
+        numbers = (self.labels[:place].count(label) + 1 for place, label in enumerate(self.labels))
+        several = len(set(self.labels)) < len(self.labels)
+        names = [f"{label} {n}" if several else label for label, n in zip(self.labels, numbers, strict=True)]
+        labels, images = (*names, ASKED), np.concatenate([self.shown, self.asked[None]])
+        return (
+            Lookups(self.maps[:, None, -1:], labels, (ASKED,), "the asked image", images=images),
+            Lookups(self.maps[:, None], labels, labels, "every image", images=images),
+        )
 
 
 class FewShotRun(Run):
@@ -88,7 +109,7 @@ class FewShotRun(Run):
         numbers = torch.tensor([[names.index(label) for label in labels]], device=device)
         with guarded(self.model), record(self.model, only=self.model.self_attention) as maps:
             logits = self.model(seen, numbers)
-        weights = list(maps.values())[-1][0, -1].double().cpu().numpy()
+        weights = maps.layered()[0, :, 0].double().cpu().numpy()
         found = classified(names, logits[0].softmax(-1).tolist())
         return Compared(found, pixels[-1], pixels[:-1], tuple(labels), weights)
 

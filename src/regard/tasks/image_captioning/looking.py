@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from regard.data.caption_batch import collate_captions
+from regard.data.caption_batch import CaptionBatch, collate_captions
 from regard.data.captions import Captioned
 from regard.images import Pixels
 from regard.models.captioner import Captioner
@@ -18,6 +18,12 @@ from regard.tasks.image_captioning.run_file import ImageCaptioning
 def pixels_of(each: Captioned, config: ImageCaptioning) -> Pixels:
     """The part of an image that the model is given. Raises InputError for one that cannot be read."""
     return config.images.pixels(each.image, config.model.image, config.model.channels, each.place)
+
+
+def one(model: Captioner, image: Pixels, ids: Sequence[int], config: ImageCaptioning) -> CaptionBatch:
+    """A batch of one image and its caption, where the model is."""
+    batch = collate_captions([(config.images.tensor(image), list(ids))], config.cells)
+    return batch.to(next(model.parameters()).device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +46,7 @@ def looked(model: Captioner, image: Pixels, ids: Sequence[int], config: ImageCap
     readers, gate = model.decoder.source_attention, model.decoder.source_gate
     assert readers is not None
     names = (readers,) if isinstance(readers, str) else readers
-    batch = collate_captions([(config.images.tensor(image), list(ids))], config.cells)
-    batch = batch.to(next(model.parameters()).device)
+    batch = one(model, image, ids, config)
     with record(model.decoder, only=names if gate is None else (*names, gate)) as maps:
         model(batch.images, batch.target_in)
     every = maps.without(gate).layered()[0].double().cpu().numpy()

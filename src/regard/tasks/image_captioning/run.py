@@ -14,15 +14,20 @@ from regard.catalog import build_captioner
 from regard.data.captions import Captioned
 from regard.errors import InputError
 from regard.images import Image, Pixels
+from regard.inference.kinds import Kind, Role
+from regard.inference.roles import within_part
+from regard.inference.within import Reading
+from regard.inference.words import side
 from regard.maps.lookups import Lookups, Patches, patch_labels
 from regard.models.captioner import Captioner
 from regard.nonfinite import guarded
-from regard.tasks.image_captioning.looking import Seen, looked, pixels_of
+from regard.tasks.image_captioning.looking import Seen, looked, one, pixels_of
 from regard.tasks.image_captioning.run_file import ImageCaptioning
 from regard.tasks.image_captioning.task import figures, told
 from regard.tasks.run import Run
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
+from regard.text.special import START
 from regard.training.run_directory import RunDirectory
 
 
@@ -113,6 +118,38 @@ class ImageCaptioningRun(Run):
         caption = Caption(self.tokenizer.decode(ids), best.score, tuple(self.tokenizer.pieces(ids)))
         lookups = self._lookups(pixels, caption.tokens, seen)
         return LookedAt(caption, pixels, seen.weights[: len(ids)], seen.gates, lookups)
+
+    @torch.no_grad()
+    def look_within(
+        self,
+        image: Image,
+        role: Role,
+        maps: Sequence[int] | None = None,
+        *,
+        beam: int | None = None,
+        kind: Kind = "weights",
+    ) -> Reading:
+        """The caption of an image, and what the tokens that were written read of each other, START first. Of all maps,
+        or of those whose numbers, layer x heads + head, are given. Cells of the image do not read each other.
+
+        Raises:
+            InputError: as `tell`, and as `within_part`.
+        """
+        each = Captioned(image, (), "the image")
+        with guarded(self.model):
+            ((best, *_),) = told(self.model, [each], self.config, self._search(beam))
+            given = best.tokens if best.finished else best.tokens[:-1]
+            batch = one(self.model, pixels_of(each, self.config), list(given), self.config)
+            decoder, names = self.model.decoder, {"decoder": self.model.decoder.self_attention}
+            found = within_part(
+                (decoder, names.get(role)),
+                role,
+                side(self.tokenizer, [START, *given]),
+                lambda: self.model(batch.images, batch.target_in),
+                maps,
+                kind,
+            )
+        return Reading(self.tokenizer.decode(best.tokens), *found)
 
     def _lookups(self, pixels: Pixels, tokens: tuple[str, ...], seen: Seen) -> Lookups:
         """Without the row of END."""

@@ -8,15 +8,16 @@ from jaxtyping import Float
 
 from regard.catalog import build
 from regard.data.pair import Pair
-from regard.decoding.demand import Demand
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
 from regard.decoding.streaming import always
 from regard.errors import InputError
 from regard.inference.attended import attended, lookups
+from regard.inference.demanded import demanded
 from regard.inference.given import encoded, log_probabilities
 from regard.inference.growth import Growth, check_prefixes
-from regard.inference.kinds import Kind
+from regard.inference.kinds import Kind, Role
+from regard.inference.roles import read_itself
 from regard.inference.sources import SOURCES
 from regard.inference.texts import search_texts, source_ids, write_ids
 from regard.inference.tokenizers import Tokenizers
@@ -33,7 +34,7 @@ from regard.tasks.text_to_text.figures import Scoring, figures
 from regard.tasks.text_to_text.prediction import Prediction
 from regard.tasks.text_to_text.run_file import TextToText
 from regard.text import Tokenizer
-from regard.text.special import END, UNKNOWN
+from regard.text.special import END, START
 from regard.text.words import word_indices
 from regard.training.run_directory import RunDirectory
 
@@ -151,21 +152,32 @@ class TextToTextRun(Run):
         return [replace(next(made), alternatives=tuple(next(made) for _ in rest)) for _, *rest in found]
 
     def look(
-        self, text: str, maps: Sequence[int] | None = None, *, beam: int | None = None, kind: Kind = "weights"
+        self,
+        text: str,
+        maps: Sequence[int] | None = None,
+        *,
+        beam: int | None = None,
+        kind: Kind = "weights",
+        role: Role = "cross",
     ) -> Reading:
-        """The output for a text and what it depended on, in a way of `SOURCES`; of all maps, or of those whose numbers,
-        layer x heads + head, are given.
+        """The output for a text and what it depended on, in a way of `SOURCES`; or what the encoder read of the text,
+        or the decoder of the output, each of itself. Of all maps, or of those whose numbers, layer x heads + head, are
+        given.
 
         Raises:
             InputError: as `predict`, and where the model does not attend to its source, which a gradient alone does
-                without, or has no such map, or none that make a rollout.
+                without, or has no such map, or none that make a rollout; as `read_itself`.
             ValueError: beam and vocabulary do not fit together.
         """
-        if self.model.decoder.source_attention is None and kind != "gradient":
+        if role == "cross" and self.model.decoder.source_attention is None and kind != "gradient":
             raise InputError("the run's model does not attend to its source, so there is nothing to draw")
         with guarded(self.model):
             ((best, *_),) = search_texts(self.model, self.tokenizers, [text], self.search(beam))
             answer = self.tokenizers.text(best.tokens, text)
+            if role != "cross":
+                source, target = self._positions(text, best)
+                sides = self.tokenizers.sides([*source, END], [START, *target], text)
+                return Reading(answer, *read_itself(self.model, role, (source, target), sides, maps, kind))
             if kind != "weights":
                 return whole(answer, self._looked_at([(text, best)], maps, kind)[0], kind)
             found = self._lookups(text, best)
@@ -278,14 +290,3 @@ class TextToTextRun(Run):
             Alignment(weights, tuple(pieces([*source, END], text)), self._labels(text, each))
             for weights, source, (text, each) in zip(found, sources, outputs, strict=True)
         ]
-
-
-def demanded(target: Tokenizer, n_best: int, prefix: str, phrases: Sequence[str]) -> Demand:
-    """The demand of texts. Raises InputError for one that the vocabulary cannot write, and for an empty phrase."""
-    if blank := [phrase for phrase in phrases if not phrase.strip()]:
-        raise InputError(f"a phrase is {blank[0]!r}; give at least one word")
-    tokens = [tuple(target.encode(text)) if text else () for text in (prefix, *phrases)]
-    for text, pieces in zip((prefix, *phrases), tokens, strict=True):
-        if UNKNOWN in pieces:
-            raise InputError(f"{text!r} has pieces that are not in the target's vocabulary, so no output has it")
-    return Demand(n_best, (tokens[0],), tuple(tokens[1:]))
