@@ -107,11 +107,13 @@ def rows(system: str, found: Both, gold: Sequence[Gold], languages: Sentence) ->
         "intersection": [intersection(*pair) for pair in pairs],
         "grow-diag-final-and": [grow_diag_final_and(*pair) for pair in pairs],
     }
-    scores = {name: score_links(each, gold) for name, each in links.items()}
-    return [
-        {"system": system, "links": name, "aer": each.aer, "precision": each.precision, "recall": each.recall}
-        for name, each in scores.items()
-    ]
+    return [scored(system, name, each, gold) for name, each in links.items()]
+
+
+def scored(system: str, name: str, found: Sequence[Links], gold: Sequence[Gold]) -> dict[str, Any]:
+    """The figures of some links."""
+    scores = score_links(found, gold)
+    return {"system": system, "links": name, "aer": scores.aer, "precision": scores.precision, "recall": scores.recall}
 
 
 def show(found: Sequence[dict[str, Any]]) -> None:

@@ -9,33 +9,16 @@ import sys
 from pathlib import Path
 
 from benchmarks import aligners, report
-from benchmarks.aligners import Both, Sentence, swapped
 from benchmarks.alignment import captions
 from regard.data.lines import read_lines
 from regard.data.links import read_gold
-from regard.maps.links import Links, turned
+from regard.maps.links import pharaoh
 
 LANGUAGES = "en", "cs"
 GIVEN = 1_000
 """Gold sentences whose links are given."""
 COMMON = ["training.steps=1000"]
 GUIDED = ["attention_losses.guided=1.0"]
-
-
-def pharaoh(links: Links) -> str:
-    """A line of `i-j`."""
-    return " ".join(f"{source}-{target}" for source, target in sorted(links))
-
-
-def both(folder: Path, name: str, guided: bool, tested: list[Sentence]) -> Both:
-    """The links of the model in both directions."""
-    found = []
-    for languages in (LANGUAGES, swapped([LANGUAGES])[0]):
-        target = languages[1]
-        settings = [*COMMON, *GUIDED, f"data.links={folder / f'links.{target}'}"] if guided else COMMON
-        given = tested if languages == LANGUAGES else swapped(tested)
-        found.append(aligners.recurrent(folder, languages, f"guided-{name}-{target}", settings, given))
-    return found[0], [turned(links) for links in found[1]]
 
 
 def main(given: str) -> None:
@@ -50,14 +33,14 @@ def main(given: str) -> None:
     aligners.written(folder, LANGUAGES, {"train": text, "valid": tested})
     none = [frozenset() for _ in text]
     links = [*none[: -len(gold)], *(each.sure for each in gold[:GIVEN]), *none[: len(tested)]]
-    for language, some in (("cs", links), ("en", [turned(each) for each in links])):
-        (folder / f"links.{language}").write_text("\n".join(map(pharaoh, some)) + "\n", encoding="utf-8")
-    systems = aligners.statistical(text, tested)
-    for name, guided in (("alone", False), ("guided", True)):
-        systems[f"regard, translate-rnn {name}"] = both(folder, name, guided, tested)
-    found = [row for name, each in systems.items() for row in aligners.rows(name, each, gold[GIVEN:], LANGUAGES)]
-    aligners.show(found)
-    report.write("guided", found, pairs=len(text), given=GIVEN)
+    (folder / "links").write_text("\n".join(map(pharaoh, links)) + "\n", encoding="utf-8")
+    found = {name: forward for name, (forward, _) in aligners.statistical(text, tested).items()}
+    for name, more in (("alone", []), ("guided", [*GUIDED, f"data.links={folder / 'links'}"])):
+        run = aligners.recurrent(folder, LANGUAGES, f"guided-{name}", [*COMMON, *more], tested)
+        found[f"regard, translate-rnn {name}"] = run
+    rows = [aligners.scored(name, "to cs", links, gold[GIVEN:]) for name, links in found.items()]
+    aligners.show(rows)
+    report.write("guided", rows, pairs=len(text), given=GIVEN)
 
 
 if __name__ == "__main__":
