@@ -6,26 +6,25 @@ import pytest
 import torch
 
 from regard.data.pair import Pair
-from regard.experiments.heads import characters, mostly, neighbours, readings
+from regard.experiments.heads import KINDS, characters, kind, neighbours, readings
 from regard.runs import load
 from regard.tasks.text_to_text.run import TextToTextRun
 from tests.cli.command import finish, start, tiny
 
 
-def test_neighbours_and_characters_share_all_weight_out():
+def test_neighbours_and_characters():
     near = neighbours(4)
     assert near["the one before"][0].nonzero().tolist() == [[1, 0], [2, 1], [3, 2]]
+    assert near["itself"][0].equal(torch.eye(4, dtype=torch.bool))
     assert near["the one after"][0].nonzero().tolist() == [[0, 1], [1, 2], [2, 3]]
-    kinds = characters([["4", "·", "m"], ["7"]], 4)
+    kinds = characters([["digits", "marks", "letters", "start or end"], ["digits", "start or end"]])
     assert {name: on[:, 0].int().tolist() for name, on in kinds.items()} == {
         "letters": [[0, 0, 1, 0], [0, 0, 0, 0]],
         "digits": [[1, 0, 0, 0], [1, 0, 0, 0]],
         "marks": [[0, 1, 0, 0], [0, 0, 0, 0]],
-        "the end": [[0, 0, 0, 1], [0, 1, 1, 1]],
+        "start or end": [[0, 0, 0, 1], [0, 1, 0, 0]],
     }
-    for some in (near, kinds):
-        assert bool((torch.stack(list(some.values())).sum(0) == 1).all())
-    assert mostly({"itself": 0.25, "elsewhere": 0.75}) == ("elsewhere", 75.0)
+    assert [kind(piece) for piece in ("7", "m", "·", "-")] == ["digits", "letters", "marks", "marks"]
 
 
 def test_shares_of_sentences_together_are_those_of_each_alone(tmp_path: Path):
@@ -40,10 +39,11 @@ def test_shares_of_sentences_together_are_those_of_each_alone(tmp_path: Path):
     for name, per_head in together.items():
         first, second = sizes if name.startswith("encoder") else (1, 1)  # targets are as long as each other
         for head, shares in enumerate(per_head):
-            assert sum(shares.values()) == pytest.approx(1, abs=1e-5)
+            assert sum(shares[each] for each in KINDS) == pytest.approx(1, abs=1e-5)
+            assert ("itself" in shares) == name.endswith("self_attention")
             wanted = {
-                kind: (first * one[name][head][kind] + second * other[name][head][kind]) / (first + second)
-                for kind in shares
+                each: (first * one[name][head][each] + second * other[name][head][each]) / (first + second)
+                for each in shares
             }
             assert shares == pytest.approx(wanted, abs=1e-5)
     assert {"encoder.layers.0.self_attention", "decoder.layers.0.cross_attention"} <= set(together)

@@ -17,18 +17,18 @@ from regard.recording import record
 from regard.tasks.text_to_text.run import TextToTextRun
 
 CLAIM = (
-    "A trained Transformer's heads differ in what they read: one looks at its neighbour, one at digits, one at the end."
-    " Some can be taken away one at a time at no cost, others cost some answers, and without a single one nearly all "
-    "answers may be wrong."
+    "A trained Transformer's heads differ in what they read. Some can be taken away one at a time at no cost, others "
+    "cost some answers, and without a single one nearly all answers may be wrong."
 )
 LOOKED_AT = 200
 """Sentences whose weights are added up."""
-OFFSETS = {-1: "the one before", 0: "itself", 1: "the one after"}
+OFFSETS = {"the one before": -1, "itself": 0, "the one after": 1}
+KINDS = "letters", "digits", "marks", "start or end"
 
 
 def heads(setting: Setting) -> Finding:
-    """The Transformer of dates: what each head reads, as shares of its weight, and exact match on test dates, greedily,
-    without it."""
+    """The Transformer of dates: what each head's weight lies on, in per cent, which neighbour of a position that reads
+    its own side, and which kind of character; and exact match on test dates, greedily, without it."""
     setting.train("dates-transformer", "dates-transformer", ["training.steps=3000"] if setting.full else [])
     run = setting.run("dates-transformer")
     pairs = run.config.data.load().test[: None if setting.full else 500]
@@ -39,62 +39,56 @@ def heads(setting: Setting) -> Finding:
         if isinstance(module, MultiHead):
             left = [without(run, pairs, module, head) for head in range(module.heads)]
             for head, figure in enumerate(left):
-                rows.append((name, head, *mostly(read[name][head]), figure, figure - whole))
+                shares = (
+                    100 * read[name][head][kind] if kind in read[name][head] else "" for kind in (*OFFSETS, *KINDS)
+                )
+                rows.append((name, head, *shares, figure, figure - whole))
             lost[name] = [max(0.0, whole - figure) for figure in left]
     chart = Grid(f"answers lost without one head, %; with all {whole:.4g} are right", "head", lost)
-    columns = "attention", "head", "reads most", "of its weight, %", "exact match without it, %", "difference"
+    read_columns = (f"{kind}, %" for kind in (*OFFSETS, *KINDS))
+    columns = "attention", "head", *read_columns, "exact match without it, %", "difference"
     return Finding(CLAIM, columns, rows, [chart])
-
-
-def mostly(shares: dict[str, float]) -> tuple[str, float]:
-    """What has the greatest share, and the share in per cent."""
-    name = max(shares, key=lambda each: shares[each])
-    return name, 100 * shares[name]
 
 
 @torch.no_grad()
 def readings(run: TextToTextRun, pairs: Sequence[Pair]) -> dict[str, list[dict[str, float]]]:
     """For each attention and head, on what its weight lies while the model is made to write the targets, in shares:
-    kinds of characters of the source, or, where a side reads itself, the neighbours of each position."""
+    kinds of characters and, where a side reads itself, neighbours of each position."""
     tokens = encoded(run.model, run.tokenizers, pairs)
     batch = collate(tokens)
     with record(run.model) as maps:
         run.model(batch.source, batch.source_lengths, batch.target_in)
     source = torch.arange(batch.source.shape[1]) < batch.source_lengths[:, None]
     target = torch.arange(batch.target_in.shape[1]) < batch.target_lengths[:, None]
-    pieces = [run.tokenizers.source_pieces(ids, pair.source) for (ids, _), pair in zip(tokens, pairs, strict=True)]
+    texts = list(zip(tokens, (pair.source for pair in pairs), strict=True))
+    sources = [[*map(kind, run.tokenizers.source_pieces(ids, text)), KINDS[-1]] for (ids, _), text in texts]
+    targets = [[KINDS[-1], *map(kind, run.tokenizers.target_pieces(ids, text))] for (_, ids), text in texts]
+    read, written = characters(sources), characters(targets)
     roles = {
-        "encoder": (source, neighbours(source.shape[1])),
-        "decoder": (target, neighbours(target.shape[1])),
-        "cross": (target, characters(pieces, source.shape[1])),
+        "encoder": (source, neighbours(source.shape[1]) | read),
+        "decoder": (target, neighbours(target.shape[1]) | written),
+        "cross": (target, read),
     }
     found = {}
     for name, weights in maps.items():
         queries, kinds = roles["cross" if name.endswith("cross_attention") else name.partition(".")[0]]
-        shares = [
-            (weights * (queries[..., None] & on)[:, None]).sum((0, 2, 3)) / queries.sum() for on in kinds.values()
-        ]
-        found[name] = [dict(zip(kinds, head.tolist(), strict=True)) for head in torch.stack(shares, -1)]
+        counted = weights * queries[:, None, :, None]
+        shares = torch.stack([(counted * on[:, None]).sum((0, 2, 3)) / queries.sum() for on in kinds.values()], -1)
+        found[name] = [dict(zip(kinds, head, strict=True)) for head in shares.tolist()]
     return found
 
 
 def neighbours(size: int) -> dict[str, Bool[Tensor, "1 query key"]]:
-    """Whether a key is a neighbour of a query, on which side, or neither."""
+    """Whether a key is a neighbour of a query, and which."""
     place = torch.arange(size)
-    offset = (place - place[:, None])[None]
-    return {name: offset == each for each, name in OFFSETS.items()} | {"elsewhere": offset.abs() > 1}
+    return {name: (place - place[:, None])[None] == offset for name, offset in OFFSETS.items()}
 
 
-def characters(pieces: Sequence[Sequence[str]], size: int) -> dict[str, Bool[Tensor, "sentence 1 key"]]:
-    """Whether a key is a character of a kind; what follows the last is the end."""
-    kinds = [
-        ["digits" if each.isdigit() else "letters" if each.isalpha() else "marks" for each in row] for row in pieces
-    ]
-    kinds = [row + ["the end"] * (size - len(row)) for row in kinds]
-    return {
-        name: torch.tensor([[each == name for each in row] for row in kinds])[:, None]
-        for name in ("letters", "digits", "marks", "the end")
-    }
+def characters(kinds: Sequence[Sequence[str]]) -> dict[str, Bool[Tensor, "sentence 1 key"]]:
+    """Whether a key is a character of a kind; of shorter sentences what follows is none."""
+    size = max(map(len, kinds))
+    padded = [[*row, *[""] * (size - len(row))] for row in kinds]
+    return {name: torch.tensor([[each == name for each in row] for row in padded])[:, None] for name in KINDS}
 
 
 def kind(piece: str) -> str:
