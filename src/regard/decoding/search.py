@@ -83,13 +83,13 @@ class Search:
         demand.check(limit.tolist())
         rules = self.rules(demand, len(limit))
         if self.temperature is not None:
-            if demand.phrases:
+            if any(demand.phrases):
                 raise ValueError("phrases need a beam; what is drawn cannot be made to contain them")
             return self.draw(decoder, memory, limit, demand.n_best, rules)
-        if self.beam == demand.n_best == 1 and not self.coverage_penalty and not demand.phrases:
+        if self.beam == demand.n_best == 1 and not self.coverage_penalty and not any(demand.phrases):
             return greedy(decoder, memory, max_length=limit, penalty=self.length, rules=rules)
         coverage = CoveragePenalty(self.coverage_penalty) if self.coverage_penalty else None
-        search = self.kind([demand.phrases] * len(limit))(self.beam, self.length, coverage, rules)
+        search = self.kind(demand.phrases_of(len(limit)))(self.beam, self.length, coverage, rules)
         return search(decoder, memory, max_length=limit, n_best=demand.n_best)
 
     def write(

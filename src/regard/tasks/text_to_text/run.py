@@ -100,12 +100,12 @@ class TextToTextRun(Run):
 
         Raises:
             TypeError: `texts` is one text; put it in a list.
-            InputError: a text is longer than the model can take, the target's vocabulary cannot write the prefix or a
-                phrase, or a phrase is empty.
+            InputError: a text is longer than the model can take, the prefix or a phrase cannot be written for it, or a
+                phrase is empty.
             ValueError: beam, `n_best`, vocabulary, phrases and limit do not fit together.
         """
         refuse_one_text(texts)
-        demand = demanded(self.tokenizers.target, n_best, prefix, phrases)
+        demand = demanded(self.tokenizers, texts, n_best, prefix, phrases)
         search = self.search(beam) if search is None else search
         with guarded(self.model):
             found = search_texts(self.model, self.tokenizers, texts, search, demand=demand)
