@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from regard.runs import load
+from tests.runs.test_load import SETTINGS, make
 
 TEXT = "14 July 1989"
 
@@ -27,6 +28,22 @@ def test_phrases(regard, run: Path):
     assert not answer["finished"] or ("07" in answer["text"] and "-3" in answer["text"])
     (both,) = answers(regard, run, "--prefix", "20", "--phrase", "11", "--beam", "3")
     assert both["text"].startswith("20")
+
+
+def test_a_phrase_that_could_not_be_met_is_named(regard, tmp_path: Path):
+    """The run says no token twice."""
+    path, _ = make(tmp_path, settings=SETTINGS.replace("search: {", "search: {no_repeat: 1, "))
+    arguments = ["predict", str(path), "abcd", "gfed", "--phrase", "aa", "--phrase", "b", "--beam", "2"]
+    code, output, errors = regard(*arguments)
+    assert (code, len(output.splitlines())) == (0, 2)
+    unfinished, missing = errors.splitlines()
+    assert unfinished == "regard: 2 of 2 answers reached the length limit unfinished"
+    assert missing.startswith("regard: 2 of 2 answers reached the length limit without the phrase 'aa'; try a larger")
+    answers = [json.loads(line) for line in regard(*arguments, "--json", "--n-best", "2")[1].splitlines()]
+    assert [(each["missing"], each["alternatives"][0]["missing"]) for each in answers] == [(["aa"], ["aa"])] * 2
+    code, output, errors = regard(*arguments[:4], "--phrase", "b", "--json")
+    assert [json.loads(line)["missing"] for line in output.splitlines()] == [[], []]
+    assert "phrase" not in errors
 
 
 @pytest.mark.parametrize("n_best", ["1", "2", "5"])
@@ -65,7 +82,6 @@ def test_two_runs_together(regard, run: Path):
 
 
 def test_runs_of_other_tokenizers(regard, run: Path, tmp_path: Path):
-    from tests.runs.test_load import make
 
     code, _, errors = regard("predict", str(run), TEXT, "--with", str(make(tmp_path)[0]))
     assert code == 2

@@ -15,6 +15,7 @@ class Prediction:
     `score` is a log-probability, divided by the length penalty if the run has one. `tokens` are readable pieces, END
     among them if the output `finished` by itself. `attention` has a row for each of them and a column for each piece of
     the source, the mean over layers and heads; None for a model that does not attend. `alternatives` are the next best.
+    `missing` are the phrases that it was to contain and does not, because the limit came before.
     """
 
     text: str
@@ -23,6 +24,7 @@ class Prediction:
     tokens: tuple[str, ...]
     attention: Alignment | None = None
     alternatives: tuple["Prediction", ...] = ()
+    missing: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -30,6 +32,7 @@ class Prediction:
             "text": self.text,
             "score": self.score,
             "finished": self.finished,
+            "missing": list(self.missing),
             "tokens": list(self.tokens),
             "attention": None
             if self.attention is None

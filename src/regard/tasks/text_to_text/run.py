@@ -8,6 +8,7 @@ from jaxtyping import Float
 
 from regard.catalog import build
 from regard.data.pair import Pair
+from regard.decoding.constrained import missing
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
 from regard.decoding.streaming import always
@@ -109,7 +110,8 @@ class TextToTextRun(Run):
         search = self.search(beam) if search is None else search
         with guarded(self.model):
             found = search_texts(self.model, self.tokenizers, texts, search, demand=demand)
-        return self.predictions(texts, found, attention=attention)
+        made = self.predictions(texts, found, attention=attention)
+        return [self._judged(*each, phrases) for each in zip(texts, found, made, strict=True)] if phrases else made
 
     def write(
         self,
@@ -263,6 +265,13 @@ class TextToTextRun(Run):
     def _prediction(self, source: str, hypothesis: Hypothesis, alignment: Alignment | None) -> Prediction:
         text = self.tokenizers.text(hypothesis.tokens, source)
         return Prediction(text, hypothesis.score, hypothesis.finished, self._labels(source, hypothesis), alignment)
+
+    def _judged(self, text: str, found: Sequence[Hypothesis], made: Prediction, phrases: Sequence[str]) -> Prediction:
+        """A prediction and its alternatives, with the phrases that they lack."""
+        ids = {phrase: self.tokenizers.target_ids(phrase, text) for phrase in phrases}
+        lacks = [tuple(phrase for phrase in ids if missing(each.tokens, ids[phrase])) for each in found]
+        rest = zip(made.alternatives, lacks[1:], strict=True)
+        return replace(made, missing=lacks[0], alternatives=tuple(replace(each, missing=lack) for each, lack in rest))
 
     def _labels(self, source: str, hypothesis: Hypothesis) -> tuple[str, ...]:
         tokens = (*hypothesis.tokens, END) if hypothesis.finished else hypothesis.tokens
