@@ -169,6 +169,31 @@ def test_align_ranks_maps_by_gold(regard, run: Path, texts: list[str], tmp_path:
     assert "has 1 lines" in errors
 
 
+@pytest.mark.parametrize(
+    ("links", "said"),
+    [("3-0", "3-0 lies outside the 3 words of the source"), ("0-0 2?1", "2-1 lies outside the 1 words of the target")],
+)
+def test_gold_links_outside_the_sentence(regard, run: Path, texts: list[str], tmp_path: Path, links: str, said: str):
+    (tmp_path / "gold").write_text(f"0-0\n{links}\n", encoding="utf-8")
+    code, output, errors = regard("align", str(run), *texts, "--pick", str(tmp_path / "gold"))
+    assert (code, output) == (2, "")
+    assert errors == f"regard: {tmp_path / 'gold'}:2: link {said}; words count from 0\n"
+
+
+@pytest.mark.parametrize("option", [["--map", "0"], ["--reverse", "x"], ["--join", "union"]])
+def test_pick_refuses_what_it_would_not_use(regard, run: Path, texts: list[str], tmp_path: Path, option: list[str]):
+    (tmp_path / "gold").write_text("0-0\n0-0\n", encoding="utf-8")
+    code, output, errors = regard("align", str(run), *texts, "--pick", str(tmp_path / "gold"), *option)
+    said = f"--pick and {option[0]} are both given; --pick ranks every map of one run, so leave {option[0]} out"
+    assert (code, output, errors) == (2, "", f"regard: {said}\n")
+
+
+def test_join_needs_two_directions(regard, run: Path, texts: list[str]):
+    code, output, errors = regard("align", str(run), *texts, "--join", "union")
+    assert (code, output) == (2, "")
+    assert errors == "regard: --join is given; it joins the links of two runs, so give --reverse as well\n"
+
+
 def test_aer(regard, tmp_path: Path):
     (tmp_path / "found").write_text("0-0 1-1 1-2\n0-0\n", encoding="utf-8")
     (tmp_path / "gold").write_text("0-0 1-1 1?2\n2-2\n", encoding="utf-8")

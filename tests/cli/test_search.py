@@ -82,7 +82,6 @@ def test_two_runs_together(regard, run: Path):
 
 
 def test_runs_of_other_tokenizers(regard, run: Path, tmp_path: Path):
-
     code, _, errors = regard("predict", str(run), TEXT, "--with", str(make(tmp_path)[0]))
     assert code == 2
     assert errors == "regard: run 1 to join has other tokenizers; train it with the same data and settings\n"
