@@ -15,7 +15,7 @@ from regard import align as aligns
 from regard import history, scores
 from regard.align import Align
 from regard.attention import Attend
-from regard.catalog import CaptionerConfig, ModelConfig, build, build_captioner
+from regard.catalog import CAPTIONER_CONFIGS, MODEL_CONFIGS, build, build_captioner
 from regard.decoders.luong import LuongDecoder
 from regard.decoders.protocol import Decoder
 from regard.decoders.starts import ZeroStart
@@ -181,8 +181,8 @@ REASONS = {
 
 def run_files() -> str:
     """The table of what each model of a run file with a decoder that reads something may name."""
-    made = {each().name: (each, build(each(), 11, 11).decoder) for each in get_args(ModelConfig)}
-    made |= {each().name: (each, build_captioner(each(), 11).decoder) for each in get_args(CaptionerConfig)}
+    made = {name: (each, build(each(), 11, 11).decoder) for name, each in MODEL_CONFIGS.items()}
+    made |= {name: (each, build_captioner(each(), 11).decoder) for name, each in CAPTIONER_CONFIGS.items()}
     made["pointer-network"] = PointerNetworkConfig, PointerNetwork(2, PointerNetworkConfig()).decoder
     heads = ["`model: {name: ...}`", "`score:`", "`align:`", "`history:`", "no more, because"]
     return table(heads, {f"`{name}`": [*choices(*each), REASONS[name]] for name, each in made.items()})
