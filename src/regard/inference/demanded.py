@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
+from regard.decoding.constrained import missing
 from regard.decoding.demand import Demand, Tokens
+from regard.decoding.hypothesis import Hypothesis
 from regard.errors import InputError
 from regard.inference.tokenizers import Tokenizers
 from regard.text.special import UNKNOWN
@@ -38,3 +40,11 @@ def _writable(wanted: str, ids: Sequence[int], where: str, place: str = "") -> T
     if UNKNOWN in ids:
         raise InputError(f"{place}{wanted!r} has pieces that are {where}, so no output has it")
     return tuple(ids)
+
+
+def lacks(
+    tokenizers: Tokenizers, text: str, found: Sequence[Hypothesis], phrases: Sequence[str]
+) -> list[tuple[str, ...]]:
+    """The phrases that each output for a text does not contain."""
+    ids = {phrase: tokenizers.target_ids(phrase, text) for phrase in phrases}
+    return [tuple(phrase for phrase in ids if missing(each.tokens, ids[phrase])) for each in found]

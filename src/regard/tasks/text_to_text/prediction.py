@@ -1,6 +1,7 @@
 """What a run says of one text."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from regard.maps.alignment import Alignment
@@ -25,6 +26,11 @@ class Prediction:
     attention: Alignment | None = None
     alternatives: tuple["Prediction", ...] = ()
     missing: tuple[str, ...] = ()
+
+    def without(self, phrases: Sequence[tuple[str, ...]]) -> "Prediction":
+        """The same, with the phrases that it and each of its alternatives lack."""
+        rest = zip(self.alternatives, phrases[1:], strict=True)
+        return replace(self, missing=phrases[0], alternatives=tuple(replace(each, missing=m) for each, m in rest))
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for JSON."""

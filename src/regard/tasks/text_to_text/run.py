@@ -8,13 +8,12 @@ from jaxtyping import Float
 
 from regard.catalog import build
 from regard.data.pair import Pair
-from regard.decoding.constrained import missing
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
 from regard.decoding.streaming import always
 from regard.errors import InputError
 from regard.inference.attended import attended, lookups
-from regard.inference.demanded import demanded
+from regard.inference.demanded import demanded, lacks
 from regard.inference.given import encoded, log_probabilities
 from regard.inference.growth import Growth, check_prefixes
 from regard.inference.kinds import Kind, Role
@@ -111,7 +110,8 @@ class TextToTextRun(Run):
         with guarded(self.model):
             found = search_texts(self.model, self.tokenizers, texts, search, demand=demand)
         made = self.predictions(texts, found, attention=attention)
-        return [self._judged(*each, phrases) for each in zip(texts, found, made, strict=True)] if phrases else made
+        lacking = [lacks(self.tokenizers, text, each, phrases) for text, each in zip(texts, found, strict=True)]
+        return [one.without(each) for one, each in zip(made, lacking, strict=True)]
 
     def write(
         self,
@@ -265,13 +265,6 @@ class TextToTextRun(Run):
     def _prediction(self, source: str, hypothesis: Hypothesis, alignment: Alignment | None) -> Prediction:
         text = self.tokenizers.text(hypothesis.tokens, source)
         return Prediction(text, hypothesis.score, hypothesis.finished, self._labels(source, hypothesis), alignment)
-
-    def _judged(self, text: str, found: Sequence[Hypothesis], made: Prediction, phrases: Sequence[str]) -> Prediction:
-        """A prediction and its alternatives, with the phrases that they lack."""
-        ids = {phrase: self.tokenizers.target_ids(phrase, text) for phrase in phrases}
-        lacks = [tuple(phrase for phrase in ids if missing(each.tokens, ids[phrase])) for each in found]
-        rest = zip(made.alternatives, lacks[1:], strict=True)
-        return replace(made, missing=lacks[0], alternatives=tuple(replace(each, missing=lack) for each, lack in rest))
 
     def _labels(self, source: str, hypothesis: Hypothesis) -> tuple[str, ...]:
         tokens = (*hypothesis.tokens, END) if hypothesis.finished else hypothesis.tokens
