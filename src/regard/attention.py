@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.align import Align, Aligned, Softmax, softmax
+from regard.align.extent import reaching
 from regard.history import History
 from regard.kernels.chosen import part, shared_part
 from regard.kernels.fused_additive import can_fuse, exponentials, fused_additive
@@ -203,6 +204,7 @@ class Attend(nn.Module):
         and the alignment's own."""
         assert self.history is not None
         past, inner = (query.new_zeros(memory.key.shape[:-1]), None) if state is None else state
+        past = reaching(past, memory.key.shape[-2])
         rows = [query.new_zeros(*query.shape[:-2], 0, memory.key.shape[-2])]
         for place, one in enumerate(query.split(1, -2) if query.shape[-2] else ()):
             mask = None if memory.mask is None else memory.mask.of_query(place)

@@ -5,6 +5,7 @@ Encoder states, a cache of past steps, an image's grid of features and a documen
 
 from dataclasses import InitVar, dataclass, replace
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -82,3 +83,16 @@ class Memory:
         mask = None if self.mask is None else self.mask.select(rows)
         parts = (None if part is None else pick(part) for part in (self.summary, self.tokens, self.exponentials))
         return Memory(key, value, mask, *parts, clean=False)
+
+
+def selected(part: Any, rows: Rows) -> Any:
+    """Of a tensor, a tuple of parts, None, or what has a `select` of its own: the batch rows `rows`, in that order."""
+    match part:
+        case None:
+            return None
+        case Tensor():
+            return part.index_select(0, rows)
+        case tuple():
+            return tuple(selected(each, rows) for each in part)
+        case _:
+            return part.select(rows)

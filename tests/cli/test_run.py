@@ -14,13 +14,10 @@ import pytest
 from torch import Tensor
 
 from regard import run_file
-from regard.data.pair import Pair
-from regard.inference.attended import attended
 from regard.inference.tokenizers import Tokenizers
 from regard.maps.alignment import Alignment
 from regard.models.bottleneck import Bottleneck, BottleneckConfig
 from regard.recipes import path_of
-from regard.runs import load
 from regard.tasks.text_to_text.prediction import Prediction
 from regard.tasks.text_to_text.run import TextToTextRun
 from regard.tasks.text_to_text.run_file import TextToText
@@ -114,71 +111,6 @@ def test_two_processes_with_sharded_weights_score_the_test_set(tmp_path: Path):
     assert done.stdout.count("The run is in") == 1
     result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
     assert {"valid/exact-match", "test/exact-match", "steps"} <= result.keys()
-
-
-@pytest.fixture
-def texts(tmp_path: Path) -> list[str]:
-    """Two sentences of three words and their translations of one, as options."""
-    (tmp_path / "a").write_text("14 July 1989\n3 May 2018\n", encoding="utf-8")
-    (tmp_path / "b").write_text("1989-07-14\n2018-05-03\n", encoding="utf-8")
-    return ["--source", str(tmp_path / "a"), "--target", str(tmp_path / "b")]
-
-
-def test_align_prints_links_between_words(regard, run: Path, texts: list[str]):
-    code, output, _ = regard("align", str(run), *texts)
-    assert code == 0
-    assert [line.split("-")[1] for line in output.splitlines()] == ["0", "0"]
-    assert all(0 <= int(line.split("-")[0]) <= 2 for line in output.splitlines())
-    assert regard("align", str(run), *texts, "--map", "0")[1] == output
-
-
-def test_a_word_reads_what_its_characters_read(run: Path):
-    loaded = load(run)
-    (alignment,) = loaded.align([Pair("14 July 1989", "1989-07-14", "x:1")])
-    tokenizers = loaded.tokenizers
-    ids = tokenizers.source.encode("14 July 1989"), tokenizers.target.encode("1989-07-14")
-    (pieces,) = attended(loaded.model, [ids])
-    means = pieces.mean(0)[:-1, :-1].mean(0)
-    expected = [means[:2].sum(), means[2:7].sum(), means[7:].sum()]
-    assert alignment.weights[0].tolist() == pytest.approx([float(each) for each in expected])
-    assert (alignment.source, alignment.target) == (("14", "July", "1989"), ("1989-07-14",))
-
-
-@pytest.mark.parametrize("join", ["intersection", "union", "grow-diag-final-and"])
-def test_align_in_both_directions(regard, run: Path, texts: list[str], join: str):
-    code, output, _ = regard("align", str(run), *texts, "--reverse", str(run), "--join", join)
-    assert code == 0
-    assert len(output.splitlines()) == 2
-
-
-def test_align_with_a_map_that_is_not_there(regard, run: Path, texts: list[str]):
-    code, _, errors = regard("align", str(run), *texts, "--map", "1")
-    assert (code, errors) == (2, "regard: map 1 is not there; the model has 1, from 0 to 0\n")
-
-
-def test_align_ranks_maps_by_gold(regard, run: Path, texts: list[str], tmp_path: Path):
-    """The one map of this model, whose error is that of its links."""
-    (tmp_path / "found").write_text(regard("align", str(run), *texts)[1], encoding="utf-8")
-    (tmp_path / "gold").write_text("0-0\n2-0\n", encoding="utf-8")
-    code, output, _ = regard("align", str(run), *texts, "--pick", str(tmp_path / "gold"))
-    _, scores, _ = regard("aer", str(tmp_path / "found"), str(tmp_path / "gold"))
-    assert (code, output.split()) == (0, ["map", "0", scores.split()[1]])
-    (tmp_path / "gold").write_text("0-0\n", encoding="utf-8")
-    code, output, errors = regard("align", str(run), *texts, "--pick", str(tmp_path / "gold"))
-    assert (code, output) == (2, "")
-    assert "has 1 lines" in errors
-
-
-def test_aer(regard, tmp_path: Path):
-    (tmp_path / "found").write_text("0-0 1-1 1-2\n0-0\n", encoding="utf-8")
-    (tmp_path / "gold").write_text("0-0 1-1 1?2\n2-2\n", encoding="utf-8")
-    code, output, _ = regard("aer", str(tmp_path / "found"), str(tmp_path / "gold"))
-    assert code == 0
-    assert output.split() == ["aer", "28.57", "precision", "75.00", "recall", "66.67"]
-    (tmp_path / "gold").write_text("0-0\n", encoding="utf-8")
-    code, _, errors = regard("aer", str(tmp_path / "found"), str(tmp_path / "gold"))
-    assert code == 2
-    assert "has 2 lines" in errors
 
 
 def test_predict_answers_each_text(regard, run: Path):

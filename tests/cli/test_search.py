@@ -1,11 +1,15 @@
 """Searching as the user asks: prefixes, phrases, several runs together, given targets, the least risk."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from regard.runs import load
+from regard.text.special import END
+from regard.training.run_directory import WEIGHTS, RunDirectory
+from tests.runs.test_load import SETTINGS, make
 
 TEXT = "14 July 1989"
 
@@ -21,18 +25,57 @@ def test_prefix(regard, run: Path):
     assert answer["text"].startswith("19")
 
 
-def test_phrases(regard, run: Path):
-    """The recipe searches greedily; phrases make it a beam of the same width."""
-    (answer,) = answers(regard, run, "--phrase", "07", "--phrase", "-3", "--beam", "5")
-    assert not answer["finished"] or ("07" in answer["text"] and "-3" in answer["text"])
-    (both,) = answers(regard, run, "--prefix", "20", "--phrase", "11", "--beam", "3")
+@pytest.fixture
+def hasty(run: Path, tmp_path: Path) -> Path:
+    """The run with weights that would end every text at once."""
+    copy = Path(shutil.copytree(run, tmp_path / "hasty"))
+    tensors = RunDirectory.open(copy).load_tensors(WEIGHTS)
+    tensors["decoder.output.bias"][END] += 9
+    with RunDirectory.create(copy, resume=True) as directory:
+        directory.save_tensors(WEIGHTS, tensors)
+    return copy
+
+
+def test_phrases(regard, hasty: Path):
+    assert answers(regard, hasty)[0]["text"] == ""
+    (answer,) = answers(regard, hasty, "--phrase", "07", "--phrase", "-3", "--beam", "5")
+    assert answer["finished"]
+    assert "07" in answer["text"]
+    assert "-3" in answer["text"]
+    (both,) = answers(regard, hasty, "--prefix", "20", "--phrase", "11", "--beam", "3")
+    assert both["finished"]
     assert both["text"].startswith("20")
+    assert "11" in both["text"]
 
 
-@pytest.mark.parametrize("n_best", ["1", "2", "5"])
-def test_more_answers_never_change_the_best(regard, run: Path, n_best: str):
-    (best,) = answers(regard, run, "--beam", "5")
-    (more,) = answers(regard, run, "--beam", "5", "--n-best", n_best)
+def test_phrases_of_a_run_that_searches_greedily(regard, run: Path):
+    """They make its search a beam of the same width."""
+    (answer,) = answers(regard, run, "--phrase", "07", "--phrase", "-3")
+    assert "07" in answer["text"]
+    assert "-3" in answer["text"]
+
+
+def test_a_phrase_that_could_not_be_met_is_named(regard, tmp_path: Path):
+    """The run says no token twice."""
+    path, _ = make(tmp_path, settings=SETTINGS.replace("search: {", "search: {no_repeat: 1, "))
+    arguments = ["predict", str(path), "abcd", "gfed", "--phrase", "aa", "--phrase", "b", "--beam", "2"]
+    code, output, errors = regard(*arguments)
+    assert (code, len(output.splitlines())) == (0, 2)
+    unfinished, missing = errors.splitlines()
+    assert unfinished == "regard: 2 of 2 answers reached the length limit unfinished"
+    assert missing.startswith("regard: 2 of 2 answers reached the length limit without the phrase 'aa'; try a larger")
+    answers = [json.loads(line) for line in regard(*arguments, "--json", "--n-best", "2")[1].splitlines()]
+    assert [(each["missing"], each["alternatives"][0]["missing"]) for each in answers] == [(["aa"], ["aa"])] * 2
+    code, output, errors = regard(*arguments[:4], "--phrase", "b", "--json")
+    assert [json.loads(line)["missing"] for line in output.splitlines()] == [[], []]
+    assert "phrase" not in errors
+
+
+@pytest.mark.parametrize("search", [["--beam", "5"], ["--temperature", "1.5", "--seed", "3"]])
+@pytest.mark.parametrize("n_best", ["2", "5"])
+def test_more_answers_never_change_the_best(regard, run: Path, search: list[str], n_best: str):
+    (best,) = answers(regard, run, *search)
+    (more,) = answers(regard, run, *search, "--n-best", n_best)
     assert more["text"] == best["text"]
     assert more["score"] == best["score"]
     assert len(more["alternatives"]) == int(n_best) - 1
@@ -65,8 +108,6 @@ def test_two_runs_together(regard, run: Path):
 
 
 def test_runs_of_other_tokenizers(regard, run: Path, tmp_path: Path):
-    from tests.runs.test_load import make
-
     code, _, errors = regard("predict", str(run), TEXT, "--with", str(make(tmp_path)[0]))
     assert code == 2
     assert errors == "regard: run 1 to join has other tokenizers; train it with the same data and settings\n"

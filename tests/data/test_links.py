@@ -46,7 +46,7 @@ def test_gold_json(tmp_path: Path):
         (
             "gold.jsonl",
             '{"src": "a b", "tgt": "c", "sure": [[0, 1]]}',
-            "gold.jsonl:1: link 0-1 lies outside the 1 words of tgt",
+            "gold.jsonl:1: link 0-1 lies outside the 1 words of the target; words count from 0",
         ),
     ],
 )

@@ -159,7 +159,10 @@ def test_scores_of_a_diverse_beam_are_the_models_own():
         (lambda: DiverseBeam(4, groups=0), "groups is 0"),
         (lambda: DiverseBeam(4, groups=2, strength=-1.0), "strength is -1.0"),
         (lambda: ConstrainedBeam(4, phrases=[[()]]), "a phrase is empty"),
-        (lambda: Demand(1, ((4, 5),), ((6, 6),)).check([9, 4]), "has 5 tokens with its end, more than its limit of 4"),
+        (
+            lambda: Demand(1, ((4, 5),), (((6, 6),),)).check([9, 4]),
+            "has 5 tokens with its end, more than its limit of 4",
+        ),
         (lambda: Search(beam=3, groups=2), "groups is 2"),
     ],
 )
@@ -168,8 +171,17 @@ def test_what_cannot_be(made, said: str):
         made()
 
 
+def test_each_row_has_a_demand_of_its_own():
+    demand = Demand(2, ((4,), (5,), (6,)), (((7,),), (), ((8,), (9, 9))))
+    assert demand.of([2, 0]) == Demand(2, ((6,), (4,)), (((8,), (9, 9)), ((7,),)))
+    assert Demand(2, ((4,),), (((7,),),)).of([1]) == Demand(2, ((4,),), (((7,),),))
+    demand.of([1, 0]).check([2, 3])
+    with pytest.raises(ValueError, match="has 5 tokens"):
+        demand.check([3, 2, 4])
+
+
 def test_a_demand_inside_its_prefix_needs_no_more_room():
-    Demand(1, ((4, 5),), ((4, 5), (5,))).check([3])
+    Demand(1, ((4, 5),), (((4, 5), (5,)),)).check([3])
 
 
 def demanded(search: Search, demand: Demand) -> list[list[Hypothesis]]:
@@ -185,7 +197,7 @@ def test_every_search_keeps_its_prefix(search: Search):
 
 @pytest.mark.parametrize("beam", [1, 3])
 def test_prefix_phrase_and_no_repeat_together(beam: int):
-    demand = Demand(1, ((6, 6),), ((4, 5),))
+    demand = Demand(1, ((6, 6),), (((4, 5),),))
     for (best,) in demanded(Search(beam=beam, no_repeat=2), demand):
         assert best.tokens[:2] == (6, 6)
         assert contains(best.tokens, (4, 5))
@@ -194,14 +206,24 @@ def test_prefix_phrase_and_no_repeat_together(beam: int):
 
 def test_phrases_need_a_beam_in_one_group():
     with pytest.raises(ValueError, match="groups is 2, but phrases need a beam in one group"):
-        demanded(Search(beam=4, groups=2), Demand(phrases=((4,),)))
+        demanded(Search(beam=4, groups=2), Demand(phrases=(((4,),),)))
     with pytest.raises(ValueError, match="phrases need a beam; what is drawn"):
-        demanded(Search(temperature=1.0), Demand(phrases=((4,),)))
+        demanded(Search(temperature=1.0), Demand(phrases=(((4,),),)))
 
 
 def test_a_demand_longer_than_the_limit():
     with pytest.raises(ValueError, match="has 10 tokens with its end, more than its limit of 9"):
         demanded(Search(beam=2), Demand(prefixes=((4,) * 9,)))
+
+
+def test_at_the_limit_a_text_with_the_phrases_is_better_than_a_likelier_one():
+    """The model would rather repeat 4, and says END too late."""
+    decoder = spell(9, [(4,) * 7])
+    (found,) = ConstrainedBeam(4, phrases=[((5, 5), (6,))])(decoder, sources(1), max_length=3, n_best=4)
+    assert contains(found[0].tokens, (5, 5))
+    assert 6 in found[0].tokens
+    assert not found[0].finished
+    assert found[0].score < max(each.score for each in found)
 
 
 def test_end_may_not_come_before_the_phrases():

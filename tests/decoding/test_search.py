@@ -56,14 +56,16 @@ def test_it_draws_as_the_sampler_does():
     assert found == sample(decoder(), sources(3), sampler, max_length=LIMIT)
 
 
-def test_each_row_is_drawn_n_times_best_first():
+def test_each_row_is_drawn_n_times_and_the_first_stays_first():
     found = searched(Search(temperature=1.5), n_best=17)
     assert [len(row) for row in found] == [17, 17, 17]
     for row in found:
-        scores = [each.score for each in row]
+        scores = [each.score for each in row[1:]]
         assert scores == sorted(scores, reverse=True)
         assert len(set(scores)) > 3
-    assert searched(Search(temperature=1.5))[0][0] in found[0]
+    assert any(row[0].score < row[1].score for row in found)
+    for few in (1, 2, 5):
+        assert [row[0] for row in searched(Search(temperature=1.5), n_best=few)] == [row[0] for row in found]
 
 
 def test_row_52_temperature_zero_is_greedy():

@@ -173,6 +173,21 @@ def transformer(encoder: Encoder, start: str) -> Decoder:
     return TransformerDecoder(embedding(), NoPositions(), layers, nn.LayerNorm(6), Output(6, VOCABULARY))
 
 
+HISTORIES: dict[str, Callable[[], History | None]] = {
+    "none": lambda: None,
+    "coverage": lambda: Coverage(5),
+    "location-aware": lambda: LocationAware(5, filters=2, kernel=5),
+}
+
+
+def reading_itself(align: Align, history: History | None, memory_width: int, score: Score | None = None) -> Decoder:
+    """A Transformer's decoder whose self-attention is aligned like this."""
+    attend = Attend(Additive(3, 3, 5, heads=2) if score is None else score, align, history)
+    own, source = MultiHead(6, 2, attend=attend), MultiHead(6, 2, memory_width=memory_width)
+    layer = DecoderLayer(own, source, FeedForward(6, 5), (PreNorm(6), PreNorm(6), PreNorm(6)))
+    return TransformerDecoder(embedding(), NoPositions(), [layer], nn.LayerNorm(6), Output(6, VOCABULARY))
+
+
 def pointer(encoder: Encoder, start: str) -> Decoder:
     width = encoder.memory_width
     return PointerDecoder(

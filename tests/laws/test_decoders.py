@@ -5,12 +5,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from regard.align import Addressing, Hard
 from regard.decoders.protocol import Decoder, State, unroll
 from regard.decoders.starts import SummaryStart
 from regard.decoders.transformer import TransformerDecoder
 from regard.encoders.protocol import Encoder
 from regard.layers.output import Output
 from regard.memory import Memory
+from regard.models.aligns import ALIGNS, AlignName
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.testing import check_decoder
 from regard.text.special import PAD
@@ -52,6 +54,41 @@ def test_any_start(decoder: str, start: str):
     for parameter in other.parameters():
         nn.init.normal_(parameter)
     check_decoder(other, encode(one), length=5)
+
+
+REMEMBERED = [(align, "none") for align in ALIGNS] + [("local-m", "coverage"), ("monotonic", "location-aware")]
+
+
+@pytest.mark.parametrize(("align", "history"), REMEMBERED)
+def test_what_self_attention_remembers_is_kept_from_step_to_step(align: AlignName, history: str):
+    """With nothing of the text but what it reads, so that a window or a past that starts anew shows."""
+    memory = encode(cases.ENCODERS["gru-both"]().double())
+    decoder = cases.reading_itself(cases.align(align, 3), cases.HISTORIES[history](), memory.key.shape[-1]).double()
+    for parameter in decoder.parameters():
+        nn.init.normal_(parameter)
+    check_decoder(decoder, memory)
+
+
+@torch.no_grad()
+def test_who_reads_softly_is_drawn_once_a_text():
+    """In self-attention too, and it goes with its row."""
+    memory = Memory.of(torch.randn(13, 3, 5))
+    decoder = cases.reading_itself(Hard(0.5), None, 5).train()
+    state, tokens = decoder.start(memory), torch.full((13,), 4)
+    drawn = []
+    for _ in range(3):
+        _, state = decoder.step(tokens, state)
+        drawn.append(state.pasts[0].alignment)
+    assert drawn[0].any()
+    assert not drawn[0].all()
+    assert all(torch.equal(each, drawn[0]) for each in drawn)
+    rows = torch.tensor([12, 0, 0])
+    assert torch.equal(state.select(rows).pasts[0].alignment, drawn[0][rows])
+
+
+def test_a_ring_of_keys_does_not_grow():
+    with pytest.raises(ValueError, match="Addressing goes round all keys, so that it"):
+        cases.reading_itself(Addressing(), None, 5)
 
 
 @pytest.mark.parametrize("name", cases.MODELS)

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from regard.data.pair_batch import collate
 from regard.layers.mixture import Copying, CopyOutput
+from regard.models.aligns import ALIGNS, AlignName
 from regard.models.pointer import PointerConfig, PointerGenerator
 from tests.laws import cases
 
@@ -76,13 +77,15 @@ def test_smoothing_is_that_of_the_vocabulary():
 
 
 def test_gradcheck():
+    """Of weights that leave something, where how much they sum to matters too."""
     layer, (copying, targets) = output(), many()
 
     def loss(features: Tensor, gate: Tensor, weights: Tensor, table: Tensor) -> Tensor:
         changed = Copying(features, gate, weights, copying.tokens, copying.room)
         return torch.func.functional_call(_Loss(layer), {"layer.weight": table}, (changed, targets))
 
-    assert torch.autograd.gradcheck(loss, (copying.features, copying.gate, copying.weights, layer.weight))
+    some = (0.9 * copying.weights).detach().requires_grad_()
+    assert torch.autograd.gradcheck(loss, (copying.features, copying.gate, some, layer.weight))
 
 
 class _Loss(nn.Module):
@@ -110,6 +113,28 @@ def test_a_distribution_over_the_source_s_own_words_too():
     for position, tokens in enumerate(batch.target_in.unbind(1)):
         step, state = model.decoder.step(tokens, state)
         torch.testing.assert_close(step, logarithms[:, position], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("align", ALIGNS)
+def test_it_sums_to_one_whatever_the_alignment(align: AlignName, training: bool):
+    """And the loss is that of the same distribution; without a source all is written."""
+    torch.manual_seed(3)
+    config = PointerConfig(embedding=3, width=5, attention=7, align=align, window=2)
+    model = PointerGenerator(13, 13, config).double().train(training)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter)
+    batch = collate([([4, 13, 14, 13], [5, 14]), ([6, 7], [13, 7])])
+    lengths = batch.source_lengths.clone()
+    lengths[1] = 0
+    for given in (batch.source_lengths, lengths):
+        features = model.features(batch.source, given, batch.target_in)
+        logarithms = model.decoder.output(features)
+        torch.testing.assert_close(logarithms.exp().sum(-1), torch.ones(2, 3, dtype=torch.float64))
+        each = -logarithms.gather(-1, batch.target_out[..., None])[..., 0].masked_fill(batch.target_out == 0, 0.0)
+        _, losses = model.decoder.output.loss(features, batch.target_out)
+        possible = each.isfinite()
+        torch.testing.assert_close(losses[possible], each[possible].detach())
 
 
 def test_words_past_the_vocabulary_are_read_as_unknown():

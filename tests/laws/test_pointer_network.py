@@ -12,6 +12,7 @@ from regard.data.sets import PointedSet
 from regard.decoding.beam import Beam
 from regard.decoding.sampling import greedy
 from regard.layers.pointing import PositionOutput
+from regard.models.aligns import ALIGNS, AlignName
 from regard.models.pointer_network import PointerNetwork, PointerNetworkConfig
 from regard.testing import check_decoder
 from regard.text.special import END, PAD, START
@@ -101,6 +102,19 @@ def test_every_parameter_learns():
     total, _ = model(given.elements, given.lengths, given.target_in, expected=given.target_out)
     total.backward()
     assert [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()] == []
+
+
+@pytest.mark.parametrize("align", ALIGNS)
+def test_weights_that_are_an_answer_sum_to_one(align: AlignName):
+    """What could not be learnt or would leave nothing to point to is refused."""
+    if align in ("softmax", "sparsemax", "entmax"):
+        model, given = make(align=align), batch()
+        logits = model(given.elements, given.lengths, given.target_in)
+        assert isinstance(logits, torch.Tensor)
+        np.testing.assert_allclose(logits.exp().sum(-1).detach(), 1.0, rtol=1e-10)
+        return
+    with pytest.raises(ValueError, match=f"align is '{align}'; .*: choose softmax, sparsemax or entmax"):
+        PointerNetworkConfig(align=align)
 
 
 def test_smoothing_is_refused():

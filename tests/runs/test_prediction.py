@@ -16,7 +16,7 @@ NASTY = '"><script>alert(1)</script>&quot;<iframe>'
 def prediction(label: str = "b") -> Prediction:
     weights = np.array([[1.0, 0.0], [1 / 3, 2 / 3], [0.0, 1.0]])
     attention = Alignment(weights, ("x", label), ("a", label, "</s>"))
-    other = Prediction("ax", -1.5, False, ("a", "x"))
+    other = Prediction("ax", -1.5, False, ("a", "x"), missing=("b",))
     return Prediction(f"a{label}", -0.25, True, ("a", label, "</s>"), attention, (other,))
 
 
@@ -27,6 +27,7 @@ def test_to_json():
         "text": "ab",
         "score": -0.25,
         "finished": True,
+        "missing": [],
         "tokens": ["a", "b", "</s>"],
         "attention": {
             "source": ["x", "b"],
@@ -38,6 +39,7 @@ def test_to_json():
                 "text": "ax",
                 "score": -1.5,
                 "finished": False,
+                "missing": ["b"],
                 "tokens": ["a", "x"],
                 "attention": None,
                 "alternatives": [],

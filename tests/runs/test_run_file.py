@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 from regard import run_file
+from regard.align import Align
 from regard.catalog import build, build_captioner, build_classifier, build_language_model
 from regard.cli.main import main
 from regard.data.sources import Parallel
@@ -110,6 +112,48 @@ def recipe(name: str) -> RunFile:
     many = [f"data.{part}=[a, b, c]" for part in ("train", "valid")]
     needed["translate-many"] = ["data.languages=[de, fr]", *many]
     return run_file.read(path_of(name), needed.get(name) or needed.get(name.split("-")[0], []))
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "made"),
+    [
+        ("dates", "{name: hard, soft_share: 0.5}", ("Hard", {"soft_share": 0.5})),
+        ("dates-luong", "{name: straight-through, temperature: 2}", ("StraightThrough", {"temperature": 2.0})),
+        ("translate-rnn", "{name: monotonic, offset: -3, noise: 0}", ("Monotonic", {"offset": -3.0, "noise": 0.0})),
+        ("dates-transformer", "{name: hard}", ("Hard", {"soft_share": 0.0})),
+        ("summarise", "monotonic", ("Monotonic", {"offset": -1.0, "noise": 1.0})),
+    ],
+)
+def test_an_alignment_with_numbers_of_its_own(name: str, written: str, made: tuple[str, dict], tmp_path: Path):
+    paths = {"translate-rnn": FILES, "summarise": ["data.train=a.jsonl", "data.valid=b.jsonl"]}.get(name, [])
+    run = run_file.read(path_of(name), [*paths, f"model.align={written}"])
+    assert isinstance(run, TextToText)
+    (tmp_path / "resolved.yaml").write_text(run_file.dump(run), encoding="utf-8")
+    assert run_file.read(tmp_path / "resolved.yaml") == run
+    model = build(run.model, 11, 11)
+    found = {type(each).__name__: each for each in model.decoder.modules() if isinstance(each, Align)}
+    align = found[made[0]]
+    assert {number: torch.as_tensor(getattr(align, number)).item() for number in made[1]} == made[1]
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("{name: hard, soft_share: 1.5}", "model.align.soft_share: got 1.5, expected a number >= 0 and <= 1"),
+        ("{name: straight-through, temperature: 0}", "model.align.temperature: got 0, expected a number > 0"),
+        ("{name: monotonic, noise: -1}", "model.align.noise: got -1, expected a number >= 0"),
+        ("{name: hard, noise: 1}", "model.align.noise: unknown key"),
+        ("{name: hrad}", "model.align.name: got 'hrad', expected hard, straight-through or monotonic; did you mean"),
+        ("hrad", "model.align: got 'hrad', expected softmax, sparsemax, entmax, "),
+        ("[hard]", "model.align: got ['hard'], expected softmax, "),
+        ("null", "model.align: got nothing (null), expected softmax, "),
+    ],
+)
+def test_row_02_an_alignment_with_wrong_numbers(written: str, said: str):
+    with pytest.raises(InputError) as error:
+        run_file.read(path_of("dates"), [f"model.align={written}"])
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 def test_row_04_the_same_by_an_override(tmp_path: Path):

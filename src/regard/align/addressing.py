@@ -28,6 +28,8 @@ class Addressing(Align):
         shift: how far a query may move at most, in either direction.
     """
 
+    over_growing = False
+
     def __init__(self, shift: int = 1):
         super().__init__()
         self.shift, self.width = shift, 2 * shift + 3

@@ -2,9 +2,10 @@
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from regard.masks import Mask
-from regard.shapes import Scores
+from regard.shapes import Float, Scores
 
 
 def dense(mask: Mask | None, scores: Scores) -> Tensor:
@@ -21,3 +22,8 @@ def lengths(mask: Mask | None, scores: Scores) -> Tensor:
         return torch.zeros(1, dtype=torch.int64, device=scores.device)
     places = torch.arange(1, scores.shape[-1] + 1, device=scores.device)
     return (dense(mask, scores) * places).amax(-1)
+
+
+def reaching(weights: Float[Tensor, "*batch known"], keys: int) -> Float[Tensor, "*batch key"]:
+    """Weights of queries before, over as many keys as there are now; those that came since had none."""
+    return functional.pad(weights, (0, keys - weights.shape[-1]))

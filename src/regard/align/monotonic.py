@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from regard.align.extent import dense
+from regard.align.extent import dense, reaching
 from regard.align.protocol import Align, Aligned
 from regard.masks import Mask
 from regard.shapes import Query, Scores
@@ -37,7 +37,7 @@ class Monotonic(Align):
         if self.training:
             energy = energy + self.noise * torch.randn_like(energy)
         allowed = dense(mask, scores).expand(scores.shape)
-        last = _at_the_first(scores) if state is None else state
+        last = _at_the_first(scores) if state is None else reaching(state, keys)
         rows = []
         for row, may in zip(energy.unbind(-2), allowed.unbind(-2), strict=True):
             weights = expected(row, may, last) if self.training else first_taken(row, may, last)

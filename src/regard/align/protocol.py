@@ -33,10 +33,12 @@ class Aligned(NamedTuple):
 class Align(nn.Module, ABC):
     """Turns scores into weights. `query` is for alignments that place themselves by it; `state` is what an alignment
     carries from step to step, batch first: it comes in (None before the first query), goes out in `Aligned`, and is
-    never kept on the module."""
+    never kept on the module. More keys may have come by then, which had no weight so far."""
 
     is_softmax = False
     """True when the weights are exactly `softmax(scores, mask)`, which a fused kernel may then compute unseen."""
+    over_growing = True
+    """False when keys that are masked still matter, so that a text that is being written is not read as a whole one."""
 
     @abstractmethod
     def forward(

@@ -1,5 +1,6 @@
 """`regard align`."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -29,22 +30,38 @@ def align(
         Path | None,
         Parameter(help="Print no links but each map's error rate against these gold links, the best first."),
     ] = None,
-    join: Annotated[Joined, Parameter(help="How, with --reverse.")] = "grow-diag-final-and",
+    join: Annotated[
+        Joined | None, Parameter(help="How, with --reverse. Default: grow-diag-final-and.", show_default=False)
+    ] = None,
 ) -> None:
     """Print which words belong to each other, as i-j, by what a run reads while it writes the target."""
+    if pick is not None:
+        _refuse_with_pick({"--map": maps, "--reverse": reverse, "--join": join})
+    if join is not None and reverse is None:
+        raise InputError("--join is given; it joins the links of two runs, so give --reverse as well")
     from regard.data.readers import read_parallel
 
     pairs = read_parallel(source, target)
     if pick is not None:
         say(table(_ranked(run, pairs, pick)))
         return
-    for line in _links(run, pairs, maps) if reverse is None else _joined((run, reverse), pairs, maps, join):
+    how = "grow-diag-final-and" if join is None else join
+    for line in _links(run, pairs, maps) if reverse is None else _joined((run, reverse), pairs, maps, how):
         say(line)
+
+
+def _refuse_with_pick(given: Mapping[str, object]) -> None:
+    """Raises InputError for options that would change nothing."""
+    for option, value in given.items():
+        if value is not None:
+            raise InputError(
+                f"--pick and {option} are both given; --pick ranks every map of one run, so leave {option} out"
+            )
 
 
 def _ranked(run: Path, pairs: "list[Pair]", pick: Path) -> dict[str, str]:
     """The error rate of each map in per cent, best first."""
-    from regard.data.links import read_gold
+    from regard.data.links import check_inside, read_gold
     from regard.maps.links import errors_of_maps
     from regard.runs import load
     from regard.tasks.text_to_text.run import TextToTextRun
@@ -52,6 +69,8 @@ def _ranked(run: Path, pairs: "list[Pair]", pick: Path) -> dict[str, str]:
     gold = read_gold(pick)
     if len(gold) != len(pairs):
         raise InputError(f"{pick} has {len(gold)} lines, the text has {len(pairs)}; expected equally many")
+    for number, (pair, links) in enumerate(zip(pairs, gold, strict=True), 1):
+        check_inside(f"{pick}:{number}", links.possible, (len(pair.source.split()), len(pair.target.split())))
     errors = enumerate(errors_of_maps(load(run, task=TextToTextRun).word_maps(pairs), gold))
     return {f"map {number}": f"{100 * error:.2f}" for number, error in sorted(errors, key=lambda each: each[1])}
 

@@ -66,7 +66,11 @@ class Drawing:
 
     beam: Beam = None
     n_best: Annotated[
-        int, Parameter(help="Answers to each text, best first: its number, score and answer between tabs.")
+        int,
+        Parameter(
+            help="Answers to each text, best first: its number, score and answer between tabs. When drawing, the one "
+            "drawn first stays first."
+        ),
     ] = 1
     temperature: Annotated[
         float | None, Parameter(help="Draw answers instead: 1 as the model has it, below 1 the likely more often.")

@@ -52,3 +52,13 @@ def warn_of_unfinished(unfinished: int, answers: int) -> None:
     """Say how many answers had no end, if any."""
     if unfinished:
         print(f"regard: {unfinished} of {answers} answers reached the length limit unfinished", file=sys.stderr)
+
+
+def warn_of_missing(missing: Mapping[str, int], answers: int) -> None:
+    """Say of how many answers each phrase was asked for in vain, if any."""
+    for phrase, count in missing.items():
+        print(
+            f"regard: {count} of {answers} answers reached the length limit without the phrase {phrase!r}; "
+            "try a larger --beam, or raise search.length_ratio or length_extra in the run file",
+            file=sys.stderr,
+        )

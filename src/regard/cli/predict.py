@@ -1,6 +1,7 @@
 """`regard predict`."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +10,7 @@ from cyclopts import Parameter
 
 from regard.cli.loading import loading
 from regard.cli.options import AllowMissing, Asked, Json, Piped, RunFolder, check_source
-from regard.cli.output import say, warn_of_unfinished
+from regard.cli.output import say, warn_of_missing, warn_of_unfinished
 from regard.errors import InputError
 
 if TYPE_CHECKING:
@@ -62,13 +63,16 @@ def predict(
 
 
 def _say(answers: Iterable[tuple[str, "Prediction"]], asked: Asked, as_json: bool) -> None:
-    """The answers as they come, and how many of them had no end."""
+    """The answers as they come, and how many of them had no end, or not what they were to contain."""
     number = unfinished = 0
+    missing = Counter[str]()
     for number, (text, prediction) in enumerate(answers, 1):
         for line in [_json(text, prediction)] if as_json else _plain(number, prediction, asked.shown):
             say(line)
         unfinished += not prediction.finished
+        missing.update(prediction.missing)
     warn_of_unfinished(unfinished, number)
+    warn_of_missing(missing, number)
 
 
 def _json(text: str, prediction: "Prediction") -> str:

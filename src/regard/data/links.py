@@ -49,12 +49,19 @@ def _from_json(place: str, line: str) -> Gold:
     if not isinstance(record, dict) or "sure" not in record:
         raise InputError(f"{place}: has no `sure`; expected an object with a list of [source, target] under it")
     sure, possible = (_links(place, record, name) for name in ("sure", "possible"))
-    for side, name in enumerate(("src", "tgt")):
-        count = len(str(record[name]).split()) if name in record else None
-        for link in sorted(sure | possible):
-            if count is not None and link[side] >= count:
-                raise InputError(f"{place}: link {link[0]}-{link[1]} lies outside the {count} words of {name}")
+    source, target = (len(str(record[name]).split()) if name in record else None for name in ("src", "tgt"))
+    check_inside(place, sure | possible, (source, target))
     return Gold(sure, sure | possible)
+
+
+def check_inside(place: str, links: Links, words: tuple[int | None, int | None]) -> None:
+    """Raises InputError for a link of a word that the source or the target, of so many words, does not have; None: as
+    many as it may be."""
+    for link in sorted(links):
+        for name, at, count in zip(("source", "target"), link, words, strict=True):
+            if count is not None and at >= count:
+                where = f"the {count} words of the {name}; words count from 0"
+                raise InputError(f"{place}: link {link[0]}-{link[1]} lies outside {where}")
 
 
 def _links(place: str, record: dict[str, Any], name: str) -> Links:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from regard.data.dialogue import read_turns, replies
-from regard.data.links import read_links
+from regard.data.links import check_inside, read_links
 from regard.data.pair import Pair, Splits
 from regard.data.readers import read_pairs, read_parallel
 from regard.data.squad import read_squad
@@ -148,11 +148,5 @@ def _linked(pairs: Sequence[Pair], path: str) -> list[Pair]:
     if len(found) != len(pairs):
         raise InputError(f"{path} has {len(found)} lines, the training pairs are {len(pairs)}; expected equally many")
     for number, (pair, links) in enumerate(zip(pairs, found, strict=True), 1):
-        sizes = len(pair.source.split()), len(pair.target.split())
-        for link in sorted(links):
-            if link[0] >= sizes[0] or link[1] >= sizes[1]:
-                raise InputError(
-                    f"{path}:{number}: link {link[0]}-{link[1]} lies outside the {sizes[0]} and {sizes[1]} words of "
-                    f"{pair.place}"
-                )
+        check_inside(f"{path}:{number}", links, (len(pair.source.split()), len(pair.target.split())))
     return [replace(pair, links=links) for pair, links in zip(pairs, found, strict=True)]

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
-from regard.memory import Memory
+from regard.memory import Memory, selected
 from regard.shapes import Float, Rows, Step, Tokens
 
 Kind = TypeVar("Kind", bound="State")
@@ -21,7 +21,7 @@ class State:
 
     def select(self: Kind, rows: Rows) -> Kind:
         """The state of the batch rows `rows`, in that order, repeats allowed."""
-        return replace(self, **{field.name: _select(getattr(self, field.name), rows) for field in fields(self)})
+        return replace(self, **{field.name: selected(getattr(self, field.name), rows) for field in fields(self)})
 
     def follow(self: Kind, rows: Rows) -> Kind:
         """As `select` of as many rows, each of which belongs to the source of the row whose place it takes: what is
@@ -37,18 +37,6 @@ class State:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
-def _select(part: Any, rows: Tensor) -> Any:
-    match part:
-        case None:
-            return None
-        case Tensor():
-            return part.index_select(0, rows)
-        case tuple():
-            return tuple(_select(each, rows) for each in part)
-        case _:
-            return part.select(rows)
-
-
 def _followed(part: Any, rows: Tensor) -> Any:
     match part:
         case Memory():
@@ -58,7 +46,7 @@ def _followed(part: Any, rows: Tensor) -> Any:
         case tuple():
             return tuple(_followed(each, rows) for each in part)
         case _:
-            return _select(part, rows)
+            return selected(part, rows)
 
 
 S = TypeVar("S", bound=State)

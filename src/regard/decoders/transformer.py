@@ -12,7 +12,7 @@ from regard.layers.dropout import Dropout
 from regard.layers.embeddings import TokenEmbedding
 from regard.layers.feedforward import FeedForward
 from regard.layers.output import Output
-from regard.layers.past import Past, empty_past, read_past
+from regard.layers.past import Past, check_growing, empty_past, read_past
 from regard.layers.positions import Positions
 from regard.layers.residual import Residual
 from regard.memory import Memory
@@ -21,8 +21,8 @@ from regard.shapes import States, Tokens
 
 @dataclass(frozen=True, eq=False)
 class TransformerState(State):
-    """A layer's own past, `pasts`, the source as it sees it, `sources`, both prepared memories, and the state of its
-    alignment with the source: one of each a layer."""
+    """A layer's own past, `pasts`, with the state of its alignment with itself, the source as it sees it, `sources`,
+    both prepared memories, and the state of its alignment with the source: one of each a layer."""
 
     pasts: tuple[Past, ...]
     sources: tuple[Memory, ...]
@@ -35,7 +35,11 @@ class TransformerState(State):
 
 
 class DecoderLayer(nn.Module):
-    """Masked self-attention, cross-attention, feed-forward, each inside its residual."""
+    """Masked self-attention, cross-attention, feed-forward, each inside its residual.
+
+    Raises:
+        ValueError: the self-attention's alignment cannot read a text that grows.
+    """
 
     def __init__(
         self,
@@ -45,6 +49,7 @@ class DecoderLayer(nn.Module):
         residuals: tuple[Residual, Residual, Residual],
     ):
         super().__init__()
+        check_growing(self_attention)
         self.self_attention, self.cross_attention, self.feedforward = self_attention, cross_attention, feedforward
         self.residuals = nn.ModuleList(residuals)
 

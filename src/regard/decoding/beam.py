@@ -67,7 +67,7 @@ class Beam:
                 text = tuple(front.text(source, place))
                 ended[int(front.sources[source])].append(Hypothesis(text, score, finished=True))
             front = self.unsettled(front.follow(going), ended, limit)
-        return [best(each, n_best) for each in ended]
+        return [self.best(source, each)[:n_best] for source, each in enumerate(ended)]
 
     def check(self, decoder: Decoder, n_best: int) -> None:
         """Raises ValueError as a search does."""
@@ -108,8 +108,8 @@ class Beam:
         """Whether nothing that is open could be among the best."""
         return len(ended) >= self.width and self.length(best_open, length) <= ended[self.width - 1].score
 
-
-def best(found: list[Hypothesis], count: int) -> list[Hypothesis]:
-    """The best `count` of different texts."""
-    different = {(each.tokens, each.finished): each for each in sorted(found, key=lambda hypothesis: hypothesis.score)}
-    return sorted(different.values(), key=lambda hypothesis: -hypothesis.score)[:count]
+    def best(self, source: int, found: list[Hypothesis]) -> list[Hypothesis]:
+        """The different texts of a source, best first."""
+        ordered = sorted(found, key=lambda hypothesis: hypothesis.score)
+        different = {(each.tokens, each.finished): each for each in ordered}
+        return sorted(different.values(), key=lambda hypothesis: -hypothesis.score)

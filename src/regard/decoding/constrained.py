@@ -9,6 +9,7 @@ from torch import Tensor
 
 from regard.decoding.beam import Beam
 from regard.decoding.front import Extensions, Front
+from regard.decoding.hypothesis import Hypothesis
 from regard.text.special import END
 
 Phrase = Sequence[int]
@@ -16,7 +17,8 @@ Phrase = Sequence[int]
 
 @dataclass(frozen=True)
 class ConstrainedBeam(Beam):
-    """Every finished text contains all its source's `phrases`, each in one piece: they may overlap.
+    """Every finished text contains all its source's `phrases`, each in one piece: they may overlap. Where texts reach
+    their limit before, those come first of which the least is missing.
 
     Hypotheses are sorted by how many tokens of phrases they have, and take turns in that order, the fullest first, so
     that some of each kind stay (dynamic beam allocation, Post and Vilar 2018, 1804.06609).
@@ -39,6 +41,14 @@ class ConstrainedBeam(Beam):
             ending.append([each for each in turns[: self.width] if each[2] == END])
             going.append([each for each in turns if each[2] != END][: self.width])
         return table(ending, self.width, extended), table(going, self.width, extended)
+
+    def best(self, source: int, found: list[Hypothesis]) -> list[Hypothesis]:
+        """The different texts of a source, those first that lack the fewest tokens of phrases, best first."""
+
+        def lacking(each: Hypothesis) -> int:
+            return sum(len(missing(each.tokens, phrase)) for phrase in self.phrases[source])
+
+        return sorted(super().best(source, found), key=lacking)
 
     def candidates(
         self, front: Front, extended: Tensor, row: int, phrases: Sequence[Phrase]

@@ -73,7 +73,8 @@ class Search:
     def __call__(
         self, decoder: Decoder, memory: Memory, limit: Tensor, demand: Demand | None = None
     ) -> list[list[Hypothesis]]:
-        """For each row of the memory the best hypotheses, or as many drawn, best first, as `demand` says.
+        """For each row of the memory as many hypotheses as `demand` says: the best, or drawn ones. How many changes
+        nothing about the first.
 
         Raises:
             ValueError: n_best above the beam, or below 1, or more than one at temperature 0; phrases longer than the
@@ -83,13 +84,13 @@ class Search:
         demand.check(limit.tolist())
         rules = self.rules(demand, len(limit))
         if self.temperature is not None:
-            if demand.phrases:
+            if any(demand.phrases):
                 raise ValueError("phrases need a beam; what is drawn cannot be made to contain them")
             return self.draw(decoder, memory, limit, demand.n_best, rules)
-        if self.beam == demand.n_best == 1 and not self.coverage_penalty and not demand.phrases:
+        if self.beam == demand.n_best == 1 and not self.coverage_penalty and not any(demand.phrases):
             return greedy(decoder, memory, max_length=limit, penalty=self.length, rules=rules)
         coverage = CoveragePenalty(self.coverage_penalty) if self.coverage_penalty else None
-        search = self.kind([demand.phrases] * len(limit))(self.beam, self.length, coverage, rules)
+        search = self.kind(demand.phrases_of(len(limit)))(self.beam, self.length, coverage, rules)
         return search(decoder, memory, max_length=limit, n_best=demand.n_best)
 
     def write(
@@ -129,7 +130,8 @@ class Search:
     def draw(
         self, decoder: Decoder, memory: Memory, limit: Tensor, n_best: int, rules: tuple[Rule, ...]
     ) -> list[list[Hypothesis]]:
-        """`n_best` samples for each row, best first. Raises ValueError."""
+        """`n_best` samples for each row. The one drawn first, whatever `n_best`, stays first; the others follow, best
+        first. Raises ValueError."""
         assert self.temperature is not None
         if n_best < 1 or (n_best > 1 and self.temperature == 0):
             raise ValueError(f"n_best is {n_best}; it must be at least 1, and 1 at temperature 0")
@@ -137,4 +139,5 @@ class Search:
         draws = [
             sample(decoder, memory, sampler, max_length=limit, penalty=self.length, rules=rules) for _ in range(n_best)
         ]
-        return [sorted((one for (one,) in row), key=lambda one: -one.score) for row in zip(*draws, strict=True)]
+        rows = [[one for (one,) in row] for row in zip(*draws, strict=True)]
+        return [[first, *sorted(rest, key=lambda one: -one.score)] for first, *rest in rows]

@@ -80,10 +80,11 @@ def search_ids(
     found: list[list[list[Hypothesis]]] = [[[] for _ in ids] for _ in models]
     for rows in _batches(ids, max(1, BATCH // search.beam)):
         batch = collate([(ids[row], []) for row in rows]).to(device)
+        asked = None if demand is None else demand.of(rows)
         memory, limit = encoder(batch.source, batch.source_lengths), search.limit(batch.source_lengths)
         for model, outputs in zip(models, found, strict=True):
             most = _most(model, limit)
-            for row, hypotheses in zip(rows, search(model.decoder, memory, most, demand), strict=True):
+            for row, hypotheses in zip(rows, search(model.decoder, memory, most, asked), strict=True):
                 outputs[row] = hypotheses
     return found
 

@@ -40,12 +40,14 @@ def stacked(steps: Sequence[Copying]) -> Copying:
 
 class CopyOutput(Output):
     """P(w) = p P_vocabulary(w) + (1 - p) sum_{i: x_i = w} a_i over the vocabulary and the source's own words, where p
-    is the sigmoid of the gate (See 2017, 1704.04368, equation 9)."""
+    is the sigmoid of the gate (See 2017, 1704.04368, equation 9). What weights leave that sum to
+    less than 1 is written, as what a sentinel holds is (Merity 2017, 1609.07843, equation 6)."""
 
     def forward(self, input: Copying) -> Float[Tensor, "*batch extended"]:
         """The logarithm of P; minus infinity for what neither could say."""
-        written = wide(super().forward(input.features)).softmax(-1) * wide(input.gate).sigmoid()[..., None]
-        copied = wide(input.weights) * (-wide(input.gate)).sigmoid()[..., None]
+        write, copy = shares(input)
+        written = wide(super().forward(input.features)).softmax(-1) * write[..., None]
+        copied = wide(input.weights) * copy[..., None]
         both = torch.cat([written, input.room.to(written.dtype)], -1).scatter_add(-1, input.tokens, copied)
         return logarithm(both).masked_fill(both == 0, -torch.inf)
 
@@ -60,10 +62,19 @@ class CopyOutput(Output):
         vocabulary = logs.shape[-1]
         known = logs.gather(1, target.clamp(max=vocabulary - 1)).exp().masked_fill(target >= vocabulary, 0.0)[:, 0]
         found = (wide(rows.weights) * (rows.tokens == target)).sum(-1)
-        gate = wide(rows.gate)
-        losses = -(1 - smoothing) * logarithm(gate.sigmoid() * known + (-gate).sigmoid() * found)
+        write, copy = shares(rows)
+        losses = -(1 - smoothing) * logarithm(write * known + copy * found)
         losses = losses - smoothing * logs.mean(-1)
         return losses.sum(), losses.new_zeros(targets.shape).masked_scatter(real, losses.detach())
+
+
+def shares(input: Copying) -> tuple[Float[Tensor, "*batch"], Float[Tensor, "*batch"]]:
+    """What writing has of the probability, and what a weight of 1 has; both `*batch`."""
+    gate, weights = wide(input.gate), wide(input.weights)
+    left = 1 - weights.sum(-1)
+    rounding = weights.shape[-1] * torch.finfo(weights.dtype).eps
+    copy = (-gate).sigmoid()
+    return gate.sigmoid() + copy * left.masked_fill(left <= rounding, 0.0), copy
 
 
 def wide(numbers: Tensor) -> Tensor:

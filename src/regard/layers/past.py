@@ -1,13 +1,14 @@
 """Self-attention that goes on: new positions read those before them, which are kept prepared."""
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard.heads import MultiHead
 from regard.masks import Mask, causal
-from regard.memory import Memory
+from regard.memory import Memory, selected
 from regard.shapes import Rows, States
 
 LEAST_ROOM = 16
@@ -24,7 +25,7 @@ class Filled:
 @dataclass(frozen=True, eq=False)
 class Past:
     """The keys and values of what was read, prepared: the first `length` positions of `key` and `value`, `(batch, head,
-    room, width)`.
+    room, width)`. `alignment` is what the alignment of those who read it carries on, if anything.
 
     Without a gradient, more is written into the room behind them, which doubles when it is full, so that a step does
     not copy what came before. Pasts that grew from one share its tensors: where another has written, this one moves.
@@ -34,6 +35,7 @@ class Past:
     value: Tensor
     length: int
     filled: Filled = field(repr=False)
+    alignment: Any = None
 
     def memory(self, mask: Mask | None = None) -> Memory:
         """What was read, under a mask."""
@@ -57,7 +59,7 @@ class Past:
     def select(self, rows: Rows) -> "Past":
         """The past of the batch rows `rows`, in that order, repeats allowed."""
         key, value = self.key.index_select(0, rows), self.value.index_select(0, rows)
-        return Past(key, value, self.length, Filled(self.length))
+        return Past(key, value, self.length, Filled(self.length), selected(self.alignment, rows))
 
     def _moved(self, room: int) -> "Past":
         """The same with so much room."""
@@ -70,6 +72,16 @@ def _moved(tensor: Tensor, length: int, room: int) -> Tensor:
     moved = tensor.new_zeros(*tensor.shape[:-2], room, tensor.shape[-1])
     moved[..., :length, :] = tensor[..., :length, :]
     return moved
+
+
+def check_growing(attention: MultiHead) -> None:
+    """Raises ValueError for self-attention that cannot go on."""
+    align = attention.attend.align
+    if not align.over_growing:
+        raise ValueError(
+            f"{type(align).__name__} goes round all keys, so that it cannot read a text that is still being written; "
+            "choose another alignment"
+        )
 
 
 def empty_past(attention: MultiHead, like: Tensor) -> Past:
@@ -86,4 +98,5 @@ def read_past(attention: MultiHead, states: States, past: Past) -> tuple[States,
     new = attention.prepare(Memory(states, states))
     grown = past.append(new.key, new.value)
     mask = causal(count, grown.length, device=states.device) if count > 1 else None
-    return attention.read(states, grown.memory(mask)).context, grown
+    read = attention.read(states, grown.memory(mask), past.alignment)
+    return read.context, replace(grown, alignment=read.state)

@@ -1,7 +1,10 @@
 """The alignments and histories that a configuration can name."""
 
 from collections.abc import Callable
-from typing import Literal
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from regard.align import (
     Align,
@@ -31,6 +34,53 @@ ALIGNS: dict[AlignName, Callable[[int, int], Align]] = {
     "monotonic": lambda query_width, window: Monotonic(),
 }
 """Each is made for queries of a width; `window` is for the local ones alone."""
+
+
+@dataclass(frozen=True)
+class HardSettings:
+    """Hard draws, with the share of sequences that in training read softly (see `Hard`)."""
+
+    name: Literal["hard"] = "hard"
+    soft_share: Annotated[float, Field(ge=0, le=1)] = 0.0
+
+    def make(self) -> Align:
+        """The alignment."""
+        return Hard(self.soft_share)
+
+
+@dataclass(frozen=True)
+class StraightThroughSettings:
+    """Gumbel draws, with the temperature of their gradient (see `StraightThrough`)."""
+
+    name: Literal["straight-through"] = "straight-through"
+    temperature: Annotated[float, Field(gt=0)] = 1.0
+
+    def make(self) -> Align:
+        """The alignment."""
+        return StraightThrough(self.temperature)
+
+
+@dataclass(frozen=True)
+class MonotonicSettings:
+    """Monotonic reads, with their offset at the start and the noise of training (see `Monotonic`)."""
+
+    name: Literal["monotonic"] = "monotonic"
+    offset: float = -1.0
+    noise: Annotated[float, Field(ge=0)] = 1.0
+
+    def make(self) -> Align:
+        """The alignment."""
+        return Monotonic(self.offset, self.noise)
+
+
+AlignChoice = AlignName | HardSettings | StraightThroughSettings | MonotonicSettings
+"""A name alone, or with numbers of its own."""
+
+
+def chosen_align(choice: AlignChoice, query_width: int, window: int) -> Align:
+    """For queries of a width; `window` is for the local ones alone."""
+    return ALIGNS[choice](query_width, window) if isinstance(choice, str) else choice.make()
+
 
 HISTORIES: dict[HistoryName | None, Callable[[int], History | None]] = {
     None: lambda width: None,

@@ -11,7 +11,7 @@ from regard.layers.cells import CELLS, Stack
 from regard.layers.embeddings import TokenEmbedding
 from regard.layers.output import Output
 from regard.layers.recurrent import CellReader, SequenceReader
-from regard.models.aligns import ALIGNS, HISTORIES, AlignName, HistoryName
+from regard.models.aligns import HISTORIES, AlignChoice, HistoryName, chosen_align
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.sizes import Share, Sides, Size
 from regard.scores import Additive
@@ -32,7 +32,7 @@ class BahdanauConfig(Sides):
     attention: Size = 256
     maxout: Size = 256
     cell: Literal["gru-reset-before", "gru"] = "gru-reset-before"
-    align: AlignName = "softmax"
+    align: AlignChoice = "softmax"
     window: Size = 10
     history: HistoryName | None = None
     start: StartName = "encoder"
@@ -58,7 +58,7 @@ class Bahdanau(EncoderDecoder):
             target,
             Attend(
                 Additive(config.width, memory_width, config.attention),
-                ALIGNS[config.align](config.width, config.window),
+                chosen_align(config.align, config.width, config.window),
                 HISTORIES[config.history](config.attention),
             ),
             stack,

@@ -14,7 +14,7 @@ from regard.layers.cells import Stack
 from regard.layers.embeddings import TokenEmbedding
 from regard.layers.output import Output
 from regard.layers.recurrent import SequenceReader
-from regard.models.aligns import ALIGNS, AlignName
+from regard.models.aligns import AlignChoice, chosen_align
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.scores import SCORES, ScoreName
 from regard.models.sizes import Share, Sides, Size
@@ -37,7 +37,7 @@ class LuongConfig(Sides):
     cell: Literal["tanh", "gru", "lstm"] = "lstm"
     bidirectional: bool = False
     max_source: Size = 100
-    align: AlignName = "softmax"
+    align: AlignChoice = "softmax"
     window: Size = 10
     start: StartName = "encoder"
     dropout: Share = 0.2
@@ -71,7 +71,8 @@ class Luong(EncoderDecoder):
         decoder = LuongDecoder(
             target,
             Attend(
-                SCORES[config.score](config.width, config.max_source), ALIGNS[config.align](config.width, config.window)
+                SCORES[config.score](config.width, config.max_source),
+                chosen_align(config.align, config.width, config.window),
             ),
             stack,
             choose_start(config.start, SummaryStart(encoder.summary_width, size), size),

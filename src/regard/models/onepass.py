@@ -13,7 +13,7 @@ from regard.heads import MultiHead
 from regard.layers.embeddings import TokenEmbedding
 from regard.layers.output import Output
 from regard.layers.recurrent import Recurrent, SequenceReader
-from regard.models.aligns import ALIGNS, AlignName
+from regard.models.aligns import AlignChoice, chosen_align
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.sizes import Share, Sides, Size
 from regard.scores import ScaledDot
@@ -29,7 +29,7 @@ class OnePassConfig(Sides):
     encoder_width: Size = 256
     encoder_layers: Size = 1
     heads: Size = 1
-    align: AlignName = "softmax"
+    align: AlignChoice = "softmax"
     window: Size = 10
     start: StartName = "encoder"
     shared: bool = True
@@ -53,7 +53,7 @@ class OnePass(EncoderDecoder):
             size = 2 * config.width
             return choose_start(config.start, SummaryStart(encoder.summary_width, size), size)
 
-        attend = Attend(ScaledDot(), ALIGNS[config.align](config.width // config.heads, config.window))
+        attend = Attend(ScaledDot(), chosen_align(config.align, config.width // config.heads, config.window))
         decoder = OnePassDecoder(
             target,
             (first, second),

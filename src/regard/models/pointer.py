@@ -14,7 +14,7 @@ from regard.layers.cells import Stack
 from regard.layers.embeddings import OpenEmbedding
 from regard.layers.mixture import CopyOutput
 from regard.layers.recurrent import SequenceReader
-from regard.models.aligns import ALIGNS, HISTORIES, AlignName, HistoryName
+from regard.models.aligns import HISTORIES, AlignChoice, HistoryName, chosen_align
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.sizes import Share, Sides, Size
 from regard.scores import Additive
@@ -35,7 +35,7 @@ class PointerConfig(Sides):
     width: Size = 256
     attention: Size = 256
     copying: bool = True
-    align: AlignName = "softmax"
+    align: AlignChoice = "softmax"
     window: Size = 10
     history: HistoryName | None = None
     start: StartName = "encoder"
@@ -63,7 +63,7 @@ class PointerGenerator(EncoderDecoder):
             embedding,
             Attend(
                 Additive(config.width, memory_width, config.attention, bias=True),
-                ALIGNS[config.align](config.width, config.window),
+                chosen_align(config.align, config.width, config.window),
                 HISTORIES[config.history](config.attention),
             ),
             stack,

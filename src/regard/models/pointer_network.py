@@ -19,20 +19,30 @@ from regard.models.sizes import Share, Size
 from regard.scores import Additive
 from regard.shapes import Float, Lengths, Tokens
 
+POINTING = "softmax", "sparsemax", "entmax"
+"""Alignments whose weights can be the answer."""
+
 
 @dataclass(frozen=True)
 class PointerNetworkConfig:
     """Sizes. The paper has one layer and width 256 or 512. `bidirectional` reads the elements both ways, which the
-    paper does not."""
+    paper does not. Of the alignments (see `regard.align`) `softmax`, `sparsemax` and `entmax` are taken: their weights
+    are a distribution, which learns also where it is wrong."""
 
     name: Literal["pointer-network"] = "pointer-network"
     width: Size = 128
     attention: Size = 128
     bidirectional: bool = True
     align: AlignName = "softmax"
-    window: Size = 10
     max_elements: Size = 100
     dropout: Share = 0.0
+
+    def __post_init__(self) -> None:
+        if self.align not in POINTING:
+            raise ValueError(
+                f"align is {self.align!r}; the weights are the answer, so they must sum to 1 and leave no place "
+                "without a gradient from the start: choose softmax, sparsemax or entmax"
+            )
 
 
 class ElementEncoder(nn.Module):
@@ -61,7 +71,7 @@ class PointerNetwork(nn.Module):
         stack = Stack("lstm", width, width)
         start = SummaryStart(reader.output_width, math.prod(stack.state_shape))
         score = Additive(width, reader.output_width, config.attention)
-        attend = Attend(score, ALIGNS[config.align](width, config.window))
+        attend = Attend(score, ALIGNS[config.align](width, 1))
         widths = reader.output_width, width
         self.decoder = PositionDecoder(
             attend, stack, start, widths, max_elements=config.max_elements, dropout=config.dropout

@@ -10,7 +10,7 @@ from regard.decoders.starts import StartName, SummaryStart, choose_start
 from regard.layers.cells import Stack
 from regard.layers.embeddings import TokenEmbedding
 from regard.layers.output import Output
-from regard.models.aligns import ALIGNS, AlignName
+from regard.models.aligns import AlignChoice, chosen_align
 from regard.models.captioner import Captioner, Eye
 from regard.models.sizes import Size
 from regard.scores import Additive
@@ -27,7 +27,7 @@ class ShowAttendAndTellConfig(Eye):
     embedding: Size = 128
     width: Size = 256
     attention: Size = 256
-    align: AlignName = "softmax"
+    align: AlignChoice = "softmax"
     window: Size = 10
     start: StartName = "encoder"
 
@@ -43,7 +43,10 @@ class ShowAttendAndTell(Captioner):
         size = prod(stack.state_shape)
         decoder = GatedDecoder(
             TokenEmbedding(vocabulary, config.embedding, dropout=config.dropout),
-            Attend(Additive(config.width, memory, config.attention), ALIGNS[config.align](config.width, config.window)),
+            Attend(
+                Additive(config.width, memory, config.attention),
+                chosen_align(config.align, config.width, config.window),
+            ),
             stack,
             choose_start(config.start, SummaryStart(encoder.summary_width, size), size),
             DeepOutput(config.embedding, config.width, memory, config.dropout),

@@ -15,7 +15,7 @@ from regard.layers.feedforward import FeedForward
 from regard.layers.output import Output
 from regard.layers.positions import Integers, Learned, NoPositions, Positions, SinesThenCosines, Sinusoidal
 from regard.layers.residual import PostNorm, PreNorm, Residual
-from regard.models.aligns import ALIGNS, AlignName
+from regard.models.aligns import AlignChoice, chosen_align
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.sizes import Share, Sides, Size, check_heads
 from regard.scores import ScaledDot
@@ -41,7 +41,7 @@ class TransformerConfig(Sides):
     norm: Literal["before", "after"] = "before"
     positions: Literal["sinusoidal", "sines-then-cosines", "learned", "integers", "none"] = "sinusoidal"
     max_length: Size = 256
-    align: AlignName = "softmax"
+    align: AlignChoice = "softmax"
     window: Size = 10
     tied: bool = True
     shared: bool = True
@@ -72,7 +72,7 @@ class Transformer(EncoderDecoder):
         decoder_layers = [
             DecoderLayer(
                 attention(config),
-                attention(config, ALIGNS[config.align](config.width // config.heads, config.window)),
+                attention(config, chosen_align(config.align, config.width // config.heads, config.window)),
                 feedforward(config),
                 (residual(config), residual(config), residual(config)),
             )

@@ -3,6 +3,8 @@
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -84,10 +86,11 @@ def _build(annotation: Any, node: Node, path: str, problems: list[Problem]) -> A
     if isinstance(node.value, list) and inner and dataclasses.is_dataclass(members(inner[0])[0]):
         return _items(annotation, node, path, problems)
     if classes:
-        if node.value is None and type(None) in choices:
-            return None
-        problems.append(_unfit(annotation, node, path))
-        return FAILED
+        plain = tuple(choice for choice in choices if choice not in classes)
+        found = _leaf(reduce(or_, plain), node, path, []) if plain else FAILED
+        if found is FAILED:
+            problems.append(_unfit(annotation, node, path))
+        return found
     return _leaf(annotation, node, path, problems)
 
 

@@ -112,4 +112,4 @@ def _prefix(run: TextToTextRun, ask: Stream) -> Sequence[int]:
     """The tokens that the output begins with. Raises InputError for a text that the vocabulary cannot write."""
     if ask.prefix and ask.prefix_tokens:
         raise InputError("prefix and prefix_tokens are both given; choose one")
-    return ask.prefix_tokens or demanded(run.tokenizers.target, 1, ask.prefix, ()).prefixes[0]
+    return ask.prefix_tokens or demanded(run.tokenizers, [ask.text], 1, ask.prefix).prefixes[0]

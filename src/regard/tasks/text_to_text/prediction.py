@@ -1,6 +1,7 @@
 """What a run says of one text."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from regard.maps.alignment import Alignment
@@ -15,6 +16,7 @@ class Prediction:
     `score` is a log-probability, divided by the length penalty if the run has one. `tokens` are readable pieces, END
     among them if the output `finished` by itself. `attention` has a row for each of them and a column for each piece of
     the source, the mean over layers and heads; None for a model that does not attend. `alternatives` are the next best.
+    `missing` are the phrases that it was to contain and does not, because the limit came before.
     """
 
     text: str
@@ -23,6 +25,12 @@ class Prediction:
     tokens: tuple[str, ...]
     attention: Alignment | None = None
     alternatives: tuple["Prediction", ...] = ()
+    missing: tuple[str, ...] = ()
+
+    def without(self, phrases: Sequence[tuple[str, ...]]) -> "Prediction":
+        """The same, with the phrases that it and each of its alternatives lack."""
+        rest = zip(self.alternatives, phrases[1:], strict=True)
+        return replace(self, missing=phrases[0], alternatives=tuple(replace(each, missing=m) for each, m in rest))
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -30,6 +38,7 @@ class Prediction:
             "text": self.text,
             "score": self.score,
             "finished": self.finished,
+            "missing": list(self.missing),
             "tokens": list(self.tokens),
             "attention": None
             if self.attention is None

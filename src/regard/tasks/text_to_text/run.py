@@ -13,7 +13,7 @@ from regard.decoding.search import Search
 from regard.decoding.streaming import always
 from regard.errors import InputError
 from regard.inference.attended import attended, lookups
-from regard.inference.demanded import demanded
+from regard.inference.demanded import demanded, lacks
 from regard.inference.given import encoded, log_probabilities
 from regard.inference.growth import Growth, check_prefixes
 from regard.inference.kinds import Kind, Role
@@ -100,16 +100,18 @@ class TextToTextRun(Run):
 
         Raises:
             TypeError: `texts` is one text; put it in a list.
-            InputError: a text is longer than the model can take, the target's vocabulary cannot write the prefix or a
-                phrase, or a phrase is empty.
+            InputError: a text is longer than the model can take, the prefix or a phrase cannot be written for it, or a
+                phrase is empty.
             ValueError: beam, `n_best`, vocabulary, phrases and limit do not fit together.
         """
         refuse_one_text(texts)
-        demand = demanded(self.tokenizers.target, n_best, prefix, phrases)
+        demand = demanded(self.tokenizers, texts, n_best, prefix, phrases)
         search = self.search(beam) if search is None else search
         with guarded(self.model):
             found = search_texts(self.model, self.tokenizers, texts, search, demand=demand)
-        return self.predictions(texts, found, attention=attention)
+        made = self.predictions(texts, found, attention=attention)
+        lacking = [lacks(self.tokenizers, text, each, phrases) for text, each in zip(texts, found, strict=True)]
+        return [one.without(each) for one, each in zip(made, lacking, strict=True)]
 
     def write(
         self,

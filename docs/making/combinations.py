@@ -1,0 +1,223 @@
+"""Which score goes with which alignment, where, and what a run file may name: the tables of the guide, found by trying.
+
+`python -m docs.making.combinations` prints them. A combination is offered where steps give what one pass gives and a
+sequence gets in a padded batch what it gets alone.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args, get_type_hints
+
+import torch
+from torch import nn
+
+from regard import align as aligns
+from regard import history, scores
+from regard.align import Align
+from regard.attention import Attend
+from regard.catalog import CAPTIONER_CONFIGS, MODEL_CONFIGS, build, build_captioner
+from regard.decoders.luong import LuongDecoder
+from regard.decoders.protocol import Decoder
+from regard.decoders.starts import ZeroStart
+from regard.decoders.transformer import DecoderLayer, TransformerDecoder
+from regard.heads import MultiHead
+from regard.history import History
+from regard.layers.cells import Stack
+from regard.layers.embeddings import TokenEmbedding
+from regard.layers.feedforward import FeedForward
+from regard.layers.output import Output
+from regard.layers.positions import NoPositions
+from regard.layers.residual import PreNorm
+from regard.memory import Memory
+from regard.models.aligns import ALIGNS
+from regard.models.aligns import HISTORIES as HISTORY_NAMES
+from regard.models.pointer_network import PointerNetwork, PointerNetworkConfig
+from regard.scores import Score
+from regard.shapes import Tokens
+
+WIDTH, HEADS, HIDDEN, TOKENS = 12, 2, 5, 7
+"""Of queries and keys, the heads, an additive score's hidden width, and the vocabulary of what is tried."""
+LENGTHS = 5, 3
+
+SCORES: Mapping[type[Score], Callable[[int, int, int | None], Score]] = {
+    scores.Dot: lambda query, key, heads: scores.Dot(),
+    scores.ScaledDot: lambda query, key, heads: scores.ScaledDot(),
+    scores.General: lambda query, key, heads: scores.General(query, key, heads=heads),
+    scores.TanhDot: lambda query, key, heads: scores.TanhDot(key, query, heads=heads),
+    scores.Additive: lambda query, key, heads: scores.Additive(query, key, HIDDEN, heads=heads),
+    scores.Cosine: lambda query, key, heads: scores.Cosine(2.0),
+    scores.Distance: lambda query, key, heads: scores.Distance(),
+    scores.InverseDistance: lambda query, key, heads: scores.InverseDistance(),
+    scores.Location: lambda query, key, heads: scores.Location(query, 11, heads=heads),
+    scores.Content: lambda query, key, heads: scores.Content(query, key),
+}
+"""Each for queries and keys of such widths, and for so many heads."""
+ALIGNMENTS: Mapping[type[Align], Callable[[int], Align]] = {
+    aligns.Softmax: lambda query: aligns.Softmax(),
+    aligns.Sparsemax: lambda query: aligns.Sparsemax(),
+    aligns.Entmax15: lambda query: aligns.Entmax15(),
+    aligns.LocalMonotonic: lambda query: aligns.LocalMonotonic(1),
+    aligns.LocalPredictive: lambda query: aligns.LocalPredictive(query, 5, 1),
+    aligns.StraightThrough: lambda query: aligns.StraightThrough(),
+    aligns.Hard: lambda query: aligns.Hard(),
+    aligns.Monotonic: lambda query: aligns.Monotonic(offset=0.0),
+    aligns.Addressing: lambda query: aligns.Addressing(),
+}
+"""Each for queries of a width."""
+
+
+HISTORIES: Mapping[type[History], Callable[[int], History]] = {
+    history.Coverage: history.Coverage,
+    history.LocationAware: lambda width: history.LocationAware(width, filters=2, kernel=3),
+}
+"""Each for the hidden width of an additive score."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """A score, an alignment and perhaps a history."""
+
+    score: type[Score]
+    align: type[Align]
+    history: type[History] | None = None
+
+    def attend(self, query: int, key: int, heads: int | None = None) -> Attend:
+        """A lookup that does it, for queries and keys of such widths, of one head or of each of several."""
+        remembered = None if self.history is None else HISTORIES[self.history](HIDDEN)
+        return Attend(SCORES[self.score](query, key, heads), ALIGNMENTS[self.align](query), remembered)
+
+    def heads(self) -> MultiHead:
+        """Heads that do it."""
+        return MultiHead(WIDTH, HEADS, attend=self.attend(WIDTH // HEADS, WIDTH // HEADS, HEADS))
+
+
+def recurrent(way: Way) -> Decoder:
+    """An RNN decoder that reads its source so. Its state is wider than a key where the score wants that."""
+    width = 2 * WIDTH if way.score is scores.Content else WIDTH
+    stack, combine = Stack("gru", WIDTH + WIDTH, width), nn.Linear(WIDTH + width, WIDTH)
+    return LuongDecoder(embedding(), way.attend(width, WIDTH), stack, ZeroStart(width), combine, Output(WIDTH, TOKENS))
+
+
+def crossing(way: Way) -> Decoder:
+    """A Transformer's decoder that reads its source so."""
+    return transformer(MultiHead(WIDTH, HEADS), way.heads())
+
+
+def itself(way: Way) -> Decoder:
+    """A Transformer's decoder that reads itself so."""
+    return transformer(way.heads(), MultiHead(WIDTH, HEADS))
+
+
+ROLES = {"R": recurrent, "H": crossing, "S": itself}
+
+
+def transformer(own: MultiHead, source: MultiHead) -> Decoder:
+    """One layer, without positions."""
+    residuals = PreNorm(WIDTH), PreNorm(WIDTH), PreNorm(WIDTH)
+    layer = DecoderLayer(own, source, FeedForward(WIDTH, 5), residuals)
+    return TransformerDecoder(embedding(), NoPositions(), [layer], nn.LayerNorm(WIDTH), Output(WIDTH, TOKENS))
+
+
+def embedding() -> TokenEmbedding:
+    """Of what is tried."""
+    return TokenEmbedding(TOKENS, WIDTH)
+
+
+@torch.no_grad()
+def offered(role: Callable[[Way], Decoder], way: Way) -> bool:
+    """Whether it can be made, and is right step by step and under padding."""
+    torch.manual_seed(1)
+    try:
+        decoder = role(way).double().eval()
+    except ValueError:
+        return False
+    for parameter in decoder.parameters():
+        nn.init.normal_(parameter)
+    states = torch.randn(len(LENGTHS), max(LENGTHS), WIDTH, dtype=torch.float64)
+    memory, tokens = Memory.of(states, torch.tensor(LENGTHS)), torch.randint(TOKENS, (len(LENGTHS), 6))
+    whole = decoder.features(tokens, decoder.start(memory))
+    alone = [
+        stepped(decoder, Memory.of(states[row : row + 1, :length]), tokens[row : row + 1])
+        for row, length in enumerate(LENGTHS)
+    ]
+    return torch.allclose(torch.cat(alone), whole, rtol=1e-10, atol=1e-10)
+
+
+def stepped(decoder: Decoder, memory: Memory, tokens: Tokens) -> Any:
+    """The features of one step after the other."""
+    state, steps = decoder.start(memory), []
+    for token in tokens.unbind(1):
+        step, state = decoder.advance(token, state)
+        steps.append(step)
+    return decoder.join(steps)
+
+
+def combinations() -> str:
+    """The table of scores and alignments; histories stand with the score that they add to."""
+    kinds = [(score, None) for score in SCORES] + [(scores.Additive, each) for each in HISTORIES]
+    rows = {}
+    for score, remembered in kinds:
+        ways = [Way(score, align, remembered) for align in ALIGNMENTS]
+        cells = [" ".join(letter for letter, role in ROLES.items() if offered(role, way)) for way in ways]
+        more = "" if remembered is None else f" and `{remembered.__name__}`"
+        rows[f"`{score.__name__}`{more}"] = cells
+    return table(["score", *(f"`{align.__name__}`" for align in ALIGNMENTS)], rows)
+
+
+REASONS = {
+    "bahdanau": "the paper's score",
+    "luong": "input feeding tells the next step what was read",
+    "bottleneck": "it has no attention",
+    "one-pass": "one score for a fused kernel; a history reads in turn, which takes as many passes as words",
+    "pointer-generator": "the paper's score",
+    "transformer": "the paper's score; a history reads in turn, as above",
+    "show-and-tell": "it has no attention",
+    "show-attend-and-tell": "the paper's score; its penalty (`doubly_stochastic`) stands for a history",
+    "grid-transformer": "as `transformer`; made to be compared with the one above",
+    "pointer-network": "the weights are the answer: they must sum to 1, and a place outside a window could not be one",
+}
+"""Why a model of a run file takes no more."""
+
+
+def run_files() -> str:
+    """The table of what each model of a run file with a decoder that reads something may name."""
+    made = {name: (each, build(each(), 11, 11).decoder) for name, each in MODEL_CONFIGS.items()}
+    made |= {name: (each, build_captioner(each(), 11).decoder) for name, each in CAPTIONER_CONFIGS.items()}
+    made["pointer-network"] = PointerNetworkConfig, PointerNetwork(2, PointerNetworkConfig()).decoder
+    heads = ["`model: {name: ...}`", "`score:`", "`align:`", "`history:`", "no more, because"]
+    return table(heads, {f"`{name}`": [*choices(*each), REASONS[name]] for name, each in made.items()})
+
+
+def choices(config: type[Any], decoder: Decoder) -> list[str]:
+    """The scores, alignments and histories that a configuration takes."""
+    hints = get_type_hints(config)
+    attends = [each for each in decoder.modules() if isinstance(each, Attend)]
+    fixed = " ".join(sorted({f"`{type(each.score).__name__}`" for each in attends}))
+    aligned = [name for name in ALIGNS if takes(config, name)] if "align" in hints else ["softmax"] if attends else []
+    histories = [name for name in HISTORY_NAMES if name is not None] if "history" in hints else []
+    scored = names(get_args(hints["score"])) if "score" in hints else fixed
+    return [scored, "all" if aligned == list(ALIGNS) else names(aligned), names(histories)]
+
+
+def takes(config: type[Any], align: str) -> bool:
+    """Whether it can have this alignment."""
+    try:
+        config(align=align)
+    except ValueError:
+        return False
+    return True
+
+
+def names(each: Sequence[str]) -> str:
+    """Names of run files, in a cell."""
+    return " ".join(f"`{name}`" for name in each)
+
+
+def table(head: Sequence[str], rows: Mapping[str, Sequence[str]]) -> str:
+    """In Markdown; what is empty is a dash."""
+    lines = [head, ["---"] * len(head), *([name, *cells] for name, cells in rows.items())]
+    return "\n".join(f"| {' | '.join(cell or '–' for cell in line)} |" for line in lines)
+
+
+if __name__ == "__main__":
+    print(combinations(), run_files(), sep="\n\n")

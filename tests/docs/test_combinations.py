@@ -1,0 +1,35 @@
+"""The guide's tables of what goes with what are those that trying it gives."""
+
+import inspect
+
+import pytest
+
+from docs.making import combinations
+from regard import align, history, scores
+from tests.code.tree import ROOT
+
+PAGE = (ROOT / "docs/guide/memory-and-lookup.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("made", [combinations.combinations, combinations.run_files])
+def test_the_page_has_the_table(made):
+    """`python -m docs.making.combinations` prints them anew."""
+    assert f"\n\n{made()}\n\n" in PAGE
+
+
+@pytest.mark.parametrize(
+    ("module", "base", "tried"),
+    [
+        (scores, scores.Score, combinations.SCORES),
+        (align, align.Align, combinations.ALIGNMENTS),
+        (history, history.History, combinations.HISTORIES),
+    ],
+)
+def test_all_that_there_are_are_tried(module, base: type, tried: dict):
+    classes = [each for _, each in inspect.getmembers(module, inspect.isclass) if issubclass(each, base)]
+    assert {each for each in classes if not inspect.isabstract(each)} == set(tried)
+
+
+def test_every_model_of_a_run_file_is_named_with_a_reason():
+    rows = combinations.run_files().splitlines()[2:]
+    assert {row.split("`")[1] for row in rows} == set(combinations.REASONS)
