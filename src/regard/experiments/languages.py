@@ -31,5 +31,5 @@ def languages(setting: Setting) -> Finding:
                 rows.append((task, score, count, result["test/exact-match"], result["seconds"]))
                 points.append((float(count), result["test/exact-match"]))
             lines[f"{task}, {score}"] = points
-    chart = Chart("exact match", "updates", "right, %", lines, ("log", "linear"))
+    chart = Chart("exact match", "updates", "right, %", lines)
     return Finding(CLAIM, ("task", "score", "updates", "exact match, %", "seconds"), rows, [chart])
