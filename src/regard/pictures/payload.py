@@ -28,7 +28,7 @@ def payload(lookups: Sequence[Lookups], *, title: str = "", largest: float = LAR
         shapes = ", ".join(" x ".join(map(str, each.weights.shape)) for each in lookups)
         raise InputError(
             f"{shapes} weights (layers x heads x target x source) make a page of about {size:.3g} MB; at most "
-            f"{largest:g} MB are written, unless largest is set higher"
+            f"{largest:g} MB are written, unless largest (--largest) is set higher"
         )
     return {"format": FORMAT, "title": visible(title), "lookups": [_lookups(each) for each in lookups]}
 
