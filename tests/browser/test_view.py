@@ -221,6 +221,20 @@ def test_a_document_shows_sentences_and_words(opened: Opened):
     assert page.locator(".regard-sentences li > b").all_inner_texts() == ["0.200", "0.800"]
     point(page, "source", 1)
     assert said(page) == "document reads b 0.150"
+    of_sentences, of_words = page.locator(".regard-key").all_inner_texts()
+    assert "before a sentence: its weight" in of_sentences
+    assert "0.80" in of_sentences
+    assert "its weight within its sentence × the root of the sentence's" in of_words
+    assert f"{np.sqrt(0.8):.2f}" in of_words
+
+
+@pytest.mark.parametrize(("scheme", "strongest"), [("light", "darkest"), ("dark", "lightest")])
+def test_keys_say_how_the_largest_weight_looks(opened: Opened, scheme: str, strongest: str):
+    page = opened(View(lookups()), color_scheme=scheme)
+    choose(page, "Shades", "0 to the largest")
+    assert page.locator(".regard-key").inner_text().endswith(f"{strongest}: the largest of this matrix")
+    show(page, "Reading")
+    assert page.locator(".regard-key").inner_text().endswith(f"{strongest}: the largest of this row")
 
 
 def test_an_image_is_lit_where_a_word_looked(opened: Opened):

@@ -1,6 +1,6 @@
 // A document: its sentences behind their weights, the words inside shaded by theirs (Yang 2016, section 3.4).
 regard.views.document = (() => {
-  const { element, number } = regard.page, { token, shade, key } = regard.tokens;
+  const { element, number } = regard.page, { token, shade, key, strongest } = regard.tokens;
 
   class Document {
     constructor(panel) {
@@ -50,7 +50,10 @@ regard.views.document = (() => {
         });
       });
       [...this.targets.children].forEach((each, place) => each.classList.toggle("regard-on", place === this.at));
-      this.key.replaceChildren(key(most, table.signed, "before a sentence its weight; words shaded by theirs within it, and by its own"));
+      this.key.replaceChildren(
+        key(most, false, `before a sentence: its weight; ${strongest()}: the largest here`),
+        key(darkest, table.signed, `a word: its weight within its sentence × the root of the sentence's; ${strongest()}: the largest here`),
+      );
     }
 
     reveal(_, s) {
