@@ -226,6 +226,12 @@ def test_a_document_shows_sentences_and_words(opened: Opened):
     assert "0.80" in of_sentences
     assert "its weight within its sentence × the root of the sentence's" in of_words
     assert f"{np.sqrt(0.8):.2f}" in of_words
+    page.get_by_label("Hide below").fill("0.1")
+    page.mouse.move(0, 0)
+    shaded = page.locator(".regard-sentences .regard-token").evaluate_all(
+        "all => all.map(each => each.style.background)"
+    )
+    assert [bool(each) for each in shaded] == [False, True, True]
 
 
 @pytest.mark.parametrize(("scheme", "strongest"), [("light", "darkest"), ("dark", "lightest")])
@@ -350,3 +356,18 @@ def test_a_link_to_the_page_says_what_is_seen_first(opened: Opened):
         rows = page.locator(".regard-panel").nth(place).locator("tbody tr").all()
         found = [[float(cell) for cell in row.locator("td").all_inner_texts()] for row in rows]
         np.testing.assert_allclose(found, lookups().weights[1, head], atol=6e-4)
+
+
+def test_what_has_no_line_or_small_image_is_said(opened: Opened):
+    labels = tuple(f"t{place}" for place in range(130))
+    given = Lookups(np.full((1, 1, 130, 130), 0.03), labels, labels)
+    page = opened(View(given))
+    show(page, "Lines")
+    note = page.locator(".regard-key")
+    page.wait_for_function("document.querySelector('.regard-key').textContent.includes('4,000')")
+    assert "weights under 0.020 have none; of " in note.inner_text()
+    page.get_by_label("Hide below").fill("0.5")
+    assert note.inner_text() == "a line is as wide as its weight; weights under 0.500 have none"
+    patches = Patches(np.zeros((4, 4, 3), np.uint8), 2, 2)
+    page = opened(View(Lookups(np.full((1, 1, 130, 4), 0.25), patch_labels(2, 2), labels, patches=patches)))
+    assert page.locator(".regard-thumbs p").inner_text() == "the first 120 of 130 labels; the arrow keys reach all"

@@ -35,7 +35,7 @@ regard.views.document = (() => {
     }
 
     mark() {
-      const { table, focused } = this.panel;
+      const { table, focused, choice } = this.panel;
       if (focused.target !== null) this.at = focused.target;
       const row = table.rows[this.at] || new Float32Array(0);
       const sums = this.parts.map(({ places }) => places.reduce((sum, place) => sum + Math.abs(row[place] || 0), 0));
@@ -45,7 +45,7 @@ regard.views.document = (() => {
         weight.textContent = number(sums[i]);
         shade(weight, sums[i] / most);
         places.forEach((place, j) => {
-          shade(this.words[place], inside[i][j] / darkest);
+          shade(this.words[place], Math.abs(row[place] || 0) / table.scale < choice.threshold ? 0 : inside[i][j] / darkest);
           this.words[place].classList.toggle("regard-aim", focused.source === place);
         });
       });

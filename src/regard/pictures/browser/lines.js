@@ -1,6 +1,6 @@
 // Lines from each target label to what it read, thick where it read much; of all heads at once, each has its colour.
 regard.views.lines = (() => {
-  const { element, variable } = regard.page, { token, shade } = regard.tokens;
+  const { element, number, variable } = regard.page, { token, shade } = regard.tokens;
   const LINE = 24, MOST = 4000, FAINT = 0.02;
 
   class Lines {
@@ -14,7 +14,8 @@ regard.views.lines = (() => {
       const columns = element("div", { className: "regard-columns" }, this.left, this.middle, this.right);
       this.scroll = element("div", { className: "regard-scroll" }, columns);
       this.sides = element("p", { className: "regard-sides" });
-      this.element = element("div", {}, this.sides, this.scroll, this.heads);
+      this.note = element("p", { className: "regard-key" });
+      this.element = element("div", {}, this.sides, this.scroll, this.heads, this.note);
       this.scroll.addEventListener("scroll", () => this.draw());
       this.sizes = new ResizeObserver(() => this.draw());
       this.sizes.observe(this.middle);
@@ -55,6 +56,13 @@ regard.views.lines = (() => {
       this.mark();
     }
 
+    // What has no line, and why.
+    hidden(count) {
+      const { choice, table } = this.panel, least = number(Math.max(choice.threshold, FAINT) * table.scale);
+      const many = count > MOST ? `; of ${count.toLocaleString("en")} in sight the ${MOST.toLocaleString("en")} of the greatest weights are drawn` : "";
+      return `a line is as wide as its weight; weights under ${least} have none${many}`;
+    }
+
     colour(head) {
       if (head === null) return variable(this.element, "--line");
       return `oklch(${regard.page.dark() ? 0.75 : 0.58} 0.16 ${Math.round(25 + (360 * head) / this.panel.lookup.heads)})`;
@@ -90,7 +98,9 @@ regard.views.lines = (() => {
         && (focused.target === null || t === focused.target) && (focused.source === null || focused.target !== null || s === focused.source);
       // Heads that read the same lie beside each other.
       const { heads } = this.panel.lookup, beside = (head) => (head === null ? 0 : (head - (heads - 1) / 2) * Math.min(3, (LINE - 8) / heads));
-      for (const [t, s, share, head] of this.all.filter(seen).slice(-MOST)) {
+      const found = this.all.filter(seen);
+      this.note.textContent = this.hidden(found.length);
+      for (const [t, s, share, head] of found.slice(-MOST)) {
         const from = y(t) + beside(head), to = y(s) + beside(head);
         context.strokeStyle = this.colour(head);
         context.globalAlpha = 0.12 + 0.88 * share;
