@@ -13,6 +13,7 @@ from regard.maps.lookups import Lookups, Patches, Vectors, of_document, patch_la
 from regard.maps.words import Words
 from regard.pictures import View
 from regard.pictures.payload import payload
+from regard.pictures.style import COLOURS, DARK_COLOURS
 from tests.pictures.test_view import HOSTILE, SHOWN
 
 Opened = Callable[..., Any]
@@ -371,3 +372,22 @@ def test_what_has_no_line_or_small_image_is_said(opened: Opened):
     patches = Patches(np.zeros((4, 4, 3), np.uint8), 2, 2)
     page = opened(View(Lookups(np.full((1, 1, 130, 4), 0.25), patch_labels(2, 2), labels, patches=patches)))
     assert page.locator(".regard-thumbs p").inner_text() == "the first 120 of 130 labels; the arrow keys reach all"
+
+
+@pytest.mark.parametrize(("scheme", "colours"), [("light", COLOURS), ("dark", DARK_COLOURS)])
+def test_heads_have_the_colours_of_pictures_then_dashes(opened: Opened, scheme: str, colours: tuple[str, ...]):
+    count = len(colours) + 1
+    page = opened(View(Lookups(np.ones((1, count, 1, 1)), ("s",), ("t",))), color_scheme=scheme)
+    show(page, "Lines")
+    choose(page, "Head", "each in its colour")
+    samples = page.locator(".regard-legend canvas").evaluate_all(
+        "all => all.map((each) => [...each.getContext('2d').getImageData(0, 4, each.width, 1).data])"
+    )
+    rows = np.array(samples).reshape(count, -1, 4)
+    expected = [[int(colour[at : at + 2], 16) for at in (1, 3, 5)] for colour in (*colours, colours[0])]
+    np.testing.assert_array_equal(rows[:, 0, :3], expected)
+    solid = (rows[:, :, 3] == 255).all(1)
+    assert solid.tolist() == [True] * len(colours) + [False]
+    page = opened(View(Lookups(np.ones((1, 33, 1, 1)), ("s",), ("t",))))
+    show(page, "Lines")
+    assert "each in its colour" not in page.get_by_label("Head", exact=True).inner_text()
