@@ -238,7 +238,7 @@ def test_a_document_shows_sentences_and_words(opened: Opened):
 @pytest.mark.parametrize(("scheme", "strongest"), [("light", "darkest"), ("dark", "lightest")])
 def test_keys_say_how_the_largest_weight_looks(opened: Opened, scheme: str, strongest: str):
     page = opened(View(lookups()), color_scheme=scheme)
-    choose(page, "Shades", "0 to the largest")
+    page.get_by_label("Shades").select_option(label="0 to the largest")
     assert page.locator(".regard-key").inner_text().endswith(f"{strongest}: the largest of this matrix")
     show(page, "Reading")
     assert page.locator(".regard-key").inner_text().endswith(f"{strongest}: the largest of this row")
@@ -391,3 +391,13 @@ def test_heads_have_the_colours_of_pictures_then_dashes(opened: Opened, scheme: 
     page = opened(View(Lookups(np.ones((1, 33, 1, 1)), ("s",), ("t",))))
     show(page, "Lines")
     assert "each in its colour" not in page.get_by_label("Head", exact=True).inner_text()
+
+
+def test_amounts_are_seen_as_shares_of_what_is_averaged(opened: Opened):
+    given = replace(lookups(), kind="norms", shares=True, weights=5 * default_rng(5).random((2, 3, 5, 7)))
+    page = opened(View(given))
+    show(page, "Table")
+    for choices, raw in ((), given.weights.mean((0, 1))), (("layer 1", "2"), given.weights[1, 2]):
+        for label, option in zip(("Layer", "Head"), choices, strict=False):
+            choose(page, label, option)
+        np.testing.assert_allclose(table(page), raw / raw.sum(-1, keepdims=True), atol=6e-4)
