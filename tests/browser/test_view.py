@@ -13,6 +13,7 @@ from regard.maps.lookups import Lookups, Patches, Vectors, of_document, patch_la
 from regard.maps.words import Words
 from regard.pictures import View
 from regard.pictures.payload import payload
+from regard.pictures.style import COLOURS, DARK_COLOURS
 from tests.pictures.test_view import HOSTILE, SHOWN
 
 Opened = Callable[..., Any]
@@ -221,6 +222,26 @@ def test_a_document_shows_sentences_and_words(opened: Opened):
     assert page.locator(".regard-sentences li > b").all_inner_texts() == ["0.200", "0.800"]
     point(page, "source", 1)
     assert said(page) == "document reads b 0.150"
+    of_sentences, of_words = page.locator(".regard-key").all_inner_texts()
+    assert "before a sentence: its weight" in of_sentences
+    assert "0.80" in of_sentences
+    assert "its weight within its sentence × the root of the sentence's" in of_words
+    assert f"{np.sqrt(0.8):.2f}" in of_words
+    page.get_by_label("Hide below").fill("0.1")
+    page.mouse.move(0, 0)
+    shaded = page.locator(".regard-sentences .regard-token").evaluate_all(
+        "all => all.map(each => each.style.background)"
+    )
+    assert [bool(each) for each in shaded] == [False, True, True]
+
+
+@pytest.mark.parametrize(("scheme", "strongest"), [("light", "darkest"), ("dark", "lightest")])
+def test_keys_say_how_the_largest_weight_looks(opened: Opened, scheme: str, strongest: str):
+    page = opened(View(lookups()), color_scheme=scheme)
+    page.get_by_label("Shades").select_option(label="0 to the largest")
+    assert page.locator(".regard-key").inner_text().endswith(f"{strongest}: the largest of this matrix")
+    show(page, "Reading")
+    assert page.locator(".regard-key").inner_text().endswith(f"{strongest}: the largest of this row")
 
 
 def test_an_image_is_lit_where_a_word_looked(opened: Opened):
@@ -336,3 +357,47 @@ def test_a_link_to_the_page_says_what_is_seen_first(opened: Opened):
         rows = page.locator(".regard-panel").nth(place).locator("tbody tr").all()
         found = [[float(cell) for cell in row.locator("td").all_inner_texts()] for row in rows]
         np.testing.assert_allclose(found, lookups().weights[1, head], atol=6e-4)
+
+
+def test_what_has_no_line_or_small_image_is_said(opened: Opened):
+    labels = tuple(f"t{place}" for place in range(130))
+    given = Lookups(np.full((1, 1, 130, 130), 0.03), labels, labels)
+    page = opened(View(given))
+    show(page, "Lines")
+    note = page.locator(".regard-key")
+    page.wait_for_function("document.querySelector('.regard-key').textContent.includes('4,000')")
+    assert "weights under 0.020 have none; of " in note.inner_text()
+    page.get_by_label("Hide below").fill("0.5")
+    assert note.inner_text() == "a line is as wide as its weight; weights under 0.500 have none"
+    patches = Patches(np.zeros((4, 4, 3), np.uint8), 2, 2)
+    page = opened(View(Lookups(np.full((1, 1, 130, 4), 0.25), patch_labels(2, 2), labels, patches=patches)))
+    assert page.locator(".regard-thumbs p").inner_text() == "the first 120 of 130 labels; the arrow keys reach all"
+
+
+@pytest.mark.parametrize(("scheme", "colours"), [("light", COLOURS), ("dark", DARK_COLOURS)])
+def test_heads_have_the_colours_of_pictures_then_dashes(opened: Opened, scheme: str, colours: tuple[str, ...]):
+    count = len(colours) + 1
+    page = opened(View(Lookups(np.ones((1, count, 1, 1)), ("s",), ("t",))), color_scheme=scheme)
+    show(page, "Lines")
+    choose(page, "Head", "each in its colour")
+    samples = page.locator(".regard-legend canvas").evaluate_all(
+        "all => all.map((each) => [...each.getContext('2d').getImageData(0, 4, each.width, 1).data])"
+    )
+    rows = np.array(samples).reshape(count, -1, 4)
+    expected = [[int(colour[at : at + 2], 16) for at in (1, 3, 5)] for colour in (*colours, colours[0])]
+    np.testing.assert_array_equal(rows[:, 0, :3], expected)
+    solid = (rows[:, :, 3] == 255).all(1)
+    assert solid.tolist() == [True] * len(colours) + [False]
+    page = opened(View(Lookups(np.ones((1, 33, 1, 1)), ("s",), ("t",))))
+    show(page, "Lines")
+    assert "each in its colour" not in page.get_by_label("Head", exact=True).inner_text()
+
+
+def test_amounts_are_seen_as_shares_of_what_is_averaged(opened: Opened):
+    given = replace(lookups(), kind="norms", shares=True, weights=5 * default_rng(5).random((2, 3, 5, 7)))
+    page = opened(View(given))
+    show(page, "Table")
+    for choices, raw in ((), given.weights.mean((0, 1))), (("layer 1", "2"), given.weights[1, 2]):
+        for label, option in zip(("Layer", "Head"), choices, strict=False):
+            choose(page, label, option)
+        np.testing.assert_allclose(table(page), raw / raw.sum(-1, keepdims=True), atol=6e-4)

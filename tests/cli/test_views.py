@@ -153,3 +153,15 @@ def test_from_the_command_line(regard, run: Path, tmp_path: Path):
     assert output.endswith(
         f"The pictures are {tmp_path}/a-1.png to {tmp_path}/a-{len(list(tmp_path.iterdir()))}.png.\n"
     )
+
+
+@pytest.mark.parametrize("out", ["a.svg", "a.html"])
+def test_what_is_too_large_is_refused_with_the_options_that_help(out: str, tmp_path: Path, monkeypatch):
+    for module in ("drawing", "views"):
+        monkeypatch.setattr(f"regard.cli.{module}.LABELS", 5)
+    with pytest.raises(InputError, match="at most 5 a side are drawn: give --page, --words, --source or --target"):
+        drawn(filling(), Viewing(), tmp_path / out, maps=[0])
+    with pytest.raises(InputError, match=r"at most 0\.001 MB are written, unless largest \(--largest\) is set higher"):
+        drawn(filling(), Viewing(), tmp_path / "a.html", largest=0.001)
+    _, paths = drawn(filling(), Viewing(page=5), tmp_path / out, maps=[0])
+    assert len(paths) > 1

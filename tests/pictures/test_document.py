@@ -7,7 +7,7 @@ from PIL import Image
 
 from regard.errors import InputError
 from regard.maps import DocumentWeights
-from regard.pictures.document import WIDTH, broken, shades
+from regard.pictures.document import WIDTH, broken, picture, shades
 from regard.pictures.inches import from_the_right, order
 from regard.pictures.style import hex_colour
 from regard.pictures.write import MOST_WORDS, write_document
@@ -97,3 +97,11 @@ def test_too_many_words_are_refused_before_anything_is_drawn(tmp_path: Path):
 def test_weights_that_do_not_fit(weights: np.ndarray, words: tuple[np.ndarray, ...], said: str):
     with pytest.raises(ValueError, match=said):
         DocumentWeights((("a",),), weights, words)
+
+
+def test_the_scales_are_stated():
+    said = [each.get_text() for each in picture(DOCUMENT).texts[:2]]
+    assert said[0].endswith("white 0, darkest 0.8")
+    assert said[1].startswith("words: weight within the sentence × root of the sentence's weight: ")
+    assert said[1].endswith(f"darkest {np.sqrt(0.8) * 0.9:.3g}")
+    assert [each.get_text() for each in picture(NOTHING).texts] == ["no sentence"]

@@ -25,3 +25,7 @@ def test_a_row_a_class_with_the_weights_under_the_images():
     assert [each.get_xlabel() for each in axes] == ["asked", "cat 0.50", "cat 0.25", "dog 0.25", "dog 0.00"]
     heights = [round(each.get_position().y0, 6) for each in axes]
     assert heights[0] == heights[1] == heights[2] > heights[3] == heights[4]
+
+
+def test_the_scale_is_stated():
+    assert episode(IMAGES[0], IMAGES, LABELS, np.zeros(4)).texts[0].get_text() == "frames: white 0, dark 1"

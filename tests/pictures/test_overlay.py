@@ -32,7 +32,7 @@ def test_written_the_same_each_time(channels: int, suffix: str, tmp_path: Path):
 def test_the_darker_half_is_where_nobody_looks(tmp_path: Path):
     write_figure(overlay(np.full((8, 8, 1), 200, dtype=np.uint8), WEIGHTS), tmp_path / "a.png")
     drawn = np.asarray(Image.open(tmp_path / "a.png").convert("L")).astype(float)
-    left, right = np.array_split(drawn[40:-40], 2, axis=1)
+    left, right = np.array_split(drawn[40:-80], 2, axis=1)
     assert left[:, 40:-40].std() < 1
     middle = right[:, 40:-40]
     assert middle[: len(middle) // 4].mean() < 60 < 150 < middle[-20:, -20:].mean()
@@ -44,3 +44,7 @@ def test_the_darker_half_is_where_nobody_looks(tmp_path: Path):
 def test_where_nothing_is_written(name: str, message: str, tmp_path: Path):
     with pytest.raises(InputError, match=message):
         write_figure(overlay(PIXELS, WEIGHTS), tmp_path / name)
+
+
+def test_the_scale_is_stated():
+    assert overlay(PIXELS, WEIGHTS).texts[0].get_text() == "darkest: 0, brightest: its greatest weight"

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from regard.pictures import style
+from regard.pictures.view import stylesheet
 
 
 def linear(colours):
@@ -56,9 +57,10 @@ def of_hex(colours):
     return linear(np.array([[int(colour[place : place + 2], 16) for place in (1, 3, 5)] for colour in colours]))
 
 
+@pytest.mark.parametrize("colours", [style.COLOURS, style.DARK_COLOURS], ids=["light", "dark"])
 @pytest.mark.parametrize("eyes", SEEN)
-def test_colours_of_heads_are_told_apart_by_everybody(eyes):
-    seen = oklab(of_hex(style.COLOURS) @ np.transpose(SEEN[eyes]))
+def test_colours_of_heads_are_told_apart_by_everybody(eyes, colours):
+    seen = oklab(of_hex(colours) @ np.transpose(SEEN[eyes]))
     apart = np.linalg.norm(seen[:, None] - seen[None], axis=-1)[np.triu_indices(len(seen), 1)]
     assert apart.min() > 0.14
 
@@ -72,6 +74,9 @@ def contrast(first, second):
 def test_lines_and_letters_stand_out_from_what_is_behind_them():
     (paper, ink), shades = of_hex([style.PAPER, style.INK]), linear(style.palette())
     assert min(contrast(colour, paper) for colour in of_hex(style.COLOURS)) > 2.99
+    (dark,) = of_hex([style.DARK_PAPER])
+    assert min(contrast(colour, dark) for colour in of_hex(style.DARK_COLOURS)) > 2.99
+    assert f"--paper: {style.DARK_PAPER}" in stylesheet()
     for step, shade in enumerate(shades):
         assert contrast(paper if step / 255 > style.DARK else ink, shade) > 4
 

@@ -62,3 +62,9 @@ def test_any_size(steps: int, rows: int, tmp_path: Path):
     write_figure(tape(TapeUse(np.zeros((steps, 3)), np.zeros((steps, 2)), weights, weights)), tmp_path / "a.png")
     with Image.open(tmp_path / "a.png") as picture:
         assert 0 < picture.width < 4000
+
+
+def test_the_scale_is_stated():
+    assert tape(use()).texts[0].get_text() == "white 0, dark 1, grey: not asked for"
+    blank = TapeUse(np.zeros((3, 2)), np.zeros((3, 2)), np.zeros((1, 3, 7)), np.zeros((1, 3, 7)))
+    assert tape(blank).texts[0].get_text() == "white 0, dark 1"

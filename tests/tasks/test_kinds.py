@@ -17,6 +17,7 @@ from regard.data.spans import Questions
 from regard.errors import InputError
 from regard.inference.kinds import Kind
 from regard.maps import Alignment, DocumentWeights, rollout
+from regard.maps.lookups import mean_alignment
 from regard.models.attention_language_model import AttentionLanguageModelConfig
 from regard.models.bert import Bert, BertConfig
 from regard.models.bert_spans import BertSpans
@@ -25,6 +26,7 @@ from regard.models.han import FlatConfig, HanConfig
 from regard.models.recurrent_language_model import RecurrentLanguageModelConfig
 from regard.models.rocktaschel import RocktaschelConfig
 from regard.models.vit import Vit, VitConfig
+from regard.pictures.payload import payload
 from regard.recording import record
 from regard.tasks.classification.run import ClassificationRun
 from regard.tasks.classification.run_file import Classification
@@ -152,6 +154,10 @@ def test_norms_and_rollout_of_a_language_model():
     weights, norms = (run.look(TEXT, kind=kind).attention.weights for kind in ("weights", "norms"))
     np.testing.assert_allclose(norms.sum(-1), 1, rtol=1e-12)
     assert np.abs(norms - weights).max() > 0.05
+    shown = run.look(TEXT, kind="norms").lookups
+    np.testing.assert_allclose(mean_alignment(shown).weights, norms, rtol=1e-5)
+    (packed,) = payload([shown])["lookups"][0]["maps"]
+    assert (packed["name"], packed["scale"], packed["shares"], shown.vectors) == ("norms", 1.0, True, None)
     one = run.look(TEXT, [4], kind="norms").attention.weights
     assert np.abs(norms - one).max() > 0.05
 

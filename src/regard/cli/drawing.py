@@ -8,6 +8,7 @@ from regard.cli.episodes import episode
 from regard.cli.options import Asked, Looking, searching
 from regard.cli.pointed import parse
 from regard.cli.told import parse_question, texts_of
+from regard.errors import InputError
 from regard.inference.kinds import ROLES, Kind, Role
 from regard.inference.within import Reading, whole
 from regard.maps.alignment import Alignment
@@ -16,7 +17,7 @@ from regard.pictures.episode import episode as drawn_episode
 from regard.pictures.overlay import overlay, overlays
 from regard.pictures.tape import tape
 from regard.pictures.view import View
-from regard.pictures.write import PAGE, write, write_document, write_figure, write_view
+from regard.pictures.write import LABELS, PAGE, write, write_document, write_figure, write_view
 from regard.runs import expect
 from regard.tasks.acting.run import ActingRun
 from regard.tasks.bit_sequences.run import BitSequencesRun
@@ -29,6 +30,10 @@ from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
 from regard.tasks.pointing.run import PointingRun
 from regard.tasks.span_answers.run import SpanAnswersRun
 from regard.tasks.text_to_text.run import TextToTextRun
+
+PARTS = "give --page, --words, --source or --target"
+WHOLE = "write a .html page, without --map"
+"""What to do about a picture that would be too large: of runs whose text can be shown in parts, and of others."""
 
 
 @dataclass(frozen=True)
@@ -56,13 +61,22 @@ class Asking:
         said = ", ".join([*([ROLES[role]] if role else []), *([kind] if kind else [])])
         return f"{title} ({said})" if said else title
 
-    def drawn(self, reading: Reading) -> str:
+    def drawn(self, reading: Reading, instead: str = PARTS) -> str:
         """Writes the picture, and returns the answer."""
         if self.page and self.looking.maps is None:
             self.view(self.titled(self.text), reading.lookups)
         else:
-            write(reading.attention, self.out, title=self.titled(self.text))
+            self.matrix(reading.attention, self.titled(self.text), instead)
         return reading.answer
+
+    def matrix(self, attention: Alignment, title: str, instead: str) -> None:
+        """Writes the picture of one matrix. Raises InputError for one that is too large, with what to do instead."""
+        if max(attention.weights.shape) > LABELS:
+            raise InputError(
+                f"{self.out}: {len(attention.source)} places are read, by {len(attention.target)}; at most {LABELS} a "
+                f"side are drawn: {instead}"
+            )
+        write(attention, self.out, title=title)
 
     @property
     def page(self) -> bool:
@@ -91,14 +105,14 @@ def draw(run: Any, asking: Asking) -> str:
         case ActingRun():
             asking.looking.refuse("--beam", "--map", "--kind", what="acts in environments")
             done, looked = run.look(text)
-            return asking.drawn(whole(done.text, looked, "weights"))
+            return asking.drawn(whole(done.text, looked, "weights"), WHOLE)
         case PointingRun():
             asking.looking.refuse("--beam", "--map", "--kind", what="points to elements of a set")
             (pointed,) = run.point([parse(text)])
-            return asking.drawn(whole(" ".join(map(str, pointed.places)), pointed.attention, "weights"))
+            return asking.drawn(whole(" ".join(map(str, pointed.places)), pointed.attention, "weights"), WHOLE)
         case SpanAnswersRun():
             asking.looking.refuse("--beam", what="answers with spans")
-            return asking.drawn(run.look(parse_question(1, text), maps, kind=kind))
+            return asking.drawn(run.look(parse_question(1, text), maps, kind=kind), WHOLE)
         case LanguageModelRun() | MaskedLanguageModelRun():
             asking.looking.refuse("--beam", what="tells tokens one by one")
             return asking.drawn(run.look(text, maps, kind=kind))
@@ -119,7 +133,7 @@ def _classes(run: ClassificationRun, asking: Asking) -> str:
     if asking.page and asking.looking.maps is None and looked.lookups is not None:
         asking.view(title, looked.lookups)
     elif isinstance(looked.weights, Alignment):
-        write(looked.weights, asking.out, title=title)
+        asking.matrix(looked.weights, title, WHOLE if looked.lookups is None else PARTS)
     else:
         write_document(looked.weights, asking.out, title=title)
     return looked.found.line

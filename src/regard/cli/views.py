@@ -22,7 +22,7 @@ from regard.pictures.lines import lines
 from regard.pictures.multiples import multiples
 from regard.pictures.reading import reading
 from regard.pictures.scale import round_up
-from regard.pictures.write import write, write_figure
+from regard.pictures.write import LABELS, write, write_figure
 from regard.tasks.classification.run import ClassificationRun
 from regard.tasks.image_captioning.run import ImageCaptioningRun
 from regard.tasks.image_classification.run import ImageClassificationRun
@@ -38,8 +38,6 @@ FEW = 4
 """Heads that are drawn as lines where none are chosen; of more, those of the last layer."""
 THRESHOLD = 0.15
 """The least weight that has a line where none is given."""
-LARGEST = 512
-"""Places of one side on one picture."""
 Numbers = Sequence[int] | None
 
 
@@ -179,9 +177,9 @@ def _pages(places: slice, size: int | None) -> list[slice]:
 def _part(maps: HeadMaps, places: tuple[slice, slice], viewing: Viewing, title: str) -> Part:
     source, target = places
     counts = source.stop - source.start, target.stop - target.start
-    if max(counts) > LARGEST:
+    if max(counts) > LABELS:
         raise InputError(
-            f"{counts[0]} places are read, by {counts[1]}; at most {LARGEST} a side are drawn: give --page, --words, "
+            f"{counts[0]} places are read, by {counts[1]}; at most {LABELS} a side are drawn: give --page, --words, "
             "--source or --target"
         )
     own = round_up(maps.weights) if viewing.view in ("heads", "rollout") else 1.0

@@ -1,7 +1,7 @@
 """Recorded maps as the one that is shown."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float
@@ -11,6 +11,7 @@ from regard.errors import InputError
 from regard.inference.kinds import Kind
 from regard.inference.norms import ValueNorms
 from regard.maps.averages import average_of
+from regard.maps.lookups import Lookups
 from regard.maps.rollout import rollout
 from regard.maps.shares import shares
 from regard.recording import Maps, Measure
@@ -21,10 +22,12 @@ Map = Float[np.ndarray, "_target _source"]
 @dataclass(frozen=True)
 class Joining:
     """measure: what is recorded of a model. joined: of the first row of what was recorded one map, or of the maps of
-    those numbers, layer x heads + head; None: all. Raises InputError for maps that cannot be joined so."""
+    those numbers, layer x heads + head; None: all. Raises InputError for maps that cannot be joined so. lookups: what
+    was recorded, layer by layer and head by head, as it is seen."""
 
     measure: Callable[[nn.Module], Measure | None]
     joined: Callable[[Maps, Sequence[int] | None], Map]
+    lookups: Callable[[Lookups], Lookups] = lambda lookups: lookups
 
 
 def mean(found: Maps, numbers: Sequence[int] | None) -> Map:
@@ -35,6 +38,14 @@ def mean(found: Maps, numbers: Sequence[int] | None) -> Map:
 def mean_shares(found: Maps, numbers: Sequence[int] | None) -> Map:
     """The shares in the mean of the maps: norms are in the unit of what is written, in which all maps are alike."""
     return shares(mean(found, numbers))
+
+
+def in_shares(norms: Lookups) -> Lookups:
+    """Norms in the unit in which each row's sum is 1 in the mean of all maps, to be seen as shares of their row."""
+    amounts = norms.weights.astype(np.float64)
+    mean = amounts.sum(-1, keepdims=True).mean((0, 1), keepdims=True)
+    found = np.divide(amounts, mean, out=np.zeros_like(amounts), where=mean > 0)
+    return replace(norms, weights=found, vectors=None, kind="norms", shares=True)
 
 
 def rolled_out(found: Maps, numbers: Sequence[int] | None = None) -> Map:
@@ -53,7 +64,7 @@ def rolled_out(found: Maps, numbers: Sequence[int] | None = None) -> Map:
 
 JOININGS: dict[Kind, Joining] = {
     "weights": Joining(lambda model: None, mean),
-    "norms": Joining(ValueNorms, mean_shares),
+    "norms": Joining(ValueNorms, mean_shares, in_shares),
     "rollout": Joining(lambda model: None, rolled_out),
 }
 """Of the kinds that are made of recorded maps."""

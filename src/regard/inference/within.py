@@ -32,7 +32,11 @@ class Reading:
 
 def whole(answer: str, attention: Alignment, kind: Kind) -> Reading:
     """Of what there is one map of, not one a layer and head."""
-    return Reading(answer, of_alignment(attention, name=kind), attention)
+    return Reading(answer, _alone(attention, kind), attention)
+
+
+def _alone(attention: Alignment, kind: Kind) -> Lookups:
+    return replace(of_alignment(attention, name=kind), kind=kind)
 
 
 @torch.no_grad()
@@ -64,7 +68,7 @@ def within(
     source = text.after(before, more)
     attention = Alignment(_placed(joined, -more), source.pieces, text.pieces)
     if kind == "rollout":
-        return said, of_alignment(attention, name=kind), attention
+        return said, _alone(attention, kind), attention
     lookups = found.lookups(source.pieces[: joined.shape[-1]], text.pieces)
     lookups = replace(
         lookups,
@@ -74,7 +78,7 @@ def within(
         target_words=text.words,
         vectors=seen.vectors(lookups) if kind == "weights" and more >= 0 else None,
     )
-    return said, lookups, attention
+    return said, joining.lookups(lookups), attention
 
 
 def _placed(weights: np.ndarray, less: int) -> np.ndarray:

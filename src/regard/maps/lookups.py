@@ -55,6 +55,8 @@ class Lookups:
     notes: a remark on each target label, such as the value of a gate.
     images: an image that each source label stands for.
     verbs: what a target label does to a source label, and what is done to that.
+    kind: what the weights are called among the maps.
+    shares: whether weights are amounts, seen as shares of the sum of their row once layers and heads are averaged.
 
     Raises ValueError for shapes and counts that do not fit, or a weight that is negative or not finite, and TypeError
     for labels that are one string.
@@ -74,6 +76,8 @@ class Lookups:
     images: UInt8[np.ndarray, "source height width channel"] | None = None
     vectors: Vectors | None = None
     verbs: tuple[str, str] = READS
+    kind: str = "weights"
+    shares: bool = False
 
     def __post_init__(self) -> None:
         weights = _kept("weights", self.weights, None)

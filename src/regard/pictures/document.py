@@ -30,11 +30,12 @@ class Shades:
     """Between 0 and 1: weights as shares of the document's greatest. Those of words are weighed by the root of their
     sentence's, so that in a sentence that is hardly read they do not stand out, and yet are to be seen (section 3.4).
 
-    sentences: (sentence,). words: for each sentence (word,).
+    sentences: (sentence,). words: for each sentence (word,). most: what is 1 of either.
     """
 
     sentences: np.ndarray
     words: tuple[np.ndarray, ...]
+    most: tuple[float, float]
 
 
 def shades(document: DocumentWeights) -> Shades:
@@ -42,8 +43,9 @@ def shades(document: DocumentWeights) -> Shades:
     tiny = np.finfo(float).tiny
     words = [np.sqrt(weight) * each for weight, each in zip(document.weights, document.words, strict=True)]
     greatest = max((each.max(initial=0.0) for each in words), default=0.0)
-    of_sentences = document.weights / max(document.weights.max(initial=0.0), tiny)
-    return Shades(of_sentences, tuple(each / max(greatest, tiny) for each in words))
+    most = float(document.weights.max(initial=0.0)), float(greatest)
+    of_sentences = document.weights / max(most[0], tiny)
+    return Shades(of_sentences, tuple(each / max(most[1], tiny) for each in words), most)
 
 
 def picture(document: DocumentWeights, *, title: str = "") -> Figure:
@@ -54,13 +56,14 @@ def picture(document: DocumentWeights, *, title: str = "") -> Figure:
         words = iter(measured(figure, [word for words in document.sentences for word in words], TYPE))
         sentences = [[next(words) for _ in each] for each in document.sentences]
         lines = [broken([word.width for word in each]) for each in sentences]
-        head = 2 * LINE if title else LINE
+        found = shades(document)
+        key = _key(document, found)
+        head = LINE * (len(key) + bool(title))
         heights = [LINE * max(1, len(each)) + GAP for each in lines]
         top = 2 * MARGIN + head + sum(heights)
         figure.set_size_inches(WIDTH, top)
-        _heading(figure, document, title, top - MARGIN)
+        _heading(figure, key, title, top - MARGIN)
         top -= MARGIN + head
-        found = shades(document)
         for place, (words, rows) in enumerate(zip(sentences, lines, strict=True)):
             _weight(figure, document.weights[place], found.sentences[place], top)
             for number, row in enumerate(rows):
@@ -83,14 +86,23 @@ def broken(widths: Sequence[float], most: float = EDGES[1] - EDGES[0]) -> list[l
     return lines
 
 
-def _heading(figure: Figure, document: DocumentWeights, title: str, top: float) -> None:
-    key = "before each sentence its weight; words shaded by theirs within it"
+def _key(document: DocumentWeights, found: Shades) -> tuple[str, ...]:
+    """What is shaded by what, white for 0, and what is darkest."""
+    if not document.sentences:
+        return ("no sentence",)
+    return (
+        f"before each sentence its weight: white 0, darkest {found.most[0]:.3g}",
+        f"words: weight within the sentence × root of the sentence's weight: white 0, darkest {found.most[1]:.3g}",
+    )
+
+
+def _heading(figure: Figure, key: Sequence[str], title: str, top: float) -> None:
     if title:
         shown = drawable(title, longest=90)
         text(figure, shown, (MARGIN, top - LINE / 2), size=sizes(1).title, color=INK, family=families([shown])[0])
         top -= LINE
-    shown = key if document.sentences else "no sentence"
-    text(figure, shown, (MARGIN, top - LINE / 2), size=sizes(1).small, color=MUTED)
+    for number, each in enumerate(key):
+        text(figure, each, (MARGIN, top - LINE * (number + 0.5)), size=sizes(1).small, color=MUTED)
 
 
 def _weight(figure: Figure, weight: float, shade: float, top: float) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float, UInt8
 
+from regard.pictures import inches
 from regard.pictures.fonts import families
 from regard.pictures.labels import drawable
 from regard.pictures.style import MUTED, PAPER, hex_colour, plotting, sizes
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SIDE, LABEL, GAP, HEAD = 0.8, 0.2, 0.15, 0.4
-"""Of an image, the line under it, the space between, and the title, in inches."""
+SIDE, LABEL, GAP, HEAD, FOOT = 0.8, 0.2, 0.15, 0.4, 0.2
+"""Of an image, the line under it, the space between, the title, and the key below, in inches."""
 
 
 def episode(
@@ -39,9 +40,10 @@ def episode(
         from matplotlib.figure import Figure
 
         width = columns * (SIDE + GAP) + 3 * GAP
-        height = len(rows) * (SIDE + LABEL + GAP) + GAP + HEAD
+        height = len(rows) * (SIDE + LABEL + GAP) + GAP + HEAD + FOOT
         figure = Figure(figsize=(width, height), facecolor=PAPER, dpi=100)
         FigureCanvasAgg(figure)
+        inches.text(figure, "frames: white 0, dark 1", (GAP, FOOT / 2 + GAP / 2), size=7, color=MUTED)
 
         def axes_at(row: int, column: int) -> Axes:
             left = GAP + column * (SIDE + GAP) + (2 * GAP if column else 0.0)

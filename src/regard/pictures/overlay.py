@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float, UInt8
 
+from regard.pictures import inches
 from regard.pictures.fonts import families
 from regard.pictures.labels import drawable
-from regard.pictures.style import PAPER, plotting, sizes
+from regard.pictures.style import MUTED, PAPER, plotting, sizes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SIDE, SMALL, HEAD, GAP = 2.8, 1.5, 0.4, 0.12
-"""Of an image alone and of one among many, the title above and the space between, in inches."""
+SIDE, SMALL, HEAD, GAP, FOOT = 2.8, 1.5, 0.4, 0.12, 0.2
+"""Of an image alone and of one among many, the title above, the space between and the key below, in inches."""
+KEY = "darkest: 0, brightest: its greatest weight"
 COLUMNS = 6
 """Images in a row."""
 DARKEST = 0.15
@@ -46,9 +48,10 @@ def _figure(images: Sequence[Pixels], titles: Sequence[str], side: float, column
 
         columns = min(columns, len(images))
         rows, head = -(-len(images) // columns), HEAD if any(titles) else 0.0
-        width, height = columns * side + (columns + 1) * GAP, rows * (side + GAP + head) + GAP
+        width, height = columns * side + (columns + 1) * GAP, rows * (side + GAP + head) + GAP + FOOT
         figure = Figure(figsize=(width, height), facecolor=PAPER, dpi=100)
         FigureCanvasAgg(figure)
+        inches.text(figure, KEY, (GAP, GAP / 2 + FOOT / 2), size=sizes(1).small, color=MUTED)
         for place, (image, title) in enumerate(zip(images, titles, strict=True)):
             row, column = divmod(place, columns)
             left, top = GAP + column * (side + GAP), height - GAP - row * (side + GAP + head)

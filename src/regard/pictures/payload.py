@@ -28,7 +28,7 @@ def payload(lookups: Sequence[Lookups], *, title: str = "", largest: float = LAR
         shapes = ", ".join(" x ".join(map(str, each.weights.shape)) for each in lookups)
         raise InputError(
             f"{shapes} weights (layers x heads x target x source) make a page of about {size:.3g} MB; at most "
-            f"{largest:g} MB are written, unless largest is set higher"
+            f"{largest:g} MB are written, unless largest (--largest) is set higher"
         )
     return {"format": FORMAT, "title": visible(title), "lookups": [_lookups(each) for each in lookups]}
 
@@ -54,7 +54,7 @@ def _lookups(one: Lookups) -> dict[str, Any]:
         "target": [visible(label) for label in one.target],
         "layers": [visible(name) for name in one.layers],
         "heads": one.weights.shape[1],
-        "maps": [packed_map("weights", one.weights), *(packed_map(visible(k), each) for k, each in one.others.items())],
+        "maps": [_weights(one), *(packed_map(visible(k), each) for k, each in one.others.items())],
     }
     optional = {
         "sourceWords": _words(one.source_words),
@@ -67,6 +67,11 @@ def _lookups(one: Lookups) -> dict[str, Any]:
         "vectors": None if one.vectors is None else _vectors(one.vectors),
     }
     return found | {name: value for name, value in optional.items() if value is not None}
+
+
+def _weights(one: Lookups) -> dict[str, Any]:
+    packed = packed_map(visible(one.kind), one.weights)
+    return packed | {"scale": 1.0, "shares": True} if one.shares else packed
 
 
 def _words(words: Words | None) -> dict[str, Any] | None:

@@ -14,6 +14,9 @@ INK, MUTED, GRID, PAPER = "#1a1f2b", "#5c6472", "#dfe3e8", "#ffffff"
 COLOURS = "#29315b", "#f16328", "#4c95f9", "#a500a9", "#665a4d", "#680800", "#3043ff", "#b27998"
 """Of what stands beside each other: with any kind of colour blindness each pair is told apart, by 0.14 in Oklab at the
 least, and each has a contrast of 3 to 1 with the paper."""
+DARK_PAPER = "#15181d"
+DARK_COLOURS = "#8899ff", "#ee8811", "#77ff00", "#cc1100", "#ffffff", "#5544ff", "#ddbbbb", "#885588"
+"""The paper of dark pages, and the same on it."""
 DARK = 0.57
 """The shade from which on letters are light: their contrast is then nowhere under 4 to 1."""
 LARGEST_RASTER = 7000

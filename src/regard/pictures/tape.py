@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from regard.maps.tape_use import TapeUse
+from regard.pictures.inches import text
 from regard.pictures.style import GRID, INK, MUTED, PAPER, palette, plotting
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 LEFT, RIGHT, ABOVE, BELOW = 0.55, 0.15, 0.3, 0.4
 """Margins of a panel, in inches; what is below is there for panels of heads alone."""
+FOOT = 0.2
+"""The key below all."""
 WIDEST, LARGEST_CELL = 6.0, 0.2
 """A panel and the side of a cell, in inches."""
 
@@ -39,9 +42,11 @@ def tape(use: TapeUse) -> Figure:
         steps = len(use.inputs)
         cell = min(LARGEST_CELL, WIDEST / max(steps, 1))
         tall = [cell * max(len(panel[2]) for panel in pair if panel is not None) + ABOVE + BELOW for pair in pairs]
-        width, height = 2 * (LEFT + cell * steps + RIGHT), sum(tall)
+        width, height = 2 * (LEFT + cell * steps + RIGHT), sum(tall) + FOOT
         figure = Figure(figsize=(width, height), facecolor=PAPER, dpi=100)
         FigureCanvasAgg(figure)
+        key = "white 0, dark 1" + (", grey: not asked for" if np.isnan(use.outputs).any() else "")
+        text(figure, key, (RIGHT, FOOT / 2), size=7, color=MUTED)
         top = height
         for pair, size in zip(pairs, tall, strict=True):
             for left, panel in zip((LEFT, width / 2 + LEFT), pair, strict=True):

@@ -17,7 +17,7 @@ from regard.maps.lookups import Lookups, mean_alignment
 from regard.pictures.heatmap import heatmap
 from regard.pictures.labels import visible
 from regard.pictures.payload import LARGEST, payload
-from regard.pictures.style import palette
+from regard.pictures.style import COLOURS, DARK_COLOURS, palette
 
 VIEWS = ("matrix", "lines", "reading", "document", "image", "images", "heads", "table")
 PARTS = ("data", "page", "tokens", *VIEWS, "worked", "panel", "mount")
@@ -79,7 +79,9 @@ class View:
 def script() -> str:
     """The component: a script that defines `regard.mount(element, payload)`."""
     colours = {name: [f"{r:02x}{g:02x}{b:02x}" for r, g, b in palette(name == "dark")] for name in ("light", "dark")}
-    head = f'"use strict";\nconst regard = {{ palettes: {json.dumps(colours, separators=(",", ":"))}, views: {{}} }};\n'
+    given = {"palettes": colours, "beside": {"light": COLOURS, "dark": DARK_COLOURS}}
+    told = "".join(f"{name}: {json.dumps(each, separators=(',', ':'))}, " for name, each in given.items())
+    head = f'"use strict";\nconst regard = {{ {told}views: {{}} }};\n'
     return head + "".join(resource(f"{name}.js") for name in PARTS)
 
 

@@ -24,7 +24,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def write(alignment: Alignment, path: Path | str, *, title: str = "", largest: int = 512) -> Path:
+LABELS = 512
+"""Of one side on one picture, unless its author says otherwise."""
+
+
+def write(alignment: Alignment, path: Path | str, *, title: str = "", largest: int = LABELS) -> Path:
     """Draws the alignment into path, as its suffix says: .png, .svg or .html. The same alignment gives the same bytes.
 
     largest: how many labels a side may have; a larger matrix is refused with an estimate of the file's size. The file

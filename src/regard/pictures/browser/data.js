@@ -14,7 +14,7 @@ regard.data = (() => {
   // One map of all layers and heads; null for a layer or a head is the mean over them.
   class Weights {
     constructor(about, buffer, shape) {
-      Object.assign(this, { name: about.name, scale: about.scale, signed: about.signed, ...shape, more: [], kept: new Map() });
+      Object.assign(this, { name: about.name, scale: about.scale, signed: about.signed, shares: Boolean(about.shares), ...shape, more: [], kept: new Map() });
       this.levels = about.levels && Float32Array.from(about.levels);
       this.codes = this.levels ? new Uint8Array(buffer) : new Float32Array(buffer);
     }
@@ -51,12 +51,18 @@ regard.data = (() => {
       return found;
     }
 
+    // Amounts are seen as the shares of their row.
+    seen(row) {
+      const sum = this.shares ? row.reduce((all, each) => all + each, 0) : 0;
+      return sum > 0 ? row.map((each) => each / sum) : row;
+    }
+
     rows(layer, head) {
       const key = `${layer} ${head}`;
       if (!this.kept.has(key)) this.kept.set(key, []);
       const found = this.kept.get(key);
       for (let target = found.length; target < this.targets + this.more.length; target++) {
-        found.push(this.mean(layer, head, target));
+        found.push(this.seen(this.mean(layer, head, target)));
       }
       return found;
     }

@@ -1,6 +1,6 @@
 // A document: its sentences behind their weights, the words inside shaded by theirs (Yang 2016, section 3.4).
 regard.views.document = (() => {
-  const { element, number } = regard.page, { token, shade, key } = regard.tokens;
+  const { element, number } = regard.page, { token, shade, key, strongest } = regard.tokens;
 
   class Document {
     constructor(panel) {
@@ -35,7 +35,7 @@ regard.views.document = (() => {
     }
 
     mark() {
-      const { table, focused } = this.panel;
+      const { table, focused, choice } = this.panel;
       if (focused.target !== null) this.at = focused.target;
       const row = table.rows[this.at] || new Float32Array(0);
       const sums = this.parts.map(({ places }) => places.reduce((sum, place) => sum + Math.abs(row[place] || 0), 0));
@@ -45,12 +45,15 @@ regard.views.document = (() => {
         weight.textContent = number(sums[i]);
         shade(weight, sums[i] / most);
         places.forEach((place, j) => {
-          shade(this.words[place], inside[i][j] / darkest);
+          shade(this.words[place], Math.abs(row[place] || 0) / table.scale < choice.threshold ? 0 : inside[i][j] / darkest);
           this.words[place].classList.toggle("regard-aim", focused.source === place);
         });
       });
       [...this.targets.children].forEach((each, place) => each.classList.toggle("regard-on", place === this.at));
-      this.key.replaceChildren(key(most, table.signed, "before a sentence its weight; words shaded by theirs within it, and by its own"));
+      this.key.replaceChildren(
+        key(most, false, `before a sentence: its weight; ${strongest()}: the largest here`),
+        key(darkest, table.signed, `a word: its weight within its sentence × the root of the sentence's; ${strongest()}: the largest here`),
+      );
     }
 
     reveal(_, s) {

@@ -43,7 +43,7 @@ regard.views.heads = (() => {
       const wide = Math.min(SIDE, source.length), high = Math.min(SIDE, target.length);
       const found = new Float32Array(wide * high), context = canvas.getContext("2d");
       for (let t = 0; t < target.length; t++) {
-        const row = weights.row(layer, head, t), y = Math.floor((t * high) / target.length);
+        const row = weights.seen(weights.row(layer, head, t)), y = Math.floor((t * high) / target.length);
         for (let s = 0; s < row.length; s++) {
           const at = y * wide + Math.floor((s * wide) / source.length);
           if (Math.abs(row[s]) > Math.abs(found[at])) found[at] = row[s];

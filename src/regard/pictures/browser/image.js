@@ -35,7 +35,9 @@ regard.views.image = (() => {
           type: "button", tabIndex: -1, onmouseenter: () => panel.focus(place, null), onclick: () => panel.pick(place, null),
         }, canvas, element("span", {}, label));
       });
-      this.list.replaceChildren(...this.thumbs);
+      const count = table.target.length;
+      const rest = count > MOST ? element("p", { className: "regard-key" }, `the first ${MOST} of ${count} labels; the arrow keys reach all`) : "";
+      this.list.replaceChildren(...this.thumbs, rest);
       this.list.hidden = table.target.length < 2;
       this.mark();
     }

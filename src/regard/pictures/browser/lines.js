@@ -1,7 +1,7 @@
 // Lines from each target label to what it read, thick where it read much; of all heads at once, each has its colour.
 regard.views.lines = (() => {
-  const { element, variable } = regard.page, { token, shade } = regard.tokens;
-  const LINE = 24, MOST = 4000, FAINT = 0.02;
+  const { element, number, variable } = regard.page, { token, shade } = regard.tokens;
+  const LINE = 24, SAMPLE = 26, MOST = 4000, FAINT = 0.02, DASHES = [[], [8, 4], [2, 4], [10, 3, 2, 3]];
 
   class Lines {
     constructor(panel) {
@@ -14,7 +14,8 @@ regard.views.lines = (() => {
       const columns = element("div", { className: "regard-columns" }, this.left, this.middle, this.right);
       this.scroll = element("div", { className: "regard-scroll" }, columns);
       this.sides = element("p", { className: "regard-sides" });
-      this.element = element("div", {}, this.sides, this.scroll, this.heads);
+      this.note = element("p", { className: "regard-key" });
+      this.element = element("div", {}, this.sides, this.scroll, this.heads, this.note);
       this.scroll.addEventListener("scroll", () => this.draw());
       this.sizes = new ResizeObserver(() => this.draw());
       this.sizes.observe(this.middle);
@@ -47,17 +48,39 @@ regard.views.lines = (() => {
       this.right.replaceChildren(...source.map((_, place) => token(panel, "source", place)));
       this.all = this.links();
       const heads = panel.own.head === "each" ? [...Array(panel.lookup.heads).keys()] : [];
-      this.heads.replaceChildren(...heads.map((head) => {
-        const chip = element("i");
-        chip.style.background = this.colour(head);
-        return element("li", {}, chip, `head ${head}`);
-      }));
+      this.heads.replaceChildren(...heads.map((head) => element("li", {}, this.sample(head), `head ${head}`)));
       this.mark();
+    }
+
+    // What has no line, and why.
+    hidden(count) {
+      const { choice, table } = this.panel, least = number(Math.max(choice.threshold, FAINT) * table.scale);
+      const many = count > MOST ? `; of ${count.toLocaleString("en")} in sight the ${MOST.toLocaleString("en")} of the greatest weights are drawn` : "";
+      return `a line is as wide as its weight; weights under ${least} have none${many}`;
     }
 
     colour(head) {
       if (head === null) return variable(this.element, "--line");
-      return `oklch(${regard.page.dark() ? 0.75 : 0.58} 0.16 ${Math.round(25 + (360 * head) / this.panel.lookup.heads)})`;
+      const colours = regard.beside[regard.page.dark() ? "dark" : "light"];
+      return colours[head % colours.length];
+    }
+
+    // Of the first heads, a colour each, and of as many again.
+    dashes(head) {
+      return head === null ? [] : DASHES[Math.floor(head / regard.beside.light.length) % DASHES.length];
+    }
+
+    // A line of a head, as the legend shows it.
+    sample(head) {
+      const found = element("canvas", { width: 2 * SAMPLE, height: 8, ariaHidden: "true" }), context = found.getContext("2d");
+      found.style.width = `${SAMPLE}px`;
+      Object.assign(context, { strokeStyle: this.colour(head), lineWidth: 6 });
+      context.setLineDash(this.dashes(head).map((each) => 2 * each));
+      context.beginPath();
+      context.moveTo(0, 4);
+      context.lineTo(2 * SAMPLE, 4);
+      context.stroke();
+      return found;
     }
 
     reveal(t) {
@@ -90,9 +113,12 @@ regard.views.lines = (() => {
         && (focused.target === null || t === focused.target) && (focused.source === null || focused.target !== null || s === focused.source);
       // Heads that read the same lie beside each other.
       const { heads } = this.panel.lookup, beside = (head) => (head === null ? 0 : (head - (heads - 1) / 2) * Math.min(3, (LINE - 8) / heads));
-      for (const [t, s, share, head] of this.all.filter(seen).slice(-MOST)) {
+      const found = this.all.filter(seen);
+      this.note.textContent = this.hidden(found.length);
+      for (const [t, s, share, head] of found.slice(-MOST)) {
         const from = y(t) + beside(head), to = y(s) + beside(head);
         context.strokeStyle = this.colour(head);
+        context.setLineDash(this.dashes(head));
         context.globalAlpha = 0.12 + 0.88 * share;
         context.lineWidth = 0.5 + 4.5 * share;
         context.beginPath();
@@ -104,6 +130,7 @@ regard.views.lines = (() => {
   }
 
   Lines.title = "Lines";
+  Lines.most = regard.beside.light.length * DASHES.length;
   Lines.fits = () => true;
   Lines.keys = { ArrowUp: [-1, null], ArrowDown: [1, null] };
   Lines.start = [0, null];

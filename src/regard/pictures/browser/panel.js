@@ -73,7 +73,7 @@ regard.Panel = (() => {
         const options = [...first, ...names.map((each, place) => [each, place])];
         if (options.length > 1) menus.push(select(label, options, this.own[name], (value) => this.choose({ [name]: value })));
       };
-      const heads = [...Array(one.heads).keys()].map(String), each = this.kind === regard.views.lines ? [["each in its colour", "each"]] : [];
+      const heads = [...Array(one.heads).keys()].map(String), each = this.kind === regard.views.lines && one.heads <= this.kind.most ? [["each in its colour", "each"]] : [];
       add("Lookups", "lookup", lookups.map((other, place) => other.name || `${place + 1}`));
       add("Map", "map", one.maps.map((map) => map.name));
       if (this.kind !== regard.views.heads) {

@@ -1,6 +1,6 @@
 // The text as it reads: one target label in focus, and every source label shaded by how much it was read.
 regard.views.reading = (() => {
-  const { element } = regard.page, { token, shade, greatest, key } = regard.tokens;
+  const { element } = regard.page, { token, shade, greatest, key, strongest } = regard.tokens;
 
   class Reading {
     constructor(panel) {
@@ -38,7 +38,7 @@ regard.views.reading = (() => {
         each.classList.toggle("regard-aim", focused.source === place);
       });
       [...this.target.children].forEach((each, place) => each.classList.toggle("regard-on", place === this.at));
-      this.key.replaceChildren(key(most, table.signed, `darkest: the largest of this row${lookup.within ? "; framed: what reads" : ""}`));
+      this.key.replaceChildren(key(most, table.signed, `${strongest()}: the largest of this row${lookup.within ? "; framed: what reads" : ""}`));
     }
 
     reveal(t) {

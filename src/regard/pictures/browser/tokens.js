@@ -1,6 +1,6 @@
 // Labels as elements that can be pointed at: what lines, reading, document and image have in common.
 regard.tokens = (() => {
-  const { element, colour, css, ink } = regard.page;
+  const { element, colour, css, ink, dark } = regard.page;
 
   // A label of a side, "source" or "target".
   const token = (panel, side, place, label = panel.table[side][place]) => {
@@ -35,5 +35,8 @@ regard.tokens = (() => {
     return element("p", { className: "regard-key" }, signed ? `−${shown}` : "0", ramp, shown === "1.00" ? "1" : shown, whose ? element("span", {}, whose) : null);
   };
 
-  return { token, shade, greatest, key };
+  // How the greatest weight looks on this page.
+  const strongest = () => (dark() ? "lightest" : "darkest");
+
+  return { token, shade, greatest, key, strongest };
 })();

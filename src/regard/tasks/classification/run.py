@@ -11,7 +11,7 @@ from regard.catalog import build_classifier
 from regard.data.labelled import Labelled
 from regard.errors import InputError
 from regard.inference.gradients import check_no_maps, contributions, embeddings, log_probabilities_of
-from regard.inference.joining import JOININGS
+from regard.inference.joining import JOININGS, Joining
 from regard.inference.kinds import Kind
 from regard.maps import Alignment, DocumentWeights
 from regard.maps.lookups import Lookups
@@ -144,15 +144,16 @@ class ClassificationRun(Run):
         weights = self.form.looked(example, found, lambda found: joining.joined(found, maps))
         if weights is None:
             raise InputError(f"this run's {name} does not attend to what it reads; {SHOWN}")
-        every = None if kind == "rollout" else self._lookups(example, found)
+        every = None if kind == "rollout" else self._lookups(example, found, joining)
         return Looked(classified(self.labels, row), weights, every)
 
-    def _lookups(self, example: Labelled, found: Maps) -> Lookups | None:
+    def _lookups(self, example: Labelled, found: Maps, joining: Joining) -> Lookups | None:
         """What every head of every layer read, of a model that has several."""
         read = self.form.side(example)
         if read is None:
             return None
-        return replace(found.lookups(read.pieces), source_words=read.words, target_words=read.words)
+        lookups = joining.lookups(found.lookups(read.pieces))
+        return replace(lookups, source_words=read.words, target_words=read.words)
 
     def _owed(self, example: Labelled) -> Looked:
         """What the most likely class owes to what was read."""
