@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.kernels.chosen import Chosen, Projected, part
-from regard.kernels.hugging_face import opened
+from regard.kernels.hugging_face import opened, refuse_closed
 from regard.maps.lookups import Lookups, Vectors
 from regard.maps.vectors import vectors_of
 
@@ -157,7 +157,8 @@ class Maps(Mapping[str, Tensor]):
         parts = {name: each[row] if each.ndim == 4 else each[row, None] for name, each in self.items()}
         if len({each.shape for each in parts.values()}) != 1:
             shapes = {name: tuple(each.shape) for name, each in parts.items()}
-            raise ValueError(f"maps (head, query, key) of one shape are expected, given {shapes}; choose some by only=")
+            given = shapes or "none, as nothing that was listened to attended"
+            raise ValueError(f"maps (head, query, key) of one shape are expected, given {given}; choose some by only=")
         weights = torch.stack(list(parts.values())).detach().float().cpu().numpy()
         labels = tuple(source), tuple(source if target is None else target)
         return Lookups(weights, *labels, layers=told_apart(parts), vectors=self._vectors(row, weights))
@@ -226,11 +227,14 @@ def record(
 
     Raises:
         ValueError: no module of the model has a name that `only` asks for, or `top` is less than 1; or there is a
-            `measure`, and a module has no values to hand over.
+            `measure`, and a module has no values to hand over; or all that is asked for is of transformers, in models
+            that do not use the library's common attention.
     """
     if top is not None and top < 1:
         raise ValueError(f"top is {top}; expected at least 1 weight of each query")
-    maps = Maps(named(model, only), Choice(heads, rows, top, measure), differentiable)
+    names = named(model, only)
+    refuse_closed(model, names)
+    maps = Maps(names, Choice(heads, rows, top, measure), differentiable)
     token = _listening.set(maps)
     try:
         with opened(model, give_chosen):

@@ -8,14 +8,27 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import BertConfig, BertModel, GPT2Model, LlamaConfig, LlamaModel, T5Config, T5EncoderModel
+from transformers import (
+    BartConfig,
+    BartModel,
+    BertConfig,
+    BertModel,
+    BloomConfig,
+    BloomModel,
+    GPT2Model,
+    LlamaConfig,
+    LlamaModel,
+    T5Config,
+    T5EncoderModel,
+    T5Model,
+)
 from transformers import GPT2Config as HubConfig
 
 from regard import record
 from regard.cli.drawing import Asking, draw
 from regard.cli.options import Looking
 from regard.errors import InputError
-from regard.maps.lookups import Vectors
+from regard.maps.lookups import Lookups, Vectors
 from regard.models.gpt2 import GPT2Config
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.pictures import View, write_view
@@ -124,6 +137,52 @@ def test_what_is_no_softmax_of_products_has_none():
     with torch.no_grad(), record(model, only=only) as maps:
         model(IDS)
     assert maps.lookups(TOKENS).vectors is None
+
+
+@pytest.mark.parametrize("name", ["t5", "bart"])
+def test_what_the_output_read_of_the_source_is_recorded(name: str):
+    torch.manual_seed(3)
+    made: dict[str, Any] = {
+        "t5": lambda: T5Model(T5Config(vocab_size=11, d_model=12, d_kv=4, d_ff=7, num_layers=2, num_heads=3)),
+        "bart": lambda: BartModel(
+            BartConfig(
+                vocab_size=11,
+                d_model=12,
+                **dict.fromkeys(("encoder_layers", "decoder_layers"), 2),
+                **dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), 3),
+                **dict.fromkeys(("encoder_ffn_dim", "decoder_ffn_dim"), 7),
+            )
+        ),
+    }
+    model, written = made[name]().eval(), torch.tensor([[2, 4, 9], [2, 6, 3]])
+    with torch.no_grad(), record(model, only={"t5": "*.EncDecAttention", "bart": "*.encoder_attn"}[name]) as maps:
+        model(IDS, decoder_input_ids=written)
+    found = maps.lookups(TOKENS, ("[START]", "die", "Katze"), row=1)
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        expected = model(IDS, decoder_input_ids=written, output_attentions=True).cross_attentions
+    assert found.weights.shape == (2, 3, 3, 5)
+    np.testing.assert_allclose(found.weights, torch.stack(expected)[:, 1].numpy(), atol=1e-6)
+
+
+def test_a_model_that_cannot_be_recorded_says_so_and_what_it_says_works(tmp_path: Path):
+    model = BloomModel(BloomConfig(vocab_size=11, hidden_size=12, n_layer=2, n_head=3)).eval()
+    refused = r"BloomModel \(model type bloom\) cannot be recorded.*output_attentions=True\)\.attentions, and show"
+    with pytest.raises(ValueError, match=refused), record(model):
+        model(IDS)
+    with pytest.raises(ValueError, match=refused), record(torch.nn.Sequential(model), only="0.h.*"):
+        model(IDS)
+    with torch.no_grad():
+        weights = torch.stack(model(IDS, output_attentions=True).attentions)[:, 1].numpy()
+    assert write_view(View(Lookups(weights, TOKENS, TOKENS)), tmp_path / "bloom.html").exists()
+    bert, _ = model_of("bert")
+    with torch.no_grad(), record(torch.nn.ModuleList([model, bert])) as maps:  # of the two one can be recorded
+        bert(IDS)
+    assert len(maps) == 2
+    with torch.no_grad(), record(torch.nn.ModuleList([model])) as none:
+        model(IDS)
+    with pytest.raises(ValueError, match="given none, as nothing that was listened to attended"):
+        none.lookups(TOKENS)
 
 
 def test_maps_of_several_shapes_are_named():

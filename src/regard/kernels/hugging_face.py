@@ -1,7 +1,7 @@
 """The attention of models of the transformers library, whose weights can be asked for while it stays fused."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -20,14 +20,38 @@ Listener = Callable[[nn.Module, int, Chosen, Projected], None]
 def opened(model: nn.Module, listener: Listener) -> Iterator[None]:
     """Inside the block the attention of every model of transformers in `model` tells its listener. Its results are
     those of PyTorch's fused attention."""
-    library = sys.modules.get("transformers")  # whoever has such a model has imported it
-    hosts = [] if library is None else [each for each in model.modules() if isinstance(each, library.PreTrainedModel)]
     with ExitStack() as stack:
-        if hosts:
+        if hosts := _hosts(model):
             _register(listener)
         for host in hosts:
             stack.enter_context(_switched(host.config))
         yield
+
+
+def refuse_closed(model: nn.Module, asked: Collection[int]) -> None:
+    """Raises ValueError where all modules that are asked for, by their identity, belong to models of transformers whose
+    attention is code of their own, which no listener hears of."""
+    closed = [host for host in _hosts(model) if not any(_calls_the_interface(each) for each in host.modules())]
+    if closed and {*asked} <= {id(each) for host in closed for each in host.modules()}:
+        kinds = " and ".join(
+            sorted({f"{type(host).__name__} (model type {host.config.model_type})" for host in closed})
+        )
+        raise ValueError(
+            f"the attention of {kinds} cannot be recorded: it does not go through ALL_ATTENTION_FUNCTIONS of "
+            "transformers; ask the model itself, model(..., output_attentions=True).attentions, and show what it gives "
+            "by View(regard.maps.Lookups(weights, source, target))"
+        )
+
+
+def _hosts(model: nn.Module) -> list[Any]:
+    """The models of transformers in `model`, with those inside them."""
+    library = sys.modules.get("transformers")  # whoever has such a model has imported it
+    return [] if library is None else [each for each in model.modules() if isinstance(each, library.PreTrainedModel)]
+
+
+def _calls_the_interface(module: nn.Module) -> bool:
+    """Whether the file of a module's class imports the functions that `_register` adds one to: no class says so."""
+    return "ALL_ATTENTION_FUNCTIONS" in vars(sys.modules[type(module).__module__])
 
 
 @contextmanager
