@@ -11,7 +11,7 @@ from jaxtyping import Float, UInt8
 from regard.pictures import inches
 from regard.pictures.fonts import families
 from regard.pictures.labels import drawable
-from regard.pictures.style import MUTED, PAPER, hex_colour, plotting, sizes
+from regard.pictures.style import MUTED, hex_colour, plotting, sizes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,13 +36,10 @@ def episode(
     rows = [[place for place, label in enumerate(labels) if label == name] for name in names]
     columns = 1 + max(map(len, rows))
     with plotting():
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-
         width = columns * (SIDE + GAP) + 3 * GAP
         height = len(rows) * (SIDE + LABEL + GAP) + GAP + HEAD + FOOT
-        figure = Figure(figsize=(width, height), facecolor=PAPER, dpi=100)
-        FigureCanvasAgg(figure)
+        figure = inches.sheet()
+        figure.set_size_inches(width, height)
         inches.text(figure, "frames: white 0, dark 1", (GAP, FOOT / 2 + GAP / 2), size=7, color=MUTED)
 
         def axes_at(row: int, column: int) -> Axes:
