@@ -232,9 +232,7 @@ def record(
     """
     if top is not None and top < 1:
         raise ValueError(f"top is {top}; expected at least 1 weight of each query")
-    names = named(model, only)
-    refuse_closed(model, names)
-    maps = Maps(names, Choice(heads, rows, top, measure), differentiable)
+    maps = Maps(named(model, only), Choice(heads, rows, top, measure), differentiable)
     token = _listening.set(maps)
     try:
         with opened(model, give_chosen):
@@ -244,7 +242,8 @@ def record(
 
 
 def named(model: nn.Module, only: str | Sequence[str]) -> dict[int, str]:
-    """The names of the modules to listen to, by their identity. Raises ValueError where there is none."""
+    """The names of the modules to listen to, by their identity. Raises ValueError where there is none,
+    or none that can be heard."""
     patterns = [only] if isinstance(only, str) else list(only)
     found = {
         id(module): name.removesuffix(".attend")
@@ -253,6 +252,7 @@ def named(model: nn.Module, only: str | Sequence[str]) -> dict[int, str]:
     }
     if not found:
         raise ValueError(f"no module is called {only!r}; the model has {[name for name, _ in model.named_children()]}")
+    refuse_closed(model, found)
     return found
 
 

@@ -8,7 +8,7 @@ from tests.code.tree import ROOT
 
 ELSEWHERE: dict[str, str] = {}
 """Models without a picture, and why."""
-NAMED = re.compile(r'^class (\w+)\b[^\n]*\n(?:(?!^class ).*\n)*?    name: Literal\["', re.MULTILINE)
+NAMED = re.compile(r'^class (\w+Config)\b[^\n]*\n(?:(?!^class ).*\n)*?    name: Literal\["', re.MULTILINE)
 """What tasks with one model, or with models of their own, have: a class of sizes with a name."""
 
 
