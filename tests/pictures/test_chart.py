@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from regard.pictures.chart import Chart, Grid, charts, png
+from regard.pictures.chart import LONG, Chart, Grid, charts, png
+from regard.pictures.style import COLOURS, plotting
 
 LINES = {"a $x$ line": [(1.0, 2.0), (10.0, 20.0)], "another": [(1.0, 3.0), (10.0, 5.0), (100.0, 1.0)]}
 
@@ -77,3 +78,12 @@ def test_more_lines_than_colours_are_told_apart():
     (axes,) = charts([Chart("", "", "", many(20))]).axes
     styles = {(line.get_color(), line.get_marker(), line.get_linestyle()) for line in axes.get_lines()}
     assert len(styles) == 20
+
+
+def test_dashes_are_seen_beside_the_names_of_lines():
+    lines = {f"line {number}": [(0.0, 1.0), (1.0, float(number))] for number in range(len(COLOURS) + 1)}
+    with plotting():
+        legend = charts([Chart("t", "x", "y", lines)]).axes[0].get_legend()
+    assert legend is not None
+    assert legend.get_lines()[-1].get_linestyle() == "--"
+    assert legend.handlelength == LONG

@@ -20,6 +20,8 @@ MARKS = "o", "s", "^", "D", "v", "P", "X", "*"
 """With the colours, so that lines are told apart in grey too."""
 DASHES = "-", "--", ":"
 """With more lines than colours."""
+LONG = 4.5
+"""Of a sample of a line beside its name, in letters, so that its dashes are seen."""
 MOST_INSIDE = 3
 """Names of more lines stand beside a chart."""
 MOST_ACROSS = 4
@@ -128,6 +130,8 @@ def _draw(axes: Axes, chart: Chart, beside: bool) -> None:
             _name_numbers(axis)
     if beside or 1 < len(chart.lines) <= MOST_INSIDE:
         place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if beside else {}
+        if len(chart.lines) > len(COLOURS):
+            place["handlelength"] = LONG
         axes.legend(fontsize=8, frameon=False, labelcolor=INK, **place)
 
 
