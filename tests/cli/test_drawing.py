@@ -22,11 +22,13 @@ def test_row_53_the_same_seed_draws_the_same(regard, run: Path):
     assert drawn[0] != drawn[1]
 
 
-def test_n_draws_best_first(regard, run: Path):
+def test_of_n_draws_the_first_stays_first_and_the_others_come_best_first(regard, run: Path):
     code, output, _ = regard("predict", str(run), TEXT, "--n-best", "5", *DRAW)
+    alone = json.loads(regard("predict", str(run), TEXT, *DRAW, "--json")[1])
     scores = [float(line.split("\t")[1]) for line in output.splitlines()]
     assert code == 0
-    assert scores == sorted(scores, reverse=True)
+    assert scores[0] == pytest.approx(alone["score"], abs=1e-4)
+    assert scores[1:] == sorted(scores[1:], reverse=True)
     assert len(set(scores)) == 5
 
 
