@@ -2,6 +2,7 @@
 
 import os
 import random
+import signal
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("MPLBACKEND", "Agg")
@@ -13,6 +14,10 @@ import torch
 
 jaxtyping.install_import_hook("regard", "beartype.beartype")
 torch.set_num_threads(1)
+if (
+    signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+):  # in the background; commands that tests interrupt would inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
