@@ -14,9 +14,7 @@ import torch
 
 jaxtyping.install_import_hook("regard", "beartype.beartype")
 torch.set_num_threads(1)
-if (
-    signal.getsignal(signal.SIGINT) == signal.SIG_IGN
-):  # in the background; commands that tests interrupt would inherit it
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # in the background, and in commands started from there
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
