@@ -36,6 +36,11 @@ WHOLE = "write a .html page, without --map"
 """What to do about a picture that would be too large: of runs whose text can be shown in parts, and of others."""
 
 
+def too_large(read: int, by: int, instead: str) -> str:
+    """Why so many places are not drawn, and what to do instead."""
+    return f"{read} places are read, by {by}; at most {LABELS} a side are drawn: {instead}"
+
+
 @dataclass(frozen=True)
 class Asking:
     """A run's folder, what it is asked, the picture to write, and how the run is looked into."""
@@ -72,10 +77,7 @@ class Asking:
     def matrix(self, attention: Alignment, title: str, instead: str) -> None:
         """Writes the picture of one matrix. Raises InputError for one that is too large, with what to do instead."""
         if max(attention.weights.shape) > LABELS:
-            raise InputError(
-                f"{self.out}: {len(attention.source)} places are read, by {len(attention.target)}; at most {LABELS} a "
-                f"side are drawn: {instead}"
-            )
+            raise InputError(f"{self.out}: {too_large(len(attention.source), len(attention.target), instead)}")
         write(attention, self.out, title=title)
 
     @property

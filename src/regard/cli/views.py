@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.cli.drawing import Asking, caption_within
+from regard.cli.drawing import PARTS, Asking, caption_within, too_large
 from regard.cli.drawing import draw as draw_own
 from regard.cli.image_views import image_view
 from regard.cli.options import Asked, searching
@@ -178,10 +178,7 @@ def _part(maps: HeadMaps, places: tuple[slice, slice], viewing: Viewing, title: 
     source, target = places
     counts = source.stop - source.start, target.stop - target.start
     if max(counts) > LABELS:
-        raise InputError(
-            f"{counts[0]} places are read, by {counts[1]}; at most {LABELS} a side are drawn: give --page, --words, "
-            "--source or --target"
-        )
+        raise InputError(too_large(*counts, PARTS))
     own = round_up(maps.weights) if viewing.view in ("heads", "rollout") else 1.0
     return Part(
         maps.part(source, target),

@@ -12,6 +12,7 @@ from regard.experiments.finding import Finding
 from regard.experiments.setting import Setting
 from regard.heads import MultiHead
 from regard.inference.given import encoded
+from regard.masks import padding
 from regard.pictures.chart import Grid
 from regard.recording import record
 from regard.tasks.text_to_text.run import TextToTextRun
@@ -24,6 +25,8 @@ LOOKED_AT = 200
 """Sentences whose weights are added up."""
 OFFSETS = {"the one before": -1, "itself": 0, "the one after": 1}
 KINDS = "letters", "digits", "marks", "start or end"
+READ = *OFFSETS, *KINDS
+"""What is told of each head's weight."""
 
 
 def heads(setting: Setting) -> Finding:
@@ -39,14 +42,11 @@ def heads(setting: Setting) -> Finding:
         if isinstance(module, MultiHead):
             left = [without(run, pairs, module, head) for head in range(module.heads)]
             for head, figure in enumerate(left):
-                shares = (
-                    100 * read[name][head][kind] if kind in read[name][head] else "" for kind in (*OFFSETS, *KINDS)
-                )
-                rows.append((name, head, *shares, figure, figure - whole))
+                percent = {each: 100 * share for each, share in read[name][head].items()}
+                rows.append((name, head, *(percent.get(each, "") for each in READ), figure, figure - whole))
             lost[name] = [max(0.0, whole - figure) for figure in left]
     chart = Grid(f"answers lost without one head, %; with all {whole:.4g} are right", "head", lost)
-    read_columns = (f"{kind}, %" for kind in (*OFFSETS, *KINDS))
-    columns = "attention", "head", *read_columns, "exact match without it, %", "difference"
+    columns = "attention", "head", *(f"{each}, %" for each in READ), "exact match without it, %", "difference"
     return Finding(CLAIM, columns, rows, [chart])
 
 
@@ -58,8 +58,8 @@ def readings(run: TextToTextRun, pairs: Sequence[Pair]) -> dict[str, list[dict[s
     batch = collate(tokens)
     with record(run.model) as maps:
         run.model(batch.source, batch.source_lengths, batch.target_in)
-    source = torch.arange(batch.source.shape[1]) < batch.source_lengths[:, None]
-    target = torch.arange(batch.target_in.shape[1]) < batch.target_lengths[:, None]
+    source = padding(batch.source_lengths, batch.source.shape[1]).readable()
+    target = padding(batch.target_lengths, batch.target_in.shape[1]).readable()
     texts = list(zip(tokens, (pair.source for pair in pairs), strict=True))
     sources = [[*map(kind, run.tokenizers.source_pieces(ids, text)), KINDS[-1]] for (ids, _), text in texts]
     targets = [[KINDS[-1], *map(kind, run.tokenizers.target_pieces(ids, text))] for (_, ids), text in texts]

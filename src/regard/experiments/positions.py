@@ -25,12 +25,9 @@ TRANSFORMER = (
 )
 Encoding = Callable[[int], Float[torch.Tensor, "position width"]]
 """The code of every position of a row of so many."""
-
-
 ASKED = "unique", "bounded", "same offsets", "any length"
 """What is wanted of an encoding: no two positions of a row have one code; codes do not grow with the length; two
 neighbours differ by the same in rows of every length; a position far beyond the training has a code."""
-YES_NO = {True: "yes", False: "no"}
 MODELS = {
     **{
         name: [TRANSFORMER.format(positions=name), "training.learning_rate=2e-3"]

@@ -35,7 +35,8 @@ def read_itself(
     batch = collate([pair]).to(next(model.parameters()).device)
     part, text = {"encoder": (model.encoder, texts[0]), "decoder": (model.decoder, texts[1])}[role]
     return within_part(
-        (part, part.self_attention),
+        part,
+        part.self_attention,
         role,
         text,
         lambda: model(batch.source, batch.source_lengths, batch.target_in),
@@ -45,7 +46,8 @@ def read_itself(
 
 
 def within_part(
-    part: tuple[nn.Module, str | tuple[str, ...] | None],
+    part: nn.Module,
+    names: str | tuple[str, ...] | None,
     role: Role,
     text: Side,
     call: Callable[[], Any],
@@ -58,10 +60,9 @@ def within_part(
         InputError: the module's positions do not read each other, it has no such map, or a gradient is asked for, which
             is that of the whole model.
     """
-    module, names = part
     if names is None:
         raise InputError(f"the {role} of this run's model has no self-attention, so there is none to draw")
     if kind == "gradient":
         raise InputError(f"a gradient is that of the whole model, not of its {ROLES[role]}; choose weights or norms")
-    _, lookups, attention = within(module, names, text, call, maps, kind=kind)
+    _, lookups, attention = within(part, names, text, call, maps, kind=kind)
     return replace(lookups, name=f"{ROLES[role]}, {kind}" if kind == "rollout" else ROLES[role]), attention

@@ -142,7 +142,8 @@ class ImageCaptioningRun(Run):
             batch = one(self.model, pixels_of(each, self.config), list(given), self.config)
             decoder, names = self.model.decoder, {"decoder": self.model.decoder.self_attention}
             found = within_part(
-                (decoder, names.get(role)),
+                decoder,
+                names.get(role),
                 role,
                 side(self.tokenizer, [START, *given]),
                 lambda: self.model(batch.images, batch.target_in),
