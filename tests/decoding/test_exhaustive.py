@@ -13,6 +13,7 @@ from regard.models.ensemble import Ensemble
 from regard.models.luong import Luong, LuongConfig
 from regard.models.pointer import PointerConfig, PointerGenerator
 from regard.text.special import END, PAD, START
+from tests.laws import cases
 
 VOCABULARY, LIMIT = 41, 3
 TEXTS = 40
@@ -37,7 +38,7 @@ def made(name: str) -> EncoderDecoder:
         nn.init.normal_(parameter)
     impossible = torch.ones(VOCABULARY, dtype=torch.bool).index_fill(0, torch.tensor([END, *WRITTEN[name]]), False)
     with torch.no_grad():
-        model.decoder.output.bias[impossible] = -torch.inf
+        cases.written(model.decoder.output).bias[impossible] = -torch.inf
     return model
 
 

@@ -25,8 +25,8 @@ def prepared(name: str) -> tuple[nn.Module, Decoder]:
     for each in (encoder, decoder):
         each.eval()
     with torch.no_grad():
-        decoder.output.weight *= 5
-        decoder.output.bias[END] += 1.5
+        cases.written(decoder.output).weight *= 5
+        cases.written(decoder.output).bias[END] += 1.5
     return encoder, decoder
 
 

@@ -52,7 +52,7 @@ def test_many_samples_give_the_exact_loss_and_gradient():
 
 
 def test_evaluation_is_exact_and_padding_counts_for_nothing():
-    output = SampledOutput(WIDTH, VOCABULARY, 7)
+    output = SampledOutput(WIDTH, VOCABULARY, samples=7)
     features, targets = torch.randn(2, 3, WIDTH), torch.tensor([[5, 12, 0], [1, 0, 0]])
     _, each = output.loss(features, targets)
     assert (each != 0).tolist() == (targets != 0).tolist()
@@ -63,4 +63,4 @@ def test_evaluation_is_exact_and_padding_counts_for_nothing():
 
 def test_smoothing_is_refused():
     with pytest.raises(ValueError, match=r"smoothing is 0\.1"):
-        SampledOutput(WIDTH, VOCABULARY, 7).loss(torch.randn(1, 1, WIDTH), torch.tensor([[1]]), 0.1)
+        SampledOutput(WIDTH, VOCABULARY, samples=7).loss(torch.randn(1, 1, WIDTH), torch.tensor([[1]]), 0.1)

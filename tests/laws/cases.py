@@ -25,7 +25,7 @@ from regard.layers.cells import GRUResetBefore, Stack
 from regard.layers.embeddings import OpenEmbedding, TokenEmbedding
 from regard.layers.feedforward import FeedForward
 from regard.layers.mixture import CopyOutput
-from regard.layers.output import Output
+from regard.layers.output import Output, Predictor
 from regard.layers.positions import Learned, NoPositions, Positions, Sinusoidal
 from regard.layers.recurrent import CellReader, Recurrent, SequenceReader
 from regard.layers.residual import PostNorm, PreNorm
@@ -96,6 +96,13 @@ PASTS: dict[str, Callable[[], History]] = {
 def align(name: AlignName, query_width: int) -> Align:
     """An alignment for queries of that width, with a window of 2."""
     return ALIGNS[name](query_width, 2)
+
+
+def written(output: Predictor) -> Output:
+    """What gives the words of the vocabulary their logits, whether others may be copied or not."""
+    layer = output.written if isinstance(output, CopyOutput) else output
+    assert isinstance(layer, Output)
+    return layer
 
 
 def embedding() -> TokenEmbedding:
@@ -196,7 +203,7 @@ def pointer(encoder: Encoder, start: str) -> Decoder:
         Stack("lstm", 6 + width, 7),
         STARTS[start](encoder, 14),
         nn.Linear(7 + width, 5),
-        CopyOutput(5, VOCABULARY),
+        CopyOutput(Output(5, VOCABULARY)),
         nn.Linear(7 + width + 6 + width, 1),
     )
 

@@ -120,7 +120,9 @@ def test_copying_mixes_the_vocabulary_with_the_window():
     with record(model, only=model.self_attention) as maps:
         features, _ = model.run(tokens, model.begin(3))
     weights = maps["attend"]
-    vocabulary = nn.functional.linear(features.features, model.output.weight, model.output.bias).softmax(-1)
+    vocabulary = nn.functional.linear(
+        features.features, model.output.written.weight, model.output.written.bias
+    ).softmax(-1)
     shown = nn.functional.one_hot(tokens, VOCABULARY).double()
     wanted = weights[..., :1] * vocabulary + weights[..., 1:] @ shown
     torch.testing.assert_close(model.output(features).exp(), wanted, rtol=1e-10, atol=1e-12)

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from regard.data.pair_batch import collate
 from regard.layers.mixture import Copying, CopyOutput
+from regard.layers.output import Output
 from regard.models.aligns import ALIGNS, AlignName
 from regard.models.pointer import PointerConfig, PointerGenerator
 from tests.laws import cases
@@ -23,8 +24,8 @@ def mixture(gate: float, own: int = 2) -> Copying:
 
 
 def output() -> CopyOutput:
-    layer = CopyOutput(3, 5).double()
-    nn.init.constant_(layer.bias, 0.0)
+    layer = CopyOutput(Output(3, 5)).double()
+    nn.init.constant_(layer.written.bias, 0.0)
     return layer
 
 
@@ -64,7 +65,7 @@ def test_the_loss_is_that_of_the_distribution():
     each = -layer(copying).gather(-1, targets[..., None])[..., 0].masked_fill(targets == 0, 0.0)
     torch.testing.assert_close(losses, each.detach())
     torch.testing.assert_close(total, each.sum())
-    leaves = [copying.features, copying.gate, copying.weights, layer.weight, layer.bias]
+    leaves = [copying.features, copying.gate, copying.weights, layer.written.weight, layer.written.bias]
     torch.testing.assert_close(torch.autograd.grad(total, leaves), torch.autograd.grad(each.sum(), leaves))
 
 
@@ -72,7 +73,12 @@ def test_smoothing_is_that_of_the_vocabulary():
     layer, (copying, targets) = output(), many()
     real = targets != 0
     plain, _ = layer.loss(copying, targets)
-    spread = -nn.functional.linear(copying.features, layer.weight, layer.bias).log_softmax(-1).mean(-1)[real].sum()
+    spread = (
+        -nn.functional.linear(copying.features, layer.written.weight, layer.written.bias)
+        .log_softmax(-1)
+        .mean(-1)[real]
+        .sum()
+    )
     torch.testing.assert_close(layer.loss(copying, targets, 0.2)[0], 0.8 * plain + 0.2 * spread)
 
 
@@ -82,10 +88,10 @@ def test_gradcheck():
 
     def loss(features: Tensor, gate: Tensor, weights: Tensor, table: Tensor) -> Tensor:
         changed = Copying(features, gate, weights, copying.tokens, copying.room)
-        return torch.func.functional_call(_Loss(layer), {"layer.weight": table}, (changed, targets))
+        return torch.func.functional_call(_Loss(layer), {"layer.written.weight": table}, (changed, targets))
 
     some = (0.9 * copying.weights).detach().requires_grad_()
-    assert torch.autograd.gradcheck(loss, (copying.features, copying.gate, some, layer.weight))
+    assert torch.autograd.gradcheck(loss, (copying.features, copying.gate, some, layer.written.weight))
 
 
 class _Loss(nn.Module):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,9 @@ from regard import launch, load, run_file
 from regard.decoding.search import Search
 from regard.errors import InputError
 from regard.exchange import export_run, import_run
+from regard.models.softmax import AdaptiveSoftmax
+from regard.pretrained import families
+from regard.pretrained.folder import Folder
 from regard.recording import record
 from regard.tasks.language_model.run import LanguageModelRun
 from regard.text.special import END
@@ -158,3 +162,10 @@ def test_a_run_is_trained_on(tmp_path: Path):
     tuned = load(tmp_path / "tuned", "cpu", task=LanguageModelRun)
     assert tuned.tokenizer.digest == run.tokenizer.digest
     assert result["valid/loss"] < 0.5 * run.evaluate(["the cat sat on the mat"] * 6)["loss"]
+
+
+def test_a_softmax_in_two_steps_is_not_exported(tmp_path: Path):
+    gpt2(tmp_path / "published", **CONFIGURATIONS[0])
+    opened = families.read(Folder(tmp_path / "published"))
+    with pytest.raises(InputError, match=r"softmax\.kind is adaptive"):
+        families.write(replace(opened, config=replace(opened.config, softmax=AdaptiveSoftmax())))

@@ -45,7 +45,7 @@ class Sliding(SequenceDecoder[SlidingState]):
         if before.shape[1] + tokens.shape[1] > self.context:
             before = before[:, before.shape[1] - self.kept :]
             given = torch.cat([before, tokens], 1)
-            nothing = self.output.weight.new_zeros(len(tokens), 0, 1)
+            nothing = next(self.parameters()).new_zeros(len(tokens), 0, 1)
             inner = self.decoder.start(Memory(nothing, nothing))
         features, inner = self.decoder.run(given, inner)
         return features[:, -tokens.shape[1] :], SlidingState(inner, torch.cat([before, tokens], 1))

@@ -44,13 +44,13 @@ def _whole(model: LanguageModel, tokens: Tensor, cache: Cache | None) -> Tensor:
             each, past = cache.mix(each, features, part[:, 1:], past or cache.empty(features))
         found.append(each[0])
         state = model.carried(state) or state
-    return torch.cat(found) if found else tokens.new_zeros(0, dtype=model.output.weight.dtype)
+    return torch.cat(found) if found else model.nothing(0)
 
 
 def _windowed(model: LanguageModel, tokens: Tensor, context: int) -> Tensor:
     step = max(1, context // 2)
     ends = [*range(min(context, len(tokens) - 1), len(tokens) - 1, step), len(tokens) - 1]
-    found, done = tokens.new_zeros(len(tokens) - 1, dtype=model.output.weight.dtype), 0
+    found, done = model.nothing(len(tokens) - 1), 0
     for end in ends:
         start = max(0, end - context)
         part = tokens[start : end + 1][None]

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from regard.layers.output import Output
+from regard.layers.output import Output, Predictor, wide
 from regard.shapes import Float, Tokens
 from regard.text.special import PAD
 
@@ -38,15 +38,19 @@ def stacked(steps: Sequence[Copying]) -> Copying:
     return Copying(*(torch.stack([getattr(step, each.name) for step in steps], 1) for each in fields(Copying)))
 
 
-class CopyOutput(Output):
+class CopyOutput(nn.Module, Predictor):
     """P(w) = p P_vocabulary(w) + (1 - p) sum_{i: x_i = w} a_i over the vocabulary and the source's own words, where p
-    is the sigmoid of the gate (See 2017, 1704.04368, equation 9). What weights leave that sum to
-    less than 1 is written, as what a sentinel holds is (Merity 2017, 1609.07843, equation 6)."""
+    is the sigmoid of the gate (See 2017, 1704.04368, equation 9) and `written` gives P_vocabulary. What weights leave
+    that sum to less than 1 is written, as what a sentinel holds is (Merity 2017, 1609.07843, equation 6)."""
+
+    def __init__(self, written: Output):
+        super().__init__()
+        self.written, self.out_features = written, written.out_features
 
     def forward(self, input: Copying) -> Float[Tensor, "*batch extended"]:
         """The logarithm of P; minus infinity for what neither could say."""
         write, copy = shares(input)
-        written = wide(super().forward(input.features)).softmax(-1) * write[..., None]
+        written = wide(self.written(input.features)).softmax(-1) * write[..., None]
         copied = wide(input.weights) * copy[..., None]
         both = torch.cat([written, input.room.to(written.dtype)], -1).scatter_add(-1, input.tokens, copied)
         return logarithm(both).masked_fill(both == 0, -torch.inf)
@@ -57,14 +61,14 @@ class CopyOutput(Output):
         """-log P of the targets, as `Output.loss` gives it. Smoothing is that of the words of the vocabulary alone."""
         real = targets != PAD
         rows = Copying(*(getattr(features, each.name)[real] for each in fields(Copying)))
-        target = targets[real][:, None]
-        logs = wide(super().forward(rows.features)).log_softmax(-1)
-        vocabulary = logs.shape[-1]
-        known = logs.gather(1, target.clamp(max=vocabulary - 1)).exp().masked_fill(target >= vocabulary, 0.0)[:, 0]
-        found = (wide(rows.weights) * (rows.tokens == target)).sum(-1)
+        target, vocabulary = targets[real], self.out_features
+        known = self.written.log_likelihoods(rows.features, target.clamp(max=vocabulary - 1)).exp()
+        found = (wide(rows.weights) * (rows.tokens == target[:, None])).sum(-1)
         write, copy = shares(rows)
-        losses = -(1 - smoothing) * logarithm(write * known + copy * found)
-        losses = losses - smoothing * logs.mean(-1)
+        both = write * known.masked_fill(target >= vocabulary, 0.0) + copy * found
+        losses = -(1 - smoothing) * logarithm(both)
+        if smoothing:
+            losses = losses - smoothing * wide(self.written(rows.features)).log_softmax(-1).mean(-1)
         return losses.sum(), losses.new_zeros(targets.shape).masked_scatter(real, losses.detach())
 
 
@@ -75,11 +79,6 @@ def shares(input: Copying) -> tuple[Float[Tensor, "*batch"], Float[Tensor, "*bat
     rounding = weights.shape[-1] * torch.finfo(weights.dtype).eps
     copy = (-gate).sigmoid()
     return gate.sigmoid() + copy * left.masked_fill(left <= rounding, 0.0), copy
-
-
-def wide(numbers: Tensor) -> Tensor:
-    """In at least fp32."""
-    return numbers.to(torch.promote_types(numbers.dtype, torch.float32))
 
 
 def logarithm(probabilities: Tensor) -> Tensor:

@@ -1,14 +1,17 @@
 """From features to logits, and the loss of given tokens."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from regard.kernels.cross_entropy import cross_entropy
 from regard.layers.embeddings import TokenEmbedding
-from regard.shapes import Float, Tokens
+from regard.shapes import Float, Int, Tokens
 from regard.text.special import PAD
 
 NEVER = -1e4
@@ -30,6 +33,17 @@ class Predictor(ABC):
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]:
         """The loss of `targets (batch, position)`, padding left out, given the features there: the sum, and without a
         gradient what each position adds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A softmax over some words or classes of words: of which rows it tells something, `(row,)`, the weight
+    `(class, width)` and bias `(class,)` of its logits, and which class is told in each row, `(row,)`."""
+
+    rows: Tensor
+    weight: Tensor
+    bias: Tensor
+    targets: Tensor
 
 
 class Output(nn.Linear, Predictor):
@@ -75,5 +89,28 @@ class Output(nn.Linear, Predictor):
         without a gradient what each position adds. The logits are never all stored."""
         flat = targets.flatten()
         real = (flat != PAD).nonzero()[:, 0]
-        total, losses = cross_entropy(features.flatten(0, 1)[real], self.weight, self.bias, flat[real], smoothing)
-        return total, losses.new_zeros(len(flat)).index_copy(0, real, losses).view(targets.shape)
+        total, each = self.weight.new_zeros(()), self.weight.new_zeros(len(flat))
+        for part in self.parts(flat[real]):
+            rows = real[part.rows]
+            loss, losses = cross_entropy(features.flatten(0, 1)[rows], part.weight, part.bias, part.targets, smoothing)
+            total, each = total + loss, each.index_add(0, rows, losses)
+        return total, each.view(targets.shape)
+
+    def log_likelihoods(
+        self, features: Float[Tensor, "row width"], targets: Int[Tensor, " row"]
+    ) -> Float[Tensor, " row"]:
+        """log p of each target given its features, with a gradient; unlike `loss`, logits are stored."""
+        found = wide(features.new_zeros(len(targets)))
+        for part in self.parts(targets):
+            logs = wide(functional.linear(features[part.rows], part.weight, part.bias)).log_softmax(-1)
+            found = found.index_add(0, part.rows, logs.gather(1, part.targets[:, None])[:, 0])
+        return found
+
+    def parts(self, targets: Int[Tensor, " row"]) -> Iterator[Part]:
+        """The softmaxes whose probabilities, multiplied, are those of `targets`: here a single one."""
+        yield Part(torch.arange(len(targets), device=targets.device), self.weight, self.bias, targets)
+
+
+def wide(numbers: Tensor) -> Tensor:
+    """In at least fp32."""
+    return numbers.to(torch.promote_types(numbers.dtype, torch.float32))

@@ -5,6 +5,7 @@ from typing import Any
 from torch import Tensor
 
 from regard.kernels.sampled_softmax import draw, sampled_cross_entropy
+from regard.layers.embeddings import TokenEmbedding
 from regard.layers.output import Output
 from regard.shapes import Float, Tokens
 from regard.text.special import PAD
@@ -14,8 +15,17 @@ class SampledOutput(Output):
     """As `Output`, but while training the loss is estimated from words drawn from the vocabulary, whose ids must go by
     how frequent they are; the same `samples` words for all positions, other ones at each call."""
 
-    def __init__(self, width: int, vocabulary: int, samples: int):
-        super().__init__(width, vocabulary)
+    def __init__(
+        self,
+        width: int,
+        vocabulary: int,
+        tied: TokenEmbedding | None = None,
+        *,
+        samples: int,
+        bias: bool = True,
+        closed: int = 0,
+    ):
+        super().__init__(width, vocabulary, tied, bias=bias, closed=closed)
         self.samples = samples
 
     def loss(

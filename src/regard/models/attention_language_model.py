@@ -12,13 +12,13 @@ from regard.decoders.protocol import State
 from regard.layers.dropout import make_dropout
 from regard.layers.embeddings import TokenEmbedding
 from regard.layers.mixture import Copying, CopyOutput
-from regard.layers.output import Output
 from regard.layers.recurrent import RecurrentName, RecurrentStack
 from regard.masks import Dense, Window, window
 from regard.memory import Memory
 from regard.models.language_model import LanguageModel, make_output
 from regard.models.scores import SCORES, ContentScoreName
 from regard.models.sizes import Share, Size
+from regard.models.softmax import FULL, SampledSoftmax, Softmax, output_kind
 from regard.shapes import Float, Int, States, Tokens
 
 
@@ -39,6 +39,14 @@ class AttentionLanguageModelConfig:
     tied: bool = True
     variational: bool = True
     dropout: Share = 0.3
+    softmax: Softmax = FULL
+
+    def __post_init__(self) -> None:
+        if self.copying and isinstance(self.softmax, SampledSoftmax):
+            raise ValueError(
+                "a word that is copied needs the probability of all that could be written; set softmax.kind to full, "
+                "or copying to false"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,11 +80,12 @@ class AttentionLanguageModel(LanguageModel[AttentionState]):
         self.attend = Attend(SCORES[config.score](width, config.window))
         self.query = nn.Sequential(nn.Linear(width, width), nn.Tanh()) if config.copying else nn.Identity()
         self.sentinel = nn.Parameter(torch.zeros(width)) if config.copying else None
-        kind = CopyOutput if config.copying else Output
-        self.readout, self.output = make_output(2 * width, self.embedding, kind, tied=config.tied)
+        kind = output_kind(config.softmax)
+        self.readout, written = make_output(2 * width, self.embedding, kind, tied=config.tied)
+        self.output = CopyOutput(written) if config.copying else written
 
     def begin(self, batch: int) -> AttentionState:
-        words = torch.zeros(batch, 0, dtype=torch.int64, device=self.output.weight.device)
+        words = torch.zeros(batch, 0, dtype=torch.int64, device=next(self.parameters()).device)
         cells = self.nothing(batch, *self.network.state_shape)
         return AttentionState(cells, self.nothing(batch, 0, self.network.width), words)
 
@@ -93,7 +102,9 @@ class AttentionLanguageModel(LanguageModel[AttentionState]):
     def allowed(self, queries: int, keys: int) -> Window:
         """The last `queries` of `keys` states each read the window before them."""
         first = keys - queries - (0 if self.itself else 1)
-        return window(queries, keys, before=self.window - 1, after=0, first=first, device=self.output.weight.device)
+        return window(
+            queries, keys, before=self.window - 1, after=0, first=first, device=next(self.parameters()).device
+        )
 
     def written(
         self, outputs: States, states: Float[Tensor, "batch past width"]

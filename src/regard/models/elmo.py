@@ -10,31 +10,15 @@ from torch import Tensor, nn
 from regard.layers.cells import ProjectedLSTMCell
 from regard.layers.characters import CharacterEncoder
 from regard.layers.dropout import Dropout
-from regard.layers.output import Output
 from regard.layers.recurrent import TwoStacks, turn_round
-from regard.layers.sampled_output import SampledOutput
 from regard.models.sizes import Share, Size
+from regard.models.softmax import FULL, Softmax, output_kind
 from regard.shapes import Float, Int, Lengths, Tokens
 from regard.text.special import PAD
 from regard.text.spelling import ALPHABET
 
 Characters = Int[Tensor, "batch position character"]
 Clip = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-
-
-@dataclass(frozen=True)
-class FullSoftmax:
-    """Training tells a word among all."""
-
-    kind: Literal["full"] = "full"
-
-
-@dataclass(frozen=True)
-class SampledSoftmax:
-    """Training tells a word among `samples` others, drawn anew for each batch; all else is exact."""
-
-    kind: Literal["sampled"] = "sampled"
-    samples: Size = 8192
 
 
 @dataclass(frozen=True)
@@ -55,7 +39,7 @@ class ElmoConfig:
     cell_clip: Clip | None = 3.0
     projection_clip: Clip | None = 3.0
     dropout: Share = 0.1
-    softmax: FullSoftmax | SampledSoftmax = FullSoftmax()
+    softmax: Softmax = FULL
     predictions: bool = True
 
     def __post_init__(self) -> None:
@@ -91,7 +75,7 @@ class Elmo(nn.Module):
         )
         self.dropout = Dropout(config.dropout)
         self.reader = TwoStacks(cells(config), cells(config), self.dropout)
-        self.output = make_output(vocabulary, config) if config.predictions else None
+        self.output = output_kind(config.softmax)(config.projection, vocabulary) if config.predictions else None
 
     def states(
         self, characters: Characters, lengths: Lengths
@@ -134,12 +118,3 @@ def cells(config: ElmoConfig) -> list[ProjectedLSTMCell]:
         )
         for _ in range(config.layers)
     ]
-
-
-def make_output(vocabulary: int, config: ElmoConfig) -> Output:
-    """What tells the words beside a word."""
-    match config.softmax:
-        case SampledSoftmax(samples=samples):
-            return SampledOutput(config.projection, vocabulary, samples)
-        case _:
-            return Output(config.projection, vocabulary)

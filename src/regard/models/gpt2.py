@@ -12,12 +12,12 @@ from regard.heads import MultiHead
 from regard.layers.dropout import Dropout
 from regard.layers.embeddings import TokenEmbedding
 from regard.layers.feedforward import FeedForward
-from regard.layers.output import Output
 from regard.layers.past import Past, empty_past, read_past
 from regard.layers.positions import Learned
 from regard.layers.residual import PreNorm
 from regard.models.language_model import LanguageModel
 from regard.models.sizes import Share, Size, check_heads
+from regard.models.softmax import FULL, Softmax, output_kind
 from regard.shapes import States, Tokens
 from regard.text.special import END
 
@@ -36,6 +36,7 @@ class GPT2Config:
     dropout: Share = 0.1
     hidden: Size | None = None
     closed: Annotated[int, Field(ge=0, le=END)] = 0
+    softmax: Softmax = FULL
 
     def __post_init__(self) -> None:
         check_heads(self.width, self.heads)
@@ -101,7 +102,9 @@ class GPT2(LanguageModel[GPT2State]):
         self.dropout = Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.width)
-        self.output = Output(config.width, vocabulary, self.embedding, bias=False, closed=config.closed)
+        self.output = output_kind(config.softmax)(
+            config.width, vocabulary, self.embedding, bias=False, closed=config.closed
+        )
         for name, parameter in self.named_parameters():
             if parameter.ndim > 1:
                 last = name.endswith(("self_attention.output.weight", "feedforward.2.weight"))

@@ -1,18 +1,17 @@
 """What every language model is: a decoder that has no source."""
 
 from abc import abstractmethod
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from regard.decoders.protocol import S, SequenceDecoder
 from regard.layers.embeddings import TokenEmbedding
-from regard.layers.output import Output
+from regard.layers.output import Output, Predictor
 from regard.memory import Memory
 from regard.shapes import Tokens
-
-OutputLayer = TypeVar("OutputLayer", bound=Output)
 
 
 class LanguageModel(SequenceDecoder[S]):
@@ -21,7 +20,7 @@ class LanguageModel(SequenceDecoder[S]):
     A text follows another: what stands before its first token is END.
     """
 
-    output: Output
+    output: Predictor
     source_attention = None
     context: int | None = None
     """The most tokens that can be read in a row; None: any number."""
@@ -41,7 +40,7 @@ class LanguageModel(SequenceDecoder[S]):
 
     def nothing(self, *shape: int) -> Tensor:
         """Zeros of this shape, of the model's type and on its device."""
-        weight = self.output.weight
+        weight = next(self.parameters())
         return torch.zeros(shape, dtype=weight.dtype, device=weight.device)
 
     def forward(
@@ -56,8 +55,8 @@ class LanguageModel(SequenceDecoder[S]):
 
 
 def make_output(
-    width: int, embedding: TokenEmbedding, kind: type[OutputLayer] = Output, *, tied: bool
-) -> tuple[nn.Module, OutputLayer]:
+    width: int, embedding: TokenEmbedding, kind: Callable[..., Output], *, tied: bool
+) -> tuple[nn.Module, Output]:
     """What makes features of states of this width, and the output layer on them. One that shares the embedding's weight
     has a linear map before it: states between -1 and 1 alone would leave the logits flat."""
     if not tied:

@@ -14,6 +14,7 @@ from regard.masks import window
 from regard.memory import Memory
 from regard.models.language_model import LanguageModel, make_output
 from regard.models.sizes import Share, Size
+from regard.models.softmax import FULL, Softmax, output_kind
 from regard.scores import Additive
 from regard.shapes import Float, States, Tokens
 
@@ -31,6 +32,7 @@ class LSTMNConfig:
     tied: bool = True
     variational: bool = True
     dropout: Share = 0.3
+    softmax: Softmax = FULL
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +62,9 @@ class LSTMN(LanguageModel[LSTMNState]):
         self.dropout = make_dropout(config.dropout, variational=config.variational)
         self.attend = Attend(Additive(config.embedding + config.width, config.width, config.attention))
         self.cell = nn.LSTMCell(config.embedding, config.width)
-        self.readout, self.output = make_output(config.width, self.embedding, tied=config.tied)
+        self.readout, self.output = make_output(
+            config.width, self.embedding, output_kind(config.softmax), tied=config.tied
+        )
 
     def begin(self, batch: int) -> LSTMNState:
         keys = self.attend.score.prepare(self.nothing(batch, 0, self.width))

@@ -13,6 +13,7 @@ from regard.encoders.recurrent import RecurrentEncoder
 from regard.layers.cells import Stack
 from regard.layers.embeddings import OpenEmbedding
 from regard.layers.mixture import CopyOutput
+from regard.layers.output import Output
 from regard.layers.recurrent import SequenceReader
 from regard.models.aligns import HISTORIES, AlignChoice, HistoryName, chosen_align
 from regard.models.encoder_decoder import EncoderDecoder
@@ -69,7 +70,7 @@ class PointerGenerator(EncoderDecoder):
             stack,
             choose_start(config.start, SummaryStart(encoder.summary_width, size), size),
             nn.Linear(config.width + memory_width, config.width),
-            CopyOutput(config.width, target_vocabulary),
+            CopyOutput(Output(config.width, target_vocabulary)),
             nn.Linear(config.width + memory_width + given, 1) if config.copying else None,
         )
         super().__init__(encoder, decoder)

@@ -11,6 +11,7 @@ from regard.layers.embeddings import TokenEmbedding
 from regard.layers.recurrent import RecurrentName, RecurrentStack
 from regard.models.language_model import LanguageModel, make_output
 from regard.models.sizes import Share, Size
+from regard.models.softmax import FULL, Softmax, output_kind
 from regard.shapes import States, Tokens
 
 
@@ -28,6 +29,7 @@ class RecurrentLanguageModelConfig:
     tied: bool = True
     variational: bool = True
     dropout: Share = 0.3
+    softmax: Softmax = FULL
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +47,9 @@ class RecurrentLanguageModel(LanguageModel[RecurrentState]):
         self.embedding = TokenEmbedding(vocabulary, config.embedding)
         dropout = make_dropout(config.dropout, variational=config.variational)
         self.network = RecurrentStack(config.cell, config.embedding, config.width, config.layers, dropout)
-        self.readout, self.output = make_output(config.width, self.embedding, tied=config.tied)
+        self.readout, self.output = make_output(
+            config.width, self.embedding, output_kind(config.softmax), tied=config.tied
+        )
 
     def begin(self, batch: int) -> RecurrentState:
         return RecurrentState(self.nothing(batch, *self.network.state_shape))

@@ -6,6 +6,7 @@ import torch
 
 from regard.errors import InputError
 from regard.models.gpt2 import GPT2Config
+from regard.models.softmax import AdaptiveSoftmax
 from regard.pretrained import vocabulary
 from regard.pretrained.folder import CONFIG, Folder
 from regard.pretrained.names import Order, Part, exported, imported, linear
@@ -78,9 +79,14 @@ def read(folder: Folder) -> Opened:
 
 
 def write(opened: Opened) -> Files:
-    """What is published of a model."""
+    """What is published of a model. Raises InputError for one with an adaptive softmax."""
     config, tokenizer = opened.config, opened.tokenizer
     assert isinstance(config, GPT2Config)
+    if isinstance(config.softmax, AdaptiveSoftmax):
+        raise InputError(
+            "model.softmax.kind is adaptive, and a published GPT-2 tells a word among all at once; train it with full "
+            "or sampled to export it"
+        )
     order = published(tokenizer, config.closed)
     size = tokenizer.size - config.closed
     end = order[END]

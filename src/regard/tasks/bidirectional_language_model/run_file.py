@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from regard.data.texts import RunningText
-from regard.models.elmo import ElmoConfig, SampledSoftmax
+from regard.models.elmo import ElmoConfig
+from regard.models.softmax import check_smoothing
 from regard.text import TokenizerSettings
 from regard.training.settings import Training
 
@@ -35,9 +36,6 @@ class BidirectionalLanguageModelling:
                 f"training.batch_tokens is {self.training.batch_tokens}, too few for a window of {self.window} words "
                 "and a mark; raise it or shorten the window"
             )
-        if self.training.label_smoothing and isinstance(self.model.softmax, SampledSoftmax):
-            raise ValueError(
-                "training.label_smoothing is for a full softmax; set it to 0 or model.softmax.kind to full"
-            )
+        check_smoothing(self.model.softmax, self.training.label_smoothing)
         if self.training.teacher_forcing < 1 or self.training.teacher_forcing_end not in (None, 1.0):
             raise ValueError("training.teacher_forcing is for text-to-text; a language model reads the text alone")

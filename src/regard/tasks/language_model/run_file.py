@@ -8,6 +8,7 @@ from pydantic import Field
 from regard.catalog import LanguageModelConfig
 from regard.data.texts import RunningText
 from regard.decoding.search import Search
+from regard.models.softmax import check_smoothing
 from regard.text import TokenizerSettings
 from regard.training.settings import Training
 
@@ -32,6 +33,7 @@ class LanguageModelling:
                 f"training.batch_tokens is {self.training.batch_tokens}, less than the window of {self.window} tokens; "
                 "raise it or shorten the window"
             )
+        check_smoothing(self.model.softmax, self.training.label_smoothing)
         if self.tokenizer.dropout:
             raise ValueError("tokenizer.dropout is for text-to-text; a language model is trained on one segmentation")
         if self.training.teacher_forcing < 1 or self.training.teacher_forcing_end not in (None, 1.0):
