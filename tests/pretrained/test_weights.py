@@ -26,5 +26,5 @@ def test_sentence_vectors_are_those_of_its_own_library(tmp_path: Path):
     found = load(tmp_path / "minilm", "cpu", task=MaskedLanguageModelRun).embed(SENTENCES)
     expected = theirs.encode(SENTENCES, convert_to_tensor=True)
     torch.testing.assert_close(torch.nn.functional.normalize(found), expected, rtol=0, atol=1e-5)
-    alike = torch.cosine_similarity(found[0], found[1:3])
-    assert alike[0] > 0.7 > alike[1]
+    others = torch.cosine_similarity(found[0], found[1:])
+    assert others.argmax() == 0, "the same said otherwise is not the nearest"
