@@ -1,11 +1,12 @@
 """Blanks are where the paper puts them, and the same for the same seed and epoch."""
 
 from collections import Counter
+from itertools import product
 
 import pytest
 import torch
 
-from regard.data.masked import HIDDEN, REPLACED, MaskedTexts, Masking, packed
+from regard.data.masked import HIDDEN, REPLACED, MaskedTexts, Masking, halved, packed
 from regard.errors import InputError
 from regard.text.special import END, MASK, PAD, START
 
@@ -41,11 +42,20 @@ def test_texts_have_their_marks_and_fit(paired: bool):
     assert (batch.follows is not None) == paired
 
 
-def test_half_of_the_pairs_follow_and_the_others_are_of_another_document():
-    texts = made()
+def test_a_short_document_is_two_spans_as_even_as_may_be():
+    sentences = [[1, 2, 3, 4], [5], [], [6, 7]]
+    assert halved(sentences, 9) == [[1, 2, 3, 4], [5, 6, 7]]
+    assert halved(sentences, 4) == packed(sentences, 4)
+    assert halved([[1, 2], []], 9) == [[1, 2]]
+
+
+@pytest.mark.parametrize("context", [37, 400])
+def test_half_of_the_pairs_follow_and_the_others_are_of_another_document(context: int):
+    """In documents that need many spans, and in such as would be one."""
+    texts = made(context)
     follow = 0
-    for example in range(len(texts)):
-        first, second, follows = texts.pair(1, example)
+    for epoch, example in product(range(1, 12), range(len(texts))):
+        first, second, follows = texts.pair(epoch, example)
         document, place = texts.where[example]
         assert first == texts.spans[document][place]
         if follows:
@@ -53,8 +63,16 @@ def test_half_of_the_pairs_follow_and_the_others_are_of_another_document():
         else:
             assert second not in texts.spans[document]
         follow += follows
-    able = sum(place + 1 < len(texts.spans[document]) for document, place in texts.where)
-    assert 0.4 < follow / able < 0.6
+    assert 0.44 < follow / (11 * len(texts)) < 0.56
+    assert {place + 1 for document, place in texts.where if document == 0} == set(range(1, len(texts.spans[0])))
+
+
+def test_nothing_follows_in_a_document_of_one_sentence():
+    texts = MaskedTexts([[[7, 8]], [[9]]], INSIDE, Masking(), 37, paired=True, seed=3)
+    assert [texts.pair(epoch, example) for epoch in range(9) for example in (0, 1)] == [
+        ([7, 8], [9], 0),
+        ([9], [7, 8], 0),
+    ] * 9
 
 
 @pytest.mark.parametrize("whole_words", [False, True])

@@ -1,11 +1,12 @@
 """Texts with blanks to fill in: pure functions of the seed and the epoch.
 
 A text is START A END, or START A END B END where B follows A in its document half of the time and else comes from
-another (Devlin 2019, section 3.1).
+another (Devlin 2019, section 3.1). In a document of a single sentence nothing follows.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from random import Random
 from typing import Annotated
 
@@ -57,6 +58,16 @@ def packed(sentences: Sequence[Ids], room: int) -> list[Ids]:
     return spans
 
 
+def halved(sentences: Sequence[Ids], room: int) -> list[Ids]:
+    """As `packed`, but a document of several sentences that would be a single span is two, as even as may be."""
+    spans, told = packed(sentences, room), [sentence for sentence in sentences if sentence]
+    if len(spans) > 1 or len(told) < 2:
+        return spans
+    ends = list(accumulate(map(len, told)))
+    cut = min(range(1, len(told)), key=lambda cut: abs(2 * ends[cut - 1] - ends[-1]))
+    return [*packed(told[:cut], room), *packed(told[cut:], room)]
+
+
 class MaskedTexts:
     """Texts of at most `context` tokens from documents of sentences; in pairs with `paired`.
 
@@ -82,13 +93,15 @@ class MaskedTexts:
         room = (context - 3) // 2 if paired else context - 2
         if room < 1:
             raise InputError(f"model.context is {context}, too short for a text and its marks; raise it")
-        spans = [packed(sentences, room) for sentences in documents]
+        spans = [(halved if paired else packed)(sentences, room) for sentences in documents]
         self.spans = [found for found in spans if found]
         if len(self.spans) < (2 if paired else 1):
             needed = "two documents, to pair one with another" if paired else "a document"
             raise InputError(f"training text: has {len(self.spans)} documents with text in them; expected {needed}")
         self.inside, self.masking, self.paired, self.seed = inside, masking, paired, seed
-        self.where = [(document, place) for document, found in enumerate(self.spans) for place in range(len(found))]
+        # The last span of a document has none behind it and is no A: whether B follows must not show in A.
+        begins = [max(1, len(found) - 1) if paired else len(found) for found in self.spans]
+        self.where = [(document, place) for document, count in enumerate(begins) for place in range(count)]
 
     def __len__(self) -> int:
         return len(self.where)
