@@ -70,7 +70,8 @@ def test_generate_reads_prompts_from_standard_input(regard, written: Path, monke
 
 
 def test_evaluate_counts_the_test_set_or_a_file(regard, written: Path, text: Path):
-    code, output, _ = regard("evaluate", str(written), "--json")
+    code, output, errors = regard("evaluate", str(written), "--json")
+    assert "counts every token and the end of every text, the last window too; what was read is carried on" in errors
     assert code == 0
     assert set(json.loads(output)) == {"perplexity", "loss", "word_perplexity", "bits_per_character"}
     assert regard("evaluate", str(written), str(text), "--json")[1] == output

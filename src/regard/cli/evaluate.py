@@ -1,6 +1,7 @@
 """`regard evaluate`."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -43,5 +44,8 @@ def evaluate(
     from regard.cli.measured import Given, measured
     from regard.runs import load
 
-    figures = measured(load(run, allow_missing=allow_missing), Given(files, columns, skip_bad, beam, cache))
+    opened = load(run, allow_missing=allow_missing)
+    figures = measured(opened, Given(files, columns, skip_bad, beam, cache))
+    if (convention := opened.convention()) is not None:
+        print(f"regard: {convention}", file=sys.stderr)
     say(json.dumps(figures) if json_ else table(figures))

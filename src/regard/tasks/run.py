@@ -7,6 +7,10 @@ from typing import Any
 class Run(ABC):
     """A trained model with all that belongs to it; what can be asked of it depends on its task."""
 
+    def convention(self) -> str | None:
+        """What its figures count, in a line, where that may be done in several ways."""
+        return None
+
     @abstractmethod
     def evaluate(self, examples: Any = None, /) -> dict[str, float]:
         """The run's metrics on examples of its kind, by default its own test set.

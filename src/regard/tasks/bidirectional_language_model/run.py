@@ -69,6 +69,12 @@ class ElmoRun(Run):
         with guarded(self.model):
             return figures(self.model, spelled, self.config.training.batch_tokens)
 
+    def convention(self) -> str:
+        return (
+            "perplexity counts every word, forwards the end of every text and backwards its beginning; texts are read "
+            f"in parts of at most {self.config.window} words, each by itself"
+        )
+
     def words(self, texts: Sequence[str]) -> list[Words]:
         """The words of each text with their states; a text is read as a whole, however long it is.
 

@@ -3,7 +3,7 @@
 from regard.catalog import build_language_model
 from regard.tasks.job import Job, check_beam, digest
 from regard.tasks.language_model.run_file import LanguageModelling
-from regard.tasks.language_model.task import LanguageTask, make_windows, running
+from regard.tasks.language_model.task import LanguageTask, convention, make_windows, running
 from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
 from regard.training.parameters import count_parameters
 from regard.training.run_directory import RunDirectory
@@ -26,7 +26,7 @@ def prepare(config: LanguageModelling, run: RunDirectory, processes: int) -> Job
         LanguageTask(windows, splits.valid, tokenizer, config.training, model),
         digest(f"{text}\n" for text in (*splits.train, *splits.valid)),
         f"{len(tokens):,} tokens to train on; a vocabulary of {tokenizer.size:,}; "
-        f"{count_parameters(model):,} parameters",
+        f"{count_parameters(model):,} parameters; {convention(model)}",
         {TOKENIZER: tokenizer},
         splits.test,
     )

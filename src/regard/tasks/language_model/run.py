@@ -28,7 +28,7 @@ from regard.nonfinite import guarded
 from regard.shapes import Float
 from regard.tasks.language_model.continuation import Begun, Continuation, behind
 from regard.tasks.language_model.run_file import LanguageModelling
-from regard.tasks.language_model.task import figures
+from regard.tasks.language_model.task import convention, figures
 from regard.tasks.run import Run, refuse_one_text
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
@@ -49,6 +49,9 @@ class LanguageModelRun(Run):
         """The run in a folder, its model with fresh weights. Raises InputError for a damaged tokenizer."""
         tokenizer = Tokenizer.load(run.file(TOKENIZER))
         return cls(config, build_language_model(config.model, tokenizer.size), tokenizer)
+
+    def convention(self) -> str:
+        return convention(self.model)
 
     def evaluate(self, examples: Sequence[str] | None = None, *, cache: Cache | None = None) -> dict[str, float]:
         """How well the model tells texts that follow one another, by default its own test set; with a `cache` beside

@@ -73,6 +73,16 @@ def make_windows(tokens: Tensor, model: LanguageModel, settings: Training, windo
     return Consecutive(tokens, window, rows, settings.seed, processes)
 
 
+def convention(model: LanguageModel) -> str:
+    """What the figures of a model count, in a line."""
+    read = (
+        "what was read is carried on from text to text"
+        if model.context is None
+        else f"read in windows of {model.context} that overlap by half"
+    )
+    return f"perplexity counts every token and the end of every text, the last window too; {read}"
+
+
 def figures(
     model: LanguageModel, tokenizer: Tokenizer, texts: Sequence[str], cache: Cache | None = None
 ) -> dict[str, float]:
