@@ -36,11 +36,24 @@ def gemma() -> Any:
     return transformers.Gemma2Model(config)
 
 
+def gpt_oss() -> Any:
+    """Every head has a sink, which takes a share of its weights, and every other layer reads a window."""
+    sizes = {"hidden_size": 12, "intermediate_size": 5, "num_hidden_layers": 2, "num_attention_heads": 2, "head_dim": 6}
+    experts = {"num_local_experts": 2, "num_experts_per_tok": 1}
+    config = transformers.GptOssConfig(vocab_size=31, num_key_value_heads=1, sliding_window=3, **sizes, **experts)
+    config._experts_implementation = "eager"  # the grouped products know no float64
+    model = transformers.GptOssModel(config)
+    for layer in model.layers:
+        torch.nn.init.normal_(layer.self_attn.sinks)
+    return model
+
+
 MODELS: dict[str, tuple[Callable[[], Any], str]] = {
     "gpt2": (gpt2, "h.*.attn"),
     "bert": (bert, "encoder.layer.*.attention.self"),
     "llama": (llama, "layers.*.self_attn"),
     "gemma": (gemma, "layers.*.self_attn"),
+    "gpt-oss": (gpt_oss, "layers.*.self_attn"),
 }
 models = pytest.mark.parametrize("name", list(MODELS))
 

@@ -65,6 +65,8 @@ def test_questions_that_cannot_be_cut():
         windows(Question("where ?", "a b", (Answer("z", None),), "x:1"), tokenizer(), 16, 64)
     with pytest.raises(InputError, match="x:1: the answer ' ' has no token"):
         windows(Question("where ?", "a b", (Answer(" ", 1),), "x:1"), tokenizer(), 16, 64)
+    with pytest.raises(InputError, match="x:1: the context ' ' has no token; give one with words"):
+        windows(Question("where ?", " ", (), "x:1"), tokenizer(), 16, 64)
 
 
 def test_loss_is_the_mean_of_both_cross_entropies():

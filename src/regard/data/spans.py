@@ -88,13 +88,15 @@ def windows(asked: Question, tokenizer: Tokenizer, context: int, longest_questio
     """All windows of a question, each of at most `context` tokens, its answer the first one given.
 
     Raises:
-        InputError: there is no room for a part of the context, or the answer is not in the context.
+        InputError: there is no room for a part of the context, it has no token, or the answer is not in it.
     """
     question = tokenizer.encode(asked.question)[:longest_question]
     room = context - 3 - len(question)
     if room < 2:
         raise InputError(f"{asked.place}: {len(question)} tokens leave no room in a model.context of {context}")
     ids, offsets = _cut(tokenizer, asked.context)
+    if not ids:
+        raise InputError(f"{asked.place}: the context {asked.context[:40]!r} has no token; give one with words")
     span = _span(asked, offsets)
     found, stride = [], room // 2
     for first in range(0, max(1, len(ids) - room + stride), stride):

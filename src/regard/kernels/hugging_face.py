@@ -12,6 +12,8 @@ from regard.kernels.chosen import Chosen, Projected, part, shared_part
 
 NAME = "regard"
 """What their configurations call this attention while somebody looks."""
+UNFUSED = ("softcap", "s_aux")
+"""What the fused attention does not know: scores that are held below a number, and a sink for each head."""
 Listener = Callable[[nn.Module, int, Chosen, Projected], None]
 """Is given a module, the number of its queries, a way to its weights, and what these are made of."""
 
@@ -75,7 +77,7 @@ def _register(listener: Listener) -> None:
             return weights(module, query, key, attention_mask, heads, rows, given)
 
         listener(module, query.shape[2], chosen, Projected(query, key, value, scale_of(query, given)))
-        if given.get("softcap") is not None:  # the fused attention knows no such thing
+        if any(given.get(name) is not None for name in UNFUSED):
             read = chosen(None, None) @ value.repeat_interleave(_groups(module), 1)
             return read.transpose(1, 2).contiguous(), None
         return fused(module, query, key, value, attention_mask, **given)
@@ -93,7 +95,8 @@ def weights(
     rows: Sequence[int] | None,
     given: dict[str, Any],
 ) -> Tensor:
-    """softmax(scale q . k + bias) of the chosen heads and queries, under the mask: True or 0 where a key is read."""
+    """softmax(scale q . k + bias) of the chosen heads and queries, under the mask: True or 0 where a key is read. With
+    a sink the rest of each sum is its share."""
     queries, keys = query.shape[2], key.shape[2]
     key = part(key.repeat_interleave(_groups(module), 1), heads, None)
     scores = part(query, heads, rows) @ key.mT * scale_of(query, given)
@@ -107,7 +110,10 @@ def weights(
     if mask is not None:
         mask = shared_part(mask, heads, rows)
         scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
-    return scores.float().softmax(-1).nan_to_num(0.0).to(query.dtype)
+    if given.get("s_aux") is not None:  # one more place for each head, which has no value
+        sink = given["s_aux"].view(1, -1, 1, 1)[:, slice(None) if heads is None else list(heads)]
+        scores = torch.cat([scores, sink.to(scores).expand(*scores.shape[:-1], 1)], -1)
+    return scores.float().softmax(-1).nan_to_num(0.0)[..., :keys].to(query.dtype)
 
 
 def scale_of(query: Tensor, given: dict[str, Any]) -> float:
