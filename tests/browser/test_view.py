@@ -467,3 +467,33 @@ def test_only_the_weights_are_worked_out(opened: Opened):
         page.locator(".regard-place").focus()
         page.keyboard.press("Enter")
         assert page.locator(".regard-worked").is_visible() == shown
+
+
+def test_two_texts_are_compared_from_the_start_and_mark_the_same_labels(opened: Opened):
+    """The second `the` of one is the second of the other, wherever it stands; what is in one alone marks nothing."""
+    one, other = ("the", "cat", "sees", "the", "dog"), ("the", "old", "cat", "likes", "the", "the", "dog")
+    first, third = (
+        Lookups(default_rng(len(each)).dirichlet(np.ones(len(each)), (1, 2, len(each))), each, each, name)
+        for name, each in (("first", one), ("third", other))
+    )
+    page = opened(View(first, replace(first, name="second"), third, compare=2))
+    assert page.locator(".regard-panel").count() == 2
+    assert [each.locator("option:checked").first.inner_text() for each in page.locator(".regard-panel").all()] == [
+        "first",
+        "third",
+    ]
+    show(page, "Lines")
+    panels = page.locator(".regard-panel").all()
+
+    def marked(panel: int, side: str) -> list[str]:
+        return [
+            each.get_attribute("data-place") for each in panels[panel].locator(f'.regard-on[data-side="{side}"]').all()
+        ]
+
+    for panel, place, found in ((0, 3, ["4"]), (0, 1, ["2"]), (0, 2, []), (1, 5, []), (1, 4, ["3"]), (1, 6, ["4"])):
+        panels[panel].locator(f'.regard-token[data-side="target"][data-place="{place}"]').hover()
+        assert (marked(panel, "target"), marked(1 - panel, "target")) == ([str(place)], found)
+    panels[0].locator('.regard-token[data-side="source"][data-place="4"]').hover()
+    assert marked(1, "source") == ["6"]
+    page.get_by_role("button", name="Show one").click()
+    assert page.locator(".regard-panel").count() == 1

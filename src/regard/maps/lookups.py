@@ -145,6 +145,21 @@ def beside(lookups: Lookups, *others: Lookups) -> Lookups:
     return replace(lookups, others=maps)
 
 
+def of_rows(lookups: Lookups, rows: slice, target: tuple[str, ...], words: Words | None = None) -> Lookups:
+    """Some rows of all maps, under other labels and with the words that these make. Raises ValueError for a map whose
+    rows have labels of their own, and for labels that are not as many as the rows."""
+    if named := [name for name, each in lookups.others.items() if each.target is not None]:
+        raise ValueError(f"rows of {named[0]} have labels of their own, so that they are not those of the weights")
+    vectors = lookups.vectors
+    if vectors is not None:
+        allowed = None if vectors.allowed is None else vectors.allowed[rows]
+        vectors = replace(vectors, query=vectors.query[:, :, rows], allowed=allowed)
+    others = {name: replace(each, weights=each.weights[:, :, rows]) for name, each in lookups.others.items()}
+    weights, notes = lookups.weights[:, :, rows], lookups.notes[rows]
+    own = {"target": target, "target_words": words, "notes": notes, "vectors": vectors}
+    return replace(lookups, weights=weights, others=others, **own)
+
+
 def patch_labels(rows: int, columns: int) -> tuple[str, ...]:
     """Labels for so many patches: row and column, counted from 1."""
     return tuple(f"row {row + 1}, column {column + 1}" for row in range(rows) for column in range(columns))

@@ -143,5 +143,12 @@ regard.data = (() => {
     return new Lookups(about, maps, await vectorsOf(about.vectors, about.heads), pixels, images);
   };
 
-  return { lookups, mean };
+  // The place of the same label among others: of several the one before which as many of them stand.
+  const counterpart = (place, labels, others) => {
+    if (place === null) return null;
+    const before = labels.slice(0, place).filter((each) => each === labels[place]).length;
+    return [...others.keys()].filter((other) => others[other] === labels[place])[before] ?? null;
+  };
+
+  return { lookups, mean, counterpart };
 })();

@@ -4,9 +4,9 @@ regard.mount = (() => {
   const { element, night } = regard.page;
 
   class Mounted {
-    constructor(host, title, lookups) {
+    constructor(host, { title, compare = 1 }, lookups) {
       const first = lookups[0], view = first.patches ? "image" : first.images ? "images" : first.sentences ? "document" : "matrix";
-      Object.assign(this, { host, lookups, choice: { view, threshold: 0, words: false, zoom: 0, shade: "fixed" } });
+      Object.assign(this, { host, lookups, second: compare, choice: { view, threshold: 0, words: false, zoom: 0, shade: "fixed" } });
       this.panels = [new regard.Panel(this, {})];
       this.bar = element("div", { className: "regard-bar", role: "toolbar", ariaLabel: "View" });
       this.area = element("div", { className: "regard-panels" });
@@ -84,11 +84,11 @@ regard.mount = (() => {
       this.render();
     }
 
-    // Two panels side by side: the second shows the next lookup, or of one alone the next head or layer.
+    // Two panels side by side: the second shows the lookups that are there to compare, or of one alone the next map, head or layer.
     compare(on) {
       if (on) {
         const [{ own, lookup, map }] = this.panels, next = { ...own };
-        if (this.lookups.length > 1) Object.assign(next, { lookup: (own.lookup + 1) % this.lookups.length, map: 0, layer: null, head: null });
+        if (this.lookups.length > 1) Object.assign(next, { lookup: (own.lookup + this.second) % this.lookups.length, map: 0, layer: null, head: null });
         else if (lookup.maps.length > 1) next.map = (own.map + 1) % lookup.maps.length;
         else if (map.heads > 1) next.head = typeof own.head === "number" ? (own.head + 1) % map.heads : 0;
         else if (map.layers.length > 1) next.layer = own.layer === null ? 0 : (own.layer + 1) % map.layers.length;
@@ -105,8 +105,12 @@ regard.mount = (() => {
       this.render();
     }
 
+    // The other panel marks the same labels, where it has them.
     follow(from, at) {
-      for (const panel of this.panels) if (panel !== from) panel.focus(at.target, at.source, false);
+      const { counterpart } = regard.data;
+      for (const panel of this.panels.filter((each) => each !== from)) {
+        panel.focus(...["target", "source"].map((side) => counterpart(at[side], from.table[side], panel.table[side])), false);
+      }
       this.tell("regard-focus", { lookup: from.own.lookup, ...at });
     }
 
@@ -124,8 +128,8 @@ regard.mount = (() => {
   return async (host, payload, settings = {}) => {
     if (payload.format !== 1) throw new Error(`lookups in format ${payload.format}; this page reads format 1`);
     const lookups = await Promise.all(payload.lookups.map(regard.data.lookups));
-    const mounted = new Mounted(host, payload.title, lookups);
-    if (Object.keys(settings).length) mounted.begin(settings);
+    const mounted = new Mounted(host, payload, lookups), first = "compare" in payload ? { compare: "1", ...settings } : settings;
+    if (Object.keys(first).length) mounted.begin(first);
     return mounted;
   };
 })();
