@@ -111,6 +111,39 @@ def test_hovering_changes_the_picture(visit: Visit):
         assert view.screenshot() != before
 
 
+def test_other_maps_are_chosen_in_the_page(visit: Visit):
+    with serving(of(made.translator("transformer")), of(made.writer(), "writer")) as address:
+        page = visit(address)
+        shown, view = page.get_by_label("Map", exact=True), page.locator("#view .regard-place")
+        ask(page)
+        finished(page)
+        assert shown.count() == 0
+        page.get_by_label("gradient × input").check()  # the same is asked again
+        shown.wait_for()
+        page.get_by_label("rollout").check()
+        page.locator("#view option", has_text="rollout").wait_for(state="attached")
+        assert shown.locator("option").all_inner_texts() == ["weights", "gradient", "rollout"]
+        finished(page)
+        pictures = []
+        for name in ("weights", "gradient", "rollout"):
+            shown.select_option(label=name)
+            page.mouse.move(0, 0)
+            pictures.append(view.screenshot())
+        assert len(set(pictures)) == 3
+        page.locator("#tokens button").nth(1).click()
+        page.locator("#editor li button:enabled").nth(2).click()
+        page.locator("#tokens .forced").nth(1).wait_for()
+        finished(page)
+        assert shown.locator("option:checked").inner_text() == "rollout"
+        page.get_by_label("Run", exact=True).select_option("writer")
+        assert page.get_by_label("rollout").is_checked()
+        page.get_by_label("Beginning of the text").fill("the house")
+        page.get_by_label("gradient × input").uncheck()
+        page.get_by_role("button", name="Answer", exact=True).click()
+        finished(page)
+        assert shown.locator("option").all_inner_texts() == ["weights", "rollout"]
+
+
 def test_another_token_is_forced_and_what_changes_is_marked(visit: Visit):
     with serving(of(made.translator())) as address:
         page = visit(address)

@@ -10,6 +10,7 @@ from numpy.random import default_rng
 
 from regard.maps import DocumentWeights
 from regard.maps.lookups import Lookups, Patches, Vectors, of_document, patch_labels
+from regard.maps.other_map import OtherMap
 from regard.maps.words import Words
 from regard.pictures import View
 from regard.pictures.payload import payload
@@ -401,3 +402,98 @@ def test_amounts_are_seen_as_shares_of_what_is_averaged(opened: Opened):
         for label, option in zip(("Layer", "Head"), choices, strict=False):
             choose(page, label, option)
         np.testing.assert_allclose(table(page), raw / raw.sum(-1, keepdims=True), atol=6e-4)
+
+
+def options(page: Any, label: str) -> list[str]:
+    return page.get_by_label(label, exact=True).first.locator("option").all_inner_texts()
+
+
+def test_another_map_is_chosen_with_its_own_layers_heads_and_labels(opened: Opened):
+    given = lookups()
+    told = default_rng(7).dirichlet(np.ones(3), size=(1, 1, 1))
+    others = {
+        "rollout": OtherMap(default_rng(6).dirichlet(np.ones(7), size=(1, 1, 5)), ("rollout",)),
+        "gradient": OtherMap(told, ("gradient",), source=WORDS[:3], target=("a class",)),
+        "norms": OtherMap(5 * default_rng(5).random((2, 3, 5, 7)), shares=True),
+    }
+    page = opened(View(replace(given, others=others)))
+    assert options(page, "Map") == ["weights", "rollout", "gradient", "norms"]
+    choose(page, "Layer", "layer 1")
+    choose(page, "Head", "2")
+    pictures = {"weights": seen(page)}
+    for name in others:
+        choose(page, "Map", name)
+        pictures[name] = seen(page)
+    assert len(set(pictures.values())) == 4
+    show(page, "Table")
+    np.testing.assert_allclose(
+        table(page),
+        others["norms"].weights.mean((0, 1)) / others["norms"].weights.mean((0, 1)).sum(-1, keepdims=True),
+        atol=6e-4,
+    )
+    choose(page, "Map", "gradient")
+    np.testing.assert_allclose(table(page), told[0, 0], atol=6e-4)
+    assert page.locator("thead th").all_inner_texts() == list(WORDS[:3])
+    assert page.locator("tbody th").all_inner_texts() == ["a class"]
+    assert page.get_by_label("Layer", exact=True).count() == page.get_by_label("Head", exact=True).count() == 0
+    choose(page, "Map", "weights")
+    np.testing.assert_allclose(table(page), given.weights.mean((0, 1)), atol=6e-4)
+    for view in ("Lines", "Reading", "All heads"):
+        show(page, view)
+    assert page.locator(".regard-heads canvas").count() == 2 * 3
+    choose(page, "Map", "rollout")
+    assert page.locator(".regard-heads").count() == 0  # one map is a matrix
+
+
+def test_compared_maps_keep_the_head_where_both_have_it(opened: Opened):
+    given = lookups()
+    norms, rolled = OtherMap(given.weights[::-1]), OtherMap(given.weights[:1, :1])
+    for other, chosen in ((norms, ["layer 1", "2"]), (rolled, [])):
+        page = opened(View(replace(given, others={"other": other})))
+        choose(page, "Layer", "layer 1")
+        choose(page, "Head", "2")
+        page.get_by_role("button", name="Compare").click()
+        second = page.locator(".regard-panel").nth(1).locator("select option:checked").all_inner_texts()
+        assert second == ["other", *chosen]
+
+
+def test_only_the_weights_are_worked_out(opened: Opened):
+    query = np.zeros((1, 1, 2, 4))
+    weights = np.full((1, 1, 2, 2), 0.5)
+    given = Lookups(weights, ("a", "b"), ("s", "t"), vectors=Vectors(query, query, query, 0.5))
+    page = opened(View(replace(given, others={"owed": OtherMap(np.eye(2)[None, None])})))
+    for name, shown in (("weights", True), ("owed", False)):
+        choose(page, "Map", name)
+        page.locator(".regard-place").focus()
+        page.keyboard.press("Enter")
+        assert page.locator(".regard-worked").is_visible() == shown
+
+
+def test_two_texts_are_compared_from_the_start_and_mark_the_same_labels(opened: Opened):
+    """The second `the` of one is the second of the other, wherever it stands; what is in one alone marks nothing."""
+    one, other = ("the", "cat", "sees", "the", "dog"), ("the", "old", "cat", "likes", "the", "the", "dog")
+    first, third = (
+        Lookups(default_rng(len(each)).dirichlet(np.ones(len(each)), (1, 2, len(each))), each, each, name)
+        for name, each in (("first", one), ("third", other))
+    )
+    page = opened(View(first, replace(first, name="second"), third, compare=2))
+    assert page.locator(".regard-panel").count() == 2
+    assert [each.locator("option:checked").first.inner_text() for each in page.locator(".regard-panel").all()] == [
+        "first",
+        "third",
+    ]
+    show(page, "Lines")
+    panels = page.locator(".regard-panel").all()
+
+    def marked(panel: int, side: str) -> list[str]:
+        return [
+            each.get_attribute("data-place") for each in panels[panel].locator(f'.regard-on[data-side="{side}"]').all()
+        ]
+
+    for panel, place, found in ((0, 3, ["4"]), (0, 1, ["2"]), (0, 2, []), (1, 5, []), (1, 4, ["3"]), (1, 6, ["4"])):
+        panels[panel].locator(f'.regard-token[data-side="target"][data-place="{place}"]').hover()
+        assert (marked(panel, "target"), marked(1 - panel, "target")) == ([str(place)], found)
+    panels[0].locator('.regard-token[data-side="source"][data-place="4"]').hover()
+    assert marked(1, "source") == ["6"]
+    page.get_by_role("button", name="Show one").click()
+    assert page.locator(".regard-panel").count() == 1

@@ -146,7 +146,9 @@ def test_views_of_each_role(role: Role, view: View, tmp_path: Path):
 @pytest.mark.parametrize("kind", [None, "norms", "rollout"])
 def test_a_page_of_each_role(kind: Kind | None, tmp_path: Path):
     for role in ("cross", "encoder", "decoder"):
-        draw(writing(), Asking(tmp_path, TEXT, tmp_path / "a.html", Looking(role=role, kind=kind)), Viewing())
+        draw(
+            writing(), Asking(tmp_path, TEXT, tmp_path / "a.html", Looking(role=role, kinds=kind and [kind])), Viewing()
+        )
         said = f"{TEXT} ({'cross-attention' if role == 'cross' else f'{role} self-attention'}"
         assert said in (tmp_path / "a.html").read_text(encoding="utf-8")
 

@@ -6,6 +6,7 @@ import torch
 
 from regard.align import Sparsemax
 from regard.inference.attended import lookups
+from regard.inference.joining import JOININGS
 from regard.inference.sides import sides
 from regard.maps.heads import Side
 from regard.maps.lookups import Lookups
@@ -17,7 +18,8 @@ SOURCE, TARGET = [5, 7, 4, 9], [6, 4]
 
 
 def looked(model: Transformer) -> Lookups:
-    return lookups(model, (SOURCE, TARGET), Side.of(("a", "b", "c", "d", "</s>")), Side.of(("x", "y", "</s>")))
+    source, target = Side.of(("a", "b", "c", "d", "</s>")), Side.of(("x", "y", "</s>"))
+    return lookups(model, (SOURCE, TARGET), source, target, JOININGS["weights"])
 
 
 def transformer() -> Transformer:

@@ -1,9 +1,21 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from regard.errors import InputError
 from regard.maps import Alignment, DocumentWeights
-from regard.maps.lookups import Lookups, Patches, Vectors, mean_alignment, of_alignment, of_document, patch_labels
+from regard.maps.lookups import (
+    Lookups,
+    Patches,
+    Vectors,
+    beside,
+    mean_alignment,
+    of_alignment,
+    of_document,
+    patch_labels,
+)
+from regard.maps.other_map import OtherMap
 from regard.maps.words import Words
 
 WEIGHTS = np.random.default_rng(3).dirichlet(np.ones(7), size=(2, 3, 5))
@@ -50,7 +62,13 @@ def vectors(query: int) -> Vectors:
         ({"weights": WEIGHTS * np.nan}, "weights are not all finite"),
         ({"source": TARGET}, "do not fit 2 layers, 5 target and 5 source labels"),
         ({"layers": ("one",)}, "do not fit 1 layers"),
-        ({"others": {"x": WEIGHTS[:1]}}, r"x have shape \(1, 3, 5, 7\); expected \(2, 3, 5, 7\)"),
+        (
+            {"others": {"x": OtherMap(WEIGHTS[..., :3])}},
+            r"x of shape \(2, 3, 5, 3\) do not fit 2 layers, 5 target and 7 source labels",
+        ),
+        ({"others": {"x": OtherMap(WEIGHTS, target=("one",))}}, "do not fit 2 layers, 1 target and 7 source labels"),
+        ({"others": {"x": OtherMap(WEIGHTS, ("one",))}}, "x of shape .* do not fit 1 layers"),
+        ({"others": {"x": OtherMap(WEIGHTS[:, :0])}}, "x of shape .* hold no layer or no head"),
         ({"source_words": Words(("x",), (0, 0))}, "2 source_words for 7 labels"),
         ({"sentences": (0, 1, 0, 1, 1, 1, 1)}, "expected them in order"),
         ({"notes": ("a",)}, "1 notes for 5 labels"),
@@ -62,6 +80,37 @@ def vectors(query: int) -> Vectors:
 def test_what_does_not_fit_is_named(change: dict, said: str):
     with pytest.raises(ValueError, match=said):
         Lookups(**({"weights": WEIGHTS, "source": SOURCE, "target": TARGET} | change))
+
+
+def test_maps_of_others_stand_beside_those_of_the_first():
+    first = Lookups(WEIGHTS, SOURCE, TARGET, "run", others={"owed": OtherMap(-WEIGHTS[:1])})
+    norms = replace(first, weights=3 * WEIGHTS, others={}, kind="norms", shares=True)
+    told = Lookups(WEIGHTS[:1, :1, :1], SOURCE, ("class",), kind="gradient", layers=("gradient",))
+    parted = Lookups(
+        WEIGHTS[..., :6], SOURCE[:6], TARGET, kind="parted", others={"weights": OtherMap(WEIGHTS[..., :6])}
+    )
+    found = beside(first, norms, told, parted)
+    np.testing.assert_array_equal(found.weights, first.weights)
+    assert (found.name, found.kind) == ("run", "weights")
+    assert list(found.others) == ["owed", "norms", "gradient", "parted"]
+    assert {name: (each.source, each.target) for name, each in found.others.items()} == {
+        "owed": (None, None),
+        "norms": (None, None),
+        "gradient": (None, ("class",)),
+        "parted": (SOURCE[:6], None),
+    }
+    assert [found.others[name].shares for name in ("norms", "gradient")] == [True, False]
+    assert found.others["gradient"].layers == ("gradient",)
+    np.testing.assert_array_equal(found.others["norms"].weights, norms.weights)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [({"weights": WEIGHTS[0]}, r"weights have shape \(3, 5, 7\)"), ({"weights": WEIGHTS * np.inf}, "finite")],
+)
+def test_another_map_is_checked_too(given: dict, said: str):
+    with pytest.raises(ValueError, match=said):
+        OtherMap(**given)
 
 
 def test_patches_have_labels():

@@ -14,9 +14,10 @@ import pytest
 from regard.errors import InputError
 from regard.maps import Alignment
 from regard.maps.lookups import Lookups, Vectors, of_alignment
+from regard.maps.other_map import OtherMap
 from regard.maps.words import Words
 from regard.pictures import View
-from regard.pictures.packed import EXACT, packed_map
+from regard.pictures.packed import BYTES, EXACT, packed_map
 from regard.pictures.payload import estimate, payload
 
 HOSTILE = (
@@ -168,6 +169,25 @@ def test_words_sentences_and_vectors_travel_along():
     np.testing.assert_allclose(found.reshape(1, 2, 3, 5), vectors.query, atol=packed["step"])
     allowed = np.frombuffer(zlib.decompress(base64.b64decode(one["vectors"]["allowed"])), "u1")
     np.testing.assert_array_equal(allowed.reshape(3, 3), np.tri(3))
+
+
+def test_other_maps_have_their_own_layers_heads_and_labels():
+    given = lookups(2, 3, 5, 7)
+    owed = -given.weights[:1, :2, :1]
+    others = {
+        "gradient": OtherMap(owed, ("<all>",), target=("a\u202e",)),
+        "norms": OtherMap(9 * given.weights, shares=True),
+    }
+    (one,) = payload([Lookups(given.weights, given.source, given.target, others=others)])["lookups"]
+    weights, gradient, norms = one["maps"]
+    assert [each["name"] for each in one["maps"]] == ["weights", "gradient", "norms"]
+    assert not {"layers", "heads", "source", "target"} & set(weights)
+    assert (gradient["layers"], gradient["heads"], gradient["target"]) == (["<all>"], 2, ["a\\u202e"])
+    assert "source" not in gradient
+    assert (norms["layers"], norms["heads"], norms["scale"], norms["shares"]) == (one["layers"], 3, 1.0, True)
+    np.testing.assert_array_equal(numbers(gradient), owed.ravel())
+    more = estimate(Lookups(given.weights, given.source, given.target, others=others)) - estimate(given)
+    assert more >= BYTES * (owed.size + given.weights.size)
 
 
 def test_a_notebook_shows_the_page_a_picture_or_the_sizes(alignment, monkeypatch):

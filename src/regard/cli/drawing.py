@@ -1,8 +1,9 @@
 """Pictures of what runs of each task look at."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from regard.cli.episodes import episode
 from regard.cli.options import Asked, Looking, searching
@@ -12,7 +13,7 @@ from regard.errors import InputError
 from regard.inference.kinds import ROLES, Kind, Role
 from regard.inference.within import Reading, whole
 from regard.maps.alignment import Alignment
-from regard.maps.lookups import Lookups
+from regard.maps.lookups import Lookups, beside
 from regard.pictures.episode import episode as drawn_episode
 from regard.pictures.overlay import overlay, overlays
 from regard.pictures.tape import tape
@@ -30,6 +31,7 @@ from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
 from regard.tasks.pointing.run import PointingRun
 from regard.tasks.span_answers.run import SpanAnswersRun
 from regard.tasks.text_to_text.run import TextToTextRun
+from regard.tasks.text_to_texts.run import TextToTextsRun
 
 PARTS = "give --page, --words, --source or --target"
 WHOLE = "write a .html page, without --map"
@@ -51,9 +53,18 @@ class Asking:
     looking: Looking
 
     @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """What is drawn, weights first; none where the run's own kind is."""
+        return tuple(kind for kind in get_args(Kind) if kind in (self.looking.kinds or ()))
+
+    @property
     def kind(self) -> Kind:
-        """What is drawn of texts."""
-        return self.looking.kind or "weights"
+        """What is drawn of texts, of several the first."""
+        return self.kinds[0] if self.kinds else "weights"
+
+    def each(self) -> "list[Asking]":
+        """The same of one kind at a time."""
+        return [replace(self, looking=replace(self.looking, kinds=[kind])) for kind in self.kinds] or [self]
 
     @property
     def role(self) -> Role:
@@ -61,18 +72,10 @@ class Asking:
         return self.looking.role or "cross"
 
     def titled(self, title: str) -> str:
-        """With whose attention is drawn, and what of it, where the user has said so."""
-        role, kind = self.looking.role, self.looking.kind
-        said = ", ".join([*([ROLES[role]] if role else []), *([kind] if kind else [])])
+        """With whose attention is drawn, and what of it where that is one kind, where the user has said so."""
+        role, kinds = self.looking.role, self.kinds
+        said = ", ".join([*([ROLES[role]] if role else []), *(kinds if len(kinds) == 1 else [])])
         return f"{title} ({said})" if said else title
-
-    def drawn(self, reading: Reading, instead: str = PARTS) -> str:
-        """Writes the picture, and returns the answer."""
-        if self.page and self.looking.maps is None:
-            self.view(self.titled(self.text), reading.lookups)
-        else:
-            self.matrix(reading.attention, self.titled(self.text), instead)
-        return reading.answer
 
     def matrix(self, attention: Alignment, title: str, instead: str) -> None:
         """Writes the picture of one matrix. Raises InputError for one that is too large, with what to do instead."""
@@ -85,13 +88,45 @@ class Asking:
         """Whether a page is asked for, which shows every layer and head."""
         return self.out.suffix.lower() == PAGE
 
-    def view(self, title: str, *lookups: Lookups) -> None:
-        """Writes the page."""
-        write_view(View(*lookups, title=title, largest=self.looking.largest), self.out)
+
+@dataclass(frozen=True)
+class Shown:
+    """What a run says and what a page shows of it; `picture` draws what a picture shows, under a title."""
+
+    answer: str
+    title: str
+    lookups: tuple[Lookups, ...]
+    picture: Callable[[str], object]
+
+
+def check_role(run: Any, asking: Asking) -> None:
+    """Raises InputError where a role is asked of a run that has none."""
+    if not isinstance(run, TextToTextRun | TextToTextsRun | ImageCaptioningRun):
+        asking.looking.refuse("--role", what="writes no text of another text or of an image")
 
 
 def draw(run: Any, asking: Asking) -> str:
     """Writes the picture, and returns the answer. Raises InputError for a run that has nothing to show."""
+    if asking.page and asking.looking.maps is None:
+        shown = of_page(run, asking)
+        write_view(View(*shown.lookups, title=shown.title, largest=asking.looking.largest), asking.out)
+    else:
+        shown = look(run, asking)
+        shown.picture(asking.titled(shown.title))
+    return shown.answer
+
+
+def of_page(run: Any, asking: Asking) -> Shown:
+    """What a page shows, of several kinds the maps beside those of the first. Raises InputError as `draw`."""
+    check_role(run, asking)
+    shown, *others = [look(run, each) for each in asking.each()]
+    first, *rest = shown.lookups
+    lookups = (beside(first, *(each.lookups[0] for each in others)), *rest)
+    return replace(shown, title=asking.titled(shown.title), lookups=lookups)
+
+
+def look(run: Any, asking: Asking) -> Shown:
+    """What a run says, and what it depended on. Raises InputError for a run that has nothing to show."""
     text, maps, kind = asking.text, asking.looking.maps, asking.kind
     match run:
         case ImageClassificationRun():
@@ -107,68 +142,77 @@ def draw(run: Any, asking: Asking) -> str:
         case ActingRun():
             asking.looking.refuse("--beam", "--map", "--kind", what="acts in environments")
             done, looked = run.look(text)
-            return asking.drawn(whole(done.text, looked, "weights"), WHOLE)
+            return _text(whole(done.text, looked, "weights"), asking, WHOLE)
         case PointingRun():
             asking.looking.refuse("--beam", "--map", "--kind", what="points to elements of a set")
             (pointed,) = run.point([parse(text)])
-            return asking.drawn(whole(" ".join(map(str, pointed.places)), pointed.attention, "weights"), WHOLE)
+            said = " ".join(map(str, pointed.places))
+            return _text(whole(said, pointed.attention, "weights"), asking, WHOLE)
         case SpanAnswersRun():
             asking.looking.refuse("--beam", what="answers with spans")
-            return asking.drawn(run.look(parse_question(1, text), maps, kind=kind), WHOLE)
+            return _text(run.look(parse_question(1, text), maps, kind=kind), asking, WHOLE)
         case LanguageModelRun() | MaskedLanguageModelRun():
             asking.looking.refuse("--beam", what="tells tokens one by one")
-            return asking.drawn(run.look(text, maps, kind=kind))
+            return _text(run.look(text, maps, kind=kind), asking)
         case _:
             beam = asking.looking.beam
             with searching(Asked(beam)):
                 reading = expect(run, TextToTextRun, asking.run).look(
                     text, maps, beam=beam, kind=kind, role=asking.role
                 )
-            return asking.drawn(reading)
+            return _text(reading, asking)
 
 
-def _classes(run: ClassificationRun, asking: Asking) -> str:
+def _text(reading: Reading, asking: Asking, instead: str = PARTS) -> Shown:
+    """Of what texts read of each other, or of themselves."""
+
+    def picture(title: str) -> None:
+        asking.matrix(reading.attention, title, instead)
+
+    return Shown(reading.answer, asking.text, (reading.lookups,), picture)
+
+
+def _classes(run: ClassificationRun, asking: Asking) -> Shown:
     """What the class of a text, or of two, was told by."""
     asking.looking.refuse("--beam", what="tells classes")
     looked = run.look(texts_of(run, asking.text), asking.looking.maps, kind=asking.kind)
-    title = asking.titled(str(looked.found))
-    if asking.page and asking.looking.maps is None and looked.lookups is not None:
-        asking.view(title, looked.lookups)
-    elif isinstance(looked.weights, Alignment):
-        asking.matrix(looked.weights, title, WHOLE if looked.lookups is None else PARTS)
-    else:
-        write_document(looked.weights, asking.out, title=title)
-    return looked.found.line
+
+    def picture(title: str) -> None:
+        if isinstance(looked.weights, Alignment):
+            asking.matrix(looked.weights, title, WHOLE if looked.lookups is None else PARTS)
+        else:
+            write_document(looked.weights, asking.out, title=title)
+
+    return Shown(looked.found.line, str(looked.found), (looked.shown,), picture)
 
 
-def _image(run: ImageClassificationRun, asking: Asking) -> str:
+def _image(run: ImageClassificationRun, asking: Asking) -> Shown:
     """Where in an image its class was looked for."""
     asking.looking.refuse("--beam", "--map", what="tells classes of images")
-    looked = run.look(asking.text, kind=asking.looking.kind or "rollout")
-    title = asking.titled(str(looked.found))
-    if asking.page:
-        asking.view(title, looked.lookups)
-    else:
+    looked = run.look(asking.text, kind=asking.kind if asking.kinds else "rollout")
+
+    def picture(title: str) -> None:
         write_figure(overlay(looked.pixels, looked.weights, title=title), asking.out, title=asking.text)
-    return looked.found.line
+
+    return Shown(looked.found.line, str(looked.found), (looked.lookups,), picture)
 
 
-def _caption(run: ImageCaptioningRun, asking: Asking) -> str:
+def _caption(run: ImageCaptioningRun, asking: Asking) -> Shown:
     """Where in an image each token of its caption looked, with the gate on what was read."""
     if asking.role != "cross":
-        return asking.drawn(caption_within(run, asking))
+        return _text(caption_within(run, asking), asking)
     asking.looking.refuse("--map", "--kind", what="tells of images")
     beam = asking.looking.beam
     with searching(Asked(beam)):
         looked = run.look(asking.text, beam=beam)
-    if asking.page:
-        asking.view(looked.caption.text, looked.lookups)
-        return looked.caption.text
     titles = looked.caption.tokens
     if looked.gates is not None:
         titles = tuple(f"{word}  {gate:.2f}" for word, gate in zip(titles, looked.gates, strict=True))
-    write_figure(overlays(looked.pixels, looked.weights, titles), asking.out, title=looked.caption.text)
-    return looked.caption.text
+
+    def picture(title: str) -> None:
+        write_figure(overlays(looked.pixels, looked.weights, titles), asking.out, title=title)
+
+    return Shown(looked.caption.text, looked.caption.text, (looked.lookups,), picture)
 
 
 def caption_within(run: ImageCaptioningRun, asking: Asking) -> Reading:
@@ -178,25 +222,24 @@ def caption_within(run: ImageCaptioningRun, asking: Asking) -> Reading:
         return run.look_within(asking.text, asking.role, looking.maps, beam=looking.beam, kind=asking.kind)
 
 
-def _tape(run: BitSequencesRun, asking: Asking) -> str:
+def _tape(run: BitSequencesRun, asking: Asking) -> Shown:
     """What was read and written on the tape."""
     asking.looking.refuse("--beam", "--map", "--kind", what="answers sequences of bits")
     (said,) = run.predict([asking.text])
-    if asking.page:
-        asking.view(asking.text, *said.tape.lookups())
-    else:
-        write_figure(tape(said.tape), asking.out, title=asking.text)
-    return said.text
+
+    def picture(title: str) -> None:
+        write_figure(tape(said.tape), asking.out, title=title)
+
+    return Shown(said.text, asking.text, tuple(said.tape.lookups()), picture)
 
 
-def _episode(run: FewShotRun, asking: Asking) -> str:
+def _episode(run: FewShotRun, asking: Asking) -> Shown:
     """How much each example was looked at."""
     asking.looking.refuse("--beam", "--map", "--kind", what="tells classes after examples")
     looked = run.compare(*episode("text 1", asking.text))
-    title = str(looked.found)
-    if asking.page:
-        asking.view(title, *looked.lookups())
-    else:
+
+    def picture(title: str) -> None:
         figure = drawn_episode(looked.asked, looked.shown, looked.labels, looked.weights, title=title)
         write_figure(figure, asking.out, title=title)
-    return looked.found.line
+
+    return Shown(looked.found.line, str(looked.found), tuple(looked.lookups()), picture)

@@ -35,11 +35,13 @@ class Looking:
 
     beam: Beam = None
     maps: Maps = None
-    kind: Annotated[
-        Kind | None,
+    kinds: Annotated[
+        list[Kind] | None,
         Parameter(
+            name="--kind",
+            negative="",
             help="What to draw: the weights; gradient x input; the norms of what is read; or all layers rolled out. "
-            "Default: weights, of an image's class rollout."
+            "Repeatable for a page, which has them behind a menu. Default: weights, of an image's class rollout.",
         ),
     ] = None
     role: Annotated[
@@ -53,10 +55,32 @@ class Looking:
 
     def refuse(self, *options: str, what: str) -> None:
         """Raises InputError where one of these is asked of a run that does `what`."""
-        values = {"--beam": self.beam, "--map": self.maps, "--kind": self.kind, "--role": self.role}
+        values = {"--beam": self.beam, "--map": self.maps, "--kind": self.kinds, "--role": self.role}
         for option in options:
             if values[option] is not None:
                 raise InputError(f"{option} is given; this run {what}, and takes none")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Comparing:
+    """What the user wants to see beside a run's answer to a text."""
+
+    run: Annotated[
+        Path | None,
+        Parameter(name="--compare", help="Folder of another run, seen beside this one on an .html page."),
+    ] = None
+    text: Annotated[
+        str | None,
+        Parameter(
+            name="--compare-text", help="Another text, seen beside this one; with --compare what that run is asked."
+        ),
+    ] = None
+
+    @property
+    def asked(self) -> bool:
+        """Whether anything is."""
+        return self.run is not None or self.text is not None
 
 
 @Parameter(name="*")

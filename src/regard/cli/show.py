@@ -6,12 +6,12 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from regard.cli.loading import loading
-from regard.cli.options import AllowMissing, Looking, RunFolder, check_search
+from regard.cli.options import AllowMissing, Comparing, Looking, RunFolder, check_search
 from regard.cli.output import say
 from regard.cli.viewing import Viewing
 from regard.errors import InputError
 
-OWN, PLAIN = Looking(), Viewing()
+OWN, PLAIN, ALONE = Looking(), Viewing(), Comparing()
 
 
 def show(
@@ -28,19 +28,27 @@ def show(
     out: Annotated[Path, Parameter(help="The picture to write: a name ending in .png, .svg or .html.")],
     looking: Looking = OWN,
     viewing: Viewing = PLAIN,
+    comparing: Comparing = ALONE,
     allow_missing: AllowMissing = False,
 ) -> None:
-    """Draw what a run looks at while it answers a text, or what else its answer depends on."""
+    """Draw what a run looks at while it answers a text, or what else its answer depends on; or compare two answers."""
     check_search(looking.beam)
     viewing.check()
     if out.is_dir():
         raise InputError(f"{out}: is a directory; expected the name of a picture to write")
     with loading():
+        from regard.cli.compared import compare
         from regard.cli.drawing import Asking
-        from regard.cli.views import draw
+        from regard.cli.views import check, draw
         from regard.runs import load
 
+        asking = Asking(run, text, out, looking)
+        check(asking, viewing, comparing)
         loaded = load(run, allow_missing=allow_missing)
-    answer, paths = draw(loaded, Asking(run, text, out, looking), viewing)
+        other = loaded if comparing.run is None else load(comparing.run, allow_missing=allow_missing)
+    if comparing.asked:
+        answer, paths = compare((loaded, other), asking, comparing), [out]
+    else:
+        answer, paths = draw(loaded, asking, viewing)
     pictures = f"The picture is {out}." if len(paths) == 1 else f"The pictures are {paths[0]} to {paths[-1]}."
     say(f"{answer}\n{pictures}")

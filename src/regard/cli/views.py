@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.cli.drawing import PARTS, Asking, caption_within, too_large
+from regard.cli.drawing import PARTS, Asking, caption_within, check_role, too_large
 from regard.cli.drawing import draw as draw_own
 from regard.cli.image_views import image_view
-from regard.cli.options import Asked, searching
+from regard.cli.options import Asked, Comparing, searching
 from regard.cli.told import texts_of
 from regard.cli.viewing import View, Viewing
 from regard.errors import InputError
@@ -29,7 +29,6 @@ from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.language_model.run import LanguageModelRun
 from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
 from regard.tasks.text_to_text.run import TextToTextRun
-from regard.tasks.text_to_texts.run import TextToTextsRun
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,11 +52,23 @@ class Part:
     first: int | None
 
 
+def check(asking: Asking, viewing: Viewing, comparing: Comparing) -> None:
+    """Refuses what no picture can be, before a model is loaded. Raises InputError."""
+    if asking.page and not viewing.asked and asking.looking.maps is None:
+        return
+    count, instead = len(asking.kinds), "write a .html file, without --map, --view and what goes with it"
+    if count > 1:
+        raise InputError(
+            f"--kind is given {count} times; several kinds are seen on a page of everything: {instead}, or give one"
+        )
+    if comparing.asked:
+        raise InputError(f"two answers are compared on a page of everything: {instead}")
+
+
 def draw(run: Any, asking: Asking, viewing: Viewing) -> tuple[str, list[Path]]:
     """Writes what is asked for, or else the run's own picture; returns the answer and where the pictures are. Raises
     InputError for a run that has nothing to show, and for what does not go together."""
-    if not isinstance(run, TextToTextRun | TextToTextsRun | ImageCaptioningRun):
-        asking.looking.refuse("--role", what="writes no text of another text or of an image")
+    check_role(run, asking)
     if not viewing.asked:
         return draw_own(run, asking), [asking.out]
     match run:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from regard.data.pair_batch import PairBatch, collate
+from regard.inference.joining import Joining
 from regard.inference.kinds import ROLES
 from regard.inference.sides import sides
 from regard.maps.heads import Side
@@ -34,19 +35,21 @@ def attended(model: EncoderDecoder, pairs: Pairs, measure: Measure | None = None
 
 
 @torch.no_grad()
-def lookups(model: EncoderDecoder, pair: tuple[list[int], list[int]], source: Side, target: Side) -> Lookups:
-    """What the model looks at while it writes a given output, in every layer and head. The sides have END too, the
-    target's where it has a row.
+def lookups(
+    model: EncoderDecoder, pair: tuple[list[int], list[int]], source: Side, target: Side, joining: Joining
+) -> Lookups:
+    """What the model looks at while it writes a given output, in every layer and head, as a joining has it. The sides
+    have END too, the target's where it has a row.
 
     Raises:
         ValueError: the model does not attend to its source.
     """
     readers = _readers(model)
     with sides(model.decoder, readers) as seen:
-        _, maps = _recorded(model, readers, [pair])
+        _, maps = _recorded(model, readers, [pair], joining.measure(model))
     found = maps.lookups(source.pieces, target.pieces)
     words = {"source_words": source.words, "target_words": target.words}
-    return replace(found, name=ROLES["cross"], **words, vectors=seen.vectors(found))
+    return joining.lookups(replace(found, name=ROLES["cross"], **words, vectors=seen.vectors(found)))
 
 
 def _readers(model: EncoderDecoder) -> Readers:

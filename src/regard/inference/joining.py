@@ -10,8 +10,9 @@ from torch import nn
 from regard.errors import InputError
 from regard.inference.kinds import Kind
 from regard.inference.norms import ValueNorms
+from regard.maps.alignment import Alignment
 from regard.maps.averages import average_of
-from regard.maps.lookups import Lookups
+from regard.maps.lookups import Lookups, of_alignment
 from regard.maps.rollout import rollout
 from regard.maps.shares import shares
 from regard.recording import Maps, Measure
@@ -68,3 +69,8 @@ JOININGS: dict[Kind, Joining] = {
     "rollout": Joining(lambda model: None, rolled_out),
 }
 """Of the kinds that are made of recorded maps."""
+
+
+def alone(attention: Alignment, kind: Kind) -> Lookups:
+    """One map of its kind, where there is not one a layer and head."""
+    return replace(of_alignment(attention, name=kind), kind=kind, layers=(kind,))

@@ -7,12 +7,15 @@ from torch import Tensor
 
 from regard.data.pair_batch import collate
 from regard.errors import InputError
-from regard.inference.attended import attended
+from regard.inference.attended import attended, lookups
 from regard.inference.gradients import check_no_maps, contributions, embeddings, log_probabilities_of
-from regard.inference.joining import Map, rolled_out
+from regard.inference.joining import JOININGS, Joining, Map, alone, rolled_out
 from regard.inference.kinds import Kind
 from regard.inference.norms import ValueNorms
+from regard.maps.alignment import Alignment
 from regard.maps.averages import average_of
+from regard.maps.heads import Side
+from regard.maps.lookups import Lookups
 from regard.maps.shares import shares
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.recording import record
@@ -85,3 +88,21 @@ SOURCES: dict[Kind, Sources] = {
     "norms": by_norms,
     "rollout": by_rollout,
 }
+RECORDED: dict[Kind, Joining] = {kind: JOININGS[kind] for kind in ("weights", "norms")}
+"""Those that every layer and head has."""
+
+
+def read_by(
+    model: EncoderDecoder,
+    output: Written,
+    sides: tuple[Side, Side],
+    kind: Kind,
+    maps: Sequence[int] | None = None,
+) -> tuple[Lookups, Alignment]:
+    """What one output depended on, in every layer and head where the kind has them, and as one map. The sides are the
+    source with END and what was written. Raises as those of `SOURCES`."""
+    (found,) = SOURCES[kind](model, [output], maps)
+    attention = Alignment(found, sides[0].pieces, sides[1].pieces)
+    if kind not in RECORDED:
+        return alone(attention, kind), attention
+    return lookups(model, _given([output])[0], *sides, RECORDED[kind]), attention

@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from regard.errors import InputError
 from regard.inference.gradients import check_no_maps, contributions, embeddings
-from regard.inference.joining import JOININGS
+from regard.inference.joining import JOININGS, alone
 from regard.inference.kinds import Kind
 from regard.inference.sides import sides
 from regard.maps.alignment import Alignment
 from regard.maps.heads import Side
-from regard.maps.lookups import Lookups, of_alignment
+from regard.maps.lookups import Lookups
 from regard.recording import record
 from regard.shapes import Float
 
@@ -32,11 +32,7 @@ class Reading:
 
 def whole(answer: str, attention: Alignment, kind: Kind) -> Reading:
     """Of what there is one map of, not one a layer and head."""
-    return Reading(answer, _alone(attention, kind), attention)
-
-
-def _alone(attention: Alignment, kind: Kind) -> Lookups:
-    return replace(of_alignment(attention, name=kind), kind=kind)
+    return Reading(answer, alone(attention, kind), attention)
 
 
 @torch.no_grad()
@@ -68,7 +64,7 @@ def within(
     source = text.after(before, more)
     attention = Alignment(_placed(joined, -more), source.pieces, text.pieces)
     if kind == "rollout":
-        return said, _alone(attention, kind), attention
+        return said, alone(attention, kind), attention
     lookups = found.lookups(source.pieces[: joined.shape[-1]], text.pieces)
     lookups = replace(
         lookups,

@@ -1,7 +1,7 @@
 """What the queries of one sequence read of the keys of another, in every layer and head."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from einops import rearrange
@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, UInt8
 from regard.maps.alignment import Alignment
 from regard.maps.averages import average_of
 from regard.maps.document import DocumentWeights
+from regard.maps.other_map import OtherMap, check_fit, kept, labels_of, names_of
 from regard.maps.words import Words
 
 READS = ("reads", "is read")
@@ -49,7 +50,7 @@ class Lookups:
     source, target: their labels.
     name: what these lookups are called among others, such as a model or a part of it.
     layers: a name for each. Default "layer 0" and so on.
-    others: further maps of the same shape by their names, finite, of any sign.
+    others: further maps by their names, each with layers and heads of its own.
     source_words, target_words: the words that the labels make.
     sentences: for each source label the index of its sentence, never falling.
     notes: a remark on each target label, such as the value of a gate.
@@ -67,7 +68,7 @@ class Lookups:
     target: tuple[str, ...]
     name: str = ""
     layers: tuple[str, ...] = ()
-    others: Mapping[str, np.ndarray] = field(default_factory=dict)
+    others: Mapping[str, OtherMap] = field(default_factory=dict)
     source_words: Words | None = None
     target_words: Words | None = None
     sentences: tuple[int, ...] | None = None
@@ -80,22 +81,14 @@ class Lookups:
     shares: bool = False
 
     def __post_init__(self) -> None:
-        weights = _kept("weights", self.weights, None)
-        others = {name: _kept(name, each, weights.shape) for name, each in self.others.items()}
-        source, target = _labels("source", self.source), _labels("target", self.target)
-        layers = tuple(self.layers) or tuple(f"layer {number}" for number in range(len(weights)))
-        set_ = object.__setattr__
-        for name, value in (("weights", weights), ("others", others), ("layers", layers)):
-            set_(self, name, value)
-        set_(self, "source", source)
-        set_(self, "target", target)
-        if weights.shape[2:] != (len(target), len(source)) or len(layers) != len(weights):
-            raise ValueError(
-                f"weights of shape {weights.shape} do not fit {len(layers)} layers, {len(target)} target and "
-                f"{len(source)} source labels; expected (layer, head, target, source)"
-            )
-        if not all(weights.shape[:2]):
-            raise ValueError(f"weights of shape {weights.shape} hold no layer or no head; expected at least 1 of each")
+        weights = kept("weights", self.weights)
+        source, target = labels_of("source", self.source), labels_of("target", self.target)
+        layers = names_of(weights, self.layers)
+        for name, value in (("weights", weights), ("layers", layers), ("source", source), ("target", target)):
+            object.__setattr__(self, name, value)
+        check_fit("weights", weights, layers, source, target)
+        for name, other in self.others.items():
+            check_fit(name, other.weights, other.layers, *other.labels(source, target))
         if (weights < 0).any():
             raise ValueError(f"weights hold {weights.min()}; expected none that is negative")
         self._check_counts()
@@ -135,6 +128,38 @@ def mean_alignment(lookups: Lookups, maps: Sequence[int] | None = None) -> Align
     return Alignment(average_of(weights.astype(np.float64), maps), lookups.source, lookups.target)
 
 
+def beside(lookups: Lookups, *others: Lookups) -> Lookups:
+    """Lookups with the maps of others, which are of the same thing, beside their own: those of each by its kind, with
+    their own labels where these are not the same."""
+    maps = dict(lookups.others)
+    for each in others:
+        own = OtherMap(each.weights, each.layers, shares=each.shares)
+        for name, other in {each.kind: own, **each.others}.items():
+            if name != lookups.kind:
+                source, target = other.labels(each.source, each.target)
+                maps[name] = replace(
+                    other,
+                    source=None if source == lookups.source else source,
+                    target=None if target == lookups.target else target,
+                )
+    return replace(lookups, others=maps)
+
+
+def of_rows(lookups: Lookups, rows: slice, target: tuple[str, ...], words: Words | None = None) -> Lookups:
+    """Some rows of all maps, under other labels and with the words that these make. Raises ValueError for a map whose
+    rows have labels of their own, and for labels that are not as many as the rows."""
+    if named := [name for name, each in lookups.others.items() if each.target is not None]:
+        raise ValueError(f"rows of {named[0]} have labels of their own, so that they are not those of the weights")
+    vectors = lookups.vectors
+    if vectors is not None:
+        allowed = None if vectors.allowed is None else vectors.allowed[rows]
+        vectors = replace(vectors, query=vectors.query[:, :, rows], allowed=allowed)
+    others = {name: replace(each, weights=each.weights[:, :, rows]) for name, each in lookups.others.items()}
+    weights, notes = lookups.weights[:, :, rows], lookups.notes[rows]
+    own = {"target": target, "target_words": words, "notes": notes, "vectors": vectors}
+    return replace(lookups, weights=weights, others=others, **own)
+
+
 def patch_labels(rows: int, columns: int) -> tuple[str, ...]:
     """Labels for so many patches: row and column, counted from 1."""
     return tuple(f"row {row + 1}, column {column + 1}" for row in range(rows) for column in range(columns))
@@ -152,20 +177,3 @@ def of_document(document: DocumentWeights, label: str = "document") -> Lookups:
     places = tuple(place for place, sentence in enumerate(document.sentences) for _ in sentence)
     weights = np.concatenate([*words, np.zeros(0)])[None, None, None]
     return Lookups(weights, source, (label,), layers=("weights",), sentences=places)
-
-
-def _kept(name: str, weights: np.ndarray, shape: tuple[int, ...] | None) -> np.ndarray:
-    """A read-only float32 copy."""
-    found = np.array(weights, dtype=np.float32)
-    if found.ndim != 4 or shape not in (None, found.shape):
-        raise ValueError(f"{name} have shape {found.shape}; expected {shape or '(layer, head, target, source)'}")
-    if not np.isfinite(found).all():
-        raise ValueError(f"{name} are not all finite")
-    found.setflags(write=False)
-    return found
-
-
-def _labels(side: str, labels: tuple[str, ...]) -> tuple[str, ...]:
-    if isinstance(labels, str):
-        raise TypeError(f"{side} labels are one string; expected a sequence of strings, one per piece")
-    return tuple(labels)

@@ -8,6 +8,7 @@ from jaxtyping import UInt8
 
 from regard.errors import InputError
 from regard.maps.lookups import READS, Lookups, Patches, Vectors
+from regard.maps.other_map import OtherMap
 from regard.maps.words import Words
 from regard.pictures.labels import visible
 from regard.pictures.packed import BYTES, deflated, packed_map, packed_vectors
@@ -35,8 +36,10 @@ def payload(lookups: Sequence[Lookups], *, title: str = "", largest: float = LAR
 
 def estimate(lookups: Lookups) -> int:
     """Roughly the bytes of them in a page, and hardly ever fewer than it takes."""
-    maps = (1 + len(lookups.others)) * lookups.weights.size
-    labels = sum(3 * len(label) + 12 for label in (*lookups.source, *lookups.target, *lookups.notes))
+    maps = lookups.weights.size + sum(each.weights.size for each in lookups.others.values())
+    sides = [lookups.source, lookups.target, lookups.notes]
+    sides += [own or () for each in lookups.others.values() for own in (each.source, each.target)]
+    labels = sum(3 * len(label) + 12 for side in sides for label in side)
     vectors = patches = 0
     if lookups.vectors is not None:
         vectors = sum(each.size for each in (lookups.vectors.query, lookups.vectors.key, lookups.vectors.value))
@@ -54,7 +57,10 @@ def _lookups(one: Lookups) -> dict[str, Any]:
         "target": [visible(label) for label in one.target],
         "layers": [visible(name) for name in one.layers],
         "heads": one.weights.shape[1],
-        "maps": [_weights(one), *(packed_map(visible(k), each) for k, each in one.others.items())],
+        "maps": [
+            _amounts(packed_map(visible(one.kind), one.weights), one.shares),
+            *(_other(*each) for each in one.others.items()),
+        ],
     }
     optional = {
         "sourceWords": _words(one.source_words),
@@ -69,9 +75,16 @@ def _lookups(one: Lookups) -> dict[str, Any]:
     return found | {name: value for name, value in optional.items() if value is not None}
 
 
-def _weights(one: Lookups) -> dict[str, Any]:
-    packed = packed_map(visible(one.kind), one.weights)
-    return packed | {"scale": 1.0, "shares": True} if one.shares else packed
+def _other(name: str, other: OtherMap) -> dict[str, Any]:
+    """With its own layers and heads, and labels where it has some."""
+    found = _amounts(packed_map(visible(name), other.weights), other.shares)
+    found |= {"layers": [visible(layer) for layer in other.layers], "heads": other.weights.shape[1]}
+    sides = {"source": other.source, "target": other.target}
+    return found | {side: [visible(each) for each in own] for side, own in sides.items() if own is not None}
+
+
+def _amounts(packed: dict[str, Any], shares: bool) -> dict[str, Any]:
+    return packed | {"scale": 1.0, "shares": True} if shares else packed
 
 
 def _words(words: Words | None) -> dict[str, Any] | None:

@@ -39,16 +39,20 @@ class View:
     Args:
         lookups: one or more; of several, two can be seen side by side.
         largest: megabytes that the page may have.
+        compare: which of the lookups, by its number, is seen beside the first from the start. Default: none is.
     """
 
-    def __init__(self, *lookups: Lookups, title: str = "", largest: float = LARGEST):
+    def __init__(self, *lookups: Lookups, title: str = "", largest: float = LARGEST, compare: int | None = None):
         self.lookups, self.title, self.largest = lookups, title, largest
+        self.compare = compare
 
     def page(self) -> str:
         """A self-contained page; the same lookups give the same text. Every label is text whatever it holds; the
         content security policy lets only this page's own style and script run, named by their hashes. Raises InputError
         where it would be too large."""
         shown = payload(self.lookups, title=self.title, largest=self.largest)
+        if self.compare is not None:
+            shown["compare"] = self.compare
         style, run = stylesheet(), script() + START
         return Template(resource("view.html")).substitute(
             title=escape(shown["title"] or "Attention"),

@@ -1,16 +1,19 @@
 """What a request asks, checked before anything is done."""
 
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from regard.inference.kinds import Kind
 from regard.serve.limits import Limits
 from regard.serve.refused import Refused
 
 A = TypeVar("A", bound="Ask")
 SHOWN = 3
 """Faults of one request that are told."""
+Kinds = Annotated[tuple[Kind, ...], Field(min_length=1, max_length=4)]
+"""What a view is to have: the maps of the first kind, and those of the others beside them."""
 
 
 class Ask(BaseModel):

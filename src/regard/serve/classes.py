@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from regard.errors import InputError
-from regard.maps import Alignment
-from regard.maps.lookups import Lookups, of_alignment, of_document
+from regard.inference.possible import LAYERED, PLAIN
+from regard.maps.lookups import beside
 from regard.pictures.payload import payload
-from regard.serve.ask import Ask
+from regard.serve.ask import Ask, Kinds
 from regard.serve.operation import Operation, Served, at_once
-from regard.tasks.classification.run import ClassificationRun, Looked, Text
+from regard.tasks.classification.run import ClassificationRun, Text
 
 
 class Classify(Ask):
@@ -25,28 +25,25 @@ class Classify(Ask):
         return self.text if self.second is None else (self.text, self.second)
 
 
+class Look(Classify):
+    """The same, and what is to be seen of it."""
+
+    kinds: Kinds = ("weights",)
+
+
 def classes(name: str, run: ClassificationRun) -> Served:
     """A run of this kind, to be served."""
 
     def predict(asks: Sequence[Classify]) -> list[dict[str, Any]]:
         return [found.to_json() for found in run.classify([ask.given(run.paired) for ask in asks])]
 
-    def look(ask: Classify) -> dict[str, Any]:
-        looked = run.look(ask.given(run.paired))
-        return looked.found.to_json() | {"view": payload([_lookups(looked)])}
+    def look(ask: Look) -> dict[str, Any]:
+        looked = [run.look(ask.given(run.paired), kind=kind) for kind in ask.kinds]
+        return looked[0].found.to_json() | {"view": payload([beside(*(each.shown for each in looked))])}
 
     operations = {"predict": Operation(Classify, at_once(predict), lambda ask: None)}
     if run.form.listens is not None:
-        operations["attention"] = Operation(Classify, at_once(lambda asks: [look(ask) for ask in asks]))
+        operations["attention"] = Operation(Look, at_once(lambda asks: [look(ask) for ask in asks]))
     kind = "pair" if run.paired else "document"
     about = {"kind": kind, "task": "classification", "model": run.config.classifier.name, "classes": list(run.labels)}
-    return Served(name, about, operations)
-
-
-def _lookups(looked: Looked) -> Lookups:
-    """Every layer and head where there are several."""
-    if looked.lookups is not None:
-        return looked.lookups
-    if isinstance(looked.weights, Alignment):
-        return of_alignment(looked.weights)
-    return of_document(looked.weights, looked.found.label)
+    return Served(name, about | {"kinds": LAYERED if run.form.several else PLAIN}, operations)

@@ -6,8 +6,10 @@ from typing import Any
 from pydantic import Base64Bytes
 
 from regard.images import Pixels, decode_image
+from regard.inference.possible import LAYERED
+from regard.maps.lookups import beside
 from regard.pictures.payload import payload
-from regard.serve.ask import Ask
+from regard.serve.ask import Ask, Kinds
 from regard.serve.operation import Operation, Served, at_once
 from regard.serve.writing import Width
 from regard.tasks.image_captioning.run import ImageCaptioningRun
@@ -24,6 +26,12 @@ class Tell(Ask):
         return decode_image(self.image, channels)
 
 
+class Look(Tell):
+    """The same, and what is to be seen beside the weights of every layer and head."""
+
+    kinds: Kinds = ("rollout",)
+
+
 class Caption(Tell):
     """An image, and the width of the search; by default the run's own."""
 
@@ -37,15 +45,15 @@ def image_classes(name: str, run: ImageClassificationRun) -> Served:
     def predict(asks: Sequence[Tell]) -> list[dict[str, Any]]:
         return [found.to_json() for found in run.classify([ask.pixels(channels) for ask in asks])]
 
-    def look(ask: Tell) -> dict[str, Any]:
-        looked = run.look(ask.pixels(channels))
-        return looked.found.to_json() | {"view": payload([looked.lookups])}
+    def look(ask: Look) -> dict[str, Any]:
+        looked = [run.look(ask.pixels(channels), kind=kind) for kind in ask.kinds]
+        return looked[0].found.to_json() | {"view": payload([beside(*(each.lookups for each in looked))])}
 
     operations = {
         "predict": Operation(Tell, at_once(predict), lambda ask: None),
-        "attention": Operation(Tell, at_once(lambda asks: [look(ask) for ask in asks])),
+        "attention": Operation(Look, at_once(lambda asks: [look(ask) for ask in asks])),
     }
-    about = {"kind": "image", "task": "image-classification", "model": run.config.model.name}
+    about = {"kind": "image", "kinds": LAYERED, "task": "image-classification", "model": run.config.model.name}
     return Served(name, about | {"classes": list(run.labels)}, operations)
 
 

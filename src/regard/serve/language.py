@@ -1,69 +1,82 @@
 """Language models: how a text goes on."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from regard.errors import InputError
+from regard.inference.kinds import Kind
+from regard.inference.possible import kinds_within
+from regard.maps.lookups import Lookups
+from regard.pictures.write import LABELS
 from regard.serve.operation import Operation, Said, Served, Wanted, at_once
-from regard.serve.writing import Drawn, Tokens, Width, written
+from regard.serve.writing import Drawn, Streamed, Width, viewed, written
 from regard.tasks.language_model.run import LanguageModelRun
 from regard.text.special import END
 
 Count = Annotated[int, Field(ge=1, le=2000)]
 
 
-class Going(Drawn):
-    """How a text goes on by at most so many `tokens`; `beyond` says what happens where it outgrows the model's
-    context."""
+class Stream(Streamed):
+    """How a text goes on by at most so many `tokens`, one by one; `beyond` says what happens where it outgrows the
+    model's context."""
 
     text: str
     tokens: Count = 100
     beyond: Literal["stop", "slide"] = "stop"
 
 
-class Stream(Going):
-    """How a text goes on, token by token; what follows begins with these tokens."""
+class Predict(Drawn):
+    """The same as a whole."""
 
-    prefix_tokens: Tokens = ()
-
-
-class Predict(Going):
-    """How a text goes on, as a whole."""
-
+    text: str
+    tokens: Count = 100
+    beyond: Literal["stop", "slide"] = "stop"
     beam: Width | None = None
     n_best: Width = 1
 
 
 def language(name: str, run: LanguageModelRun) -> Served:
     """A run of this kind, to be served."""
-
-    def predict(asks: Sequence[Predict]) -> list[dict[str, Any]]:
-        (ask,) = asks
-        own = run.config.search
-        search = own.searching(ask.beam) if ask.beam is not None else ask.search(own)
-        (found,) = run.generate([ask.text], tokens=ask.tokens, search=search, n_best=ask.n_best, beyond=ask.beyond)
-        first, *others = [each.to_json() for each in found]
-        return [first | {"alternatives": others}]
-
-    def stream(asks: Sequence[Stream], wanted: Wanted) -> Iterator[Said]:
-        one = asks[0]
-        grown = run.write(
-            [ask.text for ask in asks],
-            tokens=one.tokens,
-            search=one.search(run.config.search),
-            beyond=one.beyond,
-            prefixes=[ask.prefix_tokens for ask in asks],
-            candidates=one.candidates,
-            wanted=wanted,
-        )
-        sources = [run.tokenizer.pieces([END, *run.tokenizer.encode(ask.text)]) for ask in asks]
-        return written(grown, sources, [len(ask.prefix_tokens) for ask in asks], one.tokens)
-
+    kinds = kinds_within(run.model, run.model.self_attention)
+    stream, apart = partial(_stream, run, kinds), lambda ask: (ask.together(), ask.tokens, ask.beyond)
     operations = {
-        "predict": Operation(Predict, at_once(predict)),
-        "stream": Operation(Stream, stream, lambda ask: (ask.together(), ask.tokens, ask.beyond), streams=True),
+        "predict": Operation(Predict, at_once(partial(_predict, run))),
+        "stream": Operation(Stream, stream, apart, streams=True),
     }
-    about = {"kind": "prompt", "task": "language-model", "model": run.config.model.name}
+    about = {"kind": "prompt", "task": "language-model", "model": run.config.model.name, "kinds": kinds}
     about |= {"temperature": run.config.search.temperature}
     return Served(name, about, operations)
+
+
+def _predict(run: LanguageModelRun, asks: Sequence[Predict]) -> list[dict[str, Any]]:
+    (ask,) = asks
+    own = run.config.search
+    search = own.searching(ask.beam) if ask.beam is not None else ask.search(own)
+    (found,) = run.generate([ask.text], tokens=ask.tokens, search=search, n_best=ask.n_best, beyond=ask.beyond)
+    first, *others = [each.to_json() for each in found]
+    return [first | {"alternatives": others}]
+
+
+def _stream(run: LanguageModelRun, kinds: Sequence[Kind], asks: Sequence[Stream], wanted: Wanted) -> Iterator[Said]:
+    one = asks[0]
+    grown = run.write(
+        [ask.text for ask in asks],
+        tokens=one.tokens,
+        search=one.search(run.config.search),
+        beyond=one.beyond,
+        prefixes=[ask.prefix_tokens for ask in asks],
+        candidates=one.candidates,
+        wanted=wanted,
+    )
+    sources = [run.tokenizer.pieces([END, *run.tokenizer.encode(ask.text)]) for ask in asks]
+
+    def seen(number: int, tokens: Sequence[int], asked: Sequence[Kind]) -> Lookups:
+        if len(sources[number]) + len(tokens) > LABELS:
+            raise InputError(f"the text is longer than the {LABELS} tokens that are seen at once")
+        return run.lookups_written(asks[number].text, tokens, asked)
+
+    lines = written(grown, sources, [len(ask.prefix_tokens) for ask in asks], one.tokens)
+    return viewed(lines, asks, kinds, seen)

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
+from regard.inference.possible import LAYERED
+from regard.maps.lookups import beside
 from regard.pictures.payload import payload
-from regard.serve.ask import Ask
+from regard.serve.ask import Ask, Kinds
 from regard.serve.operation import Operation, Served, at_once
 from regard.tasks.span_answers.run import SpanAnswersRun
 
@@ -16,19 +18,26 @@ class Question(Ask):
     context: str
 
 
+class Look(Question):
+    """The same, and what is to be seen of it."""
+
+    kinds: Kinds = ("weights",)
+
+
 def questions(name: str, run: SpanAnswersRun) -> Served:
     """A run of this kind, to be served."""
 
     def predict(asks: Sequence[Question]) -> list[dict[str, Any]]:
         return [found.to_json() for found in run.answer([(ask.question, ask.context) for ask in asks])]
 
-    def look(ask: Question) -> dict[str, Any]:
+    def look(ask: Look) -> dict[str, Any]:
         (found,) = run.answer([(ask.question, ask.context)])
-        reading = run.look((ask.question, ask.context))
-        return found.to_json() | {"view": payload([reading.lookups])}
+        seen = [run.look((ask.question, ask.context), kind=kind).lookups for kind in ask.kinds]
+        return found.to_json() | {"view": payload([beside(*seen)])}
 
     operations = {
         "predict": Operation(Question, at_once(predict), lambda ask: None),
-        "attention": Operation(Question, at_once(lambda asks: [look(ask) for ask in asks])),
+        "attention": Operation(Look, at_once(lambda asks: [look(ask) for ask in asks])),
     }
-    return Served(name, {"kind": "question", "task": "span-answers", "model": "bert"}, operations)
+    about = {"kind": "question", "task": "span-answers", "model": "bert", "kinds": LAYERED}
+    return Served(name, about, operations)

@@ -1,18 +1,18 @@
 """Runs that make texts of texts: whole outputs, outputs as they are written, and given ones."""
 
 from collections.abc import Hashable, Iterator, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from regard.data.pair import Pair
 from regard.errors import InputError
 from regard.inference.demanded import demanded
+from regard.inference.possible import kinds_of
 from regard.maps.links import strongest
 from regard.pictures.payload import payload
-from regard.serve.ask import Ask
+from regard.serve.ask import Ask, Kinds
 from regard.serve.operation import Operation, Said, Served, Wanted, at_once
-from regard.serve.writing import Drawn, Tokens, Width, written
+from regard.serve.writing import Streamed, Width, viewed, written
 from regard.tasks.text_to_text.run import TextToTextRun
 from regard.text.special import END
 
@@ -32,14 +32,11 @@ class Predict(Ask):
         return self.beam, self.n_best, self.prefix, self.phrases, self.attention
 
 
-class Stream(Drawn):
-    """The output for a text, token by token; it begins with a text or with tokens. With `view` the last line has all
-    that was looked at once more, for the component, and where they are known what the scores were made of."""
+class Stream(Streamed):
+    """The output for a text, token by token; it begins with a text or with tokens."""
 
     text: str
     prefix: str = ""
-    prefix_tokens: Tokens = ()
-    view: bool = False
 
 
 class Given(Ask):
@@ -47,6 +44,12 @@ class Given(Ask):
 
     text: str
     target: str
+
+
+class Looked(Given):
+    """The same, and what is to be seen of it."""
+
+    kinds: Kinds = ("weights",)
 
 
 def texts(name: str, run: TextToTextRun) -> Served:
@@ -57,8 +60,14 @@ def texts(name: str, run: TextToTextRun) -> Served:
     }
     if run.model.decoder.source_attention is not None:
         operations["align"] = Operation(Given, at_once(partial(_align, run)), lambda ask: None)
-        operations["attention"] = Operation(Given, at_once(partial(_attention, run)))
-    about = {"kind": "text", "task": "text-to-text", "model": run.config.model.name, "beam": run.config.search.beam}
+        operations["attention"] = Operation(Looked, at_once(partial(_attention, run)))
+    about = {
+        "kind": "text",
+        "kinds": kinds_of(run.model),
+        "task": "text-to-text",
+        "model": run.config.model.name,
+        "beam": run.config.search.beam,
+    }
     return Served(name, about, operations)
 
 
@@ -73,7 +82,8 @@ def _stream(run: TextToTextRun, asks: Sequence[Stream], wanted: Wanted) -> Itera
     search, sides = one.search(run.config.search), run.tokenizers
     grown = run.write(given, search=search, prefixes=prefixes, candidates=one.candidates, wanted=wanted)
     sources = [sides.source_pieces([*sides.source_ids(text), END], text) for text in given]
-    return _viewed(run, asks, written(grown, sources, list(map(len, prefixes))))
+    lines = written(grown, sources, list(map(len, prefixes)))
+    return viewed(lines, asks, kinds_of(run.model), lambda number, *seen: run.lookups_written(given[number], *seen))
 
 
 def _align(run: TextToTextRun, asks: Sequence[Given]) -> list[dict[str, Any]]:
@@ -90,22 +100,8 @@ def _align(run: TextToTextRun, asks: Sequence[Given]) -> list[dict[str, Any]]:
     ]
 
 
-def _attention(run: TextToTextRun, asks: Sequence[Given]) -> list[dict[str, Any]]:
-    return [payload([run.lookups_of(Pair(ask.text, ask.target, "the text"))]) for ask in asks]
-
-
-def _viewed(run: TextToTextRun, asks: Sequence[Stream], lines: Iterator[Said]) -> Iterator[Said]:
-    """The lines, the last of each answer with the view of it where that is asked for and not too large."""
-    tokens: list[list[int]] = [[] for _ in asks]
-    for said in lines:
-        ask, mine = asks[said.number], tokens[said.number]
-        if said.data["event"] == "token":
-            mine.append(said.data["token"])
-        if said.last and ask.view and run.model.decoder.source_attention is not None:
-            with suppress(InputError):  # its rows have been sent
-                view = payload([run.lookups_written(ask.text, mine)])
-                said = said._replace(data=said.data | {"view": view})
-        yield said
+def _attention(run: TextToTextRun, asks: Sequence[Looked]) -> list[dict[str, Any]]:
+    return [payload([run.lookups_of(Pair(ask.text, ask.target, "the text"), ask.kinds)]) for ask in asks]
 
 
 def _prefix(run: TextToTextRun, ask: Stream) -> Sequence[int]:

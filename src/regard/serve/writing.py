@@ -1,14 +1,20 @@
 """Answers that are written while somebody watches, whatever the task."""
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from regard.decoding.search import SEEDS, Search
+from regard.errors import InputError
 from regard.inference.growth import Growth
-from regard.serve.ask import Ask
+from regard.inference.kinds import Kind
+from regard.inference.possible import check_kinds
+from regard.maps.lookups import Lookups
+from regard.pictures.payload import payload
+from regard.serve.ask import Ask, Kinds
 from regard.serve.attention import Rows
 from regard.serve.operation import Said
 
@@ -33,6 +39,39 @@ class Drawn(Ask):
     def together(self) -> Hashable:
         """What is drawn hangs on the batch, so it is drawn alone; all that is not can be written together."""
         return id(self) if self.temperature is not None else (self.candidates, self.top_k, self.top_p)
+
+
+class Streamed(Drawn):
+    """An answer that is told token by token, and begins with these tokens. With `view` the last line has all that was
+    looked at once more, for the component, and where they are known what the scores were made of; of other `kinds` what
+    else the answer depended on. None: the weights, of a model that attends."""
+
+    prefix_tokens: Tokens = ()
+    view: bool = False
+    kinds: Kinds | None = None
+
+
+Seen = Callable[[int, Sequence[int], Sequence[Kind]], Lookups]
+"""The lookups of the answer of this number, by its tokens."""
+
+
+def viewed(lines: Iterator[Said], asks: Sequence[Streamed], possible: Sequence[Kind], seen: Seen) -> Iterator[Said]:
+    """The lines, the last of each answer with the view of it where that is asked for and not too large.
+
+    Raises InputError, before the first line, for kinds that are not possible.
+    """
+    for ask in asks:
+        check_kinds(ask.kinds or (), possible)
+    tokens: list[list[int]] = [[] for _ in asks]
+    own: list[Kind] = [kind for kind in possible if kind == "weights"]
+    for said in lines:
+        ask, mine = asks[said.number], tokens[said.number]
+        if said.data["event"] == "token":
+            mine.append(said.data["token"])
+        if said.last and ask.view and (kinds := ask.kinds or own):
+            with suppress(InputError):  # its rows have been sent
+                said = said._replace(data=said.data | {"view": payload([seen(said.number, mine, kinds)])})
+        yield said
 
 
 def written(

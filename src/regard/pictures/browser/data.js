@@ -11,10 +11,10 @@ regard.data = (() => {
     return sum.map((each) => each / rows.length);
   };
 
-  // One map of all layers and heads; null for a layer or a head is the mean over them.
+  // One map of its layers and heads; null for a layer or a head is the mean over them. It may have labels of its own.
   class Weights {
-    constructor(about, buffer, shape) {
-      Object.assign(this, { name: about.name, scale: about.scale, signed: about.signed, shares: Boolean(about.shares), ...shape, more: [], kept: new Map() });
+    constructor({ name, scale, signed, shares, source = null, target = null, ...about }, buffer, shape) {
+      Object.assign(this, { name, scale, signed, shares: Boolean(shares), source, target, ...shape, more: [], kept: new Map() });
       this.levels = about.levels && Float32Array.from(about.levels);
       this.codes = this.levels ? new Uint8Array(buffer) : new Float32Array(buffer);
     }
@@ -31,7 +31,7 @@ regard.data = (() => {
 
     // Of one target, over all layers or heads where none is given.
     mean(layer, head, target) {
-      const layers = layer === null ? [...Array(this.layers).keys()] : [layer];
+      const layers = layer === null ? [...this.layers.keys()] : [layer];
       const heads = head === null ? [...Array(this.heads).keys()] : [head];
       if (layers.length * heads.length === 1) return this.row(layers[0], heads[0], target);
       if (target >= this.targets) return mean(layers.flatMap((one) => heads.map((other) => this.row(one, other, target))));
@@ -82,29 +82,34 @@ regard.data = (() => {
     return target.labels.map((_, word) => mean(across.filter((_, place) => target.index[place] === word)));
   };
 
+  const same = (some, others) => some.length === others.length && some.every((label, i) => label === others[i]);
   const alone = (labels) => ({ index: labels.map((_, place) => place), labels });
 
   class Lookups {
     constructor(about, maps, vectors, pixels, images) {
-      const { name, source, target, layers, heads, sourceWords, targetWords, sentences, notes, patches, verbs } = about;
-      Object.assign(this, { name, source: [...source], target: [...target], layers, heads, sentences, patches, maps, vectors, pixels, images });
+      const { name, source, target, sourceWords, targetWords, sentences, notes, patches, verbs } = about;
+      Object.assign(this, { name, source: [...source], target: [...target], sentences, patches, maps, vectors, pixels, images });
       this.notes = notes ? [...notes] : [];
       this.verbs = verbs || ["reads", "is read"];
       this.words = sourceWords || targetWords ? { source: sourceWords, target: targetWords } : null;
     }
 
-    get within() {
-      return this.source.length === this.target.length && this.source.every((label, i) => label === this.target[i]);
+    // The labels of a map: its own, or those of all.
+    labels(map) {
+      return { source: map.source || this.source, target: map.target || this.target };
     }
 
     // The matrix of a choice with its labels.
     table({ map, layer, head, words }) {
-      const weights = this.maps[map], rows = weights.rows(layer, head);
-      const about = { scale: weights.scale, signed: weights.signed, sentences: this.sentences };
-      if (!words || !this.words) return { source: this.source, target: this.target, rows, ...about };
-      const source = this.words.source || alone(this.source), target = this.words.target || alone(this.target);
-      const sentences = this.sentences && source.labels.map((_, word) => this.sentences[source.index.indexOf(word)]);
-      return { source: source.labels, target: target.labels, rows: joined(rows, source, target), ...about, sentences };
+      const weights = this.maps[map], rows = weights.rows(layer, head), { source, target } = this.labels(weights);
+      const about = { scale: weights.scale, signed: weights.signed, notes: weights.target ? [] : this.notes };
+      const wordsOf = (side) => (words && this.words && !weights[side] ? this.words[side] : null);
+      const across = wordsOf("source"), down = wordsOf("target"), sentences = weights.source ? null : this.sentences;
+      if (!across && !down) return { source, target, rows, ...about, sentences, within: same(source, target) };
+      const [read, reads] = [across || alone(source), down || alone(target)];
+      const first = sentences && read.labels.map((_, word) => sentences[read.index.indexOf(word)]);
+      const found = { source: read.labels, target: reads.labels, rows: joined(rows, read, reads), ...about, sentences: first };
+      return { ...found, within: same(found.source, found.target) };
     }
 
     // row: { target, weights: [layer][head][source] } and, where there are, source (one label more to read), note,
@@ -131,12 +136,19 @@ regard.data = (() => {
   };
 
   const lookups = async (about) => {
-    const shape = { layers: about.layers.length, heads: about.heads, targets: about.target.length, sources: about.source.length };
-    const maps = await Promise.all(about.maps.map(async (each) => new Weights(each, await unpacked(each.data), shape)));
+    const shape = ({ layers, heads, source, target }) => ({ layers, heads, targets: target.length, sources: source.length });
+    const maps = await Promise.all(about.maps.map(async (each) => new Weights(each, await unpacked(each.data), shape({ ...about, ...each }))));
     const pixels = about.patches ? new Uint8Array(await unpacked(about.patches.data)) : null;
     const images = about.images ? { ...about.images, pixels: new Uint8Array(await unpacked(about.images.data)) } : null;
     return new Lookups(about, maps, await vectorsOf(about.vectors, about.heads), pixels, images);
   };
 
-  return { lookups, mean };
+  // The place of the same label among others: of several the one before which as many of them stand.
+  const counterpart = (place, labels, others) => {
+    if (place === null) return null;
+    const before = labels.slice(0, place).filter((each) => each === labels[place]).length;
+    return [...others.keys()].filter((other) => others[other] === labels[place])[before] ?? null;
+  };
+
+  return { lookups, mean, counterpart };
 })();

@@ -62,7 +62,7 @@ regard.views.document = (() => {
   }
 
   Document.title = "Document";
-  Document.fits = (lookup) => Boolean(lookup.sentences);
+  Document.fits = (lookup, map) => Boolean(lookup.sentences) && !map.source;
   Document.keys = { ArrowLeft: [null, -1], ArrowRight: [null, 1], ArrowUp: [-1, null], ArrowDown: [1, null] };
   Document.start = [0, 0];
   return Document;

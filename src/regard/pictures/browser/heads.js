@@ -13,20 +13,20 @@ regard.views.heads = (() => {
     }
 
     render() {
-      const { panel } = this, { lookup } = panel, heads = [...Array(lookup.heads).keys()];
+      const { panel } = this, { map } = panel, heads = [...Array(map.heads).keys()];
       const grid = element("table", { className: "regard-heads" });
       const cell = (layer, head) => {
         const canvas = element("canvas", { width: SIDE, height: SIDE, ariaHidden: "true" });
-        canvas.style.width = canvas.style.height = `${Math.round(Math.max(48, Math.min(96, WIDE / lookup.heads)))}px`;
+        canvas.style.width = canvas.style.height = `${Math.round(Math.max(48, Math.min(96, WIDE / map.heads)))}px`;
         this.queue.push(() => this.draw(canvas, layer, head));
-        const name = `${lookup.layers[layer]}, head ${head}`;
+        const name = `${map.layers[layer]}, head ${head}`;
         const take = () => { panel.own = { ...panel.own, layer, head }; panel.mounted.choose({ view: "matrix" }); };
         const on = panel.own.layer === layer && panel.own.head === head;
         return element("td", {}, element("button", { type: "button", ariaLabel: name, title: name, className: on ? "regard-on" : "", onclick: take }, canvas));
       };
       this.queue = [];
       grid.append(element("tr", {}, element("td"), ...heads.map((head) => element("th", { scope: "col" }, `${head}`))));
-      grid.append(...lookup.layers.map((name, layer) => element("tr", {}, element("th", { scope: "row" }, name), ...heads.map((head) => cell(layer, head)))));
+      grid.append(...map.layers.map((name, layer) => element("tr", {}, element("th", { scope: "row" }, name), ...heads.map((head) => cell(layer, head)))));
       this.element.replaceChildren(grid);
       this.drawSome();
     }
@@ -39,7 +39,7 @@ regard.views.heads = (() => {
 
     // Each point is the greatest weight of the cells that it stands for.
     draw(canvas, layer, head) {
-      const { map } = this.panel.choice, weights = this.panel.lookup.maps[map], { source, target } = this.panel.lookup;
+      const { map: weights, lookup } = this.panel, { source, target } = lookup.labels(weights);
       const wide = Math.min(SIDE, source.length), high = Math.min(SIDE, target.length);
       const found = new Float32Array(wide * high), context = canvas.getContext("2d");
       for (let t = 0; t < target.length; t++) {
@@ -60,7 +60,7 @@ regard.views.heads = (() => {
 
   Heads.title = "All heads";
   Heads.hint = "A click takes a head into the matrix.";
-  Heads.fits = (lookup) => lookup.layers.length * lookup.heads > 1;
+  Heads.fits = (_, map) => map.layers.length * map.heads > 1;
   Heads.keys = {};
   return Heads;
 })();

@@ -71,7 +71,7 @@ regard.views.image = (() => {
         context.lineWidth = 3;
         context.strokeRect((place % columns) * wide, Math.floor(place / columns) * high, wide, high);
       }
-      const remark = lookup.notes[this.at];
+      const remark = table.notes[this.at];
       this.title.replaceChildren(element("bdi", {}, table.target[this.at] ?? ""), remark ? `  ${remark}` : "");
       this.thumbs.forEach((each, at) => each.classList.toggle("regard-on", at === this.at));
     }
@@ -82,7 +82,7 @@ regard.views.image = (() => {
   }
 
   Picture.title = "Image";
-  Picture.fits = (lookup) => Boolean(lookup.patches);
+  Picture.fits = (lookup, map) => Boolean(lookup.patches) && !map.source;
   Picture.keys = { ArrowLeft: [-1, null], ArrowRight: [1, null], ArrowUp: [-1, null], ArrowDown: [1, null] };
   Picture.start = [0, null];
   return Picture;

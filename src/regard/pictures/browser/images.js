@@ -60,7 +60,7 @@ regard.views.images = (() => {
   }
 
   Images.title = "Images";
-  Images.fits = (lookup) => Boolean(lookup.images);
+  Images.fits = (lookup, map) => Boolean(lookup.images) && !map.source;
   Images.keys = { ArrowLeft: [null, -1], ArrowRight: [null, 1], ArrowUp: [-1, null], ArrowDown: [1, null] };
   Images.start = [0, null];
   return Images;

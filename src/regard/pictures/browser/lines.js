@@ -36,7 +36,7 @@ regard.views.lines = (() => {
         const share = Math.abs(weight) / scale;
         if (share >= Math.max(threshold, FAINT)) found.push([t, s, Math.min(1, share), head]);
       }));
-      if (each) [...Array(panel.lookup.heads).keys()].forEach((head) => add(panel.rowsOf(head), panel.table.scale, head));
+      if (each) [...Array(panel.map.heads).keys()].forEach((head) => add(panel.rowsOf(head), panel.table.scale, head));
       else add(panel.table.rows, panel.table.scale, null);
       return found.sort((a, b) => a[2] - b[2]);
     }
@@ -47,7 +47,7 @@ regard.views.lines = (() => {
       this.left.replaceChildren(...target.map((_, place) => token(panel, "target", place)));
       this.right.replaceChildren(...source.map((_, place) => token(panel, "source", place)));
       this.all = this.links();
-      const heads = panel.own.head === "each" ? [...Array(panel.lookup.heads).keys()] : [];
+      const heads = panel.own.head === "each" ? [...Array(panel.map.heads).keys()] : [];
       this.heads.replaceChildren(...heads.map((head) => element("li", {}, this.sample(head), `head ${head}`)));
       this.mark();
     }
@@ -112,7 +112,7 @@ regard.views.lines = (() => {
       const seen = ([t, s]) => (Math.max(y(t), y(s)) >= 0 && Math.min(y(t), y(s)) <= height)
         && (focused.target === null || t === focused.target) && (focused.source === null || focused.target !== null || s === focused.source);
       // Heads that read the same lie beside each other.
-      const { heads } = this.panel.lookup, beside = (head) => (head === null ? 0 : (head - (heads - 1) / 2) * Math.min(3, (LINE - 8) / heads));
+      const { heads } = this.panel.map, beside = (head) => (head === null ? 0 : (head - (heads - 1) / 2) * Math.min(3, (LINE - 8) / heads));
       const found = this.all.filter(seen);
       this.note.textContent = this.hidden(found.length);
       for (const [t, s, share, head] of found.slice(-MOST)) {

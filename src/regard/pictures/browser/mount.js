@@ -4,9 +4,9 @@ regard.mount = (() => {
   const { element, night } = regard.page;
 
   class Mounted {
-    constructor(host, title, lookups) {
+    constructor(host, { title, compare = 1 }, lookups) {
       const first = lookups[0], view = first.patches ? "image" : first.images ? "images" : first.sentences ? "document" : "matrix";
-      Object.assign(this, { host, lookups, choice: { view, threshold: 0, words: false, zoom: 0, shade: "fixed" } });
+      Object.assign(this, { host, lookups, second: compare, choice: { view, threshold: 0, words: false, zoom: 0, shade: "fixed" } });
       this.panels = [new regard.Panel(this, {})];
       this.bar = element("div", { className: "regard-bar", role: "toolbar", ariaLabel: "View" });
       this.area = element("div", { className: "regard-panels" });
@@ -47,7 +47,7 @@ regard.mount = (() => {
 
     controls() {
       const { lookups } = this, button = (text, onclick) => element("button", { type: "button", onclick }, text);
-      const fitting = Object.entries(regard.views).filter(([, View]) => lookups.some((each) => View.fits(each)));
+      const fitting = Object.entries(regard.views).filter(([, View]) => lookups.some((each) => each.maps.some((map) => View.fits(each, map))));
       this.tabs = fitting.map(([name, View]) => [name, button(View.title, () => this.choose({ view: name }))]);
       const threshold = element("input", { type: "range", min: 0, max: 1, step: 0.01, value: 0, oninput: () => this.choose({ threshold: Number(threshold.value) }) });
       this.cut = element("label", { className: "regard-choice" }, element("span", {}, "Hide below"), threshold, element("output", {}, "0"));
@@ -68,6 +68,7 @@ regard.mount = (() => {
       const numbers = { map, layer, head }, [panel] = this.panels;
       const given = Object.entries(numbers).filter(([, value]) => value !== undefined);
       Object.assign(panel.own, Object.fromEntries(given.map(([name, value]) => [name, /^\d+$/.test(value) ? Number(value) : value])));
+      panel.fit();
       if (others.view in regard.views) this.choice.view = others.view;
       if (others.shade) this.choice.shade = others.shade;
       Object.assign(this.choice, { threshold: Number(threshold) || 0, zoom: Number(zoom) || 0, words: words === "1" });
@@ -83,15 +84,16 @@ regard.mount = (() => {
       this.render();
     }
 
-    // Two panels side by side: the second shows the next lookup, or of one alone the next head or layer.
+    // Two panels side by side: the second shows the lookups that are there to compare, or of one alone the next map, head or layer.
     compare(on) {
       if (on) {
-        const [{ own, lookup }] = this.panels, next = { ...own };
-        if (this.lookups.length > 1) Object.assign(next, { lookup: (own.lookup + 1) % this.lookups.length, map: 0, layer: null, head: null });
+        const [{ own, lookup, map }] = this.panels, next = { ...own };
+        if (this.lookups.length > 1) Object.assign(next, { lookup: (own.lookup + this.second) % this.lookups.length, map: 0, layer: null, head: null });
         else if (lookup.maps.length > 1) next.map = (own.map + 1) % lookup.maps.length;
-        else if (lookup.heads > 1) next.head = typeof own.head === "number" ? (own.head + 1) % lookup.heads : 0;
-        else if (lookup.layers.length > 1) next.layer = own.layer === null ? 0 : (own.layer + 1) % lookup.layers.length;
+        else if (map.heads > 1) next.head = typeof own.head === "number" ? (own.head + 1) % map.heads : 0;
+        else if (map.layers.length > 1) next.layer = own.layer === null ? 0 : (own.layer + 1) % map.layers.length;
         this.panels.push(new regard.Panel(this, next));
+        this.panels.at(-1).fit();
       } else this.panels.splice(1).forEach((panel) => panel.view.leave());
       this.twice.textContent = on ? "Show one" : "Compare";
       this.render();
@@ -103,8 +105,12 @@ regard.mount = (() => {
       this.render();
     }
 
+    // The other panel marks the same labels, where it has them.
     follow(from, at) {
-      for (const panel of this.panels) if (panel !== from) panel.focus(at.target, at.source, false);
+      const { counterpart } = regard.data;
+      for (const panel of this.panels.filter((each) => each !== from)) {
+        panel.focus(...["target", "source"].map((side) => counterpart(at[side], from.table[side], panel.table[side])), false);
+      }
       this.tell("regard-focus", { lookup: from.own.lookup, ...at });
     }
 
@@ -122,8 +128,8 @@ regard.mount = (() => {
   return async (host, payload, settings = {}) => {
     if (payload.format !== 1) throw new Error(`lookups in format ${payload.format}; this page reads format 1`);
     const lookups = await Promise.all(payload.lookups.map(regard.data.lookups));
-    const mounted = new Mounted(host, payload.title, lookups);
-    if (Object.keys(settings).length) mounted.begin(settings);
+    const mounted = new Mounted(host, payload, lookups), first = "compare" in payload ? { compare: "1", ...settings } : settings;
+    if (Object.keys(first).length) mounted.begin(first);
     return mounted;
   };
 })();

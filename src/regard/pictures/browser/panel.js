@@ -26,6 +26,15 @@ regard.Panel = (() => {
       return this.mounted.lookups[this.own.lookup];
     }
 
+    get map() {
+      return this.lookup.maps[this.own.map];
+    }
+
+    // What the scores of this map are made of, where that is known.
+    get vectors() {
+      return this.own.map === 0 ? this.lookup.vectors : null;
+    }
+
     get choice() {
       const { head } = this.own;
       return { ...this.mounted.choice, ...this.own, head: head === "each" ? null : head };
@@ -33,19 +42,27 @@ regard.Panel = (() => {
 
     get kind() {
       const { view } = this.mounted.choice;
-      return regard.views[regard.views[view].fits(this.lookup) ? view : "matrix"];
+      return regard.views[regard.views[view].fits(this.lookup, this.map) ? view : "matrix"];
     }
 
     // All targets' rows of one head of the chosen layer.
     rowsOf(head) {
-      return this.lookup.maps[this.own.map].rows(this.own.layer, head);
+      return this.map.rows(this.own.layer, head);
     }
 
     choose(some) {
       Object.assign(this.own, some);
       if ("lookup" in some) Object.assign(this.own, { map: 0, layer: null, head: null });
+      this.fit();
       this.worked.hidden = true;
       this.render();
+    }
+
+    // Of what was chosen of another map, what this one has.
+    fit() {
+      const { own } = this, { layers, heads } = this.map;
+      if (own.layer >= layers.length) own.layer = null;
+      if (own.head === "each" ? heads < 2 : own.head >= heads) own.head = null;
     }
 
     // Draws everything anew: after another choice, or more data.
@@ -68,17 +85,17 @@ regard.Panel = (() => {
     }
 
     menus() {
-      const { lookups } = this.mounted, one = this.lookup, menus = [];
+      const { lookups } = this.mounted, { map, lookup } = this, menus = [];
       const add = (label, name, names, first = []) => {
         const options = [...first, ...names.map((each, place) => [each, place])];
         if (options.length > 1) menus.push(select(label, options, this.own[name], (value) => this.choose({ [name]: value })));
       };
-      const heads = [...Array(one.heads).keys()].map(String), each = this.kind === regard.views.lines && one.heads <= this.kind.most ? [["each in its colour", "each"]] : [];
+      const heads = [...Array(map.heads).keys()].map(String), each = this.kind === regard.views.lines && map.heads <= this.kind.most ? [["each in its colour", "each"]] : [];
       add("Lookups", "lookup", lookups.map((other, place) => other.name || `${place + 1}`));
-      add("Map", "map", one.maps.map((map) => map.name));
+      add("Map", "map", lookup.maps.map(({ name }) => name));
       if (this.kind !== regard.views.heads) {
-        add("Layer", "layer", one.layers, one.layers.length > 1 ? [["mean of all", null]] : []);
-        add("Head", "head", heads, one.heads > 1 ? [["mean of all", null], ...each] : []);
+        add("Layer", "layer", map.layers, map.layers.length > 1 ? [["mean of all", null]] : []);
+        add("Head", "head", heads, map.heads > 1 ? [["mean of all", null], ...each] : []);
       }
       const place = [...this.choices.querySelectorAll("select")].indexOf(document.activeElement);
       this.choices.replaceChildren(...menus);
@@ -104,7 +121,7 @@ regard.Panel = (() => {
     pick(target, source) {
       this.focus(target, source);
       if (this.place.tabIndex === 0) this.place.focus({ preventScroll: true });
-      this.worked.hidden = this.focused.target === null || !this.lookup.vectors;
+      this.worked.hidden = this.focused.target === null || !this.vectors;
       if (!this.worked.hidden) this.worked.replaceChildren(...regard.worked.show(this, this.focused.target, this.focused.source));
       this.mounted.tell("regard-pick", { lookup: this.own.lookup, ...this.focused });
     }
@@ -128,8 +145,8 @@ regard.Panel = (() => {
     }
 
     hint() {
-      const { table, lookup } = this;
-      const works = lookup.vectors ? "; a click works a lookup out" : "", sizes = `${table.target.length} target × ${table.source.length} source labels.`;
+      const { table } = this;
+      const works = this.vectors ? "; a click works a lookup out" : "", sizes = `${table.target.length} target × ${table.source.length} source labels.`;
       return `${sizes} ${this.kind.hint ?? `Point at one, or use the arrow keys${works}.`}`;
     }
 

@@ -16,20 +16,20 @@ regard.views.reading = (() => {
     }
 
     render() {
-      const { panel } = this, { table, lookup } = panel;
+      const { panel } = this, { table } = panel;
       const text = (side) => element("div", { className: "regard-text", dir: "auto" }, ...table[side].map((_, place) => token(panel, side, place)));
       this.target = text("target");
-      this.source = lookup.within ? this.target : text("source");
+      this.source = table.within ? this.target : text("source");
       this.key = element("div");
-      const heading = (text) => element("h2", {}, text), [reads, isRead] = lookup.verbs;
-      const parts = lookup.within ? [] : [heading(`target: point at what ${reads}`), this.target, heading(`source: shaded by how much it ${isRead}`)];
+      const heading = (text) => element("h2", {}, text), [reads, isRead] = panel.lookup.verbs;
+      const parts = table.within ? [] : [heading(`target: point at what ${reads}`), this.target, heading(`source: shaded by how much it ${isRead}`)];
       this.element.replaceChildren(...parts, this.source, this.key);
       this.at = Math.min(this.at, Math.max(0, table.target.length - 1));
       this.mark();
     }
 
     mark() {
-      const { table, focused, choice, lookup } = this.panel;
+      const { table, focused, choice } = this.panel;
       if (focused.target !== null) this.at = focused.target;
       const row = table.rows[this.at] || new Float32Array(0), most = greatest(row) || 1;
       [...this.source.children].forEach((each, place) => {
@@ -38,7 +38,7 @@ regard.views.reading = (() => {
         each.classList.toggle("regard-aim", focused.source === place);
       });
       [...this.target.children].forEach((each, place) => each.classList.toggle("regard-on", place === this.at));
-      this.key.replaceChildren(key(most, table.signed, `${strongest()}: the largest of this row${lookup.within ? "; framed: what reads" : ""}`));
+      this.key.replaceChildren(key(most, table.signed, `${strongest()}: the largest of this row${table.within ? "; framed: what reads" : ""}`));
     }
 
     reveal(t) {

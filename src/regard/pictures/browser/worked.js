@@ -43,8 +43,8 @@ regard.worked = (() => {
   };
 
   const show = (panel, target, source) => {
-    const { lookup: one, table } = panel, { layer, head } = panel.choice;
-    const at = [layer ?? (one.layers.length === 1 ? 0 : null), head ?? (one.heads === 1 ? 0 : null)];
+    const { lookup: one, map, table } = panel, { layer, head } = panel.choice;
+    const at = [layer ?? (map.layers.length === 1 ? 0 : null), head ?? (map.heads === 1 ? 0 : null)];
     if (at.includes(null) || panel.choice.words) return [element("p", {}, "Choose one layer and one head, and no words, to work a lookup out.")];
     const { q, keys, lines } = lookup(one.vectors, at, target, one.target.length, one.source.length);
     const first = [...lines].sort((a, b) => b.weight - a.weight).slice(0, SHOWN);
@@ -55,7 +55,7 @@ regard.worked = (() => {
       ...[each.score, each.scaled, each.weight, each.value, each.share].map((value) => element("td", {}, number(value))));
     const body = element("tbody", {}, ...first.map(row));
     const rest = lines.length - first.length, left = lines.reduce((sum, each) => sum + (first.includes(each) ? 0 : each.weight), 0);
-    const heading = element("h2", {}, "What ", element("bdi", {}, table.target[target]), ` reads in ${one.layers[at[0]]}, head ${at[1]}`);
+    const heading = element("h2", {}, "What ", element("bdi", {}, table.target[target]), ` reads in ${map.layers[at[0]]}, head ${at[1]}`);
     const parts = [heading];
     if (picked) parts.push(strips(q, keys[source]));
     parts.push(element("table", { className: "regard-numbers" }, element("thead", {}, element("tr", {}, ...names.map((name) => element("th", { scope: "col" }, name)))), body));

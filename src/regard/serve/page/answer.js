@@ -40,12 +40,16 @@ export class Answer {
     for (const id of ["answer", "looked"]) byId(id).hidden = true;
   }
 
+  // While an answer is written there are its weights alone; which map was chosen is kept.
   unmount() {
-    if (this.view) this.view.leave();
+    if (!this.view) return;
+    const [panel] = this.view.panels;
+    if (panel.lookup.maps.length > 1) this.map = panel.map.name;
+    this.view.leave();
     this.view = null;
   }
 
-  // Another picture, in the view that was chosen for the one before.
+  // Another picture, in the view that was chosen for the one before, and of the map.
   async mount(payload) {
     const choice = this.view && this.view.choice;
     this.unmount();
@@ -53,6 +57,8 @@ export class Answer {
     if (payload === null) return;
     this.view = await regard.mount(byId("view"), payload);
     if (choice) this.view.choose(choice);
+    const [panel] = this.view.panels, map = panel.lookup.maps.findIndex(({ name }) => name === this.map);
+    if (map > 0) panel.choose({ map });
   }
 
   begin(forced) {

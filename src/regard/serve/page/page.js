@@ -19,7 +19,9 @@ const NUMBERS = {
   tokens: ["Tokens", { min: 1, max: 2000, step: 1, value: 50 }],
 };
 
-let known = [], run = null, asking = null;
+const KINDS = { gradient: "gradient × input", norms: "norms", rollout: "rollout" };
+
+let known = [], run = null, asking = null, again = null;
 const answer = new Answer((place, choice) => change(place, choice));
 
 const say = (text, bad = false) => {
@@ -28,6 +30,17 @@ const say = (text, bad = false) => {
 };
 
 const can = (operation) => run.operations.includes(operation);
+
+// The kinds of maps that are chosen: none, and the run's own is meant; or the weights, where there are any, and others.
+const ticked = () => [...byId("kinds").querySelectorAll("input:checked")].map((each) => each.value);
+const kinds = () => (ticked().length ? { kinds: [...run.kinds.filter((each) => each === "weights"), ...ticked()] } : {});
+
+const offer = () => {
+  const seen = can("attention") || can("stream"), others = seen ? (run.kinds || []).filter((each) => each in KINDS) : [], former = ticked();
+  const box = (each) => element("label", {}, element("input", { type: "checkbox", value: each, checked: former.includes(each), onchange: () => again && again() }), ` ${KINDS[each]}`);
+  byId("kinds").hidden = others.length === 0;
+  byId("kinds").replaceChildren(element("span", {}, "Show as well:"), ...others.map(box));
+};
 
 const field = ([name, label, kind, rows]) => {
   const attributes = kind === "file" ? { type: "file", accept: "image/*" } : { rows, dir: "auto", spellcheck: false };
@@ -52,6 +65,8 @@ const choose = (name) => {
   byId("write-temperature").value = run.temperature ?? "";
   byId("others").hidden = true;
   byId("list").replaceChildren();
+  again = null;
+  offer();
   answer.typed = run.kind === "text";
   answer.clear();
   say("");
@@ -105,11 +120,12 @@ const during = async (what, work) => {
 };
 
 // A text's answer comes at last with all that a lookup can be worked out from.
-const wanted = async () => ({ ...await given(), ...drawn(), candidates: CANDIDATES, ...(run.kind === "text" ? { view: true } : {}) });
+const wanted = async () => ({ ...await given(), ...drawn(), candidates: CANDIDATES });
 
 const stream = (body, before = []) => during("Writing ...", async (signal) => {
+  again = () => stream(body, before);
   answer.clear(before);
-  for await (const event of lines(run.name, "stream", body, signal)) {
+  for await (const event of lines(run.name, "stream", { ...body, ...kinds(), view: run.kind === "text" || ticked().length > 0 }, signal)) {
     if (event.event === "start") {
       answer.begin(event.forced);
       await answer.mount(event.view);
@@ -140,8 +156,9 @@ const spanned = (found, context) => {
 };
 
 const told = () => during("Reading ...", async (signal) => {
-  const body = await given();
-  const found = await ask(run.name, can("attention") ? "attention" : "predict", body, signal);
+  again = told;
+  const body = await given(), seen = can("attention") ? ["attention", { ...body, ...kinds() }] : ["predict", body];
+  const found = await ask(run.name, ...seen, signal);
   answer.clear();
   answer.begin(0);
   const shown = found.probabilities ? [classes(found.probabilities)] : run.kind === "question" ? spanned(found, body.context) : [found.text];
@@ -161,9 +178,10 @@ const search = () => during("Searching ...", async (signal) => {
 });
 
 const look = (button, text, { text: target }) => during("Reading ...", async (signal) => {
+  again = () => look(button, text, { text: target });
   for (const each of byId("list").querySelectorAll("button")) each.ariaPressed = String(each === button);
   if (!can("attention")) return "This model does not attend to its source.";
-  await answer.mount(await ask(run.name, "attention", { text, target }, signal));
+  await answer.mount(await ask(run.name, "attention", { text, target, ...kinds() }, signal));
   return "The picture is that of the alternative.";
 });
 

@@ -11,10 +11,10 @@ from regard.catalog import build_classifier
 from regard.data.labelled import Labelled
 from regard.errors import InputError
 from regard.inference.gradients import check_no_maps, contributions, embeddings, log_probabilities_of
-from regard.inference.joining import JOININGS, Joining
+from regard.inference.joining import JOININGS, Joining, alone
 from regard.inference.kinds import Kind
 from regard.maps import Alignment, DocumentWeights
-from regard.maps.lookups import Lookups
+from regard.maps.lookups import Lookups, of_document
 from regard.models.classifier import Classifier
 from regard.nonfinite import guarded
 from regard.recording import Maps, record
@@ -69,11 +69,21 @@ Text = str | tuple[str, ...] | list[str]
 @dataclass(frozen=True, eq=False)
 class Looked:
     """The class of a text or of two, the weights of what was looked at to tell it, and these in every layer and head
-    where there are several."""
+    where there are several; or what else the class depended on."""
 
     found: Classified
     weights: Alignment | DocumentWeights
-    lookups: Lookups | None = None
+    lookups: Lookups | None
+    kind: Kind
+
+    @property
+    def shown(self) -> Lookups:
+        """For a page: in every layer and head, or else the one map that there is."""
+        if self.lookups is not None:
+            return self.lookups
+        if isinstance(self.weights, Alignment):
+            return alone(self.weights, self.kind)
+        return replace(of_document(self.weights, self.found.label), kind=self.kind)
 
 
 class ClassificationRun(Run):
@@ -145,7 +155,7 @@ class ClassificationRun(Run):
         if weights is None:
             raise InputError(f"this run's {name} does not attend to what it reads; {SHOWN}")
         every = None if kind == "rollout" else self._lookups(example, found, joining)
-        return Looked(classified(self.labels, row), weights, every)
+        return Looked(classified(self.labels, row), weights, every, kind)
 
     def _lookups(self, example: Labelled, found: Maps, joining: Joining) -> Lookups | None:
         """What every head of every layer read, of a model that has several."""
@@ -163,7 +173,7 @@ class ClassificationRun(Run):
             told = classified(self.labels, row)
             place = [self.labels.index(told.label)]
             found = contributions(embeddings(self.model), lambda: log_probabilities_of(self._logits(example), place))
-        return Looked(told, self.form.owed(example, found, told.label))
+        return Looked(told, self.form.owed(example, found, told.label), None, "gradient")
 
     def _logits(self, example: Labelled) -> Float[Tensor, "1 class"]:
         batch = self.form.collate([(self.form.encoded(example), 0)]).to(next(self.model.parameters()).device)

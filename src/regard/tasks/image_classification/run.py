@@ -14,6 +14,7 @@ from regard.inference.kinds import Kind
 from regard.maps import of_patches
 from regard.maps.heads import HeadMaps
 from regard.maps.lookups import Lookups, Patches, patch_labels
+from regard.maps.other_map import OtherMap
 from regard.models.vit import Vit
 from regard.nonfinite import guarded
 from regard.tasks.classification.run import LABELS, Classified, classified
@@ -97,7 +98,7 @@ class ImageClassificationRun(Run):
         maps = HeadMaps.of(recorded_maps.lookups([*MARKS[: self.config.model.marks], *labels]))
         read = read_by_class(self.model, maps.weights)
         every = read[:, -(side**2) :].reshape(len(maps.layers), -1, 1, side**2)
-        others = {} if kind == "weights" else {kind: np.broadcast_to(weights.reshape(-1), every.shape)}
+        others = {} if kind == "weights" else {kind: OtherMap(weights.reshape(1, 1, 1, -1), (kind,))}
         lookups = Lookups(every, labels, (found.label,), others=others, patches=Patches(pixels, side, side))
         patches = np.stack([of_patches(each, side, side) for each in read])
         return Looked(found, pixels, weights, maps, patches, lookups)

@@ -19,9 +19,12 @@ from regard.errors import InputError, shown
 from regard.inference.cache import Cache
 from regard.inference.gradients import log_probabilities_of
 from regard.inference.growth import Growth, check_prefixes
+from regard.inference.joining import alone
 from regard.inference.kinds import Kind
-from regard.inference.within import Reading, contributed, whole, within
+from regard.inference.within import Reading, contributed, within
 from regard.inference.words import side
+from regard.maps.alignment import Alignment
+from regard.maps.lookups import Lookups, beside, of_rows
 from regard.memory import Memory
 from regard.models.language_model import LanguageModel
 from regard.nonfinite import guarded
@@ -145,24 +148,36 @@ class LanguageModelRun(Run):
         """
         ids = [END, *self.tokenizer.encode(text)]
         self._check([text], [ids], 1, None)
-        with guarded(self.model):
-            if kind == "gradient":
-                return self._owed(ids, maps)
-            names, read = self.model.self_attention, side(self.tokenizer, ids)
-            logits, lookups, attention = within(
-                self.model, names, read, lambda: self._next(ids), maps, kind=kind, before="(vocabulary)"
-            )
-        return Reading(self.tokenizer.pieces([int(logits[-1].argmax())])[0], lookups, attention)
-
-    def _owed(self, ids: Sequence[int], maps: Sequence[int] | None) -> Reading:
-        """What the next token after each of a text's, and the one that is told after the last, owes to each."""
-        tokens = self.tokenizer.pieces(ids)
-        with torch.no_grad():
+        with guarded(self.model), torch.no_grad():
             told = int(self._next(ids)[-1].argmax())
-        attention = contributed(
-            self.model, tokens, tokens, lambda: log_probabilities_of(self._next(ids), [*ids[1:], told]), maps
-        )
-        return whole(self.tokenizer.pieces([told])[0], attention, "gradient")
+            return Reading(self.tokenizer.pieces([told])[0], *self._read(ids, told, maps, kind))
+
+    def lookups_written(self, prompt: str, tokens: Sequence[int], kinds: Sequence[Kind] = ("weights",)) -> Lookups:
+        """What the model looked at while it wrote these tokens behind a prompt, a row for each, in every layer and
+        head; of several `kinds` the maps stand beside those of the first.
+
+        Raises:
+            InputError: as `look`, a text that has outgrown the model's context among what is too long.
+        """
+        *ids, last = [END, *self.tokenizer.encode(prompt), *tokens]
+        self._check([prompt], [ids], 1, None)
+        rows, target = slice(len(ids) - len(tokens), None), side(self.tokenizer, tokens)
+        with guarded(self.model):
+            found = beside(*(self._read(ids, last, None, kind)[0] for kind in kinds))
+        return of_rows(found, rows, target.pieces, target.words)
+
+    def _read(self, ids: Sequence[int], told: int, maps: Sequence[int] | None, kind: Kind) -> tuple[Lookups, Alignment]:
+        """What each of a text's tokens read while the next one was told; or as a gradient, what the next token after
+        each, and the one that is `told` after the last, owes to each."""
+        if kind == "gradient":
+            tokens, following = self.tokenizer.pieces(ids), [*ids[1:], told]
+            attention = contributed(
+                self.model, tokens, tokens, lambda: log_probabilities_of(self._next(ids), following), maps
+            )
+            return alone(attention, kind), attention
+        names, read = self.model.self_attention, side(self.tokenizer, ids)
+        found = within(self.model, names, read, lambda: self._next(ids), maps, kind=kind, before="(vocabulary)")
+        return found[1:]
 
     def _next(self, ids: Sequence[int]) -> Float[Tensor, "position vocabulary"]:
         """The logits of what follows each of a text's tokens."""

@@ -12,19 +12,19 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
 from regard.decoding.streaming import always
 from regard.errors import InputError
-from regard.inference.attended import attended, lookups
+from regard.inference.attended import attended
 from regard.inference.demanded import demanded, lacks
 from regard.inference.given import encoded, log_probabilities
 from regard.inference.growth import Growth, check_prefixes
 from regard.inference.kinds import Kind, Role
 from regard.inference.roles import read_itself
-from regard.inference.sources import SOURCES
+from regard.inference.sources import by_weights, read_by
 from regard.inference.texts import search_texts, source_ids, write_ids
 from regard.inference.tokenizers import Tokenizers
-from regard.inference.within import Reading, whole
+from regard.inference.within import Reading
 from regard.maps.alignment import Alignment
 from regard.maps.averages import average_of
-from regard.maps.lookups import Lookups, mean_alignment
+from regard.maps.lookups import Lookups, beside
 from regard.maps.words import join_words
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.ensemble import Ensemble
@@ -176,23 +176,23 @@ class TextToTextRun(Run):
         with guarded(self.model):
             ((best, *_),) = search_texts(self.model, self.tokenizers, [text], self.search(beam))
             answer = self.tokenizers.text(best.tokens, text)
-            if role != "cross":
-                source, target = self._positions(text, best)
-                sides = self.tokenizers.sides([*source, END], [START, *target], text)
-                return Reading(answer, *read_itself(self.model, role, (source, target), sides, maps, kind))
-            if kind != "weights":
-                return whole(answer, self._looked_at([(text, best)], maps, kind)[0], kind)
-            found = self._lookups(text, best)
-            return Reading(answer, found, mean_alignment(found, maps))
+            source, written = self._ids(text, best)
+            if role == "cross":
+                return Reading(answer, *self._read(text, source, written, kind, maps))
+            given = written[:-1]  # the step after the last token exists only where END was its result
+            sides = self.tokenizers.sides([*source, END], [START, *given], text)
+            return Reading(answer, *read_itself(self.model, role, (source, given), sides, maps, kind))
 
-    def lookups_written(self, text: str, tokens: Sequence[int]) -> Lookups:
-        """What the model looked at while it wrote these tokens, END among them if it ended, in every layer and head.
+    def lookups_written(self, text: str, tokens: Sequence[int], kinds: Sequence[Kind] = ("weights",)) -> Lookups:
+        """What the model looked at while it wrote these tokens, END among them if it ended, in every layer and head;
+        of several `kinds` the maps stand beside those of the first.
 
         Raises:
+            InputError: as `look`.
             ValueError: the model does not attend to its source.
         """
-        ended = END in tokens[-1:]
-        return self._lookups(text, Hypothesis(tuple(tokens[: len(tokens) - ended]), 0.0, ended))
+        source = self.tokenizers.source_ids(text)
+        return beside(*(self._read(text, source, list(tokens), kind)[0] for kind in kinds))
 
     def score(self, pairs: Sequence[Pair]) -> list[list[float]]:
         """The log-probability of each token of each target, END last, given its source.
@@ -202,19 +202,17 @@ class TextToTextRun(Run):
         """
         return log_probabilities(self.model, encoded(self.model, self.tokenizers, pairs))
 
-    def lookups_of(self, pair: Pair) -> Lookups:
+    def lookups_of(self, pair: Pair, kinds: Sequence[Kind] = ("weights",)) -> Lookups:
         """What the model reads while it is made to write a target, in each layer and head, between pieces; END is the
-        last on both sides.
+        last on both sides. Of several `kinds` as `lookups_written`.
 
         Raises:
-            InputError: as `word_maps`.
+            InputError: as `word_maps`, and `look`.
         """
         if self.model.decoder.source_attention is None:
             raise InputError("the run's model does not attend to its source, so there is nothing to look at")
         ((source, target),) = encoded(self.model, self.tokenizers, [pair])
-        return lookups(
-            self.model, (source, target), *self.tokenizers.sides([*source, END], [*target, END], pair.source)
-        )
+        return beside(*(self._read(pair.source, source, [*target, END], kind)[0] for kind in kinds))
 
     def word_maps(self, pairs: Sequence[Pair]) -> list[Float[np.ndarray, "map _target _source"]]:
         """What the model reads while it is made to write each target, between words, which blanks separate; END is left
@@ -270,25 +268,22 @@ class TextToTextRun(Run):
         tokens = (*hypothesis.tokens, END) if hypothesis.finished else hypothesis.tokens
         return tuple(self.tokenizers.target_pieces(tokens, source))
 
-    def _positions(self, text: str, output: Hypothesis) -> tuple[list[int], list[int]]:
-        """A source and its output as ids. The step after the last token exists only where END was its result."""
-        return self.tokenizers.source_ids(text), list(output.tokens if output.finished else output.tokens[:-1])
+    def _ids(self, text: str, output: Hypothesis) -> tuple[list[int], list[int]]:
+        """A source, and what was written for it, END among it where it was."""
+        return self.tokenizers.source_ids(text), [*output.tokens, END] if output.finished else list(output.tokens)
 
-    def _lookups(self, text: str, output: Hypothesis) -> Lookups:
-        """In every layer and head."""
-        source, target = self._positions(text, output)
-        written = [*output.tokens, END] if output.finished else output.tokens
-        return lookups(self.model, (source, target), *self.tokenizers.sides([*source, END], written, text))
+    def _read(
+        self, text: str, source: list[int], written: list[int], kind: Kind, maps: Sequence[int] | None = None
+    ) -> tuple[Lookups, Alignment]:
+        """What these tokens depended on of a text's own. Raises InputError as `look`."""
+        return read_by(self.model, (source, written), self.tokenizers.sides([*source, END], written, text), kind, maps)
 
-    def _looked_at(
-        self, outputs: Sequence[tuple[str, Hypothesis]], maps: Sequence[int] | None = None, kind: Kind = "weights"
-    ) -> list[Alignment]:
-        """What each output of a text depended on. Raises InputError where there is no such map."""
-        sources = [self.tokenizers.source_ids(text) for text, _ in outputs]
-        written = [[*each.tokens, END] if each.finished else list(each.tokens) for _, each in outputs]
-        found = SOURCES[kind](self.model, list(zip(sources, written, strict=True)), maps)
+    def _looked_at(self, outputs: Sequence[tuple[str, Hypothesis]]) -> list[Alignment]:
+        """What each output of a text looked at."""
+        written = [self._ids(*each) for each in outputs]
+        found = by_weights(self.model, written)
         pieces = self.tokenizers.source_pieces
         return [
             Alignment(weights, tuple(pieces([*source, END], text)), self._labels(text, each))
-            for weights, source, (text, each) in zip(found, sources, outputs, strict=True)
+            for weights, (source, _), (text, each) in zip(found, written, outputs, strict=True)
         ]

@@ -1,0 +1,129 @@
+"""`regard show --kind ... --kind ... --out x.html`: several kinds of maps on one page, of each kind of run."""
+
+import json
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from regard.cli.drawing import Asking
+from regard.cli.options import Comparing, Looking
+from regard.cli.viewing import Viewing
+from regard.cli.views import check, draw
+from regard.errors import InputError
+from regard.inference.kinds import Kind
+from regard.maps.lookups import Lookups
+from regard.tasks.classification.run import Looked
+from tests.inference.untrained import TEXT, filling, going_on, seeing, telling, writing
+from tests.pictures.test_view import Reader, numbers
+from tests.tasks.test_kinds import classes, spans
+
+KINDS = list(get_args(Kind))
+BLANK, PAIR = "the cat [MASK] on", f"{TEXT}\tthe cat"
+RUNS: dict[str, tuple[Any, str, Any]] = {
+    "translation": (writing, TEXT, TEXT),
+    "language model": (going_on, TEXT, TEXT),
+    "blanks": (filling, BLANK, BLANK),
+    "classes": (telling, PAIR, tuple(PAIR.split("\t"))),
+    "spans": (spans, json.dumps({"question": "the cat", "context": TEXT}), ("the cat", TEXT)),
+}
+
+
+def drawn(run: Any, text: str, out: Path, kinds: list[Kind], **asked: Any) -> tuple[str, dict[str, Any]]:
+    """The answer, and the one lookups of the page."""
+    answer, _ = draw(run, Asking(Path("run"), text, out, Looking(kinds=kinds, **asked)), Viewing())
+    shown = json.loads(Reader(out.read_text()).scripts[0])
+    (one,) = shown["lookups"]
+    return answer, one | {"title": shown["title"]}
+
+
+def lookups_of(run: Any, given: Any, kind: Kind) -> Lookups:
+    looked = run.look(given, kind=kind)
+    return looked.shown if isinstance(looked, Looked) else looked.lookups
+
+
+def same(packed: dict[str, Any], page: dict[str, Any], wanted: Lookups) -> None:
+    """Whether a map of a page is that of lookups, with its labels."""
+    np.testing.assert_allclose(numbers(packed), wanted.weights.ravel(), atol=1e-6)
+    sides = {side: packed.get(side, page[side]) for side in ("source", "target")}
+    assert sides == {"source": list(wanted.source), "target": list(wanted.target)}
+    assert packed.get("layers", page["layers"]) == list(wanted.layers)
+    assert packed.get("heads", page["heads"]) == wanted.weights.shape[1]
+    assert packed.get("shares", False) == wanted.shares
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_page_has_the_maps_of_each_kind(name: str, tmp_path: Path):
+    make, text, given = RUNS[name]
+    run = make()
+    _, page = drawn(run, text, tmp_path / "a.html", KINDS[::-1])
+    assert [each["name"] for each in page["maps"]] == KINDS  # the weights first, however they are named
+    for kind, packed in zip(KINDS, page["maps"], strict=True):
+        same(packed, page, lookups_of(run, given, kind))
+    assert [each.get("heads") for each in page["maps"]] == [None, 1, 3, 1]
+
+
+@pytest.mark.parametrize(("name", "text"), [("han", "the cat sat. the mat."), ("rocktaschel", "the cat\tthe mat")])
+def test_runs_of_one_map(name: str, text: str, tmp_path: Path):
+    run, given = classes(name), tuple(text.split("\t")) if "\t" in text else text
+    _, page = drawn(run, text, tmp_path / "a.html", ["weights", "gradient", "norms"])
+    for kind, packed in zip(("weights", "gradient", "norms"), page["maps"], strict=True):
+        same(packed, page, lookups_of(run, given, kind))
+    assert ("sentences" in page) == (name == "han")
+    with pytest.raises(InputError, match=f"residuals, which this run's {name} has not"):
+        drawn(run, text, tmp_path / "b.html", ["weights", "rollout"])
+
+
+def test_images(tmp_path: Path):
+    image = tmp_path / "i.png"
+    Image.fromarray(np.arange(16, dtype=np.uint8).reshape(4, 4) * 15).save(image)
+    run = seeing()
+    _, page = drawn(run, str(image), tmp_path / "a.html", ["rollout", "gradient"])
+    assert [each["name"] for each in page["maps"]] == ["weights", "gradient", "rollout"]
+    for packed in page["maps"][1:]:
+        wanted = run.look(image, kind=packed["name"]).weights.ravel()
+        np.testing.assert_allclose(numbers(packed), wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize("role", ["encoder", "decoder"])
+def test_each_side_of_a_transformer(role: Any, tmp_path: Path):
+    run = writing()
+    _, page = drawn(run, TEXT, tmp_path / "a.html", ["norms", "weights"], role=role)
+    assert [each["name"] for each in page["maps"]] == ["weights", "norms"]
+    for packed in page["maps"]:
+        same(packed, page, run.look(TEXT, role=role, kind=packed["name"]).lookups)
+
+
+def test_the_title_names_one_kind_alone(tmp_path: Path):
+    for kinds, title in ((["norms"], f"{TEXT} (norms)"), (["norms", "norms"], f"{TEXT} (norms)"), (KINDS, TEXT)):
+        _, page = drawn(going_on(), TEXT, tmp_path / "a.html", kinds)
+        assert page["title"] == title
+
+
+@pytest.mark.parametrize(
+    ("out", "viewing", "asked"),
+    [("a.png", Viewing(), {}), ("a.html", Viewing(words=True), {}), ("a.html", Viewing(), {"maps": [0]})],
+)
+def test_several_kinds_are_for_whole_pages(out: str, viewing: Viewing, asked: dict, tmp_path: Path):
+    one, several = (
+        Asking(Path("run"), TEXT, tmp_path / out, Looking(kinds=kinds, **asked))
+        for kinds in (["norms"], ["norms", "weights"])
+    )
+    check(one, viewing, Comparing())
+    with pytest.raises(InputError, match="--kind is given 2 times; several kinds are seen on a page of everything"):
+        check(several, viewing, Comparing())
+
+
+def test_from_the_command_line(regard, run: Path, tmp_path: Path):
+    show = ("show", str(run), "14 July 1989", "--kind", "gradient", "--kind", "weights", "--out")
+    code, output, errors = regard(*show, f"{tmp_path}/a.html")
+    assert (code, errors, output.splitlines()[-1]) == (0, "", f"The picture is {tmp_path}/a.html.")
+    shown = json.loads(Reader((tmp_path / "a.html").read_text()).scripts[0])["lookups"]
+    assert [each["name"] for each in shown[0]["maps"]] == ["weights", "gradient"]
+    code, output, errors = regard(*show, f"{tmp_path}/a.svg")
+    assert (code, output, len(errors.splitlines())) == (2, "", 1)
+    assert "--kind is given 2 times" in errors
+    code, output, errors = regard(*show[:-1], "--kind", "map", "--out", f"{tmp_path}/a.html")
+    assert (code, output, len(errors.splitlines())) == (2, "", 1)

@@ -1,0 +1,103 @@
+"""Other maps beside the weights, asked of a server."""
+
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from regard.data.pair import Pair
+from regard.inference.kinds import Kind
+from regard.maps.lookups import beside
+from regard.pictures.payload import payload
+from regard.text.special import END
+from tests.pictures.test_view import numbers
+from tests.serve import made
+from tests.serve.serving import serving
+from tests.serve.test_runs import SOURCE, image, lines, of, post
+
+ALL: list[Kind] = ["weights", "gradient", "norms", "rollout"]
+DOCUMENT = "das Haus ist alt . ein Baum"
+
+
+def names(view: dict[str, Any]) -> list[str]:
+    (one,) = view["lookups"]
+    return [each["name"] for each in one["maps"]]
+
+
+def test_of_a_text():
+    run, pair = made.translator("transformer"), Pair(SOURCE, "the house", "")
+    with serving(of(run)) as address:
+        written = lines(address, {"text": SOURCE, "view": True, "kinds": ALL})[-1]["view"]
+        given = post(address, "attention", {"text": SOURCE, "target": "the house", "kinds": ALL}).json()
+    wanted = beside(*(run.look(SOURCE, beam=1, kind=kind).lookups for kind in ALL))
+    assert written == payload([wanted])
+    assert names(written) == ALL
+    assert given == payload([run.lookups_of(pair, ALL)])
+    assert names(given) == ALL
+
+
+@pytest.mark.parametrize(
+    ("kinds", "said"),
+    [
+        (["rollout"], "there is no rollout of this run's model; it has weights, gradient, norms"),
+        (["colours"], "kinds.0: Input should be 'weights', 'gradient', 'norms' or 'rollout'"),
+        ([], "kinds: Tuple should have at least 1 item after validation, not 0"),
+    ],
+)
+def test_what_there_is_not_is_refused_before_a_word_is_written(kinds: list[str], said: str):
+    with serving(of(made.translator())) as address:
+        answer = post(address, "stream", {"text": SOURCE, "view": True, "kinds": kinds})
+        assert lines(address, {"text": SOURCE})[-1]["event"] == "done"
+    assert answer.status_code == 422
+    assert answer.json()["error"].startswith(said)
+
+
+def test_of_what_a_language_model_writes():
+    """The view that comes at last has the rows that were streamed, and those that the whole text has."""
+    run, prompt = made.writer(), "the house"
+    with serving(of(run)) as address:
+        _, *tokens, done = lines(address, {"text": prompt, "tokens": 5, "view": True, "kinds": ALL[:3]})
+    (one,) = done["view"]["lookups"]
+    weights, gradient, norms = one["maps"]
+    pieces = [each["piece"] for each in tokens]
+    assert (names(done["view"]), one["target"]) == (ALL[:3], pieces)
+    assert one["source"] == ["</s>", "the", "house", *pieces[:-1]]
+    found = numbers(weights).reshape(2, 3, len(pieces), -1)
+    for place, each in enumerate(tokens):
+        row = np.array(each["weights"])
+        np.testing.assert_allclose(found[:, :, place, : row.shape[-1]], row, atol=2e-5)
+        assert not found[:, :, place, row.shape[-1] :].any()
+    ids = [each["token"] for each in tokens]
+    whole = run.look(" ".join([prompt, *pieces[:-1]]), kind="gradient").attention.weights
+    np.testing.assert_allclose(numbers(gradient), whole[2:].ravel(), atol=1e-5)
+    assert ("source" in gradient, norms["shares"], END in ids[:-1]) == (False, True, False)
+    assert one["vectors"]["query"]["width"] == 4
+
+
+def test_a_text_that_outgrew_the_context_has_its_rows_alone():
+    with serving(of(made.writer(7))) as address:
+        asked = {"text": "the house", "tokens": 9, "beyond": "slide", "view": True}
+        *_, token, done = lines(address, asked)
+    assert token["weights"] is not None
+    assert "view" not in done
+
+
+def test_of_documents_questions_and_images():
+    critic, reader, beholder = made.critic(), made.reader(), made.beholder()
+    question = {"question": "ein Haus", "context": SOURCE}
+    with serving(of(critic, "critic"), of(reader, "reader"), of(beholder, "beholder")) as address:
+
+        def asked(name: str, body: dict[str, Any], kinds: list[Kind]) -> httpx.Response:
+            return httpx.post(f"{address}/api/runs/{name}/attention", json=body | {"kinds": kinds}, timeout=60)
+
+        document = asked("critic", {"text": DOCUMENT}, ALL[:3]).json()["view"]
+        answer, picture = asked("reader", question, ALL).json()["view"], asked("beholder", image(), ALL).json()["view"]
+        refused = asked("critic", {"text": DOCUMENT}, ALL)
+        about = {each["name"]: each["kinds"] for each in httpx.get(address + "/api/runs").json()["runs"]}
+    assert document == payload([beside(*(critic.look(DOCUMENT, kind=kind).shown for kind in ALL[:3]))])
+    given = question["question"], question["context"]
+    assert answer == payload([beside(*(reader.look(given, kind=kind).lookups for kind in ALL))])
+    assert [names(document), names(answer), names(picture)] == [ALL[:3], ALL, ALL]
+    assert (refused.status_code, "layers of self-attention" in refused.json()["error"]) == (422, True)
+    assert about == {"critic": ALL[:3], "reader": ALL, "beholder": ALL}
