@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from regard import launch, load, run_file
-from regard.exchange import import_run
+from regard.errors import InputError
+from regard.exchange import export_run, import_run
 from regard.recipes import path_of
 from regard.tasks.classification.run import ClassificationRun
 from regard.tasks.span_answers.run import SpanAnswersRun
@@ -37,9 +38,14 @@ def test_classes_on_an_imported_encoder(imported: Path, tmp_path: Path):
     name = "encoder.layers.0.self_attention.query.weight"
     changed = (before[name] - after[name]).abs().max()
     assert 0 < changed < 0.01
+    if run.config.classifier.segments:
+        assert export_run(tmp_path / "run", tmp_path / "exported")[-1] == "transformers"
+    else:
+        with pytest.raises(InputError, match="this run: DistilBertForSequenceClassification: a DistilBERT tells"):
+            export_run(tmp_path / "run", tmp_path / "exported")
 
 
-@pytest.mark.parametrize("imported", ["bert", "roberta"], indirect=True)
+@pytest.mark.parametrize("imported", ["bert", "roberta", "distilbert"], indirect=True)
 def test_spans_on_an_imported_encoder(imported: Path, tmp_path: Path):
     lines = [{"context": "the cat sat", "question": "who?", "answer_text": "cat"}] * 20
     (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, lines)))
@@ -50,3 +56,8 @@ def test_spans_on_an_imported_encoder(imported: Path, tmp_path: Path):
     (found,) = run.answer([("who?", "the cat sat")])
     assert found.text == "the cat sat"[found.start : found.end]
     assert torch.isfinite(torch.tensor(found.score))
+    if run.config.encoder.segments != 1:
+        assert export_run(tmp_path / "run", tmp_path / "exported")[-1] == "transformers"
+    else:
+        with pytest.raises(InputError, match="this run: RobertaForQuestionAnswering: a RoBERTa has two marks between"):
+            export_run(tmp_path / "run", tmp_path / "exported")

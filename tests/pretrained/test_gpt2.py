@@ -25,6 +25,10 @@ from tests.pretrained.published import CONFIGURATIONS, TEXTS, gpt2
 
 configurations = pytest.mark.parametrize("sizes", CONFIGURATIONS, ids=lambda sizes: f"width-{sizes['n_embd']}")
 
+PROMPTS = ["", "the", "the cat", "the cat sat"]
+ENDING = {6: -3.0, 10: -2.0, 21: -3.0}
+"""By the width: what the embedding of END is multiplied with, so that some texts end."""
+
 
 def imported(folder: Path, sizes: dict[str, Any]) -> tuple[LanguageModelRun, Any]:
     theirs = gpt2(folder / "published", **sizes)
@@ -41,9 +45,10 @@ def ids(run: LanguageModelRun, texts: int, tokens: int) -> tuple[Tensor, Tensor]
 
 @contextmanager
 def states_of(model: Any) -> Iterator[list[Tensor]]:
-    """What every block of a model gives."""
+    """What every block of a model is given, and what the norm makes of the last one's."""
     found: list[Tensor] = []
-    hooks = [block.register_forward_hook(lambda _, __, output: found.append(output[0])) for block in model.blocks]
+    hooks = [block.register_forward_pre_hook(lambda _, given: found.append(given[0])) for block in model.blocks]
+    hooks.append(model.norm.register_forward_hook(lambda _, __, output: found.append(output)))
     yield found
     for hook in hooks:
         hook.remove()
@@ -57,8 +62,8 @@ def test_states_maps_and_logits_are_those_of_transformers(sizes: dict[str, Any],
     wanted = theirs(published, output_attentions=True, output_hidden_states=True)
     with states_of(run.model) as states, record(run.model, only="blocks.*.self_attention") as maps:
         logits, _ = run.model(ours, run.model.begin(3))
-    assert len(states) == len(maps) == sizes["n_layer"]
-    for found, expected in zip(states, wanted.hidden_states[1:-1], strict=False):
+    assert len(states) == len(maps) + 1 == sizes["n_layer"] + 1
+    for found, expected in zip(states, wanted.hidden_states, strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
     for found, expected in zip(maps.values(), wanted.attentions, strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
@@ -82,24 +87,31 @@ def test_text_is_cut_as_theirs(text: str, tmp_path: Path):
 @configurations
 @pytest.mark.parametrize("beam", [1, 3])
 def test_continuations_are_theirs_token_by_token(sizes: dict[str, Any], beam: int, tmp_path: Path):
-    run, theirs = imported(tmp_path, sizes)
-    room = 5
-    [[found]] = run.generate(["the"], tokens=room, search=Search(beam=beam))
-    prompt = run.tokenizer.encode("the")
+    theirs = gpt2(tmp_path / "published", **sizes)
+    with torch.no_grad():
+        theirs.transformer.wte.weight[-1] *= ENDING[sizes["n_embd"]]  # texts that end after some tokens
+    theirs.save_pretrained(tmp_path / "published")
+    import_run(str(tmp_path / "published"), tmp_path / "run")
+    run = load(tmp_path / "run", "cpu", task=LanguageModelRun)
     last = run.tokenizer.size - END - 1
-    given = torch.tensor([[last, *(index - END - 1 for index in prompt)]])
-    written = theirs.generate(
-        given,
-        attention_mask=torch.ones_like(given),
-        max_new_tokens=room,
-        num_beams=beam,
-        do_sample=False,
-        length_penalty=0.0,
-        early_stopping=False,
-        pad_token_id=last,
-    )[0, given.shape[1] :]
-    expected = [END if index == last else index + END + 1 for index in written.tolist()]
-    assert found.tokens == tuple(run.tokenizer.pieces(expected))
+    room = sizes["n_positions"] - max(len(run.tokenizer.encode(prompt)) for prompt in PROMPTS)
+    found = run.generate(PROMPTS, tokens=room, search=Search(beam=beam))
+    for prompt, [ours] in zip(PROMPTS, found, strict=True):
+        given = torch.tensor([[last, *(index - END - 1 for index in run.tokenizer.encode(prompt))]])
+        written = theirs.generate(
+            given,
+            attention_mask=torch.ones_like(given),
+            max_new_tokens=room,
+            num_beams=beam,
+            do_sample=False,
+            length_penalty=0.0,
+            early_stopping=False,
+            pad_token_id=last,
+        )[0, given.shape[1] :]
+        expected = [END if index == last else index + END + 1 for index in written.tolist()]
+        assert ours.tokens == tuple(run.tokenizer.pieces(expected))
+        assert ours.finished == (last in written.tolist())
+    assert any(ours.finished for [ours] in found)
 
 
 @configurations
@@ -150,6 +162,14 @@ def test_a_text_may_outgrow_the_context(tmp_path: Path):
     assert len(stopped.tokens) == room or stopped.finished
     assert slid.tokens[: len(stopped.tokens)] == stopped.tokens
     assert len(slid.tokens) == 40 or slid.finished
+    long = "the cat " * run.model.context
+    for beyond in (None, "stop"):
+        with pytest.raises(
+            InputError, match="leaves no room for another, for the model takes 11; shorten it, or let it"
+        ):
+            run.generate([long], tokens=1, search=greedy, beyond=beyond)
+    [[behind]] = run.generate([long], tokens=1, search=greedy, beyond="slide")
+    assert len(behind.tokens) == 1
 
 
 def test_a_run_is_trained_on(tmp_path: Path):

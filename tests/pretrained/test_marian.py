@@ -37,9 +37,10 @@ def imported(folder: Path, sizes: dict[str, Any]) -> tuple[TextToTextRun, Any, T
 
 @contextmanager
 def states_of(layers: Any) -> Iterator[list[Tensor]]:
-    """What every layer gives."""
+    """What the first layer is given, and what every one gives."""
     found: list[Tensor] = []
-    hooks = [
+    hooks = [layers[0].register_forward_pre_hook(lambda _, given: found.append(given[0]))]
+    hooks += [
         layer.register_forward_hook(lambda _, __, out: found.append(out[0] if isinstance(out, tuple) else out))
         for layer in layers
     ]
@@ -68,11 +69,11 @@ def test_states_maps_and_logits_are_those_of_transformers(sizes: dict[str, Any],
     model: Any = run.model
     with states_of(model.encoder.layers) as encoded, states_of(model.decoder.layers) as decoded, record(model) as maps:
         logits = model(source, lengths, target)
-    assert (len(encoded), len(decoded)) == (sizes["encoder_layers"], sizes["decoder_layers"])
-    assert len(maps) == len(encoded) + 2 * len(decoded)
-    for ours, expected in zip(encoded, wanted.encoder_hidden_states[1:], strict=True):
+    assert (len(encoded), len(decoded)) == (sizes["encoder_layers"] + 1, sizes["decoder_layers"] + 1)
+    assert len(maps) == sizes["encoder_layers"] + 2 * sizes["decoder_layers"]
+    for ours, expected in zip(encoded, wanted.encoder_hidden_states, strict=True):
         torch.testing.assert_close(ours[real], expected[real], rtol=1e-5, atol=1e-5)
-    for ours, expected in zip(decoded, wanted.decoder_hidden_states[1:], strict=True):
+    for ours, expected in zip(decoded, wanted.decoder_hidden_states, strict=True):
         torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-5)
     for number, expected in enumerate(wanted.encoder_attentions):
         rows = real[:, None, :, None].expand_as(expected)

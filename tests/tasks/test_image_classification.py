@@ -15,7 +15,7 @@ from regard.data.images import LabelledImage
 from regard.errors import InputError
 from regard.inference.kinds import Kind
 from regard.recipes import path_of
-from regard.tasks.image_classification.job import ordered
+from regard.tasks.classification.job import ordered
 from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.image_classification.run_file import ImageClassification
 from regard.tasks.image_classification.task import ImageClassificationTask

@@ -16,14 +16,15 @@ Out = Annotated[Path | None, Parameter(help="Folder for the run. Default: runs/ 
 Revision = Annotated[
     str | None, Parameter(help="Branch, tag or commit on the hub; the commit is written down. Default: the newest.")
 ]
+Pairs = Annotated[bool, Parameter(negative="", help="It tells classes of two texts, which its files do not say.")]
 
 
-def import_(source: Source, /, *, out: Out = None, revision: Revision = None) -> None:
+def import_(source: Source, /, *, out: Out = None, revision: Revision = None, pairs: Pairs = False) -> None:
     """Make a published model a run, ready to use and to train on."""
     from regard import run_file
     from regard.exchange import import_run
 
     folder = Path("runs") / Path(source).resolve().name if out is None else out
-    import_run(source, folder, revision)
+    import_run(source, folder, revision, paired=pairs)
     following = NEXT[run_file.read(folder / CONFIG).task]
     say(f"The run is in {folder}. Next: {following.replace('{}', shlex.quote(str(folder)))}")

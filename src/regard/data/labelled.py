@@ -34,8 +34,9 @@ Value = str | int
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledTables:
-    """A .tsv, .csv or .jsonl file a set, optionally .gz. `text`, `second` (of pairs) and `label` are column names, or
-    numbers from 1. In JSON lines, `text` may be the list of a text's sentences and `label` a whole number.
+    """A .tsv, .csv or .jsonl file a set, optionally .gz; none to train on in a run that was imported. `text`, `second`
+    (of pairs) and `label` are column names, or numbers from 1. In JSON lines, `text` may be the list of a text's
+    sentences and `label` a whole number.
 
     Without `valid` a share of the training file, `held_out`, is for validation: rows that stand equally far from each
     other. Or `fold` names a column of the training file: rows with one of its values `valid_folds` are for validation,
@@ -43,7 +44,7 @@ class LabelledTables:
     """
 
     kind: Literal["labelled"] = "labelled"
-    train: str
+    train: str | None = None
     valid: str | None = None
     test: str | None = None
     text: Value = "text"
@@ -91,7 +92,7 @@ class LabelledTables:
     def load(self) -> LabelledSplits:
         """Reads all files. Raises InputError naming file and line for whatever cannot be used."""
         held = {*map(str, (*self.valid_folds, *self.test_folds))}
-        rows = self._rows(self.train, self.fold)
+        rows = self._training()
         train = [each for value, each in rows if value not in held]
         if not train:
             raise InputError(f"{self.train}: no row is left to train on; give fewer folds")
@@ -106,12 +107,18 @@ class LabelledTables:
     def tests(self) -> list[Labelled]:
         """Those of the test set; none without one. Raises InputError as `load` does."""
         if self.test_folds:
-            return self._of_folds(self._rows(self.train, self.fold), self.test_folds)
+            return self._of_folds(self._training(), self.test_folds)
         return self.read(self.test) if self.test else []
 
     def read(self, path: str) -> list[Labelled]:
         """Those of another file. Raises InputError as `load` does."""
         return [each for _, each in self._rows(path, None)]
+
+    def _training(self) -> list[tuple[str, Labelled]]:
+        """Those of the training file, with their folds."""
+        if self.train is None:
+            raise InputError("data.train is not given; expected a table, as --set data.train=FILE")
+        return self._rows(self.train, self.fold)
 
     def _of_folds(self, rows: Sequence[tuple[str, Labelled]], values: tuple[Value, ...]) -> list[Labelled]:
         """Those of the training file's rows. Raises InputError for a value that no row has."""

@@ -32,21 +32,22 @@ class QuestionSplits:
 @dataclass(frozen=True, kw_only=True)
 class Questions:
     """Questions about paragraphs, in the files of SQuAD: .json as it is published, or .jsonl with `context`, `question`
-    and `answer_text`, optionally .gz; several files are read one after the other. Questions without an answer are left
-    out, unless `unanswerable` says that they belong to the task."""
+    and `answer_text`, optionally .gz; several files are read one after the other, and a run that was imported has none
+    to train on. Questions without an answer are left out, unless `unanswerable` says that they belong to the task."""
 
     kind: Literal["spans"] = "spans"
-    train: tuple[str, ...]
-    valid: tuple[str, ...]
+    train: tuple[str, ...] = ()
+    valid: tuple[str, ...] = ()
     test: tuple[str, ...] = ()
     unanswerable: bool = False
 
-    def __post_init__(self) -> None:
-        if not self.train or not self.valid:
-            raise InputError("spans: train and valid name no file; give at least one each")
-
     def load(self) -> QuestionSplits:
         """Reads all files. Raises InputError naming file and place for whatever cannot be used."""
+        for name, paths in (("train", self.train), ("valid", self.valid)):
+            if not paths:
+                raise InputError(
+                    f"data.{name} is not given; expected files of questions, as --set data.{name}='[FILE]'"
+                )
         train, valid = ([each for path in paths for each in self.read(path)] for paths in (self.train, self.valid))
         return QuestionSplits(train, valid, self.tests())
 

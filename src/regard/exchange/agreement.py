@@ -1,67 +1,104 @@
 """Whether what was exported computes the same as the run."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
+from regard.errors import RunError
 from regard.exchange.comparison import SHAPES, against, as_transformers, compare
+from regard.exchange.given import Given
 from regard.exchange.runs import built
 from regard.models.bert import Bert
+from regard.models.bert_classifier import BertClassifier
+from regard.models.bert_spans import BertSpans
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.gpt2 import GPT2
 from regard.pretrained import families
 from regard.pretrained.folder import Folder
-from regard.pretrained.names import Order
-from regard.text.special import END, START
+from regard.pretrained.opened import Files
+
+Outputs = dict[str, dict[str, Tensor]]
+"""What a model gives, by the class that transformers runs such a model with and the name that it has there: of whole
+texts `(batch, ...)`, of their tokens `(token, ...)` without those of padding."""
 
 
-def checked(model: nn.Module, context: int, out: Path, order: Order) -> list[str]:
-    """Compare a model with what was exported of it, read back and, where transformers is installed, run by it.
+def checked(model: nn.Module, context: int, out: Path, files: Files) -> list[str]:
+    """Compare a model with what was exported of it: the tensors one by one, and what it computes, read back and, where
+    transformers is installed, run by it.
 
     Raises:
         RunError: the two differ, with the largest difference.
     """
-    named = torch.tensor([-1 if theirs is None else theirs for theirs in order])
-    again, loaded = built(families.read(Folder(out))), as_transformers(out, kind(model))
-    for texts, tokens in SHAPES:
-        chosen = END + torch.arange(texts * min(tokens, context)).view(texts, -1) % (len(order) - END)
-        own = numbers(model, chosen)
-        compare(own, numbers(again, chosen), out)
-        if loaded is not None:
-            with torch.no_grad():
-                more = {"decoder_input_ids": named[begun(chosen)]} if isinstance(model, EncoderDecoder) else {}
-                theirs = loaded(named[chosen], **more)
-            if "logits" in theirs:
-                compare(own[..., named >= 0], theirs.logits[..., named[named >= 0]], out)
-            else:
-                compare(own, theirs.last_hidden_state, out)
-    return against(loaded)
+    kept(files.tensors, out)
+    again = built(families.read(Folder(out)))
+    examples = [Given.of(texts, min(tokens, context), model, files.order) for texts, tokens in SHAPES]
+    expected = [outputs(model, given) for given in examples]
+    for given, own in zip(examples, expected, strict=True):
+        found = outputs(again, given)
+        for kind, named in own.items():
+            for name, tensor in named.items():
+                compare(tensor, found[kind][name], out)
+    return against(all(run_by_transformers(examples, expected, kind, out) for kind in expected[0]))
 
 
-def kind(model: nn.Module) -> str:
-    """The class that transformers runs such a model with."""
-    if isinstance(model, GPT2):
-        return "AutoModelForCausalLM"
-    if isinstance(model, EncoderDecoder):
-        return "AutoModelForSeq2SeqLM"
-    return "AutoModelForMaskedLM" if isinstance(model, Bert) and model.predictions is not None else "AutoModel"
+def kept(tensors: Mapping[str, Tensor], out: Path) -> None:
+    """Raises RunError where a tensor of the files is not what was written."""
+    found = Folder(out).tensors()
+    for name, tensor in tensors.items():
+        if name not in found or not torch.equal(found[name], tensor):
+            raise RunError(f"{out}: {name} is not in the files as it was written; they are removed")
 
 
 @torch.no_grad()
-def numbers(model: nn.Module, ids: Tensor) -> Tensor:
-    """What the model gives for whole texts: logits, or states where it has no more. What makes texts of texts is made
-    to repeat them."""
-    lengths = torch.full((len(ids),), ids.shape[1])
-    if isinstance(model, GPT2):
-        return model(ids, model.begin(len(ids)))[0]
-    if isinstance(model, EncoderDecoder):
-        return model(ids, lengths, begun(ids))
-    assert isinstance(model, Bert)
-    states = model(ids, lengths)
-    return states if model.predictions is None else model.predictions(states)
+def run_by_transformers(examples: Sequence[Given], expected: Sequence[Outputs], kind: str, out: Path) -> bool:
+    """Whether transformers is there to run the files, by its class `kind`. Raises RunError where it finds other
+    numbers."""
+    loaded = as_transformers(out, kind)
+    if loaded is None:
+        return False
+    for given, outputs in zip(examples, expected, strict=True):
+        theirs = loaded(**given.named(kind))
+        for name, own in outputs[kind].items():
+            compare(own, theirs[name] if theirs[name].ndim == own.ndim else theirs[name][given.real], out)
+    return True
 
 
-def begun(ids: Tensor) -> Tensor:
-    """What a decoder is given to write these: START, and all but the last."""
-    return torch.cat([torch.full_like(ids[:, :1], START), ids[:, :-1]], 1)
+@torch.no_grad()
+def outputs(model: nn.Module, given: Given) -> Outputs:
+    """What the model gives for some texts. What makes texts of texts is made to repeat them."""
+    tokens, lengths, real = given.tokens, given.lengths, given.real
+    match model:
+        case GPT2():
+            logits, _ = model(tokens, model.begin(len(tokens)))
+            return {"AutoModelForCausalLM": {"logits": given.words(logits)[real]}}
+        case EncoderDecoder():
+            logits = model(tokens, lengths, given.begun)
+            return {"AutoModelForSeq2SeqLM": {"logits": given.words(logits)[real]}}
+        case BertClassifier():
+            return {"AutoModelForSequenceClassification": {"logits": model(tokens, lengths, given.segments)}}
+        case BertSpans():
+            begins, ends = model(tokens, lengths, given.segments).unbind(-1)
+            return {"AutoModelForQuestionAnswering": {"start_logits": begins[real], "end_logits": ends[real]}}
+        case _:
+            assert isinstance(model, Bert)
+            return bert_outputs(model, given)
+
+
+def bert_outputs(model: Bert, given: Given) -> Outputs:
+    """The encoder's states, and what each part makes of them that stands on it."""
+    states = model(given.tokens, given.lengths, given.segments)
+    pooled = None if model.pooler is None else model.pooler(states)
+    words = None if model.predictions is None else given.words(model.predictions(states))[given.real]
+    follows = None if model.next_sentence is None else model.next_sentence(pooled)
+    found = {"AutoModel": {"last_hidden_state": states[given.real]}}
+    if pooled is not None:
+        found["AutoModel"]["pooler_output"] = pooled
+    if words is not None and follows is not None:
+        found["AutoModelForPreTraining"] = {"prediction_logits": words, "seq_relationship_logits": follows}
+    elif words is not None:
+        found["AutoModelForMaskedLM"] = {"logits": words}
+    elif follows is not None:
+        found["AutoModelForNextSentencePrediction"] = {"logits": follows}
+    return found

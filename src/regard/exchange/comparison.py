@@ -1,5 +1,7 @@
 """When two runtimes compute the same."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,12 +22,27 @@ def as_transformers(folder: Path, kind: str) -> Any:
         return None
     import transformers
 
-    return getattr(transformers, kind).from_pretrained(folder, local_files_only=True).eval()
+    with quiet(transformers.utils.logging):
+        return getattr(transformers, kind).from_pretrained(folder, local_files_only=True).eval()
 
 
-def against(loaded: Any) -> list[str]:
-    """What an export is checked against, given the model as transformers runs it, or None."""
-    return ["the files as regard reads them", *([] if loaded is None else ["transformers"])]
+@contextmanager
+def quiet(said: Any) -> Iterator[None]:
+    """Without progress bars and without reports of what is loaded, given what decides about these in transformers."""
+    level, bars = said.get_verbosity(), said.is_progress_bar_enabled()
+    said.set_verbosity_error()
+    said.disable_progress_bar()
+    try:
+        yield
+    finally:
+        said.set_verbosity(level)
+        if bars:
+            said.enable_progress_bar()
+
+
+def against(loaded: bool) -> list[str]:
+    """What an export is checked against, where transformers is installed and where it is not."""
+    return ["the files as regard reads them", *(["transformers"] if loaded else [])]
 
 
 def compare(expected: Tensor, found: Tensor, out: Path) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 from regard import run_file
 from regard.exchange.agreement import checked
 from regard.exchange.images import checked_images
-from regard.exchange.runs import built, context, described, reopened, tokenizers
+from regard.exchange.runs import built, context, described, labels_of, of_pairs, reopened, tokenizers
 from regard.pretrained import families, hub
 from regard.pretrained.folder import WEIGHTS as PUBLISHED_WEIGHTS
 from regard.pretrained.folder import Folder
-from regard.pretrained.opened import OpenedImages
+from regard.pretrained.opened import Opened, OpenedImages
 from regard.runs import CONFIG, load
 from regard.tasks.classification.run import LABELS
 from regard.training import tensors
@@ -22,12 +22,13 @@ from regard.training.run_directory import WEIGHTS, RunDirectory
 ORIGIN = "origin.json"
 
 
-def import_run(source: str, out: Path, revision: str | None = None) -> None:
-    """Make the published model in a folder, or on the hub at `revision`, a run in the folder `out`.
+def import_run(source: str, out: Path, revision: str | None = None, *, paired: bool = False) -> None:
+    """Make the published model in a folder, or on the hub at `revision`, a run in the folder `out`. Whether one tells
+    classes of one text or of two, `paired`, its files do not say.
 
     Raises:
-        InputError: it is not there, not whole, of no family that is known, or not what its configuration says; or
-            `out` is in use.
+        InputError: it is not there, not whole, of no family that is known, or not what its configuration says; it is
+            `paired` and does not tell classes of two texts; or `out` is in use.
         RunError: the hub does not answer.
     """
     if Path(source).exists():
@@ -35,14 +36,15 @@ def import_run(source: str, out: Path, revision: str | None = None) -> None:
     else:
         folder, commit = hub.fetch(source, revision)
         origin = {"model": source, "revision": commit}
-    opened = families.read(folder)
+    opened = of_pairs(families.read(folder), source) if paired else families.read(folder)
     model = built(opened)
     with RunDirectory.create(out) as run:
         run.write_text(CONFIG, run_file.dump(described(opened)))
         run.write_json(ORIGIN, origin)
-        if isinstance(opened, OpenedImages):
-            run.write_json(LABELS, list(opened.labels))
-        else:
+        labels = labels_of(opened)
+        if labels:
+            run.write_json(LABELS, list(labels))
+        if isinstance(opened, Opened):
             for name, tokenizer in tokenizers(opened).items():
                 with run.writing(name) as path:
                     tokenizer.save(path)
@@ -68,7 +70,7 @@ def export_run(path: Path, out: Path) -> list[str]:
             tensors.write(out / PUBLISHED_WEIGHTS, files.tensors, {"format": "pt"})
         if isinstance(opened, OpenedImages):
             return checked_images(run.model, out)
-        return checked(run.model, context(opened.config), out, files.order)
+        return checked(run.model, context(opened.config), out, files)
 
 
 def write(path: Path, value: Mapping[str, Any] | bytes) -> None:

@@ -1,6 +1,7 @@
 """What an opened model is as a run, and a run as an opened model."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,19 +10,29 @@ from torch import nn
 from regard import run_file
 from regard.catalog import build
 from regard.data.documents import Documents
+from regard.data.labelled import LabelledTables
 from regard.data.sources import Parallel
+from regard.data.spans import Questions
 from regard.data.texts import RunningText
 from regard.errors import InputError
 from regard.exchange.images import built_for_images, described_for_images
 from regard.models.bert import Bert, BertConfig
+from regard.models.bert_classifier import BertClassifier
+from regard.models.bert_spans import BertSpans
 from regard.models.elmo import Elmo, ElmoConfig
 from regard.models.gpt2 import GPT2, GPT2Config
 from regard.models.transformer import TransformerConfig
-from regard.pretrained.opened import Opened, OpenedImages
+from regard.pretrained import bert_heads, families
+from regard.pretrained.opened import Classes, Opened, OpenedImages, Spans
 from regard.tasks.bidirectional_language_model.run_file import BidirectionalLanguageModelling
+from regard.tasks.classification.run import ClassificationRun
+from regard.tasks.classification.run_file import Classification
 from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.language_model.run_file import LanguageModelling
+from regard.tasks.masked_language_model.run import check_tokenizer
 from regard.tasks.masked_language_model.run_file import MaskedLanguageModelling
+from regard.tasks.span_answers.run import SpanAnswersRun
+from regard.tasks.span_answers.run_file import SpanAnswers
 from regard.tasks.text_to_text.run import SOURCE, TARGET, TextToTextRun
 from regard.tasks.text_to_text.run_file import TextToText, TokenizerPair
 from regard.tasks.tokenizer_file import TOKENIZER
@@ -59,11 +70,33 @@ def described(opened: Opened | OpenedImages) -> run_file.RunFile:
                 search=opened.search,
             )
         case BertConfig():
-            return MaskedLanguageModelling(data=Documents(), tokenizer=tokenizer, model=config, training=training)
+            return described_bert(opened, config, training)
         case GPT2Config():
             return LanguageModelling(
                 data=RunningText(), tokenizer=tokenizer, model=config, window=config.context, training=training
             )
+
+
+def of_pairs(opened: Opened | OpenedImages, source: str) -> Opened:
+    """As one that tells classes of two texts. Raises InputError for one that does not."""
+    if not isinstance(opened, Opened) or not isinstance(opened.head, Classes):
+        raise InputError(f"{source}: does not tell classes of texts, so none come in pairs; import it without --pairs")
+    if families.name(opened) == "roberta":
+        bert_heads.ROBERTA.classes.check(source, paired=True)
+    return replace(opened, head=replace(opened.head, paired=True))
+
+
+def described_bert(opened: Opened, config: BertConfig, training: Training) -> run_file.RunFile:
+    """The run file of an imported BERT, whose task is that of its head."""
+    tokenizer = opened.tokenizer.settings
+    match opened.head:
+        case Classes(_, paired):
+            data = LabelledTables(second="second" if paired else None)
+            return Classification(data=data, tokenizer=tokenizer, model=config, training=training)
+        case Spans():
+            return SpanAnswers(data=Questions(), tokenizer=tokenizer, model=config, training=training)
+        case None:
+            return MaskedLanguageModelling(data=Documents(), tokenizer=tokenizer, model=config, training=training)
 
 
 def built(opened: Opened | OpenedImages) -> nn.Module:
@@ -75,7 +108,7 @@ def built(opened: Opened | OpenedImages) -> nn.Module:
         case TransformerConfig():
             model = build(config, size, size if opened.target is None else opened.target.size)
         case BertConfig():
-            model = Bert(size, config)
+            model = built_bert(opened, config)
         case GPT2Config():
             model = GPT2(size, config)
         case ElmoConfig():
@@ -84,11 +117,30 @@ def built(opened: Opened | OpenedImages) -> nn.Module:
     return model.eval()
 
 
+def built_bert(opened: Opened, config: BertConfig) -> nn.Module:
+    """The model of a BERT with its head, if it has one, and fresh weights."""
+    size = opened.tokenizer.size
+    match opened.head:
+        case Classes(labels):
+            return BertClassifier(size, len(labels), config)
+        case Spans():
+            return BertSpans(size, config)
+        case None:
+            return Bert(size, config)
+
+
 def tokenizers(opened: Opened) -> Mapping[str, Tokenizer]:
     """By the names of the files that keep them."""
     if opened.target is None:
         return {TOKENIZER: opened.tokenizer}
     return {SOURCE: opened.tokenizer, TARGET: opened.target}
+
+
+def labels_of(opened: Opened | OpenedImages) -> tuple[str, ...]:
+    """The classes that a model tells, if it tells any."""
+    if isinstance(opened, OpenedImages):
+        return tuple(opened.labels)
+    return opened.head.labels if isinstance(opened.head, Classes) else ()
 
 
 def reopened(run: Any, path: Path) -> Opened | OpenedImages:
@@ -99,8 +151,24 @@ def reopened(run: Any, path: Path) -> Opened | OpenedImages:
     if isinstance(config, TransformerConfig) and isinstance(run, TextToTextRun):
         both = run.tokenizers
         return Opened(config, run.model.state_dict(), both.source, both.target, run.config.search)
-    if isinstance(config, GPT2Config | BertConfig):
+    if isinstance(config, GPT2Config):
         return Opened(config, run.model.state_dict(), run.tokenizer)
+    if isinstance(config, BertConfig):
+        return reopened_bert(run, config)
     raise InputError(
         f"{path}: is a model named {config.name}; regard exports gpt2, bert, transformer and vit, and elmo for allennlp"
     )
+
+
+def reopened_bert(run: Any, config: BertConfig) -> Opened:
+    """The BERT of a run, with the head of its task. Raises InputError for a tokenizer that is never published so."""
+    check_tokenizer(run.tokenizer)
+    match run:
+        case ClassificationRun():
+            head = Classes(run.labels, run.paired)
+        case SpanAnswersRun():
+            head = Spans()
+        case _:
+            return Opened(config, run.model.state_dict(), run.tokenizer)
+    encoder = replace(config, predictions=False, pooler=isinstance(head, Classes), next_sentence=False)
+    return Opened(encoder, run.model.state_dict(), run.tokenizer, head=head)

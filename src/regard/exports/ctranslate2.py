@@ -174,9 +174,10 @@ def check(model: Transformer, source: Tokenizer, target: Tokenizer, out: Path) -
     from ctranslate2 import Translator
 
     translator = Translator(str(out), device="cpu", compute_type="float32", intra_threads=1)
-    names = entries(source), entries(target)
-    for texts, tokens in SHAPES:
-        order = torch.arange(texts * tokens).view(texts, -1)
+    names, most = (entries(source), entries(target)), model.max_source or LONGEST
+    for texts, longest in SHAPES:
+        tokens = min(longest, most - 1)  # END stands behind them
+        order = torch.arange(texts * tokens).view(texts, tokens)
         given, wanted = (END + 1 + order % (len(each) - END - 1) for each in names)
         ends = torch.full((texts, 1), END)
         lengths = torch.full((texts,), tokens + 1)

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -19,7 +19,7 @@ from regard.layers.output import Output
 from regard.layers.positions import Learned
 from regard.layers.residual import PostNorm
 from regard.masks import padding
-from regard.models.sizes import Share, Size, check_heads
+from regard.models.sizes import NamedSizes, Share, Size, check_heads
 from regard.shapes import Float, Int, Lengths, States, Tokens
 
 DEVIATION = 0.02
@@ -27,9 +27,15 @@ DEVIATION = 0.02
 
 @dataclass(frozen=True)
 class BertConfig:
-    """Sizes; those released are `SIZES`. No more than `context` tokens are read in a row. `segments` are the parts that
-    a text may have, 0 for models that do not tell them apart; `epsilon` is what the norms add to a variance. On the
-    encoder stand `predictions` of what stands at a position, a `pooler` of the whole, and on that `next_sentence`."""
+    """Sizes; those released are `named_sizes`, by the paper's names. No more than `context` tokens are read in a row.
+    `segments` are the parts that a text may have, 0 for models that do not tell them apart; `epsilon` is what the norms
+    add to a variance. On the encoder stand `predictions` of what stands at a position, a `pooler` of the whole, and on
+    that `next_sentence`."""
+
+    named_sizes: ClassVar[NamedSizes] = {
+        "base": {"layers": 12, "width": 768, "heads": 12, "hidden": 3072, "context": 512},
+        "large": {"layers": 24, "width": 1024, "heads": 16, "hidden": 4096, "context": 512},
+    }
 
     name: Literal["bert"] = "bert"
     layers: Size = 4
@@ -48,13 +54,6 @@ class BertConfig:
         if self.next_sentence and not self.pooler:
             raise ValueError("next_sentence is told from what the pooler gives; set pooler, or next_sentence to false")
         check_heads(self.width, self.heads)
-
-
-SIZES = {
-    "base": BertConfig(layers=12, width=768, heads=12, hidden=3072, context=512),
-    "large": BertConfig(layers=24, width=1024, heads=16, hidden=4096, context=512),
-}
-"""By the paper's names."""
 
 
 class BertEncoder(nn.Module):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import Field
 from torch import Tensor, nn
@@ -16,17 +16,30 @@ from regard.layers.past import Past, empty_past, read_past
 from regard.layers.positions import Learned
 from regard.layers.residual import PreNorm
 from regard.models.language_model import LanguageModel
-from regard.models.sizes import Share, Size, check_heads
+from regard.models.sizes import NamedSizes, Share, Size, check_heads
 from regard.models.softmax import FULL, Softmax, output_kind
 from regard.shapes import States, Tokens
 from regard.text.special import END
 
 
+def released(layers: int, width: int, heads: int) -> dict[str, Any]:
+    """The sizes of a released model."""
+    return {"layers": layers, "width": width, "heads": heads, "hidden": None, "context": 1024}
+
+
 @dataclass(frozen=True)
 class GPT2Config:
-    """Sizes; those released are `SIZES`. The `hidden` width of the feed-forward networks is by default four times
-    `width`, and no more than `context` tokens are read in a row. The first `closed` tokens of the vocabulary are never
-    predicted: released models lack the special tokens that come before END here."""
+    """Sizes; those released are `named_sizes`, by the parameters that they have with a vocabulary of 50,257. The
+    `hidden` width of the feed-forward networks is by default four times `width`, and no more than `context` tokens are
+    read in a row. The first `closed` tokens of the vocabulary are never predicted: released models lack the special
+    tokens that come before END here."""
+
+    named_sizes: ClassVar[NamedSizes] = {
+        "124M": released(12, 768, 12),
+        "355M": released(24, 1024, 16),
+        "774M": released(36, 1280, 20),
+        "1558M": released(48, 1600, 25),
+    }
 
     name: Literal["gpt2"] = "gpt2"
     layers: Size = 4
@@ -40,15 +53,6 @@ class GPT2Config:
 
     def __post_init__(self) -> None:
         check_heads(self.width, self.heads)
-
-
-SIZES = {
-    "124M": GPT2Config(layers=12, width=768, heads=12, context=1024),
-    "355M": GPT2Config(layers=24, width=1024, heads=16, context=1024),
-    "774M": GPT2Config(layers=36, width=1280, heads=20, context=1024),
-    "1558M": GPT2Config(layers=48, width=1600, heads=25, context=1024),
-}
-"""With a vocabulary of 50,257, by the parameters that the released weights have."""
 
 
 @dataclass(frozen=True, eq=False)

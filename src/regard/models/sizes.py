@@ -1,11 +1,14 @@
 """Types of the numbers in configurations; a run file that breaks one is refused with its line."""
 
-from typing import Annotated, ClassVar
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
 Size = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, lt=1)]
+NamedSizes = Mapping[str, Mapping[str, Any]]
+"""What a configuration's fields are, all at once, in a run file that says `size` and one of these names."""
 
 
 class Sides:

@@ -11,10 +11,11 @@ from torch import Tensor
 
 from regard.errors import InputError
 from regard.models.bert import BertConfig
-from regard.pretrained import word_pieces
+from regard.pretrained import bert_heads, word_pieces
+from regard.pretrained.bert_heads import POOLER, Form, Heads
 from regard.pretrained.folder import CONFIG, Folder
 from regard.pretrained.names import Order, Part, exported, imported, linear
-from regard.pretrained.opened import Files, Opened
+from regard.pretrained.opened import Classes, Files, Opened
 from regard.pretrained.settings import Settings
 from regard.pretrained.vocabulary import TOKENIZER
 from regard.text.special import PAD
@@ -48,7 +49,6 @@ DISTILLED_LAYERS = (
     *linear("transformer.layer.{}.ffn.lin2", f"{OWN}.feedforward.2"),
     *linear("transformer.layer.{}.output_layer_norm", f"{OWN}.residuals.1.norm"),
 )
-POOLER = linear("pooler.dense", "pooler.0")
 NEXT_SENTENCE = linear("cls.seq_relationship", "next_sentence")
 FIXED = {
     "hidden_act": ("gelu",),
@@ -96,6 +96,7 @@ class Kind:
     predictions: tuple[Part, ...]
     doubles: Mapping[str, str]
     fixed: Mapping[str, tuple[Any, ...]]
+    heads: Heads
     segmented: bool = True
     pooled: bool = True
     offset: int = 0
@@ -119,6 +120,7 @@ BERT = Kind(
         "cls.predictions.decoder.bias": "cls.predictions.bias",
     },
     FIXED,
+    bert_heads.BERT,
 )
 ROBERTA = Kind(
     "roberta",
@@ -129,6 +131,7 @@ ROBERTA = Kind(
     predictions("lm_head.dense", "lm_head.layer_norm", "lm_head.bias"),
     {"lm_head.decoder.weight": "embeddings.word_embeddings.weight", "lm_head.decoder.bias": "lm_head.bias"},
     FIXED | {"pad_token_id": (1,)},
+    bert_heads.ROBERTA,
     offset=2,
 )
 DISTILBERT = Kind(
@@ -145,6 +148,7 @@ DISTILBERT = Kind(
         "tie_word_embeddings": (True,),
         "tie_weights_": (True,),
     },
+    bert_heads.DISTILBERT,
     segmented=False,
     pooled=False,
     epsilon=1e-12,
@@ -159,6 +163,8 @@ def read(folder: Folder, kind: Kind) -> Opened:
     settings.check((*kind.keys.values(), *sizes), kind.fixed, (*IGNORED, *unused))
     tokenizer, order = word_pieces.read(folder, settings.size("vocab_size"))
     given = _plain(folder, kind)
+    head = kind.heads.read(settings, given)
+    form = None if head is None else kind.heads.form(head)
     config = BertConfig(
         layers=settings.size(kind.keys["layers"]),
         width=settings.size(kind.keys["width"]),
@@ -168,25 +174,29 @@ def read(folder: Folder, kind: Kind) -> Opened:
         segments=settings.size("type_vocab_size", 2) if kind.segmented else 0,
         dropout=settings.share(kind.keys["dropout"], 0.1),
         epsilon=kind.epsilon or settings.share("layer_norm_eps", 1e-12),
-        predictions=kind.predictions[0].published in given,
-        pooler=POOLER[0].published in given,
-        next_sentence=NEXT_SENTENCE[0].published in given,
+        predictions=form is None and kind.predictions[0].published in given,
+        pooler=POOLER[0].published in given if form is None else isinstance(head, Classes),
+        next_sentence=form is None and NEXT_SENTENCE[0].published in given,
     )
-    tensors = imported(parts(kind, config), given, config.layers, order)
+    read = {name: tensor for name, tensor in given.items() if form is None or name not in form.unused}
+    tensors = imported(parts(kind, config, form), read, config.layers, order)
     tensors[POSITIONS] = tensors[POSITIONS][kind.offset :]
     if config.predictions:
         tensors["predictions.output.weight"] = tensors[TABLE]
-    return Opened(config, tensors, tokenizer)
+    return Opened(config, tensors, tokenizer, head=head)
 
 
 def write(opened: Opened, kind: Kind) -> Files:
-    """What is published of a model."""
-    config, tokenizer = opened.config, opened.tokenizer
+    """What is published of a model. Raises InputError for one whose head computes something else there."""
+    config, tokenizer, head = opened.config, opened.tokenizer, opened.head
     assert isinstance(config, BertConfig)
+    form = None if head is None else kind.heads.form(head)
+    if form is not None:
+        form.check("this run", paired=isinstance(head, Classes) and head.paired)
     order = kind.order(tokenizer.size)
     sizes = {name: getattr(config, field) for field, name in kind.keys.items()}
     described = {
-        "architectures": [kind.architecture],
+        "architectures": [kind.architecture if form is None else form.architecture],
         "model_type": kind.name,
         "vocab_size": tokenizer.size,
         "max_position_embeddings": config.context + kind.offset,
@@ -195,24 +205,27 @@ def write(opened: Opened, kind: Kind) -> Files:
         **{key: values[0] for key, values in kind.fixed.items() if key in ("hidden_act", "activation")},
         **sizes,
         "pad_token_id": order[PAD],
+        **bert_heads.written(head),
     }
     own = dict(opened.tensors)
     unused = own[POSITIONS].new_zeros(kind.offset, config.width)
     own[POSITIONS] = torch.cat([unused, own[POSITIONS]])
-    tensors = exported(parts(kind, config), own, config.layers, order)
-    heads = {part.published for part in (*kind.predictions, *NEXT_SENTENCE)}
-    prefix = kind.prefix if config.predictions or config.next_sentence else ""
+    tensors = exported(parts(kind, config, form), own, config.layers, order)
+    heads = {part.published for part in (*kind.predictions, *NEXT_SENTENCE, *(form.parts if form else ()))}
+    heads -= {part.published for part in POOLER}
+    prefix = kind.prefix if heads & set(tensors) else ""
     named = {name if name in heads else prefix + name: tensor for name, tensor in tensors.items()}
     documents = {CONFIG: described, TOKENIZER: word_pieces.written(tokenizer, order)}
     return Files(documents, named, order)
 
 
-def parts(kind: Kind, config: BertConfig) -> tuple[Part, ...]:
-    """The tensors that a model of this configuration has."""
+def parts(kind: Kind, config: BertConfig, form: Form | None = None) -> tuple[Part, ...]:
+    """The tensors that a model of this configuration has, or one with a head."""
+    encoder = (*TRANSFORMER, *(SEGMENTS if config.segments else ()), *kind.layers)
+    if form is not None:
+        return (*encoder, *form.parts)
     return (
-        *TRANSFORMER,
-        *(SEGMENTS if config.segments else ()),
-        *kind.layers,
+        *encoder,
         *(POOLER if config.pooler else ()),
         *(kind.predictions if config.predictions else ()),
         *(NEXT_SENTENCE if config.next_sentence else ()),

@@ -18,15 +18,33 @@ from regard.text import Tokenizer
 
 
 @dataclass(frozen=True)
+class Classes:
+    """A head that tells one of these classes, of two texts where it is `paired`, which no file says."""
+
+    labels: tuple[str, ...]
+    paired: bool = False
+
+
+@dataclass(frozen=True)
+class Spans:
+    """A head that tells where an answer begins and ends."""
+
+
+Head = Classes | Spans
+
+
+@dataclass(frozen=True)
 class Opened:
     """The sizes of a model, its parameters by their names here, and its tokenizer. A model that makes texts of texts
-    has another for its `target`, and its publisher has said how to `search`."""
+    has another for its `target`, and its publisher has said how to `search`; a BERT may have a `head`, in place of the
+    parts that its sizes name."""
 
     config: GPT2Config | BertConfig | ElmoConfig | TransformerConfig
     tensors: Mapping[str, Tensor]
     tokenizer: Tokenizer
     target: Tokenizer | None = None
     search: Search | None = None
+    head: Head | None = None
 
 
 @dataclass(frozen=True)

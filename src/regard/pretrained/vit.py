@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.errors import InputError
 from regard.models.vit import VitConfig
-from regard.pretrained import preprocessor
+from regard.pretrained import labels, preprocessor
 from regard.pretrained.folder import CONFIG, Folder
 from regard.pretrained.names import Part, exported, imported, linear
 from regard.pretrained.opened import Files, OpenedImages
@@ -91,13 +91,13 @@ def read(folder: Folder, kind: Kind) -> OpenedImages:
     if head not in given:
         raise InputError(f"{folder.path}: has no {head}; regard reads models of type {kind.name} that tell classes")
     tensors = imported(kind.parts, given, config.layers, ())
-    labels = _labels(settings, len(given[head]))
-    return OpenedImages(config, _ours(tensors, config, str(folder.path)), labels, preprocessor.read(folder, config))
+    names = labels.read(settings, len(given[head]))
+    return OpenedImages(config, _ours(tensors, config, str(folder.path)), names, preprocessor.read(folder, config))
 
 
 def write(opened: OpenedImages) -> Files:
     """What is published of a model. Raises InputError for one that is never published so."""
-    config, labels = opened.config, opened.labels
+    config = opened.config
     if config.positions != "learned" or config.pooling != "first":
         raise InputError(
             f"a vit with {config.positions} positions and pooling {config.pooling} has no published form; regard "
@@ -113,8 +113,7 @@ def write(opened: OpenedImages) -> Files:
         "attention_probs_dropout_prob": 0.0,
         "layer_norm_eps": config.epsilon,
         "qkv_bias": True,
-        "id2label": {str(number): label for number, label in enumerate(labels)},
-        "label2id": {label: number for number, label in enumerate(labels)},
+        **labels.written(opened.labels),
     }
     own = _theirs(opened.tensors, config)
     heads = {part.published for part in kind.heads}
@@ -144,16 +143,3 @@ def _theirs(tensors: Mapping[str, Tensor], config: VitConfig) -> dict[str, Tenso
     found[POSITIONS] = found[POSITIONS][None]
     marks = found.pop(MARKS)
     return found | {name: mark[None, None] for name, mark in zip((FIRST, SECOND), marks, strict=False)}
-
-
-def _labels(settings: Settings, classes: int) -> tuple[str, ...]:
-    """The names of the classes, each once: of two that share one the later gets its number. Raises InputError."""
-    given = settings.given.get("id2label", {str(number): f"LABEL_{number}" for number in range(classes)})
-    named = isinstance(given, dict) and all(isinstance(given.get(str(number)), str) for number in range(classes))
-    if not named or len(given) != classes:
-        raise InputError(f"{settings.place}: id2label does not name the {classes} classes of the weights, one each")
-    found: list[str] = []
-    for number in range(classes):
-        label = given[str(number)]
-        found.append(label if label not in found else f"{label} ({number})")
-    return tuple(found)

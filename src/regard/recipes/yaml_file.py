@@ -26,8 +26,9 @@ def load(path: Path, schema: Any, overrides: Sequence[str] = ()) -> Any:
     one wins) put on top.
 
     A union of dataclasses is told apart by the field that is a `Literal` in all of them, of other values in each
-    (`kind`, `name`), which the file must give; that which `OneOf` notes by its key. Scalars are checked by pydantic
-    without conversion, save that a whole number is also a number.
+    (`kind`, `name`), which the file must give; that which `OneOf` notes by its key. Where a dataclass has
+    `named_sizes`, the key `size` names several of its fields at once. Scalars are checked by pydantic without
+    conversion, save that a whole number is also a number.
     Raises InputError: one line for each unknown, missing, repeated or unfitting key, or one for an unreadable file.
     """
     root, problems = yaml_nodes.read(path)
@@ -153,13 +154,14 @@ def tells_apart(kinds: Sequence[Any]) -> bool:
 def _fill(schema: Any, node: Node, path: str, problems: list[Problem]) -> Any:
     before, hints = len(problems), get_type_hints(schema, include_extras=True)
     fields = {field.name: field for field in dataclasses.fields(schema) if field.init}
-    for key, entry in node.value.items():
+    entries = _sized(schema, node.value, path, problems)
+    for key, entry in entries.items():
         if key not in fields:
             problems.append(entry.problem(_join(path, key), f"unknown key; {nearest(key, list(fields))}"))
     values = {}
     for name, field in fields.items():
-        if name in node.value:
-            values[name] = _build(hints[name], node.value[name], _join(path, name), problems)
+        if name in entries:
+            values[name] = _build(hints[name], entries[name], _join(path, name), problems)
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             problems.append(node.problem(_join(path, name), f"missing; expected {expected(hints[name])}"))
     if len(problems) > before:
@@ -169,6 +171,22 @@ def _fill(schema: Any, node: Node, path: str, problems: list[Problem]) -> Any:
     except (ValueError, TypeError) as error:  # a rule between fields, from the dataclass's own check
         problems.append(node.problem(path, " ".join(str(error).split())))
         return FAILED
+
+
+def _sized(schema: Any, entries: dict[str, Node], path: str, problems: list[Problem]) -> dict[str, Node]:
+    """With the `size` of a dataclass that has `named_sizes` written out. What stands beside it outweighs it, save what
+    a file says beside a size that an option names."""
+    sizes: Mapping[str, Mapping[str, Any]] = getattr(schema, "named_sizes", {})
+    if not sizes or "size" not in entries:
+        return entries
+    own = dict(entries)
+    size = own.pop("size")
+    if not isinstance(size.value, str) or size.value not in sizes:
+        what = f"got {shown(size)}, expected {expected(Literal[tuple(sizes)])}"
+        problems.append(size.problem(_join(path, "size"), what))
+        return own
+    named = {key: Node(value, str(value), size.file, size.line) for key, value in sizes[size.value].items()}
+    return named | {key: entry for key, entry in own.items() if key not in named or size.line or not entry.line}
 
 
 def _leaf(annotation: Any, node: Node, path: str, problems: list[Problem]) -> Any:

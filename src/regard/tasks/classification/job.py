@@ -1,5 +1,8 @@
 """From a run file to what training needs."""
 
+from pathlib import Path
+from typing import Any
+
 from regard.catalog import build_classifier
 from regard.errors import InputError
 from regard.tasks.classification.forms.catalog import form_of
@@ -19,7 +22,7 @@ def prepare(config: Classification, run: RunDirectory) -> Job:
         InputError: texts and model are not as they must be.
     """
     splits = config.data.load()
-    labels = sorted({each.label for each in splits.train})
+    labels = ordered(sorted({each.label for each in splits.train}), config.training.start)
     if len(labels) < 2:
         raise InputError(f"{config.data.train}: every label is {labels[0]!r}; expected two classes or more")
     tokenizer = kept_or_trained(run, config.cutting, [text for each in splits.train for text in each.texts])
@@ -39,3 +42,11 @@ def prepare(config: Classification, run: RunDirectory) -> Job:
         kept={LABELS: labels},
         fresh=("pooler.", "output."),
     )
+
+
+def ordered(labels: list[str], start: str | None) -> list[str]:
+    """The labels, in the order of the run that training starts from where they are the same. Raises InputError for one
+    that is no run."""
+    started = None if start is None else RunDirectory.open(Path(start))
+    known: Any = started.read_json(LABELS) if started is not None and started.has(LABELS) else []
+    return known if sorted(known) == labels else labels

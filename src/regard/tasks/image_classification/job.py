@@ -1,20 +1,17 @@
 """From a run file to what training needs."""
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 
 from regard.data.images import contents
 from regard.errors import InputError
 from regard.models.vit import Vit
+from regard.tasks.classification.job import ordered
 from regard.tasks.classification.run import LABELS
 from regard.tasks.classification.task import numbers
 from regard.tasks.image_classification.run_file import ImageClassification
 from regard.tasks.image_classification.task import ImageClassificationTask, pixels_of
 from regard.tasks.job import Job, digest
 from regard.training.parameters import count_parameters
-from regard.training.run_directory import RunDirectory
 
 
 def prepare(config: ImageClassification) -> Job:
@@ -44,11 +41,3 @@ def prepare(config: ImageClassification) -> Job:
         kept={LABELS: labels},
         fresh=("output.", "taught."),
     )
-
-
-def ordered(labels: list[str], start: str | None) -> list[str]:
-    """The labels, in the order of the run that training starts from where they are the same. Raises InputError for one
-    that is no run."""
-    started = None if start is None else RunDirectory.open(Path(start))
-    known: Any = started.read_json(LABELS) if started is not None and started.has(LABELS) else []
-    return known if sorted(known) == labels else labels

@@ -219,11 +219,16 @@ class LanguageModelRun(Run):
             return
         least = tokens if beyond is None else 1
         for prompt, each in zip(prompts, ids, strict=True):
-            if len(each) + least - 1 > context:
+            room = context - len(each) + 1
+            if room < 1:
+                raise InputError(
+                    f"the prompt {shown(prompt)} has {len(each)} tokens and leaves no room for another, for the model "
+                    f"takes {context}; shorten it, or let it slide beyond"
+                )
+            if room < least:
                 raise InputError(
                     f"the prompt {shown(prompt)} has {len(each)} tokens and {tokens} are wanted behind it, but the "
-                    f"model takes {context}; shorten it, ask for at most {max(0, context - len(each) + 1)}, or let it "
-                    "slide beyond"
+                    f"model takes {context}; shorten it, ask for at most {room}, or let it slide beyond"
                 )
 
 
