@@ -103,6 +103,24 @@ def test_one_class_is_none(folder: Path, tmp_path: Path):
         launch.train(config(folder, f"data.train={tmp_path / 'train.tsv'}"), tmp_path / "run")
 
 
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("one\ttwo\tnew", r"test\.tsv:3: label 'new' is none of the training set's: other, same"),
+        (f"{'one ' * 40}\ttwo\tsame", r"test\.tsv:3: 41 tokens and 3 marks, but the model takes 16; shorten it or"),
+    ],
+    ids=["label", "length"],
+)
+def test_a_test_set_that_the_model_cannot_be_measured_on(folder: Path, tmp_path: Path, row: str, said: str):
+    (tmp_path / "test.tsv").write_text(f"a\tb\tclass\none\ttwo\tsame\n{row}\n", encoding="utf-8")
+    with pytest.raises(InputError, match=said):
+        launch.train(
+            config(folder, "tokenizer.size=90", f"model={MODEL}", f"data.test={tmp_path / 'test.tsv'}"),
+            tmp_path / "run",
+        )
+    assert not (tmp_path / "run").exists()
+
+
 def test_it_starts_from_a_run_that_fills_in_blanks(folder: Path, tmp_path: Path):
     (tmp_path / "text.txt").write_text("\n\n".join("\n".join(NUMBERS) for _ in range(20)), encoding="utf-8")
     settings = [f"data.train={tmp_path / 'text.txt'}", "tokenizer.size=90", f"model={MODEL}", "training.steps=2"]

@@ -25,8 +25,9 @@ def prepare(config: Classification, run: RunDirectory) -> Job:
     tokenizer = kept_or_trained(run, config.cutting, [text for each in splits.train for text in each.texts])
     model = build_classifier(config.classifier, tokenizer.size, len(labels))
     form = form_of(config.classifier, tokenizer, truncate=config.truncate)
-    train, valid = (
-        list(zip(map(form.encoded, some), numbers(labels, some), strict=True)) for some in (splits.train, splits.valid)
+    train, valid, _ = (
+        list(zip(map(form.encoded, some), numbers(labels, some), strict=True))
+        for some in (splits.train, splits.valid, splits.test)
     )
     return Job(
         model,
