@@ -31,7 +31,7 @@ def prepare(config: Classification, run: RunDirectory) -> Job:
     )
     return Job(
         model,
-        ClassificationTask(train, valid, form, config.training),
+        ClassificationTask(train, valid, form, config.training, places=[each.place for each in splits.train]),
         digest("\0".join((*each.texts, *each.sentences, each.label)) + "\n" for each in (*splits.train, *splits.valid)),
         f"{len(train):,} texts to train on, {len(valid):,} to validate, {len(splits.test):,} to test; {len(labels)} "
         f"classes; a vocabulary of {tokenizer.size:,}; {count_parameters(model):,} parameters",
