@@ -185,6 +185,17 @@ def test_the_command_tells_classes(regard, folder: Path):
     assert (code, json.loads(output)["accuracy"] > 90) == (0, True)
 
 
+def test_bad_records_are_left_out_of_a_measurement(regard, folder: Path, tmp_path: Path):
+    good = (folder / "test.tsv").read_text(encoding="utf-8")
+    (tmp_path / "bad.tsv").write_text(f"{good}one here\n", encoding="utf-8")
+    command = "evaluate", str(folder / "run"), str(tmp_path / "bad.tsv"), "--json"
+    code, _, errors = regard(*command)
+    assert (code, "bad.tsv:102" in errors) == (2, True)
+    code, output, errors = regard(*command, "--skip-bad")
+    assert (code, "bad.tsv" in errors) == (0, True)
+    assert json.loads(output) == json.loads(regard("evaluate", str(folder / "run"), "--json")[1])
+
+
 def test_what_a_pair_of_texts_reads_of_itself(regard, folder: Path, tmp_path: Path):
     run = opened(folder)
     reading, (found,) = run.look(("one here", "two one")), run.classify([("one here", "two one")])
@@ -206,6 +217,10 @@ def test_what_a_pair_of_texts_reads_of_itself(regard, folder: Path, tmp_path: Pa
         (("predict", "one"), "text 1: is one text; the model tells the class of two, with a tab between"),
         (("predict", "a\tb", "--beam", "2"), "this run tells classes; it takes texts and --json alone"),
         (("predict", "a\tb", "--json", "--attention"), "this run tells classes; it takes texts and --json alone"),
+        (
+            ("evaluate", "--columns", "a,b"),
+            "--columns is given; this run reads files as the data section of its run file",
+        ),
         (("evaluate", "--beam", "2"), "--beam is given; this run tells classes; it takes tables of labelled texts"),
         (("fill", "a"), "tells classes and writes no text; use `regard predict`, `show` or `evaluate`"),
     ],

@@ -283,6 +283,7 @@ def test_row_19_a_broken_image_is_told_before_training(folder: Path, tmp_path: P
         ),
         (("predict", "{}", "--beam", "2"), "tells classes after examples; it takes JSON alone"),
         (("show", "{}", "--out", "a.png", "--beam", "2"), "--beam is given; this run tells classes after examples"),
+        (("evaluate", "--skip-bad"), "--skip-bad is given; this run reads files as the data section of its run file"),
         (("evaluate", "--beam", "2"), "--beam is given; this run tells classes after examples"),
         (("fill", "a"), "tells classes after a few examples and writes no text"),
     ],
