@@ -103,6 +103,24 @@ def test_one_class_is_none(folder: Path, tmp_path: Path):
         launch.train(config(folder, f"data.train={tmp_path / 'train.tsv'}"), tmp_path / "run")
 
 
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("one\ttwo\tnew", r"test\.tsv:3: label 'new' is none of the training set's: other, same"),
+        (f"{'one ' * 40}\ttwo\tsame", r"test\.tsv:3: 41 tokens and 3 marks, but the model takes 16; shorten it or"),
+    ],
+    ids=["label", "length"],
+)
+def test_a_test_set_that_the_model_cannot_be_measured_on(folder: Path, tmp_path: Path, row: str, said: str):
+    (tmp_path / "test.tsv").write_text(f"a\tb\tclass\none\ttwo\tsame\n{row}\n", encoding="utf-8")
+    with pytest.raises(InputError, match=said):
+        launch.train(
+            config(folder, "tokenizer.size=90", f"model={MODEL}", f"data.test={tmp_path / 'test.tsv'}"),
+            tmp_path / "run",
+        )
+    assert not (tmp_path / "run").exists()
+
+
 def test_it_starts_from_a_run_that_fills_in_blanks(folder: Path, tmp_path: Path):
     (tmp_path / "text.txt").write_text("\n\n".join("\n".join(NUMBERS) for _ in range(20)), encoding="utf-8")
     settings = [f"data.train={tmp_path / 'text.txt'}", "tokenizer.size=90", f"model={MODEL}", "training.steps=2"]
@@ -167,6 +185,17 @@ def test_the_command_tells_classes(regard, folder: Path):
     assert (code, json.loads(output)["accuracy"] > 90) == (0, True)
 
 
+def test_bad_records_are_left_out_of_a_measurement(regard, folder: Path, tmp_path: Path):
+    good = (folder / "test.tsv").read_text(encoding="utf-8")
+    (tmp_path / "bad.tsv").write_text(f"{good}one here\n", encoding="utf-8")
+    command = "evaluate", str(folder / "run"), str(tmp_path / "bad.tsv"), "--json"
+    code, _, errors = regard(*command)
+    assert (code, "bad.tsv:102" in errors) == (2, True)
+    code, output, errors = regard(*command, "--skip-bad")
+    assert (code, "bad.tsv" in errors) == (0, True)
+    assert json.loads(output) == json.loads(regard("evaluate", str(folder / "run"), "--json")[1])
+
+
 def test_what_a_pair_of_texts_reads_of_itself(regard, folder: Path, tmp_path: Path):
     run = opened(folder)
     reading, (found,) = run.look(("one here", "two one")), run.classify([("one here", "two one")])
@@ -188,6 +217,10 @@ def test_what_a_pair_of_texts_reads_of_itself(regard, folder: Path, tmp_path: Pa
         (("predict", "one"), "text 1: is one text; the model tells the class of two, with a tab between"),
         (("predict", "a\tb", "--beam", "2"), "this run tells classes; it takes texts and --json alone"),
         (("predict", "a\tb", "--json", "--attention"), "this run tells classes; it takes texts and --json alone"),
+        (
+            ("evaluate", "--columns", "a,b"),
+            "--columns is given; this run reads files as the data section of its run file",
+        ),
         (("evaluate", "--beam", "2"), "--beam is given; this run tells classes; it takes tables of labelled texts"),
         (("fill", "a"), "tells classes and writes no text; use `regard predict`, `show` or `evaluate`"),
     ],

@@ -218,12 +218,23 @@ def test_folds(folder: Path):
         (["data.valid=a.jsonl"], "a file and folds are given for one set"),
         (["data.fold=part"], r"reviews.jsonl:1: column 1: no key 'part' in the object"),
         (["data.second=mood"], "the model han reads one text, and data.second names another; leave it out"),
-        (["training.batch_tokens=16"], r"example \d+ has \d+ tokens, more than a batch of 16"),
+        (["training.batch_tokens=16"], r"reviews.jsonl:\d+: \d+ tokens, more than training.batch_tokens, 16; raise it"),
     ],
 )
 def test_what_does_not_fit(folder: Path, settings: list[str], said: str, tmp_path: Path):
     with pytest.raises(InputError, match=said):
         launch.train(of_documents(folder, f"model={HAN}", *settings), tmp_path / "run")
+
+
+def test_row_25_a_document_longer_than_a_batch_is_named_by_its_line(folder: Path, tmp_path: Path):
+    rows = [{"text": each["review"], "label": each["mood"]} for each in documents(1, 30)]
+    rows[10]["text"] = ["it is so bad ."] * 10_000  # behind the tenth, which is held out
+    path = tmp_path / "long.jsonl"
+    path.write_text("".join(json.dumps(each) + "\n" for each in rows), encoding="utf-8")
+    data = f"data={{kind: labelled, train: {path}}}"
+    with pytest.raises(InputError, match=r"long\.jsonl:11: 50000 tokens, more than training\.batch_tokens, 512; raise"):
+        launch.train(of_documents(folder, f"model={HAN}", data), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_pair_needs_two_columns(folder: Path):

@@ -222,6 +222,39 @@ def test_row_35_a_file_that_is_another(content: Any, folder: Path, tmp_path: Pat
         config(folder).data.read(str(path))
 
 
+@pytest.mark.parametrize(
+    ("array", "given", "said"),
+    [
+        ("alphabet", np.full(270, 3), "alphabet is 3 of an image; expected 0 to 2, the names"),
+        ("alphabet", np.full(270, -1), "alphabet is -1 of an image; expected 0 to 2, the names"),
+        ("alphabet", np.zeros(270), r"alphabet is float64 \(270,\); expected a whole number for each of 270 images"),
+        ("alphabet", np.zeros((270, 1), int), r"alphabet is int64 \(270, 1\); expected a whole number"),
+        ("character", np.zeros(269, int), r"character is int64 \(269,\); expected a whole number for each of 270"),
+        ("character", np.zeros((), int), r"character is int64 \(\); expected a whole number"),
+        ("alphabet_names", np.array("alpha"), r"alphabet_names are <U5 \(\); expected a list of names"),
+    ],
+)
+def test_row_35_numbers_that_name_nothing(array: str, given: np.ndarray, said: str, tmp_path: Path):
+    save(tmp_path / "a.npz", characters() | {array: given})
+    with pytest.raises(InputError, match=rf"a\.npz: {said}"):
+        config(tmp_path).data.read(str(tmp_path / "a.npz"))
+
+
+def test_sets_of_folders_that_share_classes(tmp_path: Path):
+    whole, some = tmp_path / "whole", tmp_path / "some"
+    write_folders(whole, characters(count=3))
+    write_folders(some, characters(count=2))
+    quick = [each for each in QUICK if not each.startswith("data.")]
+    for sets, said in (
+        (f"train: {whole}, valid: {some}", rf"{whole}: 6 of its classes are in {some} too, such as '0-00'; give each"),
+        (f"train: {some}, held_out: 0.4, test: {whole}", rf"{some}: 3 of its classes are in {whole} too, such as "),
+    ):
+        found = run_file.read(path_of("few-shot"), [*quick, f"data={{kind: class-folders, ways: 2, {sets}}}"])
+        assert isinstance(found, FewShot)
+        with pytest.raises(InputError, match=said):
+            found.data.load()
+
+
 def test_row_19_a_broken_image_is_told_before_training(folder: Path, tmp_path: Path):
     write_folders(tmp_path / "classes", characters(count=4))
     broken = sorted((tmp_path / "classes").rglob("*.png"))[5]
@@ -250,6 +283,7 @@ def test_row_19_a_broken_image_is_told_before_training(folder: Path, tmp_path: P
         ),
         (("predict", "{}", "--beam", "2"), "tells classes after examples; it takes JSON alone"),
         (("show", "{}", "--out", "a.png", "--beam", "2"), "--beam is given; this run tells classes after examples"),
+        (("evaluate", "--skip-bad"), "--skip-bad is given; this run reads files as the data section of its run file"),
         (("evaluate", "--beam", "2"), "--beam is given; this run tells classes after examples"),
         (("fill", "a"), "tells classes after a few examples and writes no text"),
     ],

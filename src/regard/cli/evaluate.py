@@ -19,6 +19,13 @@ Files = Annotated[
     ),
 ]
 SkipBad = Annotated[bool, Parameter(negative="", show_default=False, help="Leave out bad records and count them.")]
+TwoColumns = Annotated[
+    str | None,
+    Parameter(
+        show_default=False,
+        help="A table's columns of source and target: names, or numbers from 1. Default: source,target.",
+    ),
+]
 CacheSettings = Annotated[
     tuple[int, float, float] | None,
     Parameter(
@@ -32,7 +39,7 @@ def evaluate(
     run: RunFolder,
     /,
     *files: Files,
-    columns: Annotated[str, Parameter(help="A table's two columns: names, or numbers from 1.")] = "source,target",
+    columns: TwoColumns = None,
     skip_bad: SkipBad = False,
     beam: Beam = None,
     cache: CacheSettings = None,

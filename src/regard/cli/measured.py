@@ -1,7 +1,7 @@
 """What each task is measured on when a command is given files."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,16 @@ from regard.tasks.span_answers.run import SpanAnswersRun
 from regard.tasks.text_to_text.run import TextToTextRun
 from regard.tasks.text_to_texts.run import TextToTextsRun
 
+COLUMNS = "source,target"
+AS_TRAINED = "this run reads files as the data section of its run file says; leave it out"
+
 
 @dataclass(frozen=True)
 class Given:
     """The files to measure on, none for the run's own, and how."""
 
     files: Sequence[Path]
-    columns: str
+    columns: str | None
     skip_bad: bool
     beam: int | None
     cache: tuple[int, float, float] | None
@@ -39,7 +42,8 @@ class Given:
         """Raises InputError where one of these is given."""
         for name in names:
             if getattr(self, name):
-                raise InputError(f"{'a file' if name == 'files' else f'--{name}'} is given; {because}")
+                option = f"--{name.replace('_', '-')}"
+                raise InputError(f"{'a file' if name == 'files' else option} is given; {because}")
 
 
 def measured(run: Run, given: Given) -> dict[str, float]:
@@ -52,7 +56,7 @@ def measured(run: Run, given: Given) -> dict[str, float]:
         case ElmoRun():
             return _of_files(run, given, "tells words from both sides; it takes files of text alone")
         case ClassificationRun():
-            return _of_files(run, given, "tells classes; it takes tables of labelled texts alone")
+            return _classification(run, given)
         case ImageClassificationRun():
             return _of_files(run, given, "tells classes of images; it takes sets of these alone")
         case FewShotRun():
@@ -75,31 +79,43 @@ def measured(run: Run, given: Given) -> dict[str, float]:
                 return run.evaluate(beam=given.beam)
         case TextToTextRun():
             given.refuse("cache", because="a cache is for language models, and this run makes texts of texts")
-            pairs = read_pairs(given.files, given.columns, given.skip_bad) if given.files else None
+            pairs = read_pairs(given.files, given.columns or COLUMNS, given.skip_bad) if given.files else None
             with searching(Asked(given.beam)):
                 return run.evaluate(pairs, beam=given.beam)
     raise AssertionError(type(run))
 
 
-OfFiles = MaskedLanguageModelRun | ElmoRun | ClassificationRun | ImageClassificationRun | FewShotRun | SpanAnswersRun
+OfFiles = MaskedLanguageModelRun | ElmoRun | ImageClassificationRun | FewShotRun | SpanAnswersRun
 
 
 def _of_files(run: OfFiles, given: Given, what: str) -> dict[str, float]:
     """Of files that the run's own data section knows how to read, or the test set."""
     given.refuse("beam", "cache", because=f"this run {what}")
-    return run.evaluate(_read(run, given) or None)
+    given.refuse("columns", "skip_bad", because=AS_TRAINED)
+    return run.evaluate(_read(run.config.data, given) or None)
 
 
-def _read(run: Any, given: Given) -> list[Any]:
-    return [each for file in given.files for each in run.config.data.read(str(file))]
+def _classification(run: ClassificationRun, given: Given) -> dict[str, float]:
+    """Of tables with the columns that the run was trained on, or the test set."""
+    given.refuse("beam", "cache", because="this run tells classes; it takes tables of labelled texts alone")
+    given.refuse("columns", because=AS_TRAINED)
+    data = run.config.data
+    return run.evaluate(_read(replace(data, skip_bad=given.skip_bad or data.skip_bad), given) or None)
+
+
+def _read(data: Any, given: Given) -> list[Any]:
+    return [each for file in given.files for each in data.read(str(file))]
 
 
 def _language_model(run: LanguageModelRun, given: Given) -> dict[str, float]:
     """Of one file of text, or the test set."""
+    given.refuse("columns", "skip_bad", because="a language model reads a file of text as it is; leave it out")
     given.refuse("beam", because="a language model writes nothing here: it is measured on the text that is there")
     if len(given.files) > 1:
         raise InputError(f"{len(given.files)} files given; expected one text for a language model")
     try:
-        return run.evaluate(_read(run, given) or None, cache=None if given.cache is None else Cache(*given.cache))
+        return run.evaluate(
+            _read(run.config.data, given) or None, cache=None if given.cache is None else Cache(*given.cache)
+        )
     except ValueError as error:
         raise InputError(str(error)) from error

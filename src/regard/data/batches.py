@@ -1,6 +1,6 @@
 """Which examples share a batch: a pure function of lengths, size, seed and epoch, so that a resumed run repeats it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 
 from regard.errors import InputError
@@ -41,6 +41,16 @@ def require_one_batch(lengths: Sequence[Lengths], tokens: int, name: str) -> Non
             f"{name}: fewer examples than one batch: needed {tokens} tokens, found {found} in {len(lengths)} examples; "
             "add data or lower the batch size"
         )
+
+
+def require_room(lengths: Sequence[Lengths], tokens: int, place: Callable[[int], str], what: str) -> None:
+    """Raises InputError for the first example whose longer side is above `tokens`, with the place it came from."""
+    for index, pair in enumerate(lengths):
+        if max(pair) > tokens:
+            raise InputError(
+                f"{place(index)}: {max(pair)} tokens, more than training.batch_tokens, {tokens}; raise it or drop the "
+                f"{what}"
+            )
 
 
 def _sorted(lengths: Sequence[Lengths], random: Random) -> list[int]:

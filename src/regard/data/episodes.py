@@ -6,6 +6,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from random import Random
 from typing import Annotated, Literal
 
@@ -90,7 +91,7 @@ class EpisodeSets(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class FolderEpisodes(EpisodeSets):
-    """Each set is a folder that has a folder of image files for each class."""
+    """Each set is a folder that has a folder of image files for each class. No name of a class is in two of them."""
 
     kind: Literal["class-folders"] = "class-folders"
     valid: str | None = None
@@ -100,10 +101,15 @@ class FolderEpisodes(EpisodeSets):
         train = self.read(self._path())
         train, valid = self._split(train) if self.valid is None else (train, self.read(self.valid))
         test = [] if self.test is None else self.read(self.test)
-        places = self.train, self.valid or f"{self.train}, held out", self.test
-        return ImageClasses(
-            *(self.checked(each, str(place)) for each, place in zip((train, valid, test), places, strict=True))
-        )
+        places = str(self.train), self.valid or f"{self.train}, held out", str(self.test)
+        found = [self.checked(each, place) for each, place in zip((train, valid, test), places, strict=True)]
+        for (one, place), (other, elsewhere) in combinations(zip(found, places, strict=True), 2):
+            if shared := sorted(one.keys() & other.keys()):
+                raise InputError(
+                    f"{place}: {len(shared)} of its classes are in {elsewhere} too, such as {shared[0]!r}; give each "
+                    "set classes of its own"
+                )
+        return ImageClasses(*found)
 
     def read(self, path: str) -> list[LabelledImage]:
         return ImageFolders().read(path)
@@ -137,8 +143,16 @@ class OmniglotEpisodes(EpisodeSets):
     def read(self, path: str) -> list[LabelledImage]:
         """Raises InputError for a file that is missing, damaged or another."""
         images, alphabets, characters, names = arrays(path, ("images", "alphabet", "character", "alphabet_names"))
-        if images.dtype != np.uint8 or images.ndim != 3 or not len(images) == len(alphabets) == len(characters):
+        if images.dtype != np.uint8 or images.ndim != 3:
             raise InputError(f"{path}: images are {images.dtype} {images.shape}; expected uint8 (image, height, width)")
+        for name, each in (("alphabet", alphabets), ("character", characters)):
+            if not np.issubdtype(each.dtype, np.integer) or each.shape != images.shape[:1]:
+                given = f"{each.dtype} {each.shape}"
+                raise InputError(f"{path}: {name} is {given}; expected a whole number for each of {len(images)} images")
+        if names.ndim != 1:
+            raise InputError(f"{path}: alphabet_names are {names.dtype} {names.shape}; expected a list of names")
+        if (wrong := alphabets[(alphabets < 0) | (alphabets >= len(names))]).size:
+            raise InputError(f"{path}: alphabet is {wrong[0]} of an image; expected 0 to {len(names) - 1}, the names")
         return [
             LabelledImage((image == 0) * np.uint8(255), f"{names[number]}/{character}", f"{path}:{place}")
             for place, (image, number, character) in enumerate(zip(images, alphabets, characters, strict=True), 1)

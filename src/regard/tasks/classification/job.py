@@ -28,12 +28,13 @@ def prepare(config: Classification, run: RunDirectory) -> Job:
     tokenizer = kept_or_trained(run, config.cutting, [text for each in splits.train for text in each.texts])
     model = build_classifier(config.classifier, tokenizer.size, len(labels))
     form = form_of(config.classifier, tokenizer, truncate=config.truncate)
-    train, valid = (
-        list(zip(map(form.encoded, some), numbers(labels, some), strict=True)) for some in (splits.train, splits.valid)
+    train, valid, _ = (
+        list(zip(map(form.encoded, some), numbers(labels, some), strict=True))
+        for some in (splits.train, splits.valid, splits.test)
     )
     return Job(
         model,
-        ClassificationTask(train, valid, form, config.training),
+        ClassificationTask(train, valid, form, config.training, places=[each.place for each in splits.train]),
         digest("\0".join((*each.texts, *each.sentences, each.label)) + "\n" for each in (*splits.train, *splits.valid)),
         f"{len(train):,} texts to train on, {len(valid):,} to validate, {len(splits.test):,} to test; {len(labels)} "
         f"classes; a vocabulary of {tokenizer.size:,}; {count_parameters(model):,} parameters",

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.data.batches import require_one_batch, token_batches
+from regard.data.batches import require_one_batch, require_room, token_batches
 from regard.data.class_batch import ClassBatch
 from regard.data.images import LabelledImage
 from regard.data.labelled import Labelled
@@ -28,11 +28,25 @@ class ClassificationTask:
 
     metric, higher_is_better = "accuracy", True
 
-    def __init__(self, train: Sequence[Example], valid: Sequence[Example], form: Form[Any], settings: Training):
-        """Raises InputError for fewer texts than one batch."""
-        self.train, self.valid, self.form, self.settings = train, valid, form, settings
+    def __init__(
+        self,
+        train: Sequence[Example],
+        valid: Sequence[Example],
+        form: Form[Any],
+        settings: Training,
+        *,
+        places: Sequence[str],
+    ):
+        """`places` say where each training text came from. Raises InputError for fewer texts than one batch, and for
+        one longer than a batch."""
+        self.train, self.valid, self.form, self.settings, self.places = train, valid, form, settings, places
         self.lengths = [(length, length) for length in (form.positions(each) for each, _ in train)]
         require_one_batch(self.lengths, settings.batch_tokens, "training texts")
+        require_room(self.lengths, settings.batch_tokens, self.place, "text")
+
+    def place(self, index: int) -> str:
+        """Where a training text came from."""
+        return self.places[index]
 
     def batches(self, epoch: int) -> list[list[int]]:
         return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)

@@ -8,10 +8,9 @@ from hashlib import blake2b
 import torch
 from torch import Tensor, nn
 
-from regard.data.batches import LENGTH_MULTIPLE, require_one_batch, token_batches
+from regard.data.batches import LENGTH_MULTIPLE, require_one_batch, require_room, token_batches
 from regard.data.pair import Pair, Splits
 from regard.data.pair_batch import PairBatch, collate
-from regard.errors import InputError
 from regard.inference.texts import limited
 from regard.inference.tokenizers import Tokenizers, readable
 from regard.models.encoder_decoder import EncoderDecoder
@@ -58,12 +57,7 @@ class PairTask:
         self.lengths = [(len(source) + 1, len(target) + 1) for source, target in self.ids]
         self.random = max(tokenizers.source.settings.dropout, tokenizers.target.settings.dropout) > 0
         require_one_batch(self.lengths, settings.batch_tokens, "training pairs")
-        for pair, lengths in zip(self.train, self.lengths, strict=True):
-            if max(lengths) > settings.batch_tokens:
-                raise InputError(
-                    f"{pair.place}: {max(lengths)} tokens, more than training.batch_tokens, {settings.batch_tokens}; "
-                    "raise it or drop the pair"
-                )
+        require_room(self.lengths, settings.batch_tokens, self.place, "pair")
 
     def _sources(self, pairs: Sequence[Pair], truncate: bool) -> list[list[int]]:
         ids = [self.tokenizers.source_ids(pair.source) for pair in pairs]
