@@ -10,11 +10,12 @@ from regard.align import Align
 from regard.attention import Attend
 from regard.decoders.bahdanau import BahdanauDecoder, MaxoutReadout
 from regard.decoders.bottleneck import BottleneckDecoder
+from regard.decoders.gated import DeepOutput, GatedDecoder
 from regard.decoders.luong import LuongDecoder
 from regard.decoders.onepass import OnePassDecoder
 from regard.decoders.pointer import PointerDecoder
 from regard.decoders.protocol import Decoder
-from regard.decoders.starts import BackwardStart, LearnedStart, SummaryStart, ZeroStart
+from regard.decoders.starts import BackwardStart, FirstInputStart, LearnedStart, SummaryStart, ZeroStart
 from regard.decoders.transformer import DecoderLayer, TransformerDecoder
 from regard.encoders.protocol import Encoder
 from regard.encoders.recurrent import RecurrentEncoder
@@ -131,6 +132,7 @@ STARTS: dict[str, Callable[[Encoder, int], nn.Module]] = {
     "learned": lambda encoder, size: LearnedStart(size),
     "summary": lambda encoder, size: SummaryStart(encoder.summary_width, size),
     "backward": lambda encoder, size: BackwardStart(encoder.memory_width, size),
+    "first-input": lambda encoder, size: FirstInputStart(encoder.summary_width, 3, Recurrent("tanh", 3, size)),
 }
 
 
@@ -208,14 +210,29 @@ def pointer(encoder: Encoder, start: str) -> Decoder:
     )
 
 
+def gated(encoder: Encoder, start: str) -> Decoder:
+    width = encoder.memory_width
+    stack, readout = Stack("lstm", 6 + width, 7), DeepOutput(6, 7, width)
+    attend = Attend(Additive(7, width, 3))
+    return GatedDecoder(embedding(), attend, stack, STARTS[start](encoder, 14), readout, Output(6, VOCABULARY))
+
+
+def first_input(encoder: Encoder, start: str) -> Decoder:
+    """As Show and Tell starts: one network reads the source and then the words."""
+    recurrent = Recurrent("lstm", 6, 7)
+    started = FirstInputStart(encoder.summary_width, 6, recurrent)
+    return BottleneckDecoder(embedding(), recurrent, started, Output(7, VOCABULARY), summary_each_step=False)
+
+
 RECURRENT: dict[str, Callable[[Encoder, str], Decoder]] = {
     "bahdanau": bahdanau,
     "luong": luong,
     "one-pass": one_pass,
     "bottleneck": bottleneck,
     "pointer": pointer,
+    "gated": gated,
 }
-DECODERS = {**RECURRENT, "transformer": transformer}
+DECODERS = {**RECURRENT, "first-input": first_input, "transformer": transformer}
 
 MODELS: dict[str, Callable[[], EncoderDecoder]] = {
     "bahdanau": lambda: Bahdanau(11, 13, BahdanauConfig(embedding=3, width=5, attention=7, maxout=2)),

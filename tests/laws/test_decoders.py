@@ -31,6 +31,24 @@ def test_any_encoder_with_any_decoder(encoder: str, decoder: str):
     check_decoder(cases.DECODERS[decoder](one, "summary").double(), encode(one), length=5)
 
 
+@pytest.mark.parametrize("decoder", cases.DECODERS)
+def test_nan_in_the_padding_of_a_source_is_inert(decoder: str):
+    """Logits and gradients are those of padding of zeros."""
+    one = cases.ENCODERS["gru-both"]().double()
+    clean, found = encode(one), []
+    other = cases.DECODERS[decoder](one, "summary").double().eval()
+    assert clean.mask is not None
+    hidden = ~clean.mask.readable()[..., None]
+    assert hidden.any()
+    for fill in (0.0, torch.nan):
+        value = clean.value.detach().masked_fill(hidden, fill).requires_grad_()
+        memory = Memory(value, value, clean.mask, clean.summary, tokens=clean.tokens)
+        logits = other.output(other.features(torch.full((4, 5), 3), other.start(memory)))
+        gradient = torch.autograd.grad(logits.sin().sum(), value, allow_unused=True, materialize_grads=True)[0]
+        found.append((logits, gradient))
+    torch.testing.assert_close(found[0], found[1], rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("name", cases.ENCODERS)
 def test_encoders_give_a_sequence_what_it_gets_alone(name: str):
     encoder = cases.ENCODERS[name]().double().eval()
