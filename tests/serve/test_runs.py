@@ -16,7 +16,7 @@ from regard.pictures.payload import payload
 from regard.serve.catalog import served
 from regard.serve.operation import Served
 from tests.serve import made
-from tests.serve.serving import serving, until
+from tests.serve.serving import serving
 
 SOURCE = "das Haus ist alt"
 
@@ -228,16 +228,6 @@ def test_a_question_is_answered_from_its_context():
     assert told == found.to_json() == {name: looked[name] for name in told}
     assert set(looked["view"]["lookups"][0]["source"]) >= {"das", "Haus", "ist", "alt"}
     assert blank.status_code == 422
-
-
-def test_who_leaves_while_a_model_writes_is_given_up():
-    """A thousand words would take long; the server is free again at once."""
-    with serving(of(made.writer(4001))) as address:
-        body = {"text": "the", "tokens": 2000}
-        with httpx.stream("POST", f"{address}/api/runs/run/stream", json=body, timeout=60) as response:
-            next(response.iter_lines())
-        until(lambda: httpx.get(address + "/api/runs").json()["inside"] == 0)
-        assert lines(address, {"text": "the", "tokens": 3})[-1]["event"] == "done"
 
 
 def test_runs_say_what_they_are():
