@@ -256,6 +256,8 @@ def test_captions_are_written_together_as_each_alone():
         assert (mine[-1].text, mine[-1].last) == (told.text, True)
         for ours, alone in zip(mine, run.write([one], search=search), strict=True):
             assert (ours.token, ours.text) == (alone.token, alone.text)
+            assert ours.attention is not None
+            assert alone.attention is not None
             np.testing.assert_allclose(ours.attention, alone.attention, atol=1e-5)
     with pytest.raises(TypeError, match="give a list"):
         next(run.write("picture.png"))
