@@ -13,6 +13,9 @@ from regard.pictures import View
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 MISSING = {"chromium": "apt-get install chromium", "playwright": "pip install -c constraints.txt -e '.[test]'"}
 
+REBOUND = "rebound.test"
+"""A name that leads to this machine, and is none of its own."""
+
 
 def missing() -> list[str]:
     return [name for name, found in (("chromium", CHROMIUM), ("playwright", find_spec("playwright"))) if not found]
@@ -25,7 +28,8 @@ def browser() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as play:
-        launched = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        rebound = f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1"
+        launched = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", rebound])
         yield launched
         launched.close()
 

@@ -279,6 +279,71 @@ def test_runs_are_switched_and_each_is_asked_what_it_takes(visit: Visit, tmp_pat
         page.locator("#view .regard-panel").wait_for()
 
 
+def test_a_caption_streams_with_where_it_looks(visit: Visit, tmp_path: Path):
+    """Over the picture, which is there from the first; and each of its words can be changed."""
+    pixels = np.random.default_rng(1).integers(0, 256, (19, 23, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "picture.png")
+    gate, run = threading.Semaphore(0), made.teller()
+    (told,) = run.tell([tmp_path / "picture.png"], beam=1)
+    with serving(held(of(run), gate)) as address:
+        page = visit(address)
+        page.get_by_label("Image").set_input_files(tmp_path / "picture.png")
+        page.get_by_role("button", name="Answer", exact=True).click()
+        for count in (1, 2):
+            gate.release()
+            page.locator(f"#tokens button:nth-child({count})").wait_for()
+            assert tokens(page) == list(told.tokens[:count])
+            page.locator("#view .regard-picture").wait_for()
+            assert page.locator("#view .regard-thumbs button").count() == count
+        gate.release(99)
+        finished(page)
+        assert page.locator("#plain").inner_text() == told.text
+        assert page.locator("#view .regard-thumbs button").count() == len(tokens(page))
+        assert page.locator("#view .regard-caption").inner_text().split()[1] == "gate"
+        change(page, 1)
+        page.locator("#tokens button").nth(0).click()
+        page.get_by_label("Let the answer begin with").fill("a tree")
+        page.get_by_role("button", name="Go on from there").click()
+        page.locator("#tokens .forced").nth(1).wait_for()
+        finished(page)
+        assert tokens(page)[:2] == ["a", "tree"]
+
+
+def test_what_goes_on_from_a_prompt_is_changed_and_begun(visit: Visit):
+    """Each token by one of those that might stand there, the last of those that were asked for too."""
+    with serving(of(made.writer())) as address:
+        page = visit(address)
+        page.get_by_label("Beginning of the text").fill("the house")
+        page.get_by_text("How it is written").click()
+        page.get_by_label("Temperature").fill("")
+        page.get_by_label("Tokens", exact=True).fill("4")
+        page.get_by_role("button", name="Answer", exact=True).click()
+        finished(page)
+        change(page, 1)
+        change(page, len(tokens(page)) - 1)
+        page.locator("#tokens button").nth(0).click()
+        page.get_by_label("Let the answer begin with").fill(" is old")
+        page.get_by_role("button", name="Go on from there").click()
+        page.locator("#plain", has_text="is old").wait_for()
+        finished(page)
+        assert tokens(page)[:2] == ["is", "old"]
+        assert page.locator("#tokens .forced").count() == 2
+
+
+def change(page: Any, place: int) -> None:
+    """Chooses another token in a place, the likeliest but the one that is there."""
+    before = tokens(page)
+    page.locator("#tokens button").nth(place).click()
+    others = page.locator("#editor li button:enabled")
+    (at, chosen), *_ = [
+        (at, text) for at, text in enumerate(others.locator("bdi").all_inner_texts()) if text != before[place]
+    ]
+    others.nth(at).click()
+    page.locator("#tokens button").nth(place).and_(page.locator(".forced.changed")).wait_for()
+    finished(page)
+    assert tokens(page)[: place + 1] == [*before[:place], chosen]
+
+
 def test_every_control_has_a_name(visit: Visit):
     with serving(of(made.translator())) as address:
         page = visit(address)

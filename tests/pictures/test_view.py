@@ -195,7 +195,18 @@ def test_a_notebook_shows_the_page_a_picture_or_the_sizes(alignment, monkeypatch
     bundle = view._repr_mimebundle_()
     assert bundle["text/plain"] == f"{HOSTILE[0]}: 1 x 1 x 3 x 5 (layers x heads x target x source)"
     assert base64.b64decode(bundle["image/png"]).startswith(b"\x89PNG")
-    ((tag, attrs),) = Reader(bundle["text/html"]).tags
-    assert (tag, attrs["sandbox"], attrs["srcdoc"]) == ("iframe", "allow-scripts", view.page())
+    (box, _), (image, behind), (tag, attrs) = Reader(bundle["text/html"]).tags
+    assert (box, tag, attrs["sandbox"], attrs["srcdoc"]) == ("div", "iframe", "allow-scripts", view.page())
+    assert (image, behind["alt"]) == ("img", bundle["text/plain"])
+    assert behind["src"] == f"data:image/png;base64,{bundle['image/png']}"
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert set(view._repr_mimebundle_()) == {"text/plain", "text/html"}
+    without = view._repr_mimebundle_()
+    assert set(without) == {"text/plain", "text/html"}
+    assert [tag for tag, _ in Reader(without["text/html"]).tags] == ["div", "iframe"]
+
+
+@pytest.mark.parametrize(("targets", "drawn"), [(0, False), (7, True), (131, True)])
+def test_row_58_a_notebook_has_a_picture_of_any_number_of_labels(targets: int, drawn: bool):
+    weights = np.full((1, 1, targets, 3), 1 / 3)
+    bundle = View(Lookups(weights, ("a", "b", "c"), ("t",) * targets))._repr_mimebundle_()
+    assert ("image/png" in bundle, "<img" in bundle["text/html"]) == (drawn, drawn)

@@ -66,14 +66,15 @@ class Elements(HTMLParser):
 
 
 def test_row_57_a_notebook_shows_attention_in_a_sealed_frame():
-    """Whatever the texts hold, the notebook sees one element, and in it the very page that a file would have."""
+    """Whatever the texts hold, the notebook sees a picture and a frame, and in it the very page that a file would
+    have."""
     one = prediction(NASTY)
     bundle = one._repr_mimebundle_()
     assert set(bundle) == {"text/plain", "text/html", "image/png"}
     assert bundle["text/plain"] == one.text
     outside = Elements(bundle["text/html"])
-    ((tag, attributes),) = outside.found
-    assert (tag, outside.text) == ("iframe", "")
+    *before, (tag, attributes) = outside.found
+    assert ([name for name, _ in before], tag, outside.text) == (["div", "img"], "iframe", "")
     assert attributes["sandbox"] == "allow-scripts"
     assert one.attention is not None
     assert attributes["srcdoc"] == View(of_alignment(one.attention), title=one.text).page()

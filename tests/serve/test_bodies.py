@@ -8,10 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from regard.serve.asking import Asking
+from regard.serve.bodies import Bodies
 from regard.serve.limits import Limits
 from regard.serve.refused import Refused, encoded
-from regard.serve.worker import Worker
 from tests.serve.serving import run, serving
 
 SMALL = Limits(body=1009, text=101, body_seconds=0.5)
@@ -55,9 +54,8 @@ def test_row_60_a_huge_body_of_unknown_length_is_read_no_further_than_its_limit(
         taken += 1
         return {"type": "http.request", "body": b"x" * 211, "more_body": True}
 
-    asking = Asking({"echo": run()}, Worker(1), SMALL)
     with pytest.raises(Refused) as refused:
-        asyncio.run(asking.body({"type": "http", "headers": []}, receive))
+        asyncio.run(Bodies(SMALL).read({"type": "http", "headers": []}, receive))
     assert refused.value.status == 413
     assert taken == 5
 

@@ -16,7 +16,7 @@ from regard.pictures.payload import payload
 from regard.serve.catalog import served
 from regard.serve.operation import Served
 from tests.serve import made
-from tests.serve.serving import serving, until
+from tests.serve.serving import serving
 
 SOURCE = "das Haus ist alt"
 
@@ -160,6 +160,30 @@ def test_a_language_model_goes_on():
     assert forced[1]["token"] == tokens[0]["token"] + 1
 
 
+def test_what_goes_on_may_begin_with_a_text():
+    run, prompt = made.writer(), "the house"
+    ids = run.tokenizer.encode("is old")
+    with serving(of(run)) as address:
+
+        def going(**given: Any) -> list[dict[str, Any]]:
+            return lines(address, {"text": prompt, "tokens": 5, "candidates": 3, **given})
+
+        start, *tokens, done = going(prefix=" is old")
+        assert start["forced"] == 2
+        assert [each["token"] for each in tokens[:2]] == ids
+        assert done["text"].startswith(" is old")
+        assert all(len(each["candidates"]) == 3 for each in tokens)
+        assert [start, *tokens, done] == going(prefix_tokens=ids)
+        for given, said in (
+            ({"prefix": "a spaceship"}, "not in the target's vocabulary"),
+            ({"prefix": "a", "prefix_tokens": ids}, "both given"),
+        ):
+            answer = post(address, "stream", {"text": prompt, **given})
+            assert (answer.status_code, said in answer.json()["error"]) == (422, True)
+    ((free,),) = run.generate([f"{prompt} is old"], tokens=3, search=run.config.search.searching(1))
+    assert [each["piece"] for each in tokens[2:]] == list(free.tokens)
+
+
 def test_a_document_is_told_with_what_it_was_told_by():
     run = made.critic()
     with serving(of(run)) as address:
@@ -202,6 +226,43 @@ def test_a_caption_says_where_it_looked():
     assert all(note.startswith("gate ") for note in lookups["notes"])
 
 
+def test_a_caption_streams_with_where_it_looks():
+    run = made.teller()
+    with serving(of(run)) as address:
+        start, *tokens, done = lines(address, {**image(), "candidates": 3, "view": True})
+        looked = post(address, "attention", {**image(), "beam": 1}).json()
+        forced, *others = lines(address, {**image(), "prefix": "a tree"})
+    assert [each["piece"] for each in tokens][: len(looked["tokens"])] == looked["tokens"]
+    assert (done["text"], done["score"]) == (looked["text"], pytest.approx(looked["score"], rel=1e-5))
+    assert all(each["candidates"][0]["token"] == each["token"] for each in tokens)
+    empty, last, whole = (each["view"]["lookups"][0] for each in (start, done, looked))
+    assert (empty["source"], empty["target"], empty["patches"]) == (whole["source"], [], whole["patches"])
+    assert last["target"] == [each["piece"] for each in tokens]
+    assert last["notes"][: len(whole["notes"])] == whole["notes"]
+    pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(image()["image"]))).convert("L"))
+    seen = run.look(pixels, beam=1).weights
+    weights = np.array([each["weights"] for each in tokens])[: len(seen), 0, 0]
+    np.testing.assert_allclose(weights, seen.reshape(len(seen), -1), atol=1e-4)
+    assert (forced["forced"], [each["piece"] for each in others[:2]]) == (2, ["a", "tree"])
+
+
+def test_captions_are_written_together_as_each_alone():
+    run = made.teller()
+    images = [np.random.default_rng(seed).integers(0, 256, (19, 23), dtype=np.uint8) for seed in range(3)]
+    search = run.config.search.searching(1)
+    together = list(run.write(images, search=search))
+    for number, (one, told) in enumerate(zip(images, run.tell(images, beam=1), strict=True)):
+        mine = [each for each in together if each.number == number]
+        assert (mine[-1].text, mine[-1].last) == (told.text, True)
+        for ours, alone in zip(mine, run.write([one], search=search), strict=True):
+            assert (ours.token, ours.text) == (alone.token, alone.text)
+            assert ours.attention is not None
+            assert alone.attention is not None
+            np.testing.assert_allclose(ours.attention, alone.attention, atol=1e-5)
+    with pytest.raises(TypeError, match="give a list"):
+        next(run.write("picture.png"))
+
+
 @pytest.mark.parametrize(
     ("given", "status"),
     [
@@ -228,16 +289,6 @@ def test_a_question_is_answered_from_its_context():
     assert told == found.to_json() == {name: looked[name] for name in told}
     assert set(looked["view"]["lookups"][0]["source"]) >= {"das", "Haus", "ist", "alt"}
     assert blank.status_code == 422
-
-
-def test_who_leaves_while_a_model_writes_is_given_up():
-    """A thousand words would take long; the server is free again at once."""
-    with serving(of(made.writer(4001))) as address:
-        body = {"text": "the", "tokens": 2000}
-        with httpx.stream("POST", f"{address}/api/runs/run/stream", json=body, timeout=60) as response:
-            next(response.iter_lines())
-        until(lambda: httpx.get(address + "/api/runs").json()["inside"] == 0)
-        assert lines(address, {"text": "the", "tokens": 3})[-1]["event"] == "done"
 
 
 def test_runs_say_what_they_are():

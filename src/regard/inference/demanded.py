@@ -7,6 +7,7 @@ from regard.decoding.demand import Demand, Tokens
 from regard.decoding.hypothesis import Hypothesis
 from regard.errors import InputError
 from regard.inference.tokenizers import Tokenizers
+from regard.text import Tokenizer
 from regard.text.special import UNKNOWN
 
 
@@ -29,6 +30,12 @@ def demanded(
         for number, text in enumerate(texts, 1)
     ]
     return Demand(n_best, tuple(row[0] for row in rows), tuple(tuple(row[1:]) for row in rows))
+
+
+def writable(tokenizer: Tokenizer, text: str) -> Tokens:
+    """The tokens with which an answer begins or goes on as this text. Raises InputError for a text that the vocabulary
+    cannot write."""
+    return _writable(text, tokenizer.encode(text), CLOSED)
 
 
 CLOSED = "not in the target's vocabulary"

@@ -1,9 +1,7 @@
 """The interactive view: one HTML file that asks nothing of the network, and what a notebook shows of it."""
 
-import io
 import json
 from base64 import b64encode
-from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from html import escape
@@ -11,11 +9,10 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from regard.errors import InputError
 from regard.maps.alignment import Alignment
 from regard.maps.lookups import Lookups, mean_alignment
-from regard.pictures.heatmap import heatmap
 from regard.pictures.labels import visible
+from regard.pictures.notebook import framed, picture
 from regard.pictures.payload import LARGEST, payload
 from regard.pictures.style import COLOURS, DARK_COLOURS, palette
 
@@ -28,9 +25,8 @@ START = """regard.mount(
   Object.fromEntries(new URLSearchParams(location.hash.slice(1))),
 );
 """
-FEW, MOST = 2_500, 128
-"""Weights in a table for those who run no script; labels on a side of a picture in a notebook."""
-FRAME = '<iframe sandbox="allow-scripts" srcdoc="{}" width="100%" height="560" title="{}"></iframe>'
+FEW = 2_500
+"""Weights in a table for those who run no script."""
 
 
 class View:
@@ -65,15 +61,11 @@ class View:
         )
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """What a notebook shows: the page in a sandboxed frame; where no script may run, a picture of the mean of the
+        """What a notebook shows: the page in a sandboxed frame; where there are no frames, a picture of the mean of the
         first lookups' maps, if matplotlib and a font for it are there; or their sizes."""
-        page = self.page().replace("&", "&amp;").replace('"', "&quot;")
-        bundle = {"text/plain": self._plain(), "text/html": FRAME.format(page, escape(visible(self.title)))}
-        first = self.lookups[0]
-        if 0 < max(first.weights.shape[2:]) <= MOST:
-            with suppress(InputError):  # without matplotlib or a font the frame is there, and the sizes
-                bundle["image/png"] = b64encode(_png(mean_alignment(first), self.title)).decode()
-        return bundle
+        drawn, said = picture(self.lookups[0], self.title), self._plain()
+        bundle = {"text/plain": said, "text/html": framed(self.page(), self.title, drawn, said)}
+        return bundle if drawn is None else bundle | {"image/png": drawn.data}
 
     def _plain(self) -> str:
         sizes = (" x ".join(map(str, each.weights.shape)) for each in self.lookups)
@@ -117,12 +109,6 @@ def as_json(value: Any) -> str:
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
     return text
-
-
-def _png(alignment: Alignment, title: str) -> bytes:
-    figure, content = heatmap(alignment, title=title), io.BytesIO()
-    figure.savefig(content, format="png", metadata={"Software": None})
-    return content.getvalue()
 
 
 @cache

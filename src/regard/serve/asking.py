@@ -9,38 +9,31 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from regard.serve.ask import parse
+from regard.serve.bodies import Bodies, Left
 from regard.serve.job import LEFT, Event, Job, fault
 from regard.serve.limits import Limits
 from regard.serve.operation import Operation, Served
-from regard.serve.refused import Refused, encoded
+from regard.serve.refused import RETRY, Refused, encoded
 from regard.serve.worker import Worker
-
-RETRY = 2
-"""Seconds after which a client may try again."""
-
 
 PATIENCE = 1.0
 """Seconds for the line that ends an answer which took too long."""
 
 
-class Left(Exception):
-    """The client has gone before its request was whole."""
-
-
 class Asking:
-    """Answers `POST .../{run}/{operation}`, and counts who is inside."""
+    """Answers `POST .../{run}/{operation}`, and counts who is inside: those whose request has come as a whole."""
 
     def __init__(self, runs: Mapping[str, Served], worker: Worker, limits: Limits) -> None:
         self.runs, self.worker, self.limits = runs, worker, limits
-        self.inside = 0
+        self.bodies, self.inside = Bodies(limits), 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             operation = self.operation(**scope["path_params"])
             if Headers(scope=scope).get("content-type", "").partition(";")[0].strip().lower() != "application/json":
                 raise Refused(415, "expected a body of content-type application/json")
+            ask = parse(operation.asks, await self.bodies.read(scope, receive), self.limits)
             async with self.place():
-                ask = parse(operation.asks, await self.body(scope, receive), self.limits)
                 job = Job(tuple(scope["path_params"].values()), operation, ask)
                 self.worker.put(job)
                 await self.reply(job, scope, receive, send)
@@ -69,26 +62,6 @@ class Asking:
             yield
         finally:
             self.inside -= 1
-
-    async def body(self, scope: Scope, receive: Receive) -> bytes:
-        """Raises Refused for one that is too long, before it is read, or too slow; and Left."""
-        most, said = self.limits.body, Headers(scope=scope).get("content-length", "")
-        found, more = bytearray(), True
-        try:
-            async with asyncio.timeout(self.limits.body_seconds):
-                while more:
-                    if len(found) > most or (said.isdecimal() and int(said) > most):
-                        raise Refused(413, f"the body is longer than the {most} bytes that this server takes")
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        raise Left
-                    found += message.get("body", b"")
-                    more = message.get("more_body", False)
-        except TimeoutError as error:
-            raise Refused(408, f"the body took longer than {self.limits.body_seconds:g} s to come") from error
-        if len(found) > most:
-            raise Refused(413, f"the body is longer than the {most} bytes that this server takes")
-        return bytes(found)
 
     async def reply(self, job: Job, scope: Scope, receive: Receive, send: Send) -> None:
         """Whole, or part by part; a client that leaves is noticed meanwhile."""

@@ -7,11 +7,19 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from regard.maps.lookups import Lookups
+from regard.maps.lookups import Lookups, Patches
 from regard.pictures.payload import payload
 
 MOST = 1 << 14
 """Weights of one token; where layers, heads and keys are more, their mean over layers and heads is sent."""
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """What is there to be read before a token is written: its labels, and the image that they are parts of."""
+
+    labels: Sequence[str]
+    patches: Patches | None = None
 
 
 @dataclass(frozen=True)
@@ -30,11 +38,12 @@ class Rows:
         """What is sent of a row."""
         return row.mean((0, 1), keepdims=True) if self.mean else row
 
-    def start(self, first: Float[np.ndarray, "layer head key"], source: Sequence[str]) -> dict[str, Any]:
+    def start(self, first: Float[np.ndarray, "layer head key"], source: Source) -> dict[str, Any]:
         """The view before there is a row, for `regard.mount`."""
         layers, heads, keys = self.chosen(first).shape
         names = ("mean",) if self.mean else ()
-        return payload([Lookups(np.zeros((layers, heads, 0, keys)), tuple(source), (), layers=names)])
+        nothing = np.zeros((layers, heads, 0, keys))
+        return payload([Lookups(nothing, tuple(source.labels), (), layers=names, patches=source.patches)])
 
     def row(self, weights: Float[np.ndarray, "layer head key"]) -> list[Any]:
         """A row, for the view's `append`."""

@@ -1,17 +1,21 @@
 """Runs that tell classes of images, or what is to be seen in them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from pydantic import Base64Bytes
 
 from regard.images import Pixels, decode_image
+from regard.inference.demanded import writable
+from regard.inference.kinds import Kind
 from regard.inference.possible import LAYERED
-from regard.maps.lookups import beside
+from regard.maps.lookups import beside, patch_labels
 from regard.pictures.payload import payload
 from regard.serve.ask import Ask, Kinds
-from regard.serve.operation import Operation, Served, at_once
-from regard.serve.writing import Width
+from regard.serve.attention import Source
+from regard.serve.operation import Operation, Said, Served, Wanted, at_once
+from regard.serve.writing import Streamed, Width, viewed, written
 from regard.tasks.image_captioning.run import ImageCaptioningRun
 from regard.tasks.image_classification.run import ImageClassificationRun
 
@@ -36,6 +40,10 @@ class Caption(Tell):
     """An image, and the width of the search; by default the run's own."""
 
     beam: Width | None = None
+
+
+class Stream(Tell, Streamed):
+    """The caption of an image, token by token."""
 
 
 def image_classes(name: str, run: ImageClassificationRun) -> Served:
@@ -69,8 +77,22 @@ def captions(name: str, run: ImageCaptioningRun) -> Served:
         looked = run.look(ask.pixels(channels), beam=ask.beam)
         return looked.caption.to_json() | {"view": payload([looked.lookups])}
 
-    operations = {"predict": Operation(Caption, at_once(predict), lambda ask: ask.beam)}
+    operations = {
+        "predict": Operation(Caption, at_once(predict), lambda ask: ask.beam),
+        "stream": Operation(Stream, partial(_stream, run), Stream.together, streams=True),
+    }
     if run.model.decoder.source_attention is not None:
         operations["attention"] = Operation(Caption, at_once(lambda asks: [look(ask) for ask in asks]))
     about = {"kind": "image", "task": "image-captioning", "model": run.config.model.name}
     return Served(name, about, operations)
+
+
+def _stream(run: ImageCaptioningRun, asks: Sequence[Stream], wanted: Wanted) -> Iterator[Said]:
+    one, images = asks[0], [ask.pixels(run.config.model.channels) for ask in asks]
+    prefixes = [ask.begun(partial(writable, run.tokenizer)) for ask in asks]
+    search, patches = one.search(run.config.search), [run.patches(image) for image in images]
+    grown = run.write(images, search=search, prefixes=prefixes, candidates=one.candidates, wanted=wanted)
+    sources = [Source(patch_labels(each.rows, each.columns), each) for each in patches]
+    lines = written(grown, sources, list(map(len, prefixes)))
+    kinds: list[Kind] = [] if run.model.decoder.source_attention is None else ["weights"]
+    return viewed(lines, asks, kinds, lambda number, tokens, _: run.lookups_written(images[number], tokens))

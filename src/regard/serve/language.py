@@ -7,10 +7,12 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from regard.errors import InputError
+from regard.inference.demanded import writable
 from regard.inference.kinds import Kind
 from regard.inference.possible import kinds_within
 from regard.maps.lookups import Lookups
 from regard.pictures.write import LABELS
+from regard.serve.attention import Source
 from regard.serve.operation import Operation, Said, Served, Wanted, at_once
 from regard.serve.writing import Drawn, Streamed, Width, viewed, written
 from regard.tasks.language_model.run import LanguageModelRun
@@ -61,22 +63,22 @@ def _predict(run: LanguageModelRun, asks: Sequence[Predict]) -> list[dict[str, A
 
 
 def _stream(run: LanguageModelRun, kinds: Sequence[Kind], asks: Sequence[Stream], wanted: Wanted) -> Iterator[Said]:
-    one = asks[0]
+    one, prefixes = asks[0], [ask.begun(partial(writable, run.tokenizer)) for ask in asks]
     grown = run.write(
         [ask.text for ask in asks],
         tokens=one.tokens,
         search=one.search(run.config.search),
         beyond=one.beyond,
-        prefixes=[ask.prefix_tokens for ask in asks],
+        prefixes=prefixes,
         candidates=one.candidates,
         wanted=wanted,
     )
-    sources = [run.tokenizer.pieces([END, *run.tokenizer.encode(ask.text)]) for ask in asks]
+    sources = [Source(run.tokenizer.pieces([END, *run.tokenizer.encode(ask.text)])) for ask in asks]
 
     def seen(number: int, tokens: Sequence[int], asked: Sequence[Kind]) -> Lookups:
-        if len(sources[number]) + len(tokens) > LABELS:
+        if len(sources[number].labels) + len(tokens) > LABELS:
             raise InputError(f"the text is longer than the {LABELS} tokens that are seen at once")
         return run.lookups_written(asks[number].text, tokens, asked)
 
-    lines = written(grown, sources, [len(ask.prefix_tokens) for ask in asks], one.tokens)
+    lines = written(grown, sources, list(map(len, prefixes)), one.tokens)
     return viewed(lines, asks, kinds, seen)

@@ -7,6 +7,9 @@ from typing import Any
 
 from starlette.responses import Response
 
+RETRY = 2
+"""Seconds after which a client may try again."""
+
 
 class Refused(Exception):
     """The status of the response and its one line; the connection is closed, for the body may still be on its way."""

@@ -12,6 +12,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from regard.errors import InputError, RunError
+from regard.serve.connection import punctual
 from regard.serve.guard import LOOPBACK, hostname
 from regard.serve.limits import Limits
 
@@ -78,7 +79,7 @@ def server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
     """What serves an application, and when it is to end first answers what is inside."""
     config = uvicorn.Config(
         app,
-        http="h11",
+        http=punctual(limits.head_seconds),
         ws="none",
         lifespan="on",
         log_config=None,

@@ -5,12 +5,12 @@ from functools import partial
 from typing import Any
 
 from regard.data.pair import Pair
-from regard.errors import InputError
 from regard.inference.demanded import demanded
 from regard.inference.possible import kinds_of
 from regard.maps.links import strongest
 from regard.pictures.payload import payload
 from regard.serve.ask import Ask, Kinds
+from regard.serve.attention import Source
 from regard.serve.operation import Operation, Said, Served, Wanted, at_once
 from regard.serve.writing import Streamed, Width, viewed, written
 from regard.tasks.text_to_text.run import TextToTextRun
@@ -33,10 +33,9 @@ class Predict(Ask):
 
 
 class Stream(Streamed):
-    """The output for a text, token by token; it begins with a text or with tokens."""
+    """The output for a text, token by token."""
 
     text: str
-    prefix: str = ""
 
 
 class Given(Ask):
@@ -81,7 +80,7 @@ def _stream(run: TextToTextRun, asks: Sequence[Stream], wanted: Wanted) -> Itera
     one, given, prefixes = asks[0], [ask.text for ask in asks], [_prefix(run, ask) for ask in asks]
     search, sides = one.search(run.config.search), run.tokenizers
     grown = run.write(given, search=search, prefixes=prefixes, candidates=one.candidates, wanted=wanted)
-    sources = [sides.source_pieces([*sides.source_ids(text), END], text) for text in given]
+    sources = [Source(sides.source_pieces([*sides.source_ids(text), END], text)) for text in given]
     lines = written(grown, sources, list(map(len, prefixes)))
     return viewed(lines, asks, kinds_of(run.model), lambda number, *seen: run.lookups_written(given[number], *seen))
 
@@ -106,6 +105,4 @@ def _attention(run: TextToTextRun, asks: Sequence[Looked]) -> list[dict[str, Any
 
 def _prefix(run: TextToTextRun, ask: Stream) -> Sequence[int]:
     """The tokens that the output begins with. Raises InputError for a text that the vocabulary cannot write."""
-    if ask.prefix and ask.prefix_tokens:
-        raise InputError("prefix and prefix_tokens are both given; choose one")
-    return ask.prefix_tokens or demanded(run.tokenizers, [ask.text], 1, ask.prefix).prefixes[0]
+    return ask.begun(lambda prefix: demanded(run.tokenizers, [ask.text], 1, prefix).prefixes[0])

@@ -15,7 +15,7 @@ from regard.inference.possible import check_kinds
 from regard.maps.lookups import Lookups
 from regard.pictures.payload import payload
 from regard.serve.ask import Ask, Kinds
-from regard.serve.attention import Rows
+from regard.serve.attention import Rows, Source
 from regard.serve.operation import Said
 
 Width = Annotated[int, Field(ge=1, le=64)]
@@ -42,13 +42,21 @@ class Drawn(Ask):
 
 
 class Streamed(Drawn):
-    """An answer that is told token by token, and begins with these tokens. With `view` the last line has all that was
-    looked at once more, for the component, and where they are known what the scores were made of; of other `kinds` what
-    else the answer depended on. None: the weights, of a model that attends."""
+    """An answer that is told token by token, and begins with a text or with tokens. With `view` the last line has all
+    that was looked at once more, for the component, and where they are known what the scores were made of; of other
+    `kinds` what else the answer depended on. None: the weights, of a model that attends."""
 
+    prefix: str = ""
     prefix_tokens: Tokens = ()
     view: bool = False
     kinds: Kinds | None = None
+
+    def begun(self, encode: Callable[[str], Sequence[int]]) -> Sequence[int]:
+        """The tokens it begins with, where `encode` gives those of a text. Raises InputError where text and tokens are
+        given, and as `encode`."""
+        if self.prefix and self.prefix_tokens:
+            raise InputError("prefix and prefix_tokens are both given; choose one")
+        return self.prefix_tokens or encode(self.prefix)
 
 
 Seen = Callable[[int, Sequence[int], Sequence[Kind]], Lookups]
@@ -74,13 +82,11 @@ def viewed(lines: Iterator[Said], asks: Sequence[Streamed], possible: Sequence[K
         yield said
 
 
-def written(
-    grown: Iterator[Growth], sources: Sequence[Sequence[str]], forced: Sequence[int], more: int = 0
-) -> Iterator[Said]:
+def written(grown: Iterator[Growth], sources: Sequence[Source], forced: Sequence[int], more: int = 0) -> Iterator[Said]:
     """The lines of the answers: `start`, once it is known that nothing is wrong with any of them; `token`s; `done`.
 
     Args:
-        sources: the labels of what is there to be read by the first token of each.
+        sources: what is there to be read by the first token of each.
         forced: how many tokens of each are.
         more: how many of what is written can be read as well.
     """

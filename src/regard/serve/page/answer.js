@@ -118,7 +118,7 @@ export class Answer {
     const field = element("input", { value: token.text, dir: "auto", ariaLabel: "Let the answer begin with", maxLength: 2000 });
     const form = element("form", { onsubmit: (event) => { event.preventDefault(); this.change(place, { prefix: field.value }); } },
       element("label", {}, element("span", { className: "said" }, "Let the answer begin with "), field), element("button", { type: "submit" }, "Go on from there"));
-    byId("editor").replaceChildren(element("h3", {}, "In place of ", element("bdi", {}, token.piece)), element("ul", {}, ...list), ...(this.typed ? [form] : []));
+    byId("editor").replaceChildren(element("h3", {}, "In place of ", element("bdi", {}, token.piece)), element("ul", {}, ...list), form);
     byId("editor").hidden = false;
     (byId("editor").querySelector("button:enabled") || field).focus();
   }

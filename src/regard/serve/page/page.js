@@ -67,7 +67,6 @@ const choose = (name) => {
   byId("list").replaceChildren();
   again = null;
   offer();
-  answer.typed = run.kind === "text";
   answer.clear();
   say("");
 };
@@ -80,7 +79,11 @@ const base64 = (file) => new Promise((resolve, reject) => {
 });
 
 const given = async () => {
-  if (run.kind === "image") return { image: await base64(byId("image").files[0]) };
+  if (run.kind === "image") {
+    const [file] = byId("image").files;
+    if (!file) throw new Error("There is no image; choose one.");
+    return { image: await base64(file) };
+  }
   return Object.fromEntries(FIELDS[run.kind].map(([name]) => [name, byId(name).value]));
 };
 
@@ -119,13 +122,14 @@ const during = async (what, work) => {
   }
 };
 
-// A text's answer comes at last with all that a lookup can be worked out from.
-const wanted = async () => ({ ...await given(), ...drawn(), candidates: CANDIDATES });
+const wanted = async (chosen = {}) => ({ ...await given(), ...drawn(), candidates: CANDIDATES, ...chosen });
 
-const stream = (body, before = []) => during("Writing ...", async (signal) => {
-  again = () => stream(body, before);
+// Unless it goes on from a prompt an answer comes at last with all that a lookup can be worked out from, and is said of it.
+const stream = (asked, before = []) => during("Writing ...", async (signal) => {
+  const body = await asked();
+  again = () => stream(() => body, before);
   answer.clear(before);
-  for await (const event of lines(run.name, "stream", { ...body, ...kinds(), view: run.kind === "text" || ticked().length > 0 }, signal)) {
+  for await (const event of lines(run.name, "stream", { ...body, ...kinds(), view: run.kind !== "prompt" || ticked().length > 0 }, signal)) {
     if (event.event === "start") {
       answer.begin(event.forced);
       await answer.mount(event.view);
@@ -140,10 +144,13 @@ const stream = (body, before = []) => during("Writing ...", async (signal) => {
   throw new Error("the answer broke off");
 });
 
-const change = async (place, { token, prefix }) => {
-  const before = answer.tokens, body = await wanted();
-  if (prefix !== undefined) stream({ ...body, prefix }, before);
-  else stream({ ...body, prefix_tokens: [...before.slice(0, place).map((each) => each.token), token] }, before);
+// What is chosen in the last place is followed by one token at least.
+const change = (place, { token, prefix }) => {
+  const before = answer.tokens, { tokens } = drawn();
+  if (prefix !== undefined) return stream(() => wanted({ prefix }), before);
+  const prefix_tokens = [...before.slice(0, place).map((each) => each.token), token];
+  const most = tokens ? { tokens: Math.max(tokens, prefix_tokens.length + 1) } : {};
+  return stream(() => wanted({ prefix_tokens, ...most }), before);
 };
 
 const classes = (probabilities) => element("div", { className: "classes", role: "list" }, ...Object.entries(probabilities).slice(0, 10).flatMap(([label, value]) => [
@@ -185,10 +192,9 @@ const look = (button, text, { text: target }) => during("Reading ...", async (si
   return "The picture is that of the alternative.";
 });
 
-byId("ask").addEventListener("submit", async (event) => {
+byId("ask").addEventListener("submit", (event) => {
   event.preventDefault();
-  if (!can("stream")) return told();
-  return stream(await wanted());
+  return can("stream") ? stream(() => wanted()) : told();
 });
 byId("ask").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && event.target.tagName === "TEXTAREA" && (event.ctrlKey || event.metaKey || (run.kind === "text" && !event.shiftKey))) {

@@ -1,6 +1,6 @@
 """A trained model that tells of images, opened: `load(folder).tell(images)`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,11 @@ from jaxtyping import Float
 
 from regard.catalog import build_captioner
 from regard.data.captions import Captioned
+from regard.decoding.search import Search
+from regard.decoding.streaming import Watching, always
 from regard.errors import InputError
 from regard.images import Image, Pixels
+from regard.inference.growth import Growth, check_prefixes
 from regard.inference.kinds import Kind, Role
 from regard.inference.roles import within_part
 from regard.inference.within import Reading
@@ -23,11 +26,11 @@ from regard.models.captioner import Captioner
 from regard.nonfinite import guarded
 from regard.tasks.image_captioning.looking import Seen, looked, one, pixels_of
 from regard.tasks.image_captioning.run_file import ImageCaptioning
-from regard.tasks.image_captioning.task import figures, told
+from regard.tasks.image_captioning.task import encoded, figures, told
 from regard.tasks.run import Run
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
-from regard.text.special import START
+from regard.text.special import END, START
 from regard.training.run_directory import RunDirectory
 
 
@@ -90,15 +93,57 @@ class ImageCaptioningRun(Run):
             InputError: an image cannot be read, or is an array of another kind.
             ValueError: beam and vocabulary do not fit together.
         """
-        if isinstance(images, str | Path | np.ndarray):
-            raise TypeError(f"images is one {type(images).__name__}; give a list of them")
-        given = [Captioned(each, (), f"image {number}") for number, each in enumerate(images, 1)]
+        given = _several(images)
         with guarded(self.model):
             found = told(self.model, given, self.config, self._search(beam))
         return [
             Caption(self.tokenizer.decode(best.tokens), best.score, tuple(self.tokenizer.pieces(best.tokens)))
             for best, *_ in found
         ]
+
+    def write(
+        self,
+        images: Sequence[Image],
+        *,
+        search: Search | None = None,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        candidates: int = 0,
+        wanted: Callable[[int], bool] = always,
+    ) -> Iterator[Growth]:
+        """A caption for each image, token by token, all of them at each step: greedy, or drawn where `search`, by
+        default the run's own, has a temperature. Each begins with the tokens of its prefix; `wanted(number)` is asked
+        before each step whether that caption is to go on. The weights of a token are on the cells of its image.
+
+        Raises:
+            TypeError and InputError: as `tell`, and for a prefix with a token that no caption has.
+            ValueError: a prefix is longer than its caption may be.
+        """
+        given, search = _several(images), self.config.search if search is None else search
+        prefixes = [()] * len(given) if prefixes is None else prefixes
+        check_prefixes(prefixes, self.tokenizer.size)
+        with guarded(self.model):
+            decoder = self.model.decoder
+            memory, limit = encoded(self.model, given, self.config, search)
+            watching = Watching(decoder, decoder.source_attention, candidates, wanted)
+            for each in search.write(decoder, memory, limit, [tuple(prefix) for prefix in prefixes], watching):
+                text = self.tokenizer.decode(each.tokens)
+                yield Growth.of(each, text, lambda token: self.tokenizer.pieces([token])[0])
+
+    def lookups_written(self, image: Image, tokens: Sequence[int]) -> Lookups:
+        """Where the model looked while it wrote these tokens, END among them if it ended, in every layer and head.
+
+        Raises:
+            InputError: the image cannot be read.
+        """
+        pixels = pixels_of(Captioned(image, (), "the image"), self.config)
+        with guarded(self.model):
+            found = looked(self.model, pixels, [each for each in tokens if each != END], self.config)
+        return self._lookups(pixels, tuple(self.tokenizer.pieces(tokens)), found)
+
+    def patches(self, image: Image) -> Patches:
+        """The part of an image that the model is given, and its cells. Raises InputError for one that cannot be
+        read."""
+        return self._patches(pixels_of(Captioned(image, (), "the image"), self.config))
 
     @torch.no_grad()
     def look(self, image: Image, *, beam: int | None = None) -> LookedAt:
@@ -153,13 +198,26 @@ class ImageCaptioningRun(Run):
         return Reading(self.tokenizer.decode(best.tokens), *found)
 
     def _lookups(self, pixels: Pixels, tokens: tuple[str, ...], seen: Seen) -> Lookups:
-        """Without the row of END."""
-        side = self.config.model.side
+        """Of the first rows, one for each of these tokens; END has no note."""
         notes = () if seen.gates is None else tuple(f"gate {gate:.2f}" for gate in seen.gates)
+        notes += ("",) * (len(tokens) - len(notes)) if notes else ()
         weights = rearrange(
             seen.every[:, :, : len(tokens)], "layer head token row column -> layer head token (row column)"
         )
-        return Lookups(weights, patch_labels(side, side), tokens, notes=notes, patches=Patches(pixels, side, side))
+        patches = self._patches(pixels)
+        labels = patch_labels(patches.rows, patches.columns)
+        return Lookups(weights, labels, tokens, notes=notes, patches=patches)
 
-    def _search(self, beam: int | None):
+    def _patches(self, pixels: Pixels) -> Patches:
+        side = self.config.model.side
+        return Patches(pixels, side, side)
+
+    def _search(self, beam: int | None) -> Search:
         return self.config.search if beam is None else self.config.search.searching(beam)
+
+
+def _several(images: Sequence[Image]) -> list[Captioned]:
+    """Raises TypeError for one image."""
+    if isinstance(images, str | Path | np.ndarray):
+        raise TypeError(f"images is one {type(images).__name__}; give a list of them")
+    return [Captioned(each, (), f"image {number}") for number, each in enumerate(images, 1)]

@@ -11,6 +11,7 @@ from regard.data.caption_batch import CaptionBatch, collate_captions
 from regard.data.captions import Captioned
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
+from regard.memory import Memory
 from regard.models.captioner import Captioner
 from regard.shapes import Float
 from regard.tasks.image_captioning.looking import pixels_of
@@ -101,12 +102,21 @@ def told(
     model: Captioner, images: Sequence[Captioned], config: ImageCaptioning, search: Search
 ) -> list[list[Hypothesis]]:
     """What is said of each image, best first. Raises InputError for an image that cannot be read."""
-    device, found = next(model.parameters()).device, []
+    found = []
     for first in range(0, len(images), ROWS):
-        some = tensors(images[first : first + ROWS], config, device)
-        limit = search.limit(torch.zeros(len(some), dtype=torch.int64, device=device))
-        found += search(model.decoder, model.encoder(some), limit)
+        found += search(model.decoder, *encoded(model, images[first : first + ROWS], config, search))
     return found
+
+
+@torch.no_grad()
+def encoded(
+    model: Captioner, images: Sequence[Captioned], config: ImageCaptioning, search: Search
+) -> tuple[Memory, Tensor]:
+    """Images as they are read, and the most tokens that may be said of each, `(batch,)`. Raises InputError for an image
+    that cannot be read."""
+    device = next(model.parameters()).device
+    memory = model.encoder(tensors(images, config, device))
+    return memory, search.limit(torch.zeros(len(images), dtype=torch.int64, device=device))
 
 
 def figures(
