@@ -413,7 +413,9 @@ def test_another_map_is_chosen_with_its_own_layers_heads_and_labels(opened: Open
     told = default_rng(7).dirichlet(np.ones(3), size=(1, 1, 1))
     others = {
         "rollout": OtherMap(default_rng(6).dirichlet(np.ones(7), size=(1, 1, 5)), ("rollout",)),
-        "gradient": OtherMap(told, ("gradient",), source=WORDS[:3], target=("a class",)),
+        "gradient": OtherMap(
+            told, ("gradient",), source=WORDS[:3], target=("a class",), verbs=("depends on", "is depended on")
+        ),
         "norms": OtherMap(5 * default_rng(5).random((2, 3, 5, 7)), shares=True),
     }
     page = opened(View(replace(given, others=others)))
@@ -435,6 +437,9 @@ def test_another_map_is_chosen_with_its_own_layers_heads_and_labels(opened: Open
     np.testing.assert_allclose(table(page), told[0, 0], atol=6e-4)
     assert page.locator("thead th").all_inner_texts() == list(WORDS[:3])
     assert page.locator("tbody th").all_inner_texts() == ["a class"]
+    show(page, "Reading")
+    assert "target: point at what depends on" in page.locator(".regard-texts h2").all_inner_texts()
+    show(page, "Table")
     assert page.get_by_label("Layer", exact=True).count() == page.get_by_label("Head", exact=True).count() == 0
     choose(page, "Map", "weights")
     np.testing.assert_allclose(table(page), given.weights.mean((0, 1)), atol=6e-4)
@@ -478,6 +483,13 @@ def test_two_texts_are_compared_from_the_start_and_mark_the_same_labels(opened: 
     )
     page = opened(View(first, replace(first, name="second"), third, compare=2))
     assert page.locator(".regard-panel").count() == 2
+    page.get_by_role("button", name="Show one").click()
+    page.get_by_label("Head", exact=True).select_option(label="1")
+    page.get_by_role("button", name="Compare").click()
+    assert [each.locator("option:checked").nth(1).inner_text() for each in page.locator(".regard-panel").all()] == [
+        "1",
+        "1",
+    ]
     assert [each.locator("option:checked").first.inner_text() for each in page.locator(".regard-panel").all()] == [
         "first",
         "third",

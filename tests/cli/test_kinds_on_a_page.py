@@ -14,7 +14,7 @@ from regard.cli.viewing import Viewing
 from regard.cli.views import check, draw
 from regard.errors import InputError
 from regard.inference.kinds import Kind
-from regard.maps.lookups import Lookups
+from regard.maps.lookups import READS, Lookups
 from regard.tasks.classification.run import Looked
 from tests.inference.untrained import TEXT, filling, going_on, seeing, telling, writing
 from tests.pictures.test_view import Reader, numbers
@@ -51,7 +51,7 @@ def same(packed: dict[str, Any], page: dict[str, Any], wanted: Lookups) -> None:
     assert sides == {"source": list(wanted.source), "target": list(wanted.target)}
     assert packed.get("layers", page["layers"]) == list(wanted.layers)
     assert packed.get("heads", page["heads"]) == wanted.weights.shape[1]
-    assert packed.get("shares", False) == wanted.shares
+    assert (packed.get("shares", False), tuple(packed.get("verbs", READS))) == (wanted.shares, wanted.verbs)
 
 
 @pytest.mark.parametrize("name", RUNS)

@@ -8,11 +8,11 @@ from jaxtyping import Float
 from torch import nn
 
 from regard.errors import InputError
-from regard.inference.kinds import Kind
+from regard.inference.kinds import VERBS, Kind
 from regard.inference.norms import ValueNorms
 from regard.maps.alignment import Alignment
 from regard.maps.averages import average_of
-from regard.maps.lookups import Lookups, of_alignment
+from regard.maps.lookups import READS, Lookups, of_alignment
 from regard.maps.rollout import rollout
 from regard.maps.shares import shares
 from regard.recording import Maps, Measure
@@ -73,4 +73,4 @@ JOININGS: dict[Kind, Joining] = {
 
 def alone(attention: Alignment, kind: Kind) -> Lookups:
     """One map of its kind, where there is not one a layer and head."""
-    return replace(of_alignment(attention, name=kind), kind=kind, layers=(kind,))
+    return replace(of_alignment(attention, name=kind), kind=kind, layers=(kind,), verbs=VERBS.get(kind, READS))

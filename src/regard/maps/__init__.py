@@ -3,7 +3,8 @@
 from regard.maps.alignment import Alignment
 from regard.maps.averages import average_heads, average_layers
 from regard.maps.document import DocumentWeights
-from regard.maps.lookups import Lookups
+from regard.maps.lookups import Lookups, beside
+from regard.maps.other_map import OtherMap
 from regard.maps.rollout import of_patches, rollout
 from regard.maps.shares import shares
 from regard.maps.words import join_words, word_alignment
@@ -12,8 +13,10 @@ __all__ = [
     "Alignment",
     "DocumentWeights",
     "Lookups",
+    "OtherMap",
     "average_heads",
     "average_layers",
+    "beside",
     "join_words",
     "of_patches",
     "rollout",

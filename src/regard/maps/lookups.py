@@ -136,11 +136,12 @@ def beside(lookups: Lookups, *others: Lookups) -> Lookups:
         own = OtherMap(each.weights, each.layers, shares=each.shares)
         for name, other in {each.kind: own, **each.others}.items():
             if name != lookups.kind:
-                source, target = other.labels(each.source, each.target)
+                (source, target), verbs = other.labels(each.source, each.target), other.verbs or each.verbs
                 maps[name] = replace(
                     other,
                     source=None if source == lookups.source else source,
                     target=None if target == lookups.target else target,
+                    verbs=None if verbs == lookups.verbs else verbs,
                 )
     return replace(lookups, others=maps)
 

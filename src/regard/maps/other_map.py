@@ -15,6 +15,7 @@ class OtherMap:
     layers: a name for each. Default "layer 0" and so on.
     source, target: labels of its own; None: those of the lookups.
     shares: whether these are amounts, seen as shares of the sum of their row once layers and heads are averaged.
+    verbs: what a target label does to a source label, and what is done to that; None: as in the lookups.
 
     Raises ValueError for weights that are not finite or have other axes, and TypeError for labels that are one string.
     """
@@ -24,6 +25,7 @@ class OtherMap:
     source: Labels | None = None
     target: Labels | None = None
     shares: bool = False
+    verbs: tuple[str, str] | None = None
 
     def __post_init__(self) -> None:
         weights = kept("weights", self.weights)

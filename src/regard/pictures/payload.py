@@ -79,7 +79,7 @@ def _other(name: str, other: OtherMap) -> dict[str, Any]:
     """With its own layers and heads, and labels where it has some."""
     found = _amounts(packed_map(visible(name), other.weights), other.shares)
     found |= {"layers": [visible(layer) for layer in other.layers], "heads": other.weights.shape[1]}
-    sides = {"source": other.source, "target": other.target}
+    sides = {"source": other.source, "target": other.target, "verbs": other.verbs}
     return found | {side: [visible(each) for each in own] for side, own in sides.items() if own is not None}
 
 

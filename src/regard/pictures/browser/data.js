@@ -13,8 +13,8 @@ regard.data = (() => {
 
   // One map of its layers and heads; null for a layer or a head is the mean over them. It may have labels of its own.
   class Weights {
-    constructor({ name, scale, signed, shares, source = null, target = null, ...about }, buffer, shape) {
-      Object.assign(this, { name, scale, signed, shares: Boolean(shares), source, target, ...shape, more: [], kept: new Map() });
+    constructor({ name, scale, signed, shares, source = null, target = null, verbs = null, ...about }, buffer, shape) {
+      Object.assign(this, { name, scale, signed, shares: Boolean(shares), source, target, verbs, ...shape, more: [], kept: new Map() });
       this.levels = about.levels && Float32Array.from(about.levels);
       this.codes = this.levels ? new Uint8Array(buffer) : new Float32Array(buffer);
     }

@@ -42,7 +42,7 @@ regard.views.lines = (() => {
     }
 
     render() {
-      const { panel } = this, { source, target } = panel.table, [reads, isRead] = panel.lookup.verbs;
+      const { panel } = this, { source, target } = panel.table, [reads, isRead] = panel.verbs;
       this.sides.replaceChildren(element("span", {}, `target: ${reads}`), element("span", {}, `source: ${isRead}`));
       this.left.replaceChildren(...target.map((_, place) => token(panel, "target", place)));
       this.right.replaceChildren(...source.map((_, place) => token(panel, "source", place)));

@@ -88,8 +88,10 @@ regard.mount = (() => {
     compare(on) {
       if (on) {
         const [{ own, lookup, map }] = this.panels, next = { ...own };
-        if (this.lookups.length > 1) Object.assign(next, { lookup: (own.lookup + this.second) % this.lookups.length, map: 0, layer: null, head: null });
-        else if (lookup.maps.length > 1) next.map = (own.map + 1) % lookup.maps.length;
+        if (this.lookups.length > 1) {
+          next.lookup = (own.lookup + this.second) % this.lookups.length;
+          next.map = Math.max(0, this.lookups[next.lookup].maps.findIndex(({ name }) => name === map.name));
+        } else if (lookup.maps.length > 1) next.map = (own.map + 1) % lookup.maps.length;
         else if (map.heads > 1) next.head = typeof own.head === "number" ? (own.head + 1) % map.heads : 0;
         else if (map.layers.length > 1) next.layer = own.layer === null ? 0 : (own.layer + 1) % map.layers.length;
         this.panels.push(new regard.Panel(this, next));

@@ -35,6 +35,10 @@ regard.Panel = (() => {
       return this.own.map === 0 ? this.lookup.vectors : null;
     }
 
+    get verbs() {
+      return this.map.verbs || this.lookup.verbs;
+    }
+
     get choice() {
       const { head } = this.own;
       return { ...this.mounted.choice, ...this.own, head: head === "each" ? null : head };
@@ -127,7 +131,7 @@ regard.Panel = (() => {
     }
 
     say() {
-      const { target, source } = this.focused, { table } = this, [reads, isRead] = this.lookup.verbs, parts = [];
+      const { target, source } = this.focused, { table } = this, [reads, isRead] = this.verbs, parts = [];
       const label = (text) => element("bdi", {}, text);
       if (target !== null) parts.push(label(table.target[target]));
       if (target !== null && source !== null) parts.push(` ${reads} `);

@@ -21,7 +21,7 @@ regard.views.reading = (() => {
       this.target = text("target");
       this.source = table.within ? this.target : text("source");
       this.key = element("div");
-      const heading = (text) => element("h2", {}, text), [reads, isRead] = panel.lookup.verbs;
+      const heading = (text) => element("h2", {}, text), [reads, isRead] = panel.verbs;
       const parts = table.within ? [] : [heading(`target: point at what ${reads}`), this.target, heading(`source: shaded by how much it ${isRead}`)];
       this.element.replaceChildren(...parts, this.source, this.key);
       this.at = Math.min(this.at, Math.max(0, table.target.length - 1));

@@ -12,9 +12,9 @@ from regard.data.labelled import Labelled
 from regard.errors import InputError
 from regard.inference.gradients import check_no_maps, contributions, embeddings, log_probabilities_of
 from regard.inference.joining import JOININGS, Joining, alone
-from regard.inference.kinds import Kind
+from regard.inference.kinds import VERBS, Kind
 from regard.maps import Alignment, DocumentWeights
-from regard.maps.lookups import Lookups, of_document
+from regard.maps.lookups import READS, Lookups, of_document
 from regard.models.classifier import Classifier
 from regard.nonfinite import guarded
 from regard.recording import Maps, record
@@ -83,7 +83,8 @@ class Looked:
             return self.lookups
         if isinstance(self.weights, Alignment):
             return alone(self.weights, self.kind)
-        return replace(of_document(self.weights, self.found.label), kind=self.kind)
+        verbs = VERBS.get(self.kind, READS)
+        return replace(of_document(self.weights, self.found.label), kind=self.kind, verbs=verbs)
 
 
 class ClassificationRun(Run):

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from regard.data.images import LabelledImage
 from regard.errors import InputError
 from regard.images import Image, Pixels
-from regard.inference.kinds import Kind
+from regard.inference.kinds import VERBS, Kind
 from regard.maps import of_patches
 from regard.maps.heads import HeadMaps
 from regard.maps.lookups import Lookups, Patches, patch_labels
@@ -98,7 +98,9 @@ class ImageClassificationRun(Run):
         maps = HeadMaps.of(recorded_maps.lookups([*MARKS[: self.config.model.marks], *labels]))
         read = read_by_class(self.model, maps.weights)
         every = read[:, -(side**2) :].reshape(len(maps.layers), -1, 1, side**2)
-        others = {} if kind == "weights" else {kind: OtherMap(weights.reshape(1, 1, 1, -1), (kind,))}
+        others = (
+            {} if kind == "weights" else {kind: OtherMap(weights.reshape(1, 1, 1, -1), (kind,), verbs=VERBS.get(kind))}
+        )
         lookups = Lookups(every, labels, (found.label,), others=others, patches=Patches(pixels, side, side))
         patches = np.stack([of_patches(each, side, side) for each in read])
         return Looked(found, pixels, weights, maps, patches, lookups)
