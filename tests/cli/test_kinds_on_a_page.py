@@ -1,6 +1,7 @@
 """`regard show --kind ... --kind ... --out x.html`: several kinds of maps on one page, of each kind of run."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -20,7 +21,7 @@ from tests.inference.untrained import TEXT, filling, going_on, seeing, telling, 
 from tests.pictures.test_view import Reader, numbers
 from tests.tasks.test_kinds import classes, spans
 
-KINDS = list(get_args(Kind))
+KINDS: list[Kind] = list(get_args(Kind))
 BLANK, PAIR = "the cat [MASK] on", f"{TEXT}\tthe cat"
 RUNS: dict[str, tuple[Any, str, Any]] = {
     "translation": (writing, TEXT, TEXT),
@@ -97,7 +98,8 @@ def test_each_side_of_a_transformer(role: Any, tmp_path: Path):
 
 
 def test_the_title_names_one_kind_alone(tmp_path: Path):
-    for kinds, title in ((["norms"], f"{TEXT} (norms)"), (["norms", "norms"], f"{TEXT} (norms)"), (KINDS, TEXT)):
+    one: list[Kind] = ["norms"]
+    for kinds, title in ((one, f"{TEXT} (norms)"), (2 * one, f"{TEXT} (norms)"), (KINDS, TEXT)):
         _, page = drawn(going_on(), TEXT, tmp_path / "a.html", kinds)
         assert page["title"] == title
 
@@ -107,10 +109,8 @@ def test_the_title_names_one_kind_alone(tmp_path: Path):
     [("a.png", Viewing(), {}), ("a.html", Viewing(words=True), {}), ("a.html", Viewing(), {"maps": [0]})],
 )
 def test_several_kinds_are_for_whole_pages(out: str, viewing: Viewing, asked: dict, tmp_path: Path):
-    one, several = (
-        Asking(Path("run"), TEXT, tmp_path / out, Looking(kinds=kinds, **asked))
-        for kinds in (["norms"], ["norms", "weights"])
-    )
+    one = Asking(Path("run"), TEXT, tmp_path / out, Looking(kinds=["norms"], **asked))
+    several = replace(one, looking=Looking(kinds=["norms", "weights"], **asked))
     check(one, viewing, Comparing())
     with pytest.raises(InputError, match="--kind is given 2 times; several kinds are seen on a page of everything"):
         check(several, viewing, Comparing())
