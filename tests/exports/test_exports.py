@@ -1,5 +1,6 @@
 """Runs in the forms of other runtimes: they compute the same there, and what does not is not left behind."""
 
+import logging
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from torch import nn
 
 from regard import load
 from regard.errors import InputError, RunError
-from regard.exports import ctranslate2
+from regard.exports import ctranslate2, onnx
 from regard.exports.graphs import graphs
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.text import Tokenizer, TokenizerSettings
@@ -26,6 +27,14 @@ def test_onnxruntime_computes_the_same():
     lines = found.stdout.splitlines()
     assert [line for line in lines if not line.endswith(": the same")] == []
     assert len(lines) == len(set(lines)) == 9
+
+
+def test_what_torch_says_is_heard_again(caplog: pytest.LogCaptureFixture):
+    log = logging.getLogger("torch.onnx.registry")
+    with onnx.quiet():
+        log.warning("torchvision is not installed")
+    log.warning("something else")
+    assert caplog.messages == ["something else"]
 
 
 def test_no_graph_is_made_of_other_models():

@@ -1,6 +1,9 @@
 """Runs as ONNX graphs, for onnxruntime and others."""
 
+import logging
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +45,7 @@ def write(graph: Graph, path: Path) -> None:
         for name in axes.values():
             sizes.setdefault(name, torch.export.Dim(name, min=2, max=graph.most))
     shapes = [{place: sizes[name] for place, name in axes.items()} for axes in graph.axes.values()]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the exporter, about itself
+    with quiet():
         program: Any = torch.onnx.export(
             graph.module,
             graph.example(2, 7),
@@ -54,6 +56,20 @@ def write(graph: Graph, path: Path) -> None:
             verbose=False,
         )
     program.save(str(path))
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without what the exporter says about itself and about packages that it looks for."""
+    log = logging.getLogger("torch.onnx")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.setLevel(level)
 
 
 @torch.no_grad()
