@@ -40,8 +40,8 @@ def linear(published: str, *ours: str, transposed: bool = False) -> tuple[Part, 
 
 
 def check_sizes(place: str, given: Mapping[str, Tensor], layers: Mapping[str, int], sizes: Sizes) -> None:
-    """Compare the numbers of `layers` and the sizes that a configuration tells with the tensors, before anything is made
-    that is so large.
+    """Compare numbers of `layers` and sizes that a configuration tells with the tensors, before anything so large is
+    made.
 
     Raises:
         InputError: there are fewer tensors than layers, or a tensor has another size.

@@ -91,7 +91,7 @@ def read(folder: Folder, kind: Kind) -> OpenedImages:
     claimed = {
         "hidden_size": (config.width, patches, 0),
         "patch_size": (config.patch, patches, 3),
-        "image_size": (config.marks + config.side**2, positions, 1),
+        f"the number of positions for image_size {config.image}": (config.marks + config.side**2, positions, 1),
         "intermediate_size": (config.hidden, "encoder.layer.0.intermediate.dense.weight", 0),
     }
     check_sizes(settings.place, given, {"num_hidden_layers": config.layers}, claimed)
