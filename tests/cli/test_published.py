@@ -46,6 +46,7 @@ def test_a_language_model_there_and_back(regard, here: Path):
         "config.json",
         "model.safetensors",
         "tokenizer.json",
+        "tokenizer_config.json",
     ]
 
 

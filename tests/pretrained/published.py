@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from torch import nn
 
 TEXTS = ["the cat sat on the mat", "the dog's 12 bones aren't there", "Ein Haus, drei Häuser und ein Übermut"]
@@ -94,7 +94,7 @@ def roberta_pairs() -> Tokenizer:
     merges = [tuple(each) for each in json.loads(tokenizer.to_str())["model"]["merges"]]
     made = Tokenizer(models.BPE({entry: index for index, entry in enumerate(vocabulary)}, merges))
     made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    made.add_special_tokens(special)
+    made.add_special_tokens([*special[:4], AddedToken(special[4], lstrip=True, normalized=False)])
     return made
 
 

@@ -1,5 +1,6 @@
 """What is wrong with a published model is told in one line, and nothing is left behind."""
 
+import errno
 import json
 import os
 from collections.abc import Callable
@@ -7,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
 import torch
 from huggingface_hub import errors
@@ -142,7 +144,8 @@ def test_row_40_another_architecture(values: dict[str, Any], message: str, folde
     [
         ({"pre_tokenizer": {"type": "Whitespace"}}, "cuts text in another way than GPT-2's"),
         ({"normalizer": {"type": "Lowercase"}}, "cuts text in another way than GPT-2's"),
-        ({"model": {"type": "WordPiece", "vocab": {}}}, "expected a model of type BPE or WordLevel"),
+        ({"model": {"type": "Unigram", "vocab": []}}, "expected a model of type BPE or WordLevel or WordPiece"),
+        ({"model": {"type": "WordPiece", "vocab": {}}}, "cuts text in another way than GPT-2's"),
     ],
 )
 def test_row_40_the_tokenizer_of_another_model(values: dict[str, Any], message: str, folder: Path):
@@ -167,6 +170,13 @@ def answer(code: int) -> Any:
     return SimpleNamespace(status_code=code, headers={}, request=None)
 
 
+def without_copy(cause: Exception) -> Exception:
+    """What the library raises where the hub did not give the files and no copy of them is here."""
+    error = errors.LocalEntryNotFoundError("")
+    error.__cause__ = cause
+    return error
+
+
 @pytest.mark.parametrize(
     ("error", "kind", "message"),
     [
@@ -175,7 +185,18 @@ def answer(code: int) -> Any:
         (errors.GatedRepoError("", response=answer(403)), InputError, "agree to terms"),
         (errors.HfHubHTTPError("", response=answer(429)), RunError, "too many requests"),
         (errors.HfHubHTTPError("", response=answer(503)), RunError, "HTTP 503"),
+        (errors.DisabledRepoError("", response=answer(403)), InputError, "the hub has disabled it"),
+        (without_copy(errors.DisabledRepoError("", response=answer(403))), InputError, "the hub has disabled it"),
+        (without_copy(errors.HfHubHTTPError("", response=answer(502))), RunError, "HTTP 502"),
+        (without_copy(httpx.ConnectError("no")), RunError, "does not answer and there is no whole copy here"),
         (errors.LocalEntryNotFoundError("offline"), RunError, "does not answer and there is no whole copy here"),
+        (httpx.ReadTimeout("timed out"), RunError, r"at v9: the transfer broke off \(ReadTimeout: timed out\); run it"),
+        (httpx.ConnectError("no route"), RunError, r"broke off \(ConnectError: no route\); run it again"),
+        (httpx.RemoteProtocolError("peer closed"), RunError, r"broke off \(RemoteProtocolError: peer closed\)"),
+        (errors.FileMetadataError("no size"), RunError, r"broke off \(FileMetadataError: no size\); run it again"),
+        (OSError("Consistency check failed:\n5, not 3"), RunError, r"broke off \(OSError: Consistency .*: 5, not 3\)"),
+        (OSError(errno.ENOSPC, "full"), RunError, "cannot be kept: no space left on the device; free some"),
+        (OSError(errno.EACCES, "no"), RunError, "cannot be kept: no permission; set HF_HOME to a folder you may write"),
     ],
 )
 def test_row_43_the_hub_fails(
@@ -185,8 +206,9 @@ def test_row_43_the_hub_fails(
         raise error
 
     monkeypatch.setattr(hub, "snapshot_download", fail)
-    with pytest.raises(kind, match=message):
+    with pytest.raises(kind, match=message) as caught:
         import_run("somebody/something", tmp_path / "run", "v9")
+    assert len(str(caught.value).splitlines()) == 1
     assert not (tmp_path / "run").exists()
 
 

@@ -76,7 +76,7 @@ def test_row_40_pieces_of_another_model(folder: Path):
         (lambda entries: entries.update({"one more": len(entries)}), "it is that of another model"),
         (lambda entries: entries.update({"<s>": entries.pop("a")}), "has an entry .*<s>.* of its own"),
         (lambda entries: entries.update({"unknown": entries.pop("<unk>")}), "has no entry <unk>"),
-        (lambda entries: entries.update({"a": "one"}), "expected a whole number for each entry"),
+        (lambda entries: entries.update({"a": "one"}), "entries with a whole number each"),
     ],
 )
 def test_row_40_the_vocabulary_of_another_model(edit: Callable[[dict[str, Any]], object], message: str, folder: Path):

@@ -118,9 +118,10 @@ def test_a_run_file_that_says_how_images_are_prepared(tmp_path: Path):
     [
         ({"num_channels": 2}, "num_channels is 2; regard computes it for 1 or 3 alone"),
         ({"patch_size": 4}, "image 6 is not divisible by patch 4"),
-        ({"patch_size": 1}, r"the linear map of the patches is \(6, 3, 2, 2\), expected \(6, 3, 1, 1\)"),
+        ({"num_channels": 1}, r"the linear map of the patches is \(6, 3, 2, 2\), expected \(6, 1, 2, 2\)"),
+        ({"patch_size": 1}, r"patch_size is 1, and embeddings\.patch_embeddings\.projection\.weight has 2"),
         ({"patch_size": [2, 2]}, r"patch_size is \[2, 2\]; expected a whole number"),
-        ({"image_size": 8}, r"1 misshaped: encoder\.positions\.table is \(10, 6\), expected \(17, 6\)"),
+        ({"image_size": 8}, r"positions for image_size 8 is 17, and embeddings\.position_embeddings has 10"),
         ({"hidden_act": "relu"}, "hidden_act is 'relu'"),
         ({"qkv_bias": False}, "qkv_bias is False"),
         ({"id2label": {"0": "a"}}, "id2label does not name the 5 classes of the weights"),

@@ -3,12 +3,15 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from regard import run_file
+from regard.errors import InputError
 from regard.exchange.agreement import checked
 from regard.exchange.images import checked_images
 from regard.exchange.runs import built, context, described, labels_of, of_pairs, reopened, tokenizers
+from regard.exchange.tokens import check_tokens
 from regard.pretrained import families, hub
 from regard.pretrained.folder import WEIGHTS as PUBLISHED_WEIGHTS
 from regard.pretrained.folder import Folder
@@ -36,11 +39,17 @@ def import_run(source: str, out: Path, revision: str | None = None, *, paired: b
     else:
         folder, commit = hub.fetch(source, revision)
         origin = {"model": source, "revision": commit}
-    opened = of_pairs(families.read(folder), source) if paired else families.read(folder)
-    model = built(opened)
+    opened = families.read(folder)
+    write_run(of_pairs(opened, source) if paired else opened, origin, out)
+
+
+def write_run(opened: Opened | OpenedImages, origin: Mapping[str, str], out: Path) -> None:
+    """Write an opened model as a run in the folder `out`. Raises InputError for one whose numbers no run file may have,
+    or whose tensors do not fit it."""
+    config, model = _readable(run_file.dump(described(opened))), built(opened)
     with RunDirectory.create(out) as run:
-        run.write_text(CONFIG, run_file.dump(described(opened)))
-        run.write_json(ORIGIN, origin)
+        run.write_text(CONFIG, config)
+        run.write_json(ORIGIN, dict(origin))
         labels = labels_of(opened)
         if labels:
             run.write_json(LABELS, list(labels))
@@ -49,6 +58,18 @@ def import_run(source: str, out: Path, revision: str | None = None, *, paired: b
                 with run.writing(name) as path:
                     tokenizer.save(path)
         run.save_tensors(WEIGHTS, model.state_dict())
+
+
+def _readable(text: str) -> str:
+    """A run file's text that can be read again. Raises InputError for another."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / CONFIG
+        path.write_text(text, encoding="utf-8")
+        try:
+            run_file.read(path)
+        except InputError as error:
+            raise InputError(str(error).replace(str(path), "the run file that it would have")) from error
+    return text
 
 
 def export_run(path: Path, out: Path) -> list[str]:
@@ -70,6 +91,7 @@ def export_run(path: Path, out: Path) -> list[str]:
             tensors.write(out / PUBLISHED_WEIGHTS, files.tensors, {"format": "pt"})
         if isinstance(opened, OpenedImages):
             return checked_images(run.model, out)
+        check_tokens(opened.tokenizer, out, files.order)
         return checked(run.model, context(opened.config), out, files)
 
 

@@ -14,10 +14,10 @@ from regard.models.bert import BertConfig
 from regard.pretrained import bert_heads, word_pieces
 from regard.pretrained.bert_heads import POOLER, Form, Heads
 from regard.pretrained.folder import CONFIG, Folder
-from regard.pretrained.names import Order, Part, exported, imported, linear
+from regard.pretrained.names import Order, Part, Sizes, check_sizes, exported, imported, linear
 from regard.pretrained.opened import Classes, Files, Opened
 from regard.pretrained.settings import Settings
-from regard.pretrained.vocabulary import TOKENIZER
+from regard.pretrained.tokenizer_json import ABOUT, TOKENIZER
 from regard.text.special import PAD
 
 OWN = "encoder.layers.{}"
@@ -72,7 +72,10 @@ DISTILLED_KEYS = {
     "hidden": "hidden_dim",
     "dropout": "dropout",
 }
-IGNORED = ("attention_probs_dropout_prob", "classifier_dropout", "gradient_checkpointing", "directionality")
+IGNORED = (
+    *("attention_probs_dropout_prob", "classifier_dropout", "gradient_checkpointing", "directionality"),
+    *("pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type"),
+)
 OLD = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias"))
 """Names that the first released files have, and those of later ones."""
 
@@ -86,7 +89,8 @@ def predictions(dense: str, norm: str, bias: str) -> tuple[Part, ...]:
 @dataclass(frozen=True)
 class Kind:
     """What the models of one `model_type` call things. `prefix` stands before the encoder's tensors in files that have
-    more; `doubles` are tensors that must be the same as another; positions count from `offset`."""
+    more; `doubles` are tensors that must be the same as another; `tokenizer` is transformers' class for text; positions
+    count from `offset`."""
 
     name: str
     architecture: str
@@ -97,6 +101,7 @@ class Kind:
     doubles: Mapping[str, str]
     fixed: Mapping[str, tuple[Any, ...]]
     heads: Heads
+    tokenizer: str
     segmented: bool = True
     pooled: bool = True
     offset: int = 0
@@ -106,6 +111,16 @@ class Kind:
         """The published ids of a vocabulary: those here, but where positions are counted by what is not PAD, which must
         be 1 for that."""
         return [1, 3, 0, 2, size - 1, *range(4, size - 1)] if self.offset else range(size)
+
+    def sizes(self, config: BertConfig) -> Sizes:
+        """The sizes of a model by their keys, and where its tensors have them."""
+        [dense] = [part.of_layer(0).published for part in self.layers if "feedforward.0.weight" in part.ours[0]]
+        segments = {"type_vocab_size": (config.segments, SEGMENTS[0].published, 0)} if self.segmented else {}
+        return segments | {
+            self.keys["width"]: (config.width, TRANSFORMER[0].published, 1),
+            self.keys["hidden"]: (config.hidden, dense, 0),
+            "max_position_embeddings": (config.context + self.offset, TRANSFORMER[1].published, 0),
+        }
 
 
 BERT = Kind(
@@ -121,6 +136,7 @@ BERT = Kind(
     },
     FIXED,
     bert_heads.BERT,
+    "BertTokenizer",
 )
 ROBERTA = Kind(
     "roberta",
@@ -132,6 +148,7 @@ ROBERTA = Kind(
     {"lm_head.decoder.weight": "embeddings.word_embeddings.weight", "lm_head.decoder.bias": "lm_head.bias"},
     FIXED | {"pad_token_id": (1,)},
     bert_heads.ROBERTA,
+    "RobertaTokenizer",
     offset=2,
 )
 DISTILBERT = Kind(
@@ -149,6 +166,7 @@ DISTILBERT = Kind(
         "tie_weights_": (True,),
     },
     bert_heads.DISTILBERT,
+    "DistilBertTokenizer",
     segmented=False,
     pooled=False,
     epsilon=1e-12,
@@ -165,7 +183,8 @@ def read(folder: Folder, kind: Kind) -> Opened:
     given = _plain(folder, kind)
     head = kind.heads.read(settings, given)
     form = None if head is None else kind.heads.form(head)
-    config = BertConfig(
+    config = settings.made(
+        BertConfig,
         layers=settings.size(kind.keys["layers"]),
         width=settings.size(kind.keys["width"]),
         heads=settings.size(kind.keys["heads"]),
@@ -173,11 +192,12 @@ def read(folder: Folder, kind: Kind) -> Opened:
         context=settings.size("max_position_embeddings", 512) - kind.offset,
         segments=settings.size("type_vocab_size", 2) if kind.segmented else 0,
         dropout=settings.share(kind.keys["dropout"], 0.1),
-        epsilon=kind.epsilon or settings.share("layer_norm_eps", 1e-12),
+        epsilon=kind.epsilon or settings.above("layer_norm_eps", 1e-12),
         predictions=form is None and kind.predictions[0].published in given,
         pooler=POOLER[0].published in given if form is None else isinstance(head, Classes),
         next_sentence=form is None and NEXT_SENTENCE[0].published in given,
     )
+    check_sizes(settings.place, given, {kind.keys["layers"]: config.layers}, kind.sizes(config))
     read = {name: tensor for name, tensor in given.items() if form is None or name not in form.unused}
     tensors = imported(parts(kind, config, form), read, config.layers, order)
     tensors[POSITIONS] = tensors[POSITIONS][kind.offset :]
@@ -215,7 +235,8 @@ def write(opened: Opened, kind: Kind) -> Files:
     heads -= {part.published for part in POOLER}
     prefix = kind.prefix if heads & set(tensors) else ""
     named = {name if name in heads else prefix + name: tensor for name, tensor in tensors.items()}
-    documents = {CONFIG: described, TOKENIZER: word_pieces.written(tokenizer, order)}
+    about = word_pieces.about(tokenizer, kind.tokenizer, config.context)
+    documents = {CONFIG: described, TOKENIZER: word_pieces.written(tokenizer, order), ABOUT: about}
     return Files(documents, named, order)
 
 

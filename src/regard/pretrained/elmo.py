@@ -10,6 +10,7 @@ from regard.errors import InputError
 from regard.models.elmo import ElmoConfig
 from regard.pretrained.elmo_tensors import published, renamed
 from regard.pretrained.folder import Folder
+from regard.pretrained.names import check_sizes
 from regard.pretrained.opened import Opened
 from regard.pretrained.settings import Settings
 from regard.text import Tokenizer, TokenizerSettings
@@ -37,7 +38,9 @@ def read(folder: Folder) -> Opened:
     from regard.pretrained import hdf5
 
     tokenizer = Tokenizer.of(TokenizerSettings("word"), {name: index for index, name in enumerate(NAMES)})
-    return Opened(config, renamed(config, hdf5.read(weights)), tokenizer)
+    tensors = hdf5.read(weights)
+    check_sizes(str(folder.path / options), tensors, {"n_layers": config.layers, "n_highway": config.highways}, {})
+    return Opened(config, renamed(config, tensors), tokenizer)
 
 
 @dataclass(frozen=True)

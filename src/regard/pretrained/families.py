@@ -58,9 +58,9 @@ def read(folder: Folder) -> Any:
     config.json, if there is one, says nothing of it. Raises InputError for whatever is neither."""
     bare = elmo.present(folder)
     kind: Any = None if bare and not folder.has(CONFIG) else folder.json(CONFIG).get("model_type")
-    if kind not in FAMILIES and bare:
+    known = isinstance(kind, str) and kind in FAMILIES
+    if not known and bare:
         return elmo.read(folder)
-    if kind not in FAMILIES:
-        known = ", ".join(FAMILIES)
-        raise InputError(f"{folder.path}: is a model of type {kind!r}; regard reads {known}")
+    if not known:
+        raise InputError(f"{folder.path}: is a model of type {kind!r}; regard reads {', '.join(FAMILIES)}")
     return FAMILIES[kind].read(folder)

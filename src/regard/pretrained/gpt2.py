@@ -9,10 +9,10 @@ from regard.models.gpt2 import GPT2Config
 from regard.models.softmax import AdaptiveSoftmax
 from regard.pretrained import vocabulary
 from regard.pretrained.folder import CONFIG, Folder
-from regard.pretrained.names import Order, Part, exported, imported, linear
+from regard.pretrained.names import Order, Part, check_sizes, exported, imported, linear
 from regard.pretrained.opened import Files, Opened
 from regard.pretrained.settings import Settings
-from regard.pretrained.vocabulary import TOKENIZER
+from regard.pretrained.tokenizer_json import ABOUT, TOKENIZER
 from regard.text import Tokenizer
 from regard.text.special import END, NAMES
 
@@ -60,7 +60,8 @@ def read(folder: Folder) -> Opened:
     settings = Settings(folder.json(CONFIG), str(folder.path / CONFIG))
     settings.check(USED, FIXED, IGNORED)
     tokenizer, order = vocabulary.read(folder, settings.size("vocab_size", 50257), settings.index("eos_token_id", LAST))
-    config = GPT2Config(
+    config = settings.made(
+        GPT2Config,
         layers=settings.size("n_layer", 12),
         width=settings.size("n_embd", 768),
         heads=settings.size("n_head", 12),
@@ -74,6 +75,12 @@ def read(folder: Folder) -> Opened:
     head = given.pop("lm_head.weight", None)
     if head is not None and not torch.equal(head, given.get("wte.weight", head)):
         raise InputError(f"{folder.path}: the output layer has weights of its own; a GPT-2's are its embedding's")
+    sizes = {
+        "n_embd": (config.width, "wte.weight", 1),
+        "n_positions": (config.context, "wpe.weight", 0),
+        "n_inner": (config.hidden or 4 * config.width, "h.0.mlp.c_fc.weight", 1),
+    }
+    check_sizes(settings.place, given, {"n_layer": config.layers}, sizes)
     tensors = imported(PARTS, given, config.layers, order)
     return Opened(config, tensors | {"output.weight": tensors["embedding.table.weight"]}, tokenizer)
 
@@ -110,7 +117,8 @@ def write(opened: Opened) -> Files:
     tensors = exported(PARTS, opened.tensors, config.layers, order)
     named = {f"transformer.{name}": tensor for name, tensor in tensors.items()}
     between = BETWEEN if config.closed else NAMES[END]
-    documents = {CONFIG: described, TOKENIZER: vocabulary.written(tokenizer, order, between)}
+    about = vocabulary.about(between, config.context, released=bool(config.closed))
+    documents = {CONFIG: described, TOKENIZER: vocabulary.written(tokenizer, order, between), ABOUT: about}
     return Files(documents, named, order)
 
 

@@ -16,7 +16,7 @@ from regard.layers.positions import SinesThenCosines
 from regard.models.transformer import TransformerConfig
 from regard.pretrained import generation, unigrams
 from regard.pretrained.folder import CONFIG, Folder
-from regard.pretrained.names import Part, exported, imported, linear
+from regard.pretrained.names import Part, check_sizes, exported, imported, linear
 from regard.pretrained.opened import Files, Opened
 from regard.pretrained.settings import Settings
 from regard.text import Tokenizer
@@ -80,7 +80,14 @@ def read(folder: Folder) -> Opened:
     size, start = settings.size("vocab_size", 58101), settings.index("pad_token_id")
     config = _config(settings, size, start)
     source, target, order = unigrams.read(folder, size, start, settings.index("eos_token_id"))
-    tensors = imported(tuple(parts(config)), _plain(folder, config, size), 0, order)
+    given = _plain(folder, config, size)
+    sizes = {
+        "d_model": (config.width, SHARED, 1),
+        "encoder_ffn_dim": (config.hidden, "model.encoder.layers.0.fc1.weight", 0),
+    }
+    layers = {"encoder_layers": config.layers, "decoder_layers": config.decoder_layers or config.layers}
+    check_sizes(settings.place, given, layers, sizes)
+    tensors = imported(tuple(parts(config)), given, 0, order)
     tensors[BIAS][PAD] = NEVER
     tensors |= dict.fromkeys(SAME, tensors[TABLE])
     return Opened(config, tensors, source, target, generation.read(folder, config.max_length))

@@ -11,6 +11,8 @@ from regard.errors import InputError
 LISTED = 10
 Order = Sequence[int | None]
 """For each token here its published id; None for a token that is not published."""
+Sizes = Mapping[str, tuple[int, str, int]]
+"""For each key of a configuration the size it tells, a tensor, and the axis of it that has this size."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,24 @@ def linear(published: str, *ours: str, transposed: bool = False) -> tuple[Part, 
     )
 
 
+def check_sizes(place: str, given: Mapping[str, Tensor], layers: Mapping[str, int], sizes: Sizes) -> None:
+    """Compare numbers of `layers` and sizes that a configuration tells with the tensors, before anything so large is
+    made.
+
+    Raises:
+        InputError: there are fewer tensors than layers, or a tensor has another size.
+    """
+    many = {key: count for key, count in layers.items() if count > len(given)}
+    wrong = [f"{key} is {count}, and there are {len(given)} tensors" for key, count in many.items()]
+    for key, (size, name, axis) in sizes.items():
+        shape = given[name].shape if name in given else None
+        found = size if shape is None else shape[axis] if -len(shape) <= axis < len(shape) else tuple(shape)
+        if found != size:
+            wrong.append(f"{key} is {size}, and {name} has {found}")
+    if wrong:
+        raise InputError(f"{place}: {'; '.join(wrong)}; are the weights those of another model?")
+
+
 def imported(parts: Sequence[Part], given: Mapping[str, Tensor], layers: int, order: Order) -> dict[str, Tensor]:
     """Published tensors -> parameters here.
 
@@ -47,7 +67,9 @@ def imported(parts: Sequence[Part], given: Mapping[str, Tensor], layers: int, or
     missing = [part.published for part in known if part.published not in given]
     unknown = sorted(set(given) - {part.published for part in known})
     present = [part for part in known if part.published in given]
-    uneven = [part.published for part in present if len(_turned(part, given)) % len(part.ours)]
+    uneven = [part.published for part in present if not given[part.published].ndim]
+    present = [part for part in present if given[part.published].ndim]
+    uneven += [part.published for part in present if len(_turned(part, given)) % len(part.ours)]
     uneven += [part.published for part in present if part.tokens and len(given[part.published]) != _published(order)]
     found = {"missing": missing, "not known": unknown, "of an unexpected shape": uneven}
     if any(found.values()):

@@ -1,11 +1,12 @@
 """What a published configuration may say: every key is used, fixed or known to change nothing; others are refused."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from regard.errors import InputError
 
+Config = TypeVar("Config")
 COMMON = frozenset(
     (
         *("architectures", "model_type", "transformers_version", "torch_dtype", "dtype"),
@@ -66,3 +67,17 @@ class Settings:
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1:
             raise InputError(f"{self.place}: {key} is {value!r}; expected a number from 0 up to but below 1")
         return float(value)
+
+    def above(self, key: str, default: float) -> float:
+        """A number above 0 and below 1. Raises InputError for anything else."""
+        value = self.share(key, default)
+        if not value:
+            raise InputError(f"{self.place}: {key} is {value!r}; expected a number above 0 and below 1")
+        return value
+
+    def made(self, kind: Callable[..., Config], **sizes: Any) -> Config:
+        """The configuration of a model here. Raises InputError for sizes that do not go together."""
+        try:
+            return kind(**sizes)
+        except ValueError as error:
+            raise InputError(f"{self.place}: {error}") from error

@@ -7,12 +7,13 @@ from regard.errors import InputError
 from regard.pretrained import sentence_pieces
 from regard.pretrained.folder import Folder
 from regard.pretrained.names import Order
+from regard.pretrained.tokenizer_json import ABOUT, entries
 from regard.pretrained.vocabulary import VOCABULARY, renumbered
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END, NAMES, START, UNKNOWN
 from regard.text.unigram import Segmenter, pieces_of
 
-SOURCE, TARGET, ABOUT = "source.spm", "target.spm", "tokenizer_config.json"
+SOURCE, TARGET = "source.spm", "target.spm"
 KNOWN = 0.5
 """The share of a tokenizer's pieces that its vocabulary has at least."""
 
@@ -28,9 +29,7 @@ def read(folder: Folder, size: int, start: int, end: int) -> tuple[Tokenizer, To
     about: Mapping[str, Any] = folder.json(ABOUT) if folder.has(ABOUT) else {}
     if about.get("separate_vocabs"):
         raise InputError(f"{folder.path / ABOUT}: separate_vocabs is true; regard reads models of one vocabulary")
-    vocabulary = folder.json(VOCABULARY)
-    if any(type(index) is not int for index in vocabulary.values()):
-        raise InputError(f"{place}: expected a whole number for each entry")
+    vocabulary = entries(folder.json(VOCABULARY), str(place))
     unknown = vocabulary.get(NAMES[UNKNOWN])
     if unknown is None or not max(start, end) < size or len({start, end, unknown}) < 3:
         raise InputError(f"{place}: has no entry {NAMES[UNKNOWN]}, or none for start and end; is it of another model?")

@@ -11,7 +11,7 @@ from regard.errors import InputError
 from regard.models.vit import VitConfig
 from regard.pretrained import labels, preprocessor
 from regard.pretrained.folder import CONFIG, Folder
-from regard.pretrained.names import Part, exported, imported, linear
+from regard.pretrained.names import Part, check_sizes, exported, imported, linear
 from regard.pretrained.opened import Files, OpenedImages
 from regard.pretrained.settings import Settings
 
@@ -81,15 +81,20 @@ def read(folder: Folder, kind: Kind) -> OpenedImages:
     if sizes["channels"] not in (1, 3):
         raise InputError(f"{settings.place}: num_channels is {sizes['channels']}; regard computes it for 1 or 3 alone")
     sizes["dropout"] = settings.share("hidden_dropout_prob", 0.0)
-    sizes["epsilon"] = settings.share("layer_norm_eps", 1e-12)
-    try:
-        config = VitConfig(**sizes, distilled=kind.distilled)
-    except ValueError as error:
-        raise InputError(f"{settings.place}: {error}") from error
+    sizes["epsilon"] = settings.above("layer_norm_eps", 1e-12)
+    config = settings.made(VitConfig, **sizes, distilled=kind.distilled)
     given = {name.removeprefix(f"{kind.name}."): tensor for name, tensor in folder.tensors().items()}
     head = kind.heads[0].published
     if head not in given:
         raise InputError(f"{folder.path}: has no {head}; regard reads models of type {kind.name} that tell classes")
+    patches, positions = "embeddings.patch_embeddings.projection.weight", "embeddings.position_embeddings"
+    claimed = {
+        "hidden_size": (config.width, patches, 0),
+        "patch_size": (config.patch, patches, 3),
+        f"the number of positions for image_size {config.image}": (config.marks + config.side**2, positions, 1),
+        "intermediate_size": (config.hidden, "encoder.layer.0.intermediate.dense.weight", 0),
+    }
+    check_sizes(settings.place, given, {"num_hidden_layers": config.layers}, claimed)
     tensors = imported(kind.parts, given, config.layers, ())
     names = labels.read(settings, len(given[head]))
     return OpenedImages(config, _ours(tensors, config, str(folder.path)), names, preprocessor.read(folder, config))

@@ -1,18 +1,27 @@
 """Published byte-level vocabularies, and how their tokens are numbered here."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from regard.errors import InputError
+from regard.pretrained import tokenizer_json
 from regard.pretrained.folder import Folder
 from regard.pretrained.names import Order
+from regard.pretrained.tokenizer_json import TOKENIZER, Merges, added
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.settings import KindName
-from regard.text.special import END, NAMES
+from regard.text.special import END, NAMES, PAD, UNKNOWN
+from regard.text.storage import KINDS
 
-TOKENIZER, VOCABULARY, MERGES = "tokenizer.json", "vocab.json", "merges.txt"
-OURS: tuple[KindName, ...] = ("bpe", "character", "word", "space")
-Merges = list[tuple[str, str]]
+VOCABULARY, MERGES = "vocab.json", "merges.txt"
+OURS: Mapping[str, tuple[KindName, ...]] = {
+    "BPE": ("bpe", "gpt2"),
+    "WordLevel": ("character", "word", "space"),
+    "WordPiece": ("wordpiece", "wordpiece-uncased"),
+}
+"""By the type of their model the kinds that language models are trained with here."""
+CUTTING = ("normalizer", "pre_tokenizer", "decoder")
 
 
 def read(folder: Folder, size: int, end: int) -> tuple[Tokenizer, Order]:
@@ -56,7 +65,7 @@ def renumbered(
         InputError: there are not `size` entries, or one of the rest has one of the names.
     """
     by_id = {index: entry for entry, index in vocabulary.items()}
-    if sorted(by_id) != list(range(size)):
+    if len(by_id) != size or sorted(by_id) != list(range(size)):
         raise InputError(
             f"{folder.path}: the tokenizer has {len(vocabulary)} entries and {folder.path.name}/config.json a "
             f"vocab_size of {size}; it is that of another model"
@@ -79,64 +88,32 @@ def written(tokenizer: Tokenizer, order: Order, end: str) -> dict[str, Any]:
     return document
 
 
-def added(special: Iterable[tuple[int, str]]) -> list[dict[str, Any]]:
-    """The entries that no text is cut into, as a tokenizer.json has them beside its vocabulary."""
-    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
-    return [{"id": index, "content": name} | flags for index, name in special]
+def about(end: str, context: int, released: bool) -> dict[str, Any]:
+    """What transformers is told beside it: the class of the released models, which rebuilds the tokenizer, or for a
+    vocabulary of another kind the one that takes the file as it is; and the names of the special entries."""
+    own = {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": NAMES[PAD], "unk_token": NAMES[UNKNOWN]}
+    theirs = {"tokenizer_class": "GPT2Tokenizer", "unk_token": end, "add_prefix_space": False}
+    return (theirs if released else own) | {"bos_token": end, "eos_token": end, "model_max_length": context}
 
 
 def _own(folder: Folder) -> tuple[dict[str, int], Merges, KindName | None]:
     """Vocabulary and merges of a tokenizer.json, and its kind if regard made it."""
-    document, place = folder.json(TOKENIZER), folder.path / TOKENIZER
-    vocabulary, merges = listed(document, str(place), ("BPE", "WordLevel"))
-    if all(vocabulary.get(name) == index for index, name in enumerate(NAMES)):
-        for kind in OURS:
-            if _pipeline(_built(kind, vocabulary, merges)) == _pipeline(document):
-                return vocabulary, merges, kind
-    if not cuts_as_gpt2(document):
-        raise InputError(f"{place}: cuts text in another way than GPT-2's byte-level BPE; is it that of another model?")
-    return vocabulary, merges, None
-
-
-def cuts_as_gpt2(document: dict[str, Any]) -> bool:
-    """Whether the text of a tokenizer.json becomes words and bytes as GPT-2's does."""
-    cutting, cleaning = document.get("pre_tokenizer"), document.get("normalizer")
-    cut = cutting if isinstance(cutting, dict) else {}
-    plain = cut.get("type") == "ByteLevel" and not cut.get("add_prefix_space") and cut.get("use_regex", True)
-    return plain and cleaning in (None, {"type": "Sequence", "normalizers": []})
-
-
-def listed(document: dict[str, Any], place: str, types: Sequence[str]) -> tuple[dict[str, int], Merges]:
-    """Vocabulary and merges of a tokenizer.json. Raises InputError for a model that is none of the `types`."""
-    match document:
-        case {"model": {"type": str(kind), "vocab": dict(vocabulary)} as model} if kind in types:
-            given = model.get("merges") or []
-            merges = [tuple(each.split(" ") if isinstance(each, str) else each) for each in given]
-        case _:
-            raise InputError(f"{place}: expected a model of type {' or '.join(types)}; is it that of another model?")
-    added = document.get("added_tokens") or []
-    vocabulary |= {each["content"]: each["id"] for each in added if isinstance(each, dict) and each.get("special")}
-    return vocabulary, _pairs(merges, place)
+    document = tokenizer_json.read(folder, tuple(OURS))
+    if all(document.vocabulary.get(name) == index for index, name in enumerate(NAMES)):
+        for kind in OURS[document.type]:
+            built = json.loads(KINDS[kind].build({}, ()).to_str())
+            if all(document.whole.get(part) == built[part] for part in CUTTING):
+                return document.vocabulary, document.merges, kind
+    if document.type != "BPE" or not document.cuts_as_gpt2:
+        raise InputError(
+            f"{document.place}: cuts text in another way than GPT-2's byte-level BPE; is it that of another model?"
+        )
+    return document.vocabulary, document.merges, None
 
 
 def _files(folder: Folder) -> tuple[dict[str, int], Merges]:
     if not folder.has(VOCABULARY) or not folder.has(MERGES):
         raise InputError(f"{folder.path}: has neither {TOKENIZER} nor {VOCABULARY} with {MERGES}")
-    lines = folder.text(MERGES).split("\n")
-    merges = [tuple(line.split(" ")) for line in lines if line and not line.startswith("#version")]
-    return folder.json(VOCABULARY), _pairs(merges, str(folder.path / MERGES))
-
-
-def _pairs(merges: list[tuple[str, ...]], place: str) -> Merges:
-    for merge in merges:
-        if len(merge) != 2:
-            raise InputError(f"{place}: a merge is {' '.join(merge)!r}; expected two entries")
-    return [(left, right) for left, right in merges]
-
-
-def _built(kind: KindName, vocabulary: dict[str, int], merges: Merges) -> dict[str, Any]:
-    return Tokenizer.of(TokenizerSettings(kind, len(vocabulary)), vocabulary, merges).backend
-
-
-def _pipeline(document: dict[str, Any]) -> dict[str, Any]:
-    return {part: document.get(part) for part in ("normalizer", "pre_tokenizer", "decoder")}
+    vocabulary = tokenizer_json.entries(folder.json(VOCABULARY), str(folder.path / VOCABULARY))
+    lines = [line for line in folder.text(MERGES).split("\n") if line and not line.startswith("#version")]
+    return vocabulary, tokenizer_json.pairs(lines, vocabulary, str(folder.path / MERGES))

@@ -192,8 +192,10 @@ class MaskedLanguageModelRun(Run):
 
     def _blanked(self, text: str, blank: str) -> list[int]:
         """The tokens of a text with blanks, and its marks. Raises InputError for one that is too long."""
-        parts = [self.tokenizer.encode(part) for part in text.split(blank)]
-        return self._marked(text, [index for part in parts for index in (*part, MASK)][:-1])
+        *before, last = text.split(blank)
+        parts = [self.tokenizer.encode(part.rstrip()) for part in before]  # what fills a blank brings its own space
+        ids = [index for part in parts for index in (*part, MASK)]
+        return self._marked(text, [*ids, *self.tokenizer.encode(last)])
 
     def _marked(self, text: str, ids: Sequence[int]) -> list[int]:
         """With its marks. Raises InputError for a text that is too long."""
