@@ -1,6 +1,7 @@
 """What holds of the models of documents and pairs whatever their weights are."""
 
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.class_batch import collate_documents, collate_texts, collate_two_texts
+from regard.layers.recurrent import SequenceReader, read_in_parts
 from regard.layers.summary import Average, Maximum, Summary, make_summary
 from regard.memory import Memory
 from regard.models.han import FlatAttention, FlatConfig, Han, HanConfig
@@ -141,6 +143,33 @@ def test_documents_share_rows_without_waste():
     assert [batch.lengths[row].tolist() for row in batch.places] == [[2, 5, 1], [3, 0, 0], [0, 0, 0], [0, 2, 0]]
     with pytest.raises(ValueError, match="got no examples"):
         collate_documents([])
+
+
+def test_sentences_are_read_with_little_padding():
+    dice = Random(5)
+    documents = [
+        [[4] * min(60, max(1, round(dice.lognormvariate(3.0, 0.6)))) for _ in range(dice.randint(5, 60))]
+        for _ in range(20)
+    ]
+    batch = collate_documents([(each, 0) for each in documents])
+    words = int(batch.lengths.sum())
+    assert words < 0.5 * batch.tokens.numel()
+    read: list[int] = []
+    model = Han(11, 2, HanConfig(**HAN)).eval()
+    model.words.reader.register_forward_pre_hook(lambda _, given: read.append(given[0].shape[:2].numel()))
+    model(*batch.inputs)
+    assert words > 0.75 * sum(read)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("lengths", [[], [0], [3, 0, 2], [0, 0, 1, 2, 2, 5, 5, 7, 7, 7, 7]])
+def test_rows_read_in_parts_are_read_as_ever(parts: int, lengths: list[int]):
+    reader = SequenceReader("gru", 5, 3).double()
+    inputs = torch.randn(len(lengths), max(lengths, default=0), 5, dtype=torch.float64)
+    counts = torch.tensor(lengths, dtype=torch.int64)
+    expected, _ = reader(inputs, counts)
+    found = read_in_parts(reader, inputs, counts, parts)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("reading", [ReadOnce(3), ReadByWord(3)])

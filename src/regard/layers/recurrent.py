@@ -6,6 +6,7 @@ from typing import Literal
 import torch
 from einops import rearrange
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.layers.cells import Cell
@@ -114,6 +115,17 @@ class Reader(nn.Module):
         ahead, back = states.split([self.width, self.output_width - self.width], -1)
         last = pick(ahead, (lengths[:, None] - 1).clamp(min=0))[:, 0]
         return states, torch.cat([last, back[:, 0]], -1)
+
+
+def read_in_parts(reader: Reader, inputs: Inputs, lengths: Lengths, parts: int) -> States:
+    """The states that a reader gives, `(batch, position, output_width)`. It reads the rows in so many parts, each cut
+    to its own longest: where rows stand in the order of their lengths, little of that is padding."""
+    rows, longest, states = max(1, -(-len(inputs) // parts)), lengths.tolist(), []
+    for first, some in zip(range(0, max(1, len(inputs)), rows), inputs.split(rows), strict=True):
+        positions = max(longest[first : first + rows], default=0)
+        found, _ = reader(some[:, :positions], lengths[first : first + rows])
+        states.append(functional.pad(found, (0, 0, 0, inputs.shape[1] - positions)))
+    return torch.cat(states)
 
 
 def turn_round(

@@ -14,7 +14,8 @@ class TapeHeads(nn.Module):
     """Reading and writing heads, all moved by one linear map of what the controller says.
 
     The paper leaves open in which order a step reads and writes. Here all heads find their place on the tape as it
-    is, the reading ones read it, and then the writing ones write.
+    is, the reading ones read it, and then the writing ones write. What a head adds to a row (equation 4) may be any
+    number in the paper; here it is a tanh, so that one write cannot drown what stands there.
 
     Args:
         width: of what the controller says.

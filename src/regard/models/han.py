@@ -1,5 +1,9 @@
 """The hierarchical attention network: Yang et al. 2016, "Hierarchical attention networks for document classification"
-(NAACL 2016), and beside it attention over all words at once, without sentences."""
+(NAACL 2016), and beside it attention over all words at once, without sentences.
+
+The paper starts from word2vec of the training texts; here vectors of words are learned with the rest, from nothing, and
+multiplied by the root of their width. It has no dropout: what `dropout` there is stands after the vectors of words, of
+sentences and of documents, and nowhere within the GRUs."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,11 +12,14 @@ from torch import Tensor, nn
 
 from regard.layers.dropout import Dropout
 from regard.layers.embeddings import TokenEmbedding
-from regard.layers.recurrent import SequenceReader
+from regard.layers.recurrent import SequenceReader, read_in_parts
 from regard.layers.summary import Summary, SummaryName, make_summary
 from regard.models.classifier import Classifier, logits_or_loss
 from regard.models.sizes import Share, Size
 from regard.shapes import Float, Inputs, Int, Lengths, Tokens
+
+PARTS = 8
+"""In which the sentences of a batch are read, the shortest first."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +51,12 @@ class FlatConfig:
 
 
 class Level(nn.Module):
-    """A bidirectional GRU over a sequence, and one vector of its states (equations 4 to 7, and 8 to 10)."""
+    """A bidirectional GRU over a sequence, and one vector of its states (equations 4 to 7, and 8 to 10). It reads the
+    rows of a batch in so many `parts`."""
 
-    def __init__(self, input_width: int, config: HanConfig | FlatConfig, summary: SummaryName):
+    def __init__(self, input_width: int, config: HanConfig | FlatConfig, summary: SummaryName, parts: int = 1):
         super().__init__()
+        self.parts = parts
         self.reader = SequenceReader("gru", input_width, config.width)
         self.width = self.reader.output_width
         self.dropout = Dropout(config.dropout)
@@ -55,7 +64,7 @@ class Level(nn.Module):
 
     def forward(self, inputs: Inputs, lengths: Lengths) -> Float[Tensor, "batch width"]:
         """Inputs `(batch, position, input_width)` with each sequence's `lengths (batch,)`; zeros for an empty one."""
-        states, _ = self.reader(inputs, lengths)
+        states = read_in_parts(self.reader, inputs, lengths, self.parts)
         return self.dropout(self.summary(states, lengths))
 
 
@@ -65,7 +74,7 @@ class Han(Classifier):
     def __init__(self, vocabulary: int, classes: int, config: HanConfig):
         super().__init__()
         self.embedding = TokenEmbedding(vocabulary, config.embedding, dropout=config.dropout)
-        self.words = Level(config.embedding, config, config.words)
+        self.words = Level(config.embedding, config, config.words, parts=PARTS)
         self.sentences = Level(self.words.width, config, config.sentences)
         self.output = nn.Linear(self.sentences.width, classes)
 

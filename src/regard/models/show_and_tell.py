@@ -22,7 +22,11 @@ class ShowAndTellConfig(Eye):
 
 
 class ShowAndTell(Captioner):
-    """The image is the first input of an LSTM, x_{-1} = W CNN(I), and is not seen again (equations 10 to 12)."""
+    """The image is the first input of an LSTM, x_{-1} = W CNN(I), and is not seen again (equations 10 to 12).
+
+    The paper's CNN(I) is the last layer of a network that was trained to tell classes; here it is the mean of the cells
+    that Show, Attend and Tell reads, so that the two are given the same.
+    """
 
     def __init__(self, vocabulary: int, config: ShowAndTellConfig):
         encoder = config.encoder()

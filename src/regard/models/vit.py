@@ -137,7 +137,11 @@ def layer(config: VitConfig) -> EncoderLayer:
 
 
 class Vit(nn.Module):
-    """The encoder and a linear layer that tells the class; of a distilled one two, whose mean is told."""
+    """The encoder and a linear layer that tells the class; of a distilled one two, whose mean is told.
+
+    The paper has one linear layer in fine-tuning and a hidden layer before it in pre-training (section 3.1); here it is
+    one linear layer in both, so that a run goes on as it is, or with another `output`.
+    """
 
     self_attention = "encoder.layers.*.self_attention"
 

@@ -123,7 +123,9 @@ class AttentionLoss:
 
     def _draws(self, maps: Maps, losses: TokenLosses, real: TokenLosses) -> Tensor:
         """Score-function gradients (Williams 1992): each draw is credited with the losses from its own token on, less
-        what is usual for so many. Adds the entropies' value alone."""
+        what is usual for so many. Xu 2015 credits every draw with log p of the whole caption, less a baseline of whole
+        captions; what came before a draw does not depend on it, and is left out here. Adds the entropies' value alone.
+        """
         total, settings = losses.new_zeros(()), self.settings
         for draws in maps.draws.values():
             log_probability = _joined([draw.log_probability for draw in draws]) * real
