@@ -16,10 +16,8 @@ from regard.text import Tokenizer, TokenizerSettings
 def test_sentences_of_wikitext(tmp_path: Path):
     lines = [" = A heading = ", " ", " The cat sat there . It ran . The dog <unk> saw it go . ", f" {'long ' * 28}. "]
     (tmp_path / "a.txt").write_text("\n".join(lines), encoding="utf-8")
-    assert sentences(tmp_path / "a.txt") == [
-        ["The", "cat", "sat", "there", "."],
-        ["The", "dog", "<unk>", "saw", "it", "go", "."],
-    ]
+    found = [" ".join(words) for words in sentences(tmp_path / "a.txt")]
+    assert found == ["The cat sat there .", "The dog <unk> saw it go ."]
 
 
 def test_where_words_may_change_places():
