@@ -27,7 +27,7 @@ from regard.training.run_directory import WEIGHTS, RunDirectory
 
 SEEDS = (1, 2, 3)
 RATES = ("1e-4", "5e-4")
-SETTINGS = ("tokenizer=null", "model=null", "training.steps=600", "training.warmup=60", "training.validate_every=100")
+SETTINGS = ("tokenizer=null", "model=null", "training.steps=400", "training.warmup=40", "training.validate_every=100")
 """Of either case, beside the rate and the seed."""
 STARTS = {"pre-trained": "finetuned", "from scratch": "scratch"}
 """The cases, and the names of their runs."""
