@@ -4,7 +4,7 @@ same episodes of the same alphabets.
 `python -m benchmarks.few_shot FILE.npz [SHOTS...]`, by default 1 and 5, three seeds each.
 
 SNAIL is taken where it was best in validation. The prototypical network is not chosen: it is taken after its last
-update, at the rate of SNAIL's recipe, which nobody has tuned for it. What stands between the two is that much less sure.
+update, at the rate of SNAIL's recipe, which nobody has tuned for it.
 """
 
 import json
@@ -65,7 +65,7 @@ class Prototypes(nn.Module):
 
 
 def train_prototypes(config: FewShot, train: Pool) -> Prototypes:
-    """On the episodes that SNAIL learns from, in the same order, with the same optimizer and rate, to its last update."""
+    """On the episodes that SNAIL learns from, in the same order, with the same optimizer and rates, to the end."""
     torch.manual_seed(config.training.seed)
     model, task = Prototypes(config), FewShotTask(train, train, config)
     optimizer, update, epoch = make_optimizer(model, config.training), 0, 0
