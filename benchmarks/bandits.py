@@ -1,7 +1,8 @@
 """The recipes `bandits` and `mdps` beside what is known to do well: regret in 100 pulls of five arms, and how much of
 the optimum's reward ten episodes in a process of three states give. All act in the same environments.
 
-`python -m benchmarks.bandits [bandits | mdps]`, by default both.
+`python -m benchmarks.bandits [bandits | mdps]`, by default both. `exploring` in their place trains nothing: how much of
+the optimum is within reach of somebody who must find out first, by how long there is.
 """
 
 import json
@@ -13,6 +14,7 @@ import torch
 
 from benchmarks import report
 from benchmarks.agents import EpsilonGreedy, Gittins, PosteriorSampling, Random, Thompson, UpperBound
+from regard.data.decisions import Processes
 from regard.inference.acting import Agent
 from regard.runs import load
 from regard.tasks.acting.figures import figures, some
@@ -20,6 +22,9 @@ from regard.tasks.acting.run import ActingRun
 from regard.tasks.acting.run_file import Acting
 
 SETTINGS = ["training.seed=1", "data.seed=1", "training.threads=1"]
+
+LONGER = (10, 5), (20, 5), (40, 5), (80, 5), (25, 10)
+"""Episodes, and steps in each."""
 
 
 def rivals(config: Acting) -> Mapping[str, Agent]:
@@ -54,8 +59,21 @@ def measure(recipe: str) -> list[dict[str, Any]]:
     return [{"recipe": recipe, **row} for row in rows]
 
 
+def exploring() -> None:
+    """Optimistic PSRL, which knows what processes are drawn from, in 200 processes of the recipe `mdps`."""
+    report.head("episodes", "steps", "share of the optimum", "share in the last tenth")
+    for episodes, horizon in LONGER:
+        data = Processes(states=3, actions=3, episodes=episodes, horizon=horizon)
+        torch.manual_seed(1)
+        agent = PosteriorSampling(data.states, data.actions, horizon, draws=5)
+        found = figures(agent, some(data, 200, "test"), torch.device("cpu"))
+        report.row(episodes, horizon, *(f"{found[name]:.1f} %" for name in ("share", "late-share")))
+
+
 def main(*recipes: str) -> None:
     """Trains what is missing, then prints the table."""
+    if recipes == ("exploring",):
+        return exploring()
     report.head("recipe", "agent", "regret", "its standard error", "share of the optimum", "share in the last tenth")
     rows = []
     for recipe in recipes or ("bandits", "mdps"):

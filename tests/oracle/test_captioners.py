@@ -11,7 +11,7 @@ import torch
 from regard.models.show_and_tell import ShowAndTell, ShowAndTellConfig
 from regard.models.show_attend_and_tell import ShowAttendAndTell, ShowAttendAndTellConfig
 from regard.recording import record
-from regard.training.cider import cider
+from regard.training.cider import cider, ciders
 from tests.oracle import reference
 
 IMAGES, TARGET = torch.randn(1, 1, 11, 11).double(), torch.tensor([[2, 8, 6]])
@@ -97,3 +97,6 @@ def test_cider():
     )  # of three only one counts
     assert cider(["a dog"], [["a dog"]]) == 0.0
     assert cider([], []) == 0.0
+    each = ciders(OUTPUTS, REFERENCES)
+    assert sum(each) / 3 == pytest.approx(cider(OUTPUTS, REFERENCES), rel=1e-12)
+    assert each[1] == max(each)  # the second says nearly all that was wanted

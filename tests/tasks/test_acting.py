@@ -1,6 +1,7 @@
 """Acting in environments that are new each time: it learns in seconds, tells what it does, says what does not fit."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from regard.tasks.acting.figures import figures, some
 from regard.tasks.acting.job import prepare
 from regard.tasks.acting.run import ActingRun
 from regard.tasks.acting.run_file import Acting
+from regard.tasks.acting.task import by_regret, by_reward
 
 QUICK = [
     "data={kind: bandits, arms: 2, pulls: 8, train: 6400, valid: 100, test: 400}",
@@ -55,6 +57,24 @@ def test_it_learns_to_pull_the_better_arm(folder: Path):
     assert uniform["regret"] == pytest.approx(8 / 6, abs=0.1)
     assert result["test/regret"] < 0.75 * uniform["regret"]
     assert result["test/late-share"] > uniform["late-share"] + 5
+
+
+def test_it_learns_from_drawn_rewards_alone(tmp_path: Path):
+    learning = "learning={signal: reward, entropy: 0.02, entropy_end: 0, trace: 0.9}"
+    more = ("training.steps=150", "training.batch_tokens=4096", "training.learning_rate=1e-2")
+    result = launch.train(config(learning, *more), tmp_path / "run")
+    assert result["test/regret"] < 0.75 * 8 / 6  # as above
+    assert result["test/late-share"] > 80
+
+
+def test_what_cannot_be_known_outside_is_read_for_regrets_alone():
+    task: Any = prepare(config()).task
+    done = act(task.actor, task.batch(0, task.batches(0)[0]))
+    hidden = replace(done, regrets=torch.full_like(done.regrets, torch.nan))
+    guessed = task.actor(done.inputs)
+    assert by_reward(*guessed, hidden, task.config.learning).isfinite()
+    assert by_regret(*guessed, done, task.config.learning).isfinite()
+    assert by_regret(*guessed, hidden, task.config.learning).isnan()
 
 
 def test_figures_are_those_of_what_was_done(folder: Path):
@@ -151,6 +171,7 @@ def test_commands_refuse(regard, folder: Path, arguments: tuple[str, ...], said:
         ([SMALL, "data.horizon=0"], "--set data.horizon: got 0, expected a whole number >= 1"),
         ([SMALL, "data.states=0"], "--set data.states: got 0, expected a whole number >= 1"),
         (["learning.discount=1.5"], "--set learning.discount: got 1.5, expected a number >= 0 and <= 1"),
+        (["learning.signal=rewards"], "--set learning.signal: got 'rewards', expected regret or reward"),
         (["training.batch_tokens=7"], "example 0 has 8 tokens, more than a batch of 7"),
         (["data.train=10"], "fewer examples than one batch"),
         (["training.label_smoothing=0.1"], "actions are not smoothed"),

@@ -57,7 +57,8 @@ class RecurrentNetwork(nn.Module):
 
 
 class Actor(nn.Module):
-    """Tells at every step how much it is for each action, and what it expects of the steps after it.
+    """Tells at every step how much it is for each action, and what it expects of the steps after it, or where it learns
+    from drawn rewards of this step and those after it.
 
     Args:
         input_width, actions: of what is seen at a step, and of what can be done.

@@ -2,7 +2,7 @@
 environments of a fixed number of steps."""
 
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
@@ -18,11 +18,13 @@ PerStep = Float[Tensor, "batch step"]
 
 @dataclass(frozen=True)
 class ActorCritic:
-    """`discount` and `trace` are the two decay rates of the advantages, gamma and lambda; `value` weighs the critic's
-    loss beside the policy's, and `entropy` a bonus. In a straight line from the first update to the last one the
-    discount rises from 0, so that what is near is learned first (François-Lavet 2015, 1512.02011), and the bonus falls
-    to `entropy_end`."""
+    """`signal` says what is learned from: the `reward` that was drawn, or the `regret` of every action, which only
+    environments tell whose optimum is known. `discount` and `trace` are the two decay rates of the advantages, gamma
+    and lambda; `value` weighs the critic's loss beside the policy's, and `entropy` a bonus. In a straight line from the
+    first update to the last one the discount rises from 0, so that what is near is learned first (François-Lavet 2015,
+    1512.02011), and the bonus falls to `entropy_end`."""
 
+    signal: Literal["regret", "reward"] = "regret"
     discount: Share = 0.95
     trace: Share = 0.3
     entropy: Weight = 0.05
@@ -45,6 +47,28 @@ def advantages(rewards: PerStep, values: PerStep, discount: float, trace: float)
         later = error + discount * trace * later
         found.append(later)
     return torch.stack(found[::-1], 1)
+
+
+def loss_of_drawn(
+    logits: Float[Tensor, "batch step action"],
+    values: PerStep,
+    actions: Int[Tensor, "batch step"],
+    rewards: PerStep,
+    settings: ActorCritic,
+) -> Float[Tensor, ""]:
+    """Summed over steps, with the `rewards` that were drawn, and the critic's guess V_t of what comes from the step on,
+    its own reward included (Mnih 2016, algorithm S3):
+
+        -log pi(a_t) A_t + c_v (V_t - (A_t + V_t))^2 / 2 - c_e H(pi_t)
+
+    where A_t, and what V_t is to be, have no gradient.
+    """
+    logs = logits.log_softmax(-1)
+    gains = advantages(rewards, values.detach(), settings.discount, settings.trace)
+    missed = (values - (gains + values.detach())).square() / 2
+    entropy = -(logs.exp() * logs).sum(-1)
+    chosen = logs.gather(-1, actions[..., None])[..., 0]
+    return (settings.value * missed - chosen * gains - settings.entropy * entropy).sum()
 
 
 def loss(

@@ -20,17 +20,19 @@ def cider(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> float:
     references have them; an output's count of one is clipped to the reference's, and a difference in length is punished
     by a Gaussian of deviation 6. Of one output alone it is 0, since all that is said of it is said of everything.
     """
-    if not outputs:
-        return 0.0
+    return sum(scores := ciders(outputs, references)) / max(1, len(scores))
+
+
+def ciders(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> list[float]:
+    """That of each output among the others."""
     wanted = [[grams(each) for each in several] for several in references]
     seen = Counter(gram for several in wanted for gram in {gram for each in several for gram in each})
     rarity = {gram: log(len(outputs) / count) for gram, count in seen.items()}
-    unseen = log(len(outputs))
-    scores = [
-        sum(agreement(grams(output), each, rarity, unseen) for each in several) / len(several)
+    unseen = log(max(1, len(outputs)))
+    return [
+        100 * SCALE * sum(agreement(grams(output), each, rarity, unseen) for each in several) / len(several)
         for output, several in zip(outputs, wanted, strict=True)
     ]
-    return 100 * SCALE * sum(scores) / len(scores)
 
 
 def grams(text: str) -> Grams:

@@ -1,18 +1,35 @@
 """Environments to batches, and a loss of what is done in them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from torch import nn
+from torch import Tensor, nn
 
 from regard.data.batches import require_one_batch, token_batches
 from regard.data.environments import Environments
-from regard.inference.acting import act
+from regard.inference.acting import Trajectories, act
 from regard.models.actor import Actor
 from regard.tasks.acting.figures import figures
 from regard.tasks.acting.run_file import Acting
-from regard.training.actor_critic import loss
+from regard.training.actor_critic import ActorCritic, loss, loss_of_drawn
 from regard.training.processes import whole
 from regard.training.task import Carried, Loss
+
+
+def by_regret(logits: Tensor, later: Tensor, done: Trajectories, learning: ActorCritic) -> Tensor:
+    """From what every action would have been worth."""
+    return loss(logits, later, done.actions, -done.regrets, learning)
+
+
+def by_reward(logits: Tensor, values: Tensor, done: Trajectories, learning: ActorCritic) -> Tensor:
+    """From what was had alone."""
+    return loss_of_drawn(logits, values, done.actions, done.rewards, learning)
+
+
+SIGNALS: Mapping[str, Callable[[Tensor, Tensor, Trajectories, ActorCritic], Tensor]] = {
+    "regret": by_regret,
+    "reward": by_reward,
+}
+"""What is learned from, by the run file's name of it."""
 
 
 class ActingTask:
@@ -37,9 +54,9 @@ class ActingTask:
     def loss(self, model: nn.Module, batch: Environments, update: int, carried: Carried | None = None) -> Loss:
         with whole(self.actor):
             done = act(self.actor, batch)
-        logits, later = model(done.inputs)
+        logits, guesses = model(done.inputs)
         learning = self.config.learning.at(update, self.settings.steps)
-        return Loss(loss(logits, later, done.actions, -done.regrets, learning), done.actions.numel())
+        return Loss(SIGNALS[learning.signal](logits, guesses, done, learning), done.actions.numel())
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         assert isinstance(model, Actor)
