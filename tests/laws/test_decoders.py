@@ -38,7 +38,9 @@ def test_nan_in_the_padding_of_a_source_is_inert(decoder: str):
     clean, found = encode(one), []
     other = cases.DECODERS[decoder](one, "summary").double().eval()
     assert clean.mask is not None
-    hidden = ~clean.mask.readable()[..., None]
+    readable = clean.mask.readable()
+    assert readable is not None
+    hidden = ~readable[..., None]
     assert hidden.any()
     for fill in (0.0, torch.nan):
         value = clean.value.detach().masked_fill(hidden, fill).requires_grad_()
