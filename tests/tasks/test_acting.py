@@ -71,10 +71,10 @@ def test_what_cannot_be_known_outside_is_read_for_regrets_alone():
     task: Any = prepare(config()).task
     done = act(task.actor, task.batch(0, task.batches(0)[0]))
     hidden = replace(done, regrets=torch.full_like(done.regrets, torch.nan))
-    guessed = task.actor(done.inputs)
-    assert by_reward(*guessed, hidden, task.config.learning).isfinite()
-    assert by_regret(*guessed, done, task.config.learning).isfinite()
-    assert by_regret(*guessed, hidden, task.config.learning).isnan()
+    logits, guesses = task.actor(done.inputs)
+    assert by_reward(logits, guesses, hidden, task.config.learning).isfinite()
+    assert by_regret(logits, guesses, done, task.config.learning).isfinite()
+    assert by_regret(logits, guesses, hidden, task.config.learning).isnan()
 
 
 def test_figures_are_those_of_what_was_done(folder: Path):
