@@ -40,10 +40,12 @@ def test_what_stands_beside_a_size_outweighs_it(tmp_path: Path):
         "task: language-model\ndata: {kind: text}\ntokenizer: {kind: character}\n"
         "model:\n  name: gpt2\n  layers: 2\n  size: 355M\n  dropout: 0.3\n"
     )
-    released = GPT2Config.named_sizes["355M"]
-    assert run_file.read(path).model == GPT2Config(**released | {"layers": 2}, dropout=0.3)
+    sizes = GPT2Config.named_sizes
+    released: dict[str, Any] = {**sizes["355M"], "layers": 2}
+    larger: dict[str, Any] = {**sizes["774M"], "heads": 8}
+    assert run_file.read(path).model == GPT2Config(**released, dropout=0.3)
     changed = run_file.read(path, ["model.heads=8", "model.size=774M"]).model
-    assert changed == GPT2Config(**GPT2Config.named_sizes["774M"] | {"heads": 8}, dropout=0.3)
+    assert changed == GPT2Config(**larger, dropout=0.3)
     with pytest.raises(InputError, match=r"--set model\.size: got 124, expected 124M, 355M, 774M or 1558M"):
         run_file.read(path, ["model.size=124"])
     path.write_text(path.read_text().replace("355M", "base"))

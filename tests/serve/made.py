@@ -67,7 +67,7 @@ def writer(context: int = 23) -> LanguageModelRun:
     tokenizer = Tokenizer.train(BLANKS, TARGETS)
     config = GPT2Config(layers=2, width=12, heads=3, context=context)
     model = build_language_model(config, tokenizer.size).eval()
-    nn.init.normal_(model.output.weight, std=2.0)
+    nn.init.normal_(model.get_parameter("output.weight"), std=2.0)
     return LanguageModelRun(LanguageModelling(data=RunningText(), tokenizer=BLANKS, model=config), model, tokenizer)
 
 
