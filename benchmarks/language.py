@@ -17,7 +17,7 @@ from regard.tasks.language_model.run import LanguageModelRun
 
 RECIPES = ("language-lstm", "language-attention", "language-lstmn", "language-gpt2")
 FIGURES = ("valid/perplexity", "test/perplexity", "seconds", "tokens_per_second", "steps", "parameters")
-CACHES = [Cache(2000, share, sharpness) for share, sharpness in product((0.1, 0.2), (0.2, 0.4, 0.8))]
+CACHES = [Cache(2000, share, sharpness) for share, sharpness in product((0.1, 0.2, 0.3), (0.05, 0.1, 0.2, 0.4))]
 CHOSEN_ON = 400
 """Lines of the validation set that the cache is chosen on."""
 
