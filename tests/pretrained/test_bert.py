@@ -16,6 +16,7 @@ from regard.pretrained import families
 from regard.pretrained.folder import Folder
 from regard.pretrained.opened import Opened
 from regard.recording import record
+from regard.tasks.classification.run import ClassificationRun
 from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
 from regard.text.special import MASK
 from regard.training.tensors import load_into
@@ -37,7 +38,7 @@ def opened(folder: Path, kind: str, sizes: dict[str, Any]) -> tuple[Bert, Opened
     return model.eval(), found, theirs
 
 
-def order(folder: Path, found: Opened) -> Tensor:
+def order(folder: Path, found: Opened | ClassificationRun) -> Tensor:
     """For each of our tokens its published id."""
     theirs = Backend.from_file(str(folder / "tokenizer.json")).get_vocab()
     roberta = "<pad>" in theirs

@@ -9,6 +9,7 @@ import torch
 from regard import launch, load, run_file
 from regard.errors import InputError
 from regard.exchange import export_run, import_run
+from regard.models.bert import BertConfig
 from regard.recipes import path_of
 from regard.tasks.classification.run import ClassificationRun
 from regard.tasks.span_answers.run import SpanAnswersRun
@@ -38,7 +39,9 @@ def test_classes_on_an_imported_encoder(imported: Path, tmp_path: Path):
     name = "encoder.layers.0.self_attention.query.weight"
     changed = (before[name] - after[name]).abs().max()
     assert 0 < changed < 0.01
-    if run.config.classifier.segments:
+    sizes = run.config.classifier
+    assert isinstance(sizes, BertConfig)
+    if sizes.segments:
         assert export_run(tmp_path / "run", tmp_path / "exported")[-1] == "transformers"
     else:
         with pytest.raises(InputError, match="this run: DistilBertForSequenceClassification: a DistilBERT tells"):
