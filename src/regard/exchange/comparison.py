@@ -17,13 +17,14 @@ CLOSE = 1e-4
 
 
 def as_transformers(folder: Path, kind: str) -> Any:
-    """The model in a folder as transformers runs it, of the class `kind`; None where that is not installed."""
+    """What is in a folder as transformers has it, of the class `kind`, a model in evaluation; None where that is not
+    installed."""
     if find_spec("transformers") is None:
         return None
     import transformers
 
     with quiet(transformers.utils.logging):
-        return getattr(transformers, kind).from_pretrained(folder, local_files_only=True).eval()
+        return getattr(transformers, kind).from_pretrained(folder, local_files_only=True)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from regard.masks import padding
 from regard.models.bert import Bert, BertEncoder
 from regard.models.bert_classifier import BertClassifier
 from regard.models.bert_spans import BertSpans
@@ -31,12 +32,12 @@ class Given:
         lengths = 1 + (tokens - 1) * (texts - torch.arange(texts)) // texts
         known = encoder.segments if (encoder := encoder_of(model)) is not None else None
         segments = None if known is None else torch.arange(tokens).expand_as(ids) * known.num_embeddings // tokens
-        return cls(ids.masked_fill(~readable(lengths, tokens), PAD), lengths, segments, order)
+        return cls(ids.masked_fill(~padding(lengths, tokens).readable(), PAD), lengths, segments, order)
 
     @property
     def real(self) -> Bool[Tensor, "batch position"]:
         """Which positions hold a token."""
-        return readable(self.lengths, self.tokens.shape[1])
+        return padding(self.lengths, self.tokens.shape[1]).readable()
 
     @property
     def begun(self) -> Tokens:
@@ -57,11 +58,6 @@ class Given:
         """Logits `(..., token)` in the order of the published ids."""
         places = sorted((theirs, ours) for ours, theirs in enumerate(self.order) if theirs is not None)
         return logits[..., [ours for _, ours in places]]
-
-
-def readable(lengths: Lengths, size: int) -> Bool[Tensor, "batch position"]:
-    """Which of `size` positions the texts reach."""
-    return torch.arange(size) < lengths[:, None]
 
 
 def encoder_of(model: nn.Module) -> BertEncoder | None:

@@ -1,13 +1,13 @@
 """Whether texts become the same tokens in what was exported as in the run."""
 
 from collections.abc import Callable, Iterator, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer as Backend
 
 from regard.errors import RunError, shown
+from regard.exchange.comparison import as_transformers
 from regard.pretrained.names import Order
 from regard.pretrained.tokenizer_json import TOKENIZER
 from regard.text import Tokenizer
@@ -41,7 +41,7 @@ def check_tokens(tokenizer: Tokenizer, out: Path, order: Order) -> None:
     cuts: dict[str, Callable[[str], Sequence[int]]] = {
         "tokenizers": lambda text: backend.encode(text, add_special_tokens=False).ids
     }
-    loaded = _loaded(out)
+    loaded = as_transformers(out, "AutoTokenizer")
     if loaded is not None:
         cuts["transformers"] = lambda text: _ids(loaded, text, add_special_tokens=False, split_special_tokens=True)
     for name, cut in cuts.items():
@@ -65,15 +65,6 @@ def _compare(ids: Sequence[int], cut: Callable[[str], Sequence[int]], text: str,
     if None not in expected and (found := list(cut(text))) != expected:
         told = f"{shown(text)} becomes {shown(str(found))}, expected {shown(str(expected))}"
         raise RunError(f"{who} cuts text otherwise than the run: {told}; it is removed")
-
-
-def _loaded(out: Path) -> Any:
-    """The tokenizer as transformers takes it from a folder; None where that is not installed."""
-    if find_spec("transformers") is None:
-        return None
-    import transformers
-
-    return transformers.AutoTokenizer.from_pretrained(out, local_files_only=True)
 
 
 def _ids(loaded: Any, text: str, **how: Any) -> Sequence[int]:

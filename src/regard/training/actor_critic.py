@@ -65,10 +65,7 @@ def loss_of_drawn(
     """
     logs = logits.log_softmax(-1)
     gains = advantages(rewards, values.detach(), settings.discount, settings.trace)
-    missed = (values - (gains + values.detach())).square() / 2
-    entropy = -(logs.exp() * logs).sum(-1)
-    chosen = logs.gather(-1, actions[..., None])[..., 0]
-    return (settings.value * missed - chosen * gains - settings.entropy * entropy).sum()
+    return of_gains(logs, values, actions, gains, settings).sum()
 
 
 def loss(
@@ -89,11 +86,26 @@ def loss(
     of -log pi(a_t) A_t.
     """
     logs = logits.log_softmax(-1)
-    chances, taken = logs.exp(), actions[..., None]
-    had, expected = rewards.gather(-1, taken)[..., 0], (chances * rewards).sum(-1)
+    had, expected = rewards.gather(-1, actions[..., None])[..., 0], (logs.exp() * rewards).sum(-1)
     values = (expected + later).detach()
     gains = advantages(had, values, settings.discount, settings.trace) - had + expected.detach()
-    missed = (later - (gains + later.detach())).square() / 2
-    entropy = -(chances * logs).sum(-1)
-    chosen = logs.gather(-1, taken)[..., 0]
-    return (settings.value * missed - expected - chosen * gains - settings.entropy * entropy).sum()
+    return (of_gains(logs, later, actions, gains, settings) - expected).sum()
+
+
+def of_gains(
+    logs: Float[Tensor, "batch step action"],
+    guesses: PerStep,
+    actions: Int[Tensor, "batch step"],
+    gains: PerStep,
+    settings: ActorCritic,
+) -> PerStep:
+    """What either loss has in a step, given log pi, the critic's guess G_t and how much more than that came, F_t:
+
+        -log pi(a_t) F_t + c_v (G_t - (F_t + G_t))^2 / 2 - c_e H(pi_t)
+
+    where F_t and the second G_t have no gradient.
+    """
+    missed = (guesses - (gains + guesses.detach())).square() / 2
+    entropy = -(logs.exp() * logs).sum(-1)
+    chosen = logs.gather(-1, actions[..., None])[..., 0]
+    return settings.value * missed - chosen * gains - settings.entropy * entropy
