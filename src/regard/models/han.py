@@ -11,10 +11,10 @@ from typing import Literal
 from torch import Tensor, nn
 
 from regard.layers.dropout import Dropout
-from regard.layers.embeddings import TokenEmbedding
 from regard.layers.recurrent import SequenceReader, read_in_parts
 from regard.layers.summary import Summary, SummaryName, make_summary
 from regard.models.classifier import Classifier, logits_or_loss
+from regard.models.embedding import ElmoStates, make_embedding
 from regard.models.sizes import Share, Size
 from regard.shapes import Float, Inputs, Int, Lengths, Tokens
 
@@ -29,7 +29,7 @@ class HanConfig:
     attention with average and maximum. A sentence of more than `longest_sentence` tokens is read as several."""
 
     name: Literal["han"] = "han"
-    embedding: Size = 200
+    embedding: Size | ElmoStates = 200
     width: Size = 50
     attention: Size = 100
     words: SummaryName = "attention"
@@ -43,7 +43,7 @@ class FlatConfig:
     """Sizes; as those of `han`."""
 
     name: Literal["flat-attention"] = "flat-attention"
-    embedding: Size = 200
+    embedding: Size | ElmoStates = 200
     width: Size = 50
     attention: Size = 100
     words: SummaryName = "attention"
@@ -73,8 +73,8 @@ class Han(Classifier):
 
     def __init__(self, vocabulary: int, classes: int, config: HanConfig):
         super().__init__()
-        self.embedding = TokenEmbedding(vocabulary, config.embedding, dropout=config.dropout)
-        self.words = Level(config.embedding, config, config.words, parts=PARTS)
+        self.embedding = make_embedding(vocabulary, config.embedding, config.dropout)
+        self.words = Level(self.embedding.width, config, config.words, parts=PARTS)
         self.sentences = Level(self.words.width, config, config.sentences)
         self.output = nn.Linear(self.sentences.width, classes)
 
@@ -100,8 +100,8 @@ class FlatAttention(Classifier):
 
     def __init__(self, vocabulary: int, classes: int, config: FlatConfig):
         super().__init__()
-        self.embedding = TokenEmbedding(vocabulary, config.embedding, dropout=config.dropout)
-        self.words = Level(config.embedding, config, config.words)
+        self.embedding = make_embedding(vocabulary, config.embedding, config.dropout)
+        self.words = Level(self.embedding.width, config, config.words)
         self.output = nn.Linear(self.words.width, classes)
 
     def forward(

@@ -11,10 +11,10 @@ from torch.nn import functional
 
 from regard.attention import Attend
 from regard.layers.dropout import Dropout
-from regard.layers.embeddings import TokenEmbedding
 from regard.layers.recurrent import Recurrent, pick
 from regard.memory import Memory
 from regard.models.classifier import Classifier, logits_or_loss
+from regard.models.embedding import ElmoStates, make_embedding
 from regard.models.sizes import Share, Size
 from regard.scores import Additive
 from regard.shapes import Float, Int, Lengths, States
@@ -30,7 +30,7 @@ class RocktaschelConfig:
     class from both. The paper has fixed vectors of words, mapped to `width` numbers; here they are learned."""
 
     name: Literal["rocktaschel"] = "rocktaschel"
-    embedding: Size = 100
+    embedding: Size | ElmoStates = 100
     width: Size = 100
     reading: ReadingName = "word-by-word"
     both_ways: bool = False
@@ -114,9 +114,9 @@ class Rocktaschel(Classifier):
     def __init__(self, vocabulary: int, classes: int, config: RocktaschelConfig):
         super().__init__()
         width = config.width
-        self.embedding = TokenEmbedding(vocabulary, config.embedding, dropout=config.dropout)
-        self.premise = Recurrent("lstm", config.embedding, width)
-        self.hypothesis = Recurrent("lstm", config.embedding, width)
+        self.embedding = make_embedding(vocabulary, config.embedding, config.dropout)
+        self.premise = Recurrent("lstm", self.embedding.width, width)
+        self.hypothesis = Recurrent("lstm", self.embedding.width, width)
         self.reading = READINGS[config.reading](width)
         self.joined = nn.Linear(self.reading.width + width, width, bias=False)
         self.both_ways, self.dropout = config.both_ways, Dropout(config.dropout)

@@ -5,6 +5,7 @@ from typing import Any
 
 from regard.catalog import build_classifier
 from regard.errors import InputError
+from regard.tasks.bidirectional_language_model.states import fill_in
 from regard.tasks.classification.forms.catalog import form_of
 from regard.tasks.classification.run import LABELS
 from regard.tasks.classification.run_file import Classification
@@ -27,6 +28,8 @@ def prepare(config: Classification, run: RunDirectory) -> Job:
         raise InputError(f"{config.data.train}: every label is {labels[0]!r}; expected two classes or more")
     tokenizer = kept_or_trained(run, config.cutting, [text for each in splits.train for text in each.texts])
     model = build_classifier(config.classifier, tokenizer.size, len(labels))
+    if config.states is not None:
+        fill_in(model, config.states, tokenizer)
     form = form_of(config.classifier, tokenizer, truncate=config.truncate)
     train, valid, _ = (
         list(zip(map(form.encoded, some), numbers(labels, some), strict=True))
