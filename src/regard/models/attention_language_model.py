@@ -44,8 +44,8 @@ class AttentionLanguageModelConfig:
     def __post_init__(self) -> None:
         if self.copying and isinstance(self.softmax, SampledSoftmax):
             raise ValueError(
-                "a word that is copied needs the probability of all that could be written; set softmax.kind to full, "
-                "or copying to false"
+                "a word that is copied needs the probability of all that could be written; set softmax.kind to full "
+                "or adaptive, or copying to false"
             )
 
 

@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
-from pydantic import Field
 from torch import Tensor, nn
 
 from regard.decoders.protocol import State
@@ -19,7 +18,6 @@ from regard.models.language_model import LanguageModel
 from regard.models.sizes import NamedSizes, Share, Size, check_heads
 from regard.models.softmax import FULL, Softmax, output_kind
 from regard.shapes import States, Tokens
-from regard.text.special import END
 
 
 def released(layers: int, width: int, heads: int) -> dict[str, Any]:
@@ -31,8 +29,8 @@ def released(layers: int, width: int, heads: int) -> dict[str, Any]:
 class GPT2Config:
     """Sizes; those released are `named_sizes`, by the parameters that they have with a vocabulary of 50,257. The
     `hidden` width of the feed-forward networks is by default four times `width`, and no more than `context` tokens are
-    read in a row. The first `closed` tokens of the vocabulary are never predicted: released models lack the special
-    tokens that come before END here."""
+    read in a row. The first `closed` tokens of the vocabulary are never predicted: released models lack the three
+    special tokens that come before END here."""
 
     named_sizes: ClassVar[NamedSizes] = {
         "124M": released(12, 768, 12),
@@ -48,7 +46,7 @@ class GPT2Config:
     context: Size = 256
     dropout: Share = 0.1
     hidden: Size | None = None
-    closed: Annotated[int, Field(ge=0, le=END)] = 0
+    closed: Literal[0, 3] = 0
     softmax: Softmax = FULL
 
     def __post_init__(self) -> None:

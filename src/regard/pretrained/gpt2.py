@@ -68,7 +68,7 @@ def read(folder: Folder) -> Opened:
         context=settings.size("n_positions", 1024),
         dropout=settings.share("resid_pdrop", 0.1),
         hidden=settings.size("n_inner") if settings.given.get("n_inner") else None,
-        closed=sum(theirs is None for theirs in order),
+        closed=END if None in order else 0,
     )
     given = {name.removeprefix("transformer."): tensor for name, tensor in folder.tensors().items()}
     given = {name: tensor for name, tensor in given.items() if not MASKS.fullmatch(name)}
