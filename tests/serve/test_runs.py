@@ -15,6 +15,7 @@ from regard.data.pair import Pair
 from regard.pictures.payload import payload
 from regard.serve.catalog import served
 from regard.serve.operation import Served
+from regard.text.special import END
 from tests.serve import made
 from tests.serve.serving import serving
 
@@ -160,6 +161,44 @@ def test_a_language_model_goes_on():
     assert forced[1]["token"] == tokens[0]["token"] + 1
 
 
+def test_the_alternatives_of_a_beam_and_what_each_looks_at():
+    """Of a language model; of a caption below."""
+    run, prompt = made.writer(), "the house"
+    asked = {"text": prompt, "tokens": 5, "beam": 3, "n_best": 3}
+    with serving(of(run)) as address:
+        whole = post(address, "predict", asked).json()
+        other = whole["alternatives"][1]["text"]
+        view = post(address, "attention", {"text": prompt, "target": other, "kinds": ["weights", "norms"]}).json()
+        long = post(address, "attention", {"text": prompt, "target": "a " * 600})
+    ((best, *others),) = run.generate([prompt], tokens=5, search=run.config.search.searching(3), n_best=3)
+    assert whole == best.to_json() | {"alternatives": [each.to_json() for each in others]}
+    assert len({each["text"] for each in (whole, *whole["alternatives"])}) == 3
+    written = [*run.tokenizer.encode(other), END]
+    assert view == payload([run.lookups_written(prompt, written, ["weights", "norms"])])
+    assert view["lookups"][0]["target"] == run.tokenizer.pieces(written)
+    assert (long.status_code, long.json()["error"]) == (422, "the text has 602 tokens; at most 512 are seen at once")
+
+
+def test_the_alternatives_of_a_caption_and_where_each_looks():
+    run = made.teller()
+    with serving(of(run)) as address:
+        whole = post(address, "predict", {**image(), "beam": 3, "n_best": 3}).json()
+        view = post(address, "attention", {**image(), "target": whole["alternatives"][0]["text"]}).json()
+        both = post(address, "attention", {**image(), "target": "a tree", "beam": 2})
+        many = post(address, "predict", {**image(), "beam": 2, "n_best": 3})
+    pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(image()["image"]))).convert("L"))
+    (told,) = run.tell([pixels], beam=3, n_best=3)
+    (alone,) = run.tell([pixels], beam=3)
+    assert whole == told.to_json()
+    assert [whole["text"], whole["alternatives"][0]["score"] <= whole["score"]] == [alone.text, True]
+    assert len({each.text for each in (told, *told.alternatives)}) == 3
+    (lookups,) = view["lookups"]
+    assert lookups["target"] == [*told.alternatives[0].tokens, "</s>"]
+    assert view == payload([run.lookups_of(pixels, told.alternatives[0].text)])
+    assert (both.status_code, both.json()["error"]) == (422, "beam and target are both given; choose one")
+    assert many.status_code == 422
+
+
 def test_what_goes_on_may_begin_with_a_text():
     run, prompt = made.writer(), "the house"
     ids = run.tokenizer.encode("is old")
@@ -297,7 +336,8 @@ def test_runs_say_what_they_are():
         answer = httpx.post(f"{address}/api/runs/one %26 two/predict", json={"text": "ein Baum"}, timeout=60)
     one, other = told["runs"]
     assert one["name"] == "one & two"
-    assert one["operations"] == ["predict", "stream", "align", "attention"]
+    assert one["operations"] == ["predict", "stream", "align", "attention", "compare"]
+    assert one["comparable"] == []
     assert (other["name"], other["kind"], other["classes"]) == ("größe", "document", ["good", "<bad>"])
     assert told["limits"]["text"] == 5000
     assert answer.status_code == 200

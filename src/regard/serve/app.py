@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from regard.pictures.view import script, stylesheet
 from regard.serve.asking import Asking
+from regard.serve.comparing import comparing
 from regard.serve.guard import LOOPBACK, Guard
 from regard.serve.limits import Limits
 from regard.serve.operation import Served
@@ -38,7 +39,7 @@ def application(
     runs: Sequence[Served], limits: Limits, *, hosts: frozenset[str] = LOOPBACK, token: str | None = None
 ) -> Starlette:
     """An ASGI application that serves the runs, under the names of `hosts` alone; with a `token`, to whoever has it."""
-    worker = Worker(limits.together)
+    worker, runs = Worker(limits.together), comparing(runs)
 
     @asynccontextmanager
     async def working(app: Starlette) -> AsyncIterator[None]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import Base64Bytes
 
+from regard.errors import InputError
 from regard.images import Pixels, decode_image
 from regard.inference.demanded import writable
 from regard.inference.kinds import Kind
@@ -37,8 +38,16 @@ class Look(Tell):
 
 
 class Caption(Tell):
-    """An image, and the width of the search; by default the run's own."""
+    """The best captions of an image, by the run's own search or one with this beam."""
 
+    beam: Width | None = None
+    n_best: Width = 1
+
+
+class Looked(Tell):
+    """An image, and the caption that the model is made to write; or what it says by itself, with this beam."""
+
+    target: str | None = None
     beam: Width | None = None
 
 
@@ -70,19 +79,24 @@ def captions(name: str, run: ImageCaptioningRun) -> Served:
     channels = run.config.model.channels
 
     def predict(asks: Sequence[Caption]) -> list[dict[str, Any]]:
-        images = [ask.pixels(channels) for ask in asks]
-        return [found.to_json() for found in run.tell(images, beam=asks[0].beam)]
+        images, one = [ask.pixels(channels) for ask in asks], asks[0]
+        return [found.to_json() for found in run.tell(images, beam=one.beam, n_best=one.n_best)]
 
-    def look(ask: Caption) -> dict[str, Any]:
-        looked = run.look(ask.pixels(channels), beam=ask.beam)
-        return looked.caption.to_json() | {"view": payload([looked.lookups])}
+    def look(ask: Looked) -> dict[str, Any]:
+        pixels = ask.pixels(channels)
+        if ask.target is None:
+            looked = run.look(pixels, beam=ask.beam)
+            return looked.caption.to_json() | {"view": payload([looked.lookups])}
+        if ask.beam is not None:
+            raise InputError("beam and target are both given; choose one")
+        return payload([run.lookups_of(pixels, ask.target)])
 
     operations = {
-        "predict": Operation(Caption, at_once(predict), lambda ask: ask.beam),
+        "predict": Operation(Caption, at_once(predict), lambda ask: (ask.beam, ask.n_best)),
         "stream": Operation(Stream, partial(_stream, run), Stream.together, streams=True),
     }
     if run.model.decoder.source_attention is not None:
-        operations["attention"] = Operation(Caption, at_once(lambda asks: [look(ask) for ask in asks]))
+        operations["attention"] = Operation(Looked, at_once(lambda asks: [look(ask) for ask in asks]))
     about = {"kind": "image", "task": "image-captioning", "model": run.config.model.name}
     return Served(name, about, operations)
 

@@ -11,7 +11,9 @@ from regard.inference.demanded import writable
 from regard.inference.kinds import Kind
 from regard.inference.possible import kinds_within
 from regard.maps.lookups import Lookups
+from regard.pictures.payload import payload
 from regard.pictures.write import LABELS
+from regard.serve.ask import Ask, Kinds
 from regard.serve.attention import Source
 from regard.serve.operation import Operation, Said, Served, Wanted, at_once
 from regard.serve.writing import Drawn, Streamed, Width, viewed, written
@@ -40,6 +42,14 @@ class Predict(Drawn):
     n_best: Width = 1
 
 
+class Looked(Ask):
+    """A prompt, what the model is made to write behind it, and what is to be seen of that."""
+
+    text: str
+    target: str
+    kinds: Kinds = ("weights",)
+
+
 def language(name: str, run: LanguageModelRun) -> Served:
     """A run of this kind, to be served."""
     kinds = kinds_within(run.model, run.model.self_attention)
@@ -48,6 +58,8 @@ def language(name: str, run: LanguageModelRun) -> Served:
         "predict": Operation(Predict, at_once(partial(_predict, run))),
         "stream": Operation(Stream, stream, apart, streams=True),
     }
+    if run.model.self_attention is not None:
+        operations["attention"] = Operation(Looked, at_once(partial(_attention, run)))
     about = {"kind": "prompt", "task": "language-model", "model": run.config.model.name, "kinds": kinds}
     about |= {"temperature": run.config.search.temperature}
     return Served(name, about, operations)
@@ -76,9 +88,20 @@ def _stream(run: LanguageModelRun, kinds: Sequence[Kind], asks: Sequence[Stream]
     sources = [Source(run.tokenizer.pieces([END, *run.tokenizer.encode(ask.text)])) for ask in asks]
 
     def seen(number: int, tokens: Sequence[int], asked: Sequence[Kind]) -> Lookups:
-        if len(sources[number].labels) + len(tokens) > LABELS:
-            raise InputError(f"the text is longer than the {LABELS} tokens that are seen at once")
+        _check_size(len(sources[number].labels) + len(tokens))
         return run.lookups_written(asks[number].text, tokens, asked)
 
     lines = written(grown, sources, list(map(len, prefixes)), one.tokens)
     return viewed(lines, asks, kinds, seen)
+
+
+def _attention(run: LanguageModelRun, asks: Sequence[Looked]) -> list[dict[str, Any]]:
+    (ask,) = asks
+    _check_size(sum(len(run.tokenizer.encode(text)) for text in (ask.text, ask.target)))
+    return [payload([run.lookups_of(ask.text, ask.target, ask.kinds)])]
+
+
+def _check_size(tokens: int) -> None:
+    """Raises InputError for more than are seen at once."""
+    if tokens > LABELS:
+        raise InputError(f"the text has {tokens} tokens; at most {LABELS} are seen at once")

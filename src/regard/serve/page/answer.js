@@ -57,8 +57,10 @@ export class Answer {
     if (payload === null) return;
     this.view = await regard.mount(byId("view"), payload);
     if (choice) this.view.choose(choice);
-    const [panel] = this.view.panels, map = panel.lookup.maps.findIndex(({ name }) => name === this.map);
-    if (map > 0) panel.choose({ map });
+    for (const panel of this.view.panels) {
+      const map = panel.lookup.maps.findIndex(({ name }) => name === this.map);
+      if (map > 0) panel.choose({ map });
+    }
   }
 
   begin(forced) {

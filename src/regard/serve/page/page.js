@@ -42,6 +42,13 @@ const offer = () => {
   byId("kinds").replaceChildren(element("span", {}, "Show as well:"), ...others.map(box));
 };
 
+// The runs that are asked the same as this one and answer alike, if there are any.
+const beside = () => {
+  const others = run.comparable || [], former = byId("other").value, option = (value, name) => element("option", { value, selected: value === former }, name);
+  byId("beside").hidden = others.length === 0;
+  byId("other").replaceChildren(option("", "no other run"), ...others.map((name) => option(name, name)));
+};
+
 const field = ([name, label, kind, rows]) => {
   const attributes = kind === "file" ? { type: "file", accept: "image/*" } : { rows, dir: "auto", spellcheck: false };
   const input = element(kind === "file" ? "input" : kind, { id: name, required: kind === "file", ...attributes });
@@ -62,6 +69,7 @@ const choose = (name) => {
   for (const each of byId("fields").querySelectorAll("textarea")) each.value = kept[each.id] || "";
   byId("choices").replaceChildren(...["temperature", "seed", ...(run.kind === "prompt" ? ["tokens"] : [])].map(number));
   byId("settings").hidden = !can("stream");
+  beside();
   byId("write-temperature").value = run.temperature ?? "";
   byId("others").hidden = true;
   byId("list").replaceChildren();
@@ -137,7 +145,7 @@ const stream = (asked, before = []) => during("Writing ...", async (signal) => {
     else {
       answer.end();
       if (event.view) await answer.mount(event.view);
-      byId("others").hidden = run.kind !== "text";
+      byId("others").hidden = false;
       return `${answer.tokens.length} tokens, log-probability ${score(event.score)}${event.finished ? "" : "; the limit came before its end"}.`;
     }
   }
@@ -162,40 +170,59 @@ const spanned = (found, context) => {
   return [context.slice(0, found.start), element("mark", {}, found.text), context.slice(found.end)];
 };
 
+// What a run says that is not told token by token.
+const said = (found, body) => (found.probabilities ? [classes(found.probabilities)] : run.kind === "question" ? spanned(found, body.context) : [found.text]);
+
+const show = async (parts, view) => {
+  answer.clear();
+  answer.begin(0);
+  byId("plain").replaceChildren(...parts);
+  byId("plain").setAttribute("aria-busy", "false");
+  await answer.mount(view);
+};
+
 const told = () => during("Reading ...", async (signal) => {
   again = told;
   const body = await given(), seen = can("attention") ? ["attention", { ...body, ...kinds() }] : ["predict", body];
   const found = await ask(run.name, ...seen, signal);
-  answer.clear();
-  answer.begin(0);
-  const shown = found.probabilities ? [classes(found.probabilities)] : run.kind === "question" ? spanned(found, body.context) : [found.text];
-  byId("plain").replaceChildren(...shown);
-  byId("plain").setAttribute("aria-busy", "false");
-  await answer.mount(found.view || null);
+  await show(said(found, body), found.view || null);
   return found.label ? `${found.label}.` : "Answered.";
 });
 
+const compare = (other) => during("Comparing ...", async (signal) => {
+  again = () => compare(other);
+  byId("others").hidden = true;
+  const body = await (can("stream") ? wanted() : given()), { answers, view } = await ask(run.name, "compare", { ...body, ...kinds(), other }, signal);
+  const half = (found) => element("span", {}, element("small", {}, element("bdi", {}, found.run)), element("span", { dir: "auto" }, ...said(found, body)));
+  await show([element("span", { className: "two" }, ...answers.map(half))], view);
+  return `${run.name} and ${other}, side by side.`;
+});
+
+// Of a prompt as many tokens at most as are written.
 const search = () => during("Searching ...", async (signal) => {
-  const beam = Number(byId("width").value), body = await given();
-  const { alternatives, ...best } = await ask(run.name, "predict", { ...body, beam, n_best: beam, attention: false }, signal);
-  const button = (each) => element("button", { type: "button", ariaPressed: "false", onclick: (event) => look(event.currentTarget, body.text, each) },
-    element("bdi", {}, each.text), " ", element("small", {}, score(each.score)));
+  const beam = Number(byId("width").value), body = await given(), { tokens } = drawn();
+  const more = { text: { attention: false }, prompt: tokens ? { tokens } : {} }[run.kind];
+  const { alternatives, ...best } = await ask(run.name, "predict", { ...body, beam, n_best: beam, ...more }, signal);
+  const button = (each) => element("button", { type: "button", ariaPressed: "false", onclick: (event) => look(event.currentTarget, body, each.text) },
+    element("bdi", {}, each.text || "(nothing)"), " ", element("small", {}, score(each.score)));
   byId("list").replaceChildren(...[best, ...alternatives].map((each) => element("li", {}, button(each))));
   return `${alternatives.length + 1} alternatives, best first, with their scores.`;
 });
 
-const look = (button, text, { text: target }) => during("Reading ...", async (signal) => {
-  again = () => look(button, text, { text: target });
+const look = (button, body, target) => during("Reading ...", async (signal) => {
+  again = () => look(button, body, target);
   for (const each of byId("list").querySelectorAll("button")) each.ariaPressed = String(each === button);
-  if (!can("attention")) return "This model does not attend to its source.";
-  await answer.mount(await ask(run.name, "attention", { text, target, ...kinds() }, signal));
+  if (!can("attention")) return "This model attends to nothing that could be seen.";
+  await answer.mount(await ask(run.name, "attention", { ...body, target, ...kinds() }, signal));
   return "The picture is that of the alternative.";
 });
 
 byId("ask").addEventListener("submit", (event) => {
   event.preventDefault();
-  return can("stream") ? stream(() => wanted()) : told();
+  const other = byId("other").value;
+  return other ? compare(other) : can("stream") ? stream(() => wanted()) : told();
 });
+byId("other").addEventListener("change", () => { if (again) byId("ask").requestSubmit(); });
 byId("ask").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && event.target.tagName === "TEXTAREA" && (event.ctrlKey || event.metaKey || (run.kind === "text" && !event.shiftKey))) {
     event.preventDefault();

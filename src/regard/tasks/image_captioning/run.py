@@ -1,7 +1,7 @@
 """A trained model that tells of images, opened: `load(folder).tell(images)`."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from jaxtyping import Float
 
 from regard.catalog import build_captioner
 from regard.data.captions import Captioned
+from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
 from regard.decoding.streaming import Watching, always
 from regard.errors import InputError
@@ -26,7 +27,7 @@ from regard.models.captioner import Captioner
 from regard.nonfinite import guarded
 from regard.tasks.image_captioning.looking import Seen, looked, one, pixels_of
 from regard.tasks.image_captioning.run_file import ImageCaptioning
-from regard.tasks.image_captioning.task import encoded, figures, told
+from regard.tasks.image_captioning.task import encoded, figures, read, told
 from regard.tasks.run import Run
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
@@ -36,15 +37,18 @@ from regard.training.run_directory import RunDirectory
 
 @dataclass(frozen=True)
 class Caption:
-    """What is said of an image, and its log-probability, divided by the length penalty if the run has one."""
+    """What is said of an image, and its log-probability, divided by the length penalty if the run has one.
+    `alternatives` are the next best."""
 
     text: str
     score: float
     tokens: tuple[str, ...]
+    alternatives: tuple["Caption", ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        return {**vars(self), "tokens": list(self.tokens)}
+        others = [each.to_json() for each in self.alternatives]
+        return {**vars(self), "tokens": list(self.tokens), "alternatives": others}
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,22 +88,20 @@ class ImageCaptioningRun(Run):
         with guarded(self.model):
             return figures(self.model, self.tokenizer, given, self.config, self._search(beam))
 
-    def tell(self, images: Sequence[Image], *, beam: int | None = None) -> list[Caption]:
+    def tell(self, images: Sequence[Image], *, beam: int | None = None, n_best: int = 1) -> list[Caption]:
         """A caption for each image, given by its path or as an array of uint8 `(height, width)` or `(height, width,
-        channel)`.
+        channel)`, with its `n_best` - 1 alternatives.
 
         Raises:
             TypeError: `images` is one image; put it in a list.
             InputError: an image cannot be read, or is an array of another kind.
-            ValueError: beam and vocabulary do not fit together.
+            ValueError: beam, `n_best` and vocabulary do not fit together.
         """
         given = _several(images)
         with guarded(self.model):
-            found = told(self.model, given, self.config, self._search(beam))
-        return [
-            Caption(self.tokenizer.decode(best.tokens), best.score, tuple(self.tokenizer.pieces(best.tokens)))
-            for best, *_ in found
-        ]
+            found = told(self.model, given, self.config, self._search(beam), n_best)
+        several = [[self._caption(each) for each in hypotheses] for hypotheses in found]
+        return [replace(best, alternatives=tuple(others)) for best, *others in several]
 
     def write(
         self,
@@ -140,6 +142,14 @@ class ImageCaptioningRun(Run):
             found = looked(self.model, pixels, [each for each in tokens if each != END], self.config)
         return self._lookups(pixels, tuple(self.tokenizer.pieces(tokens)), found)
 
+    def lookups_of(self, image: Image, caption: str) -> Lookups:
+        """Where the model looks while it is made to write a caption, END last, in every layer and head.
+
+        Raises:
+            InputError: as `lookups_written`.
+        """
+        return self.lookups_written(image, [*self.tokenizer.encode(read(caption, self.config)), END])
+
     def patches(self, image: Image) -> Patches:
         """The part of an image that the model is given, and its cells. Raises InputError for one that cannot be
         read."""
@@ -158,11 +168,10 @@ class ImageCaptioningRun(Run):
         pixels = pixels_of(each, self.config)
         with guarded(self.model):
             ((best, *_),) = told(self.model, [each], self.config, self._search(beam))
-            ids = list(best.tokens)
-            seen = looked(self.model, pixels, ids, self.config)
-        caption = Caption(self.tokenizer.decode(ids), best.score, tuple(self.tokenizer.pieces(ids)))
+            seen = looked(self.model, pixels, list(best.tokens), self.config)
+        caption = self._caption(best)
         lookups = self._lookups(pixels, caption.tokens, seen)
-        return LookedAt(caption, pixels, seen.weights[: len(ids)], seen.gates, lookups)
+        return LookedAt(caption, pixels, seen.weights[: len(best.tokens)], seen.gates, lookups)
 
     @torch.no_grad()
     def look_within(
@@ -196,6 +205,9 @@ class ImageCaptioningRun(Run):
                 kind,
             )
         return Reading(self.tokenizer.decode(best.tokens), *found)
+
+    def _caption(self, found: Hypothesis) -> Caption:
+        return Caption(self.tokenizer.decode(found.tokens), found.score, tuple(self.tokenizer.pieces(found.tokens)))
 
     def _lookups(self, pixels: Pixels, tokens: tuple[str, ...], seen: Seen) -> Lookups:
         """Of the first rows, one for each of these tokens; END has no note."""

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from regard.data.batches import require_one_batch, token_batches
 from regard.data.caption_batch import CaptionBatch, collate_captions
 from regard.data.captions import Captioned
+from regard.decoding.demand import Demand
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
 from regard.memory import Memory
@@ -99,12 +100,14 @@ def tensors(
 
 @torch.no_grad()
 def told(
-    model: Captioner, images: Sequence[Captioned], config: ImageCaptioning, search: Search
+    model: Captioner, images: Sequence[Captioned], config: ImageCaptioning, search: Search, n_best: int = 1
 ) -> list[list[Hypothesis]]:
-    """What is said of each image, best first. Raises InputError for an image that cannot be read."""
+    """What is said of each image, the `n_best`, best first. Raises InputError for an image that cannot be read, and
+    ValueError where the search finds fewer."""
     found = []
     for first in range(0, len(images), ROWS):
-        found += search(model.decoder, *encoded(model, images[first : first + ROWS], config, search))
+        memory, limit = encoded(model, images[first : first + ROWS], config, search)
+        found += search(model.decoder, memory, limit, Demand(n_best))
     return found
 
 

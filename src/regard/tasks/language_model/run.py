@@ -166,6 +166,14 @@ class LanguageModelRun(Run):
             found = beside(*(self._read(ids, last, None, kind)[0] for kind in kinds))
         return of_rows(found, rows, target.pieces, target.words)
 
+    def lookups_of(self, prompt: str, text: str, kinds: Sequence[Kind] = ("weights",)) -> Lookups:
+        """What the model looks at while it is made to write a text behind a prompt, END last, as `lookups_written`.
+
+        Raises:
+            InputError: as `lookups_written`.
+        """
+        return self.lookups_written(prompt, [*self.tokenizer.encode(text), END], kinds)
+
     def _read(self, ids: Sequence[int], told: int, maps: Sequence[int] | None, kind: Kind) -> tuple[Lookups, Alignment]:
         """What each of a text's tokens read while the next one was told; or as a gradient, what the next token after
         each, and the one that is `told` after the last, owes to each."""

@@ -1,0 +1,118 @@
+"""Two runs asked the same, side by side."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from regard.pictures.payload import payload
+from regard.serve.comparing import comparing
+from tests.pictures.test_view import numbers
+from tests.serve import made
+from tests.serve.serving import run as echo
+from tests.serve.serving import serving
+from tests.serve.test_kinds import DOCUMENT
+from tests.serve.test_runs import SOURCE, image, of
+
+
+def compare(address: str, name: str, body: dict[str, Any]) -> httpx.Response:
+    return httpx.post(f"{address}/api/runs/{name}/compare", json=body, timeout=120)
+
+
+def test_two_translations_side_by_side():
+    """Each is what the run says of the same text by itself, and the view has what each of them read."""
+    runs = {"small": made.translator(), "wide": made.translator("transformer")}
+    with serving(*(of(run, name) for name, run in runs.items())) as address:
+        found = compare(address, "small", {"text": SOURCE, "other": "wide"}).json()
+        turned = compare(address, "wide", {"text": SOURCE, "other": "small", "kinds": ["weights", "norms"]}).json()
+        begun = compare(address, "small", {"text": SOURCE, "other": "wide", "prefix": "a tree"}).json()
+    greedy = {name: run.predict([SOURCE], beam=1)[0] for name, run in runs.items()}
+    assert found["answers"] == [
+        {"run": name, "text": each.text, "score": pytest.approx(each.score), "finished": each.finished}
+        for name, each in greedy.items()
+    ]
+    looked = [run.look(SOURCE, beam=1).lookups for run in runs.values()]
+    wanted = [one | {"name": name} for name, one in zip(runs, payload(looked)["lookups"], strict=True)]
+    assert found["view"] == payload(looked) | {"lookups": wanted, "compare": 1}
+    assert [each["run"] for each in turned["answers"]] == ["wide", "small"]
+    assert [[each["name"] for each in one["maps"]] for one in turned["view"]["lookups"]] == [["weights", "norms"]] * 2
+    assert [each["text"].split()[:2] for each in begun["answers"]] == [["a", "tree"]] * 2
+
+
+def test_two_language_models_go_on_from_one_prompt():
+    with serving(of(made.writer(), "one"), of(made.writer(19), "two")) as address:
+        found = compare(address, "one", {"text": "the house", "tokens": 5, "other": "two"}).json()
+        long = compare(address, "one", {"text": "the house", "tokens": 30, "beyond": "slide", "other": "two"})
+    for name, answer, lookups in zip(("one", "two"), found["answers"], found["view"]["lookups"], strict=True):
+        assert (answer["run"], lookups["name"]) == (name, name)
+        assert lookups["source"][:3] == ["</s>", "the", "house"]
+        assert numbers(lookups["maps"][0]).size == 2 * 3 * len(lookups["target"]) * len(lookups["source"])
+    assert (long.status_code, long.json()["error"]) == (422, "one: its answer is too long to be seen; ask for less")
+
+
+def test_classes_captions_and_answers_to_questions():
+    question = {"question": "ein Haus", "context": SOURCE}
+    makes = {"critic": made.critic, "beholder": made.beholder, "teller": made.teller, "reader": made.reader}
+    asked = {"critic": {"text": DOCUMENT}, "beholder": image(), "teller": image(), "reader": question}
+    twice = [of(make(), f"{name}{number}") for name, make in makes.items() for number in (1, 2)]
+    with serving(*twice) as address:
+        about = {each["name"]: each for each in httpx.get(address + "/api/runs").json()["runs"]}
+        for name, body in asked.items():
+            assert about[f"{name}1"]["comparable"] == [f"{name}2"]
+            assert "compare" in about[f"{name}1"]["operations"]
+            found = compare(address, f"{name}1", body | {"other": f"{name}2"}).json()
+            one, other = found["answers"]
+            assert (one.pop("run"), other.pop("run")) == (f"{name}1", f"{name}2")
+            assert one == other  # the same weights
+            assert {"label", "text"} & set(one)
+            assert [each["name"] for each in found["view"]["lookups"]] == [f"{name}1", f"{name}2"]
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "said"),
+    [
+        ("one", "none", "no run is called 'none'; beside one two can be seen"),
+        ("one", "one", "one is compared with itself; beside one two can be seen"),
+        (
+            "one",
+            "teller",
+            "one (text, text-to-text) and teller (image, image-captioning) are not of one kind, so they are not "
+            "compared; beside one two can be seen",
+        ),
+        (
+            "beholder",
+            "teller",
+            "beholder (image, image-classification) and teller (image, image-captioning) are not of one kind, so they "
+            "are not compared; beside beholder none of those loaded can be seen",
+        ),
+        ("one", "echo", "echo attends to nothing, so there is nothing to compare; beside one two can be seen"),
+    ],
+)
+def test_what_is_not_comparable_is_refused_in_one_line(name: str, other: str, said: str):
+    runs = [of(made.translator(), "one"), of(made.translator("transformer"), "two")]
+    runs += [of(made.teller(), "teller"), of(made.beholder(), "beholder"), echo("echo")]
+    with serving(*runs) as address:
+        body = image() if name == "beholder" else {"text": SOURCE}
+        answer = compare(address, name, body | {"other": other})
+        nothing = compare(address, "echo", {"text": "a", "other": "one"})
+        missing = compare(address, name, body)
+    assert (answer.status_code, answer.json()["error"]) == (422, said)
+    assert (nothing.status_code, nothing.json()["error"]) == (404, "echo has no operation 'compare'; it has predict")
+    assert (missing.status_code, missing.json()["error"]) == (422, "other: Field required")
+
+
+def test_whose_fault_it_is_is_said():
+    with serving(of(made.translator(), "one"), of(made.translator("transformer"), "two")) as address:
+        answer = compare(address, "one", {"text": SOURCE, "other": "two", "kinds": ["rollout"]})
+        turned = compare(address, "two", {"text": SOURCE, "other": "one", "kinds": ["rollout"]})
+    said = "one: there is no rollout of this run's model; it has weights, gradient, norms"
+    assert [(each.status_code, each.json()["error"]) for each in (answer, turned)] == [(422, said)] * 2
+
+
+def test_who_has_left_is_written_nothing_for():
+    """Neither by the first run nor by the other."""
+    one, _ = comparing([of(made.translator(), "one"), of(made.translator("transformer"), "two")])
+    operation = one.operations["compare"]
+    ask = operation.asks.model_validate({"text": SOURCE, "other": "two"})
+    steps = iter([True, True, False])
+    assert list(operation.answer([ask], lambda number: next(steps))) == []
