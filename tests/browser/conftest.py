@@ -13,6 +13,9 @@ from regard.pictures import View
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 MISSING = {"chromium": "apt-get install chromium", "playwright": "pip install -c constraints.txt -e '.[test]'"}
 
+Visit = Callable[..., Any]
+PATIENCE = 60_000
+"""Milliseconds for what a page is waited for."""
 REBOUND = "rebound.test"
 """A name that leads to this machine, and is none of its own."""
 
@@ -53,6 +56,31 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
         page.goto(path.as_uri())
         if options.get("java_script_enabled", True):
             page.locator(".regard-panel").first.wait_for()
+        return page
+
+    yield open_
+    for page in pages:
+        page.close()
+    assert said == []
+
+
+@pytest.fixture
+def visit(browser: Any) -> Iterator[Visit]:
+    """Opens the page of a server. At the end there must have been no word on the console but of what the server
+    refused, no error, and no request but to that server."""
+    pages, said = [], []
+
+    def open_(address: str, **options: Any) -> Any:
+        page = browser.new_page(viewport={"width": 1000, "height": 900}, **options)
+        page.set_default_timeout(PATIENCE)
+        pages.append(page)
+        page.on("console", lambda message: None if "status of 422" in message.text else said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on(
+            "request", lambda request: None if request.url.startswith((address, "data:")) else said.append(request.url)
+        )
+        page.goto(address + "/")
+        page.locator("#fields label").first.wait_for()
         return page
 
     yield open_
