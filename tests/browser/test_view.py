@@ -48,6 +48,39 @@ def point(page: Any, side: str, place: int) -> None:
     page.locator(f'.regard-token[data-side="{side}"][data-place="{place}"]').first.hover()
 
 
+PIXELS = """(canvas, ...box) => {
+  const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d");
+  copy.drawImage(canvas, 0, 0);
+  return copy.getImageData(...box).data;
+}"""
+CELL = 30
+"""Pixels of a cell where there is room for large ones."""
+
+
+def cell(page: Any, target: int, source: int) -> tuple[float, float]:
+    """The middle of a cell of the matrix on its canvas, which ends behind the last one."""
+    width, height = page.locator(".regard-extent").first.evaluate("each => [each.clientWidth, each.clientHeight]")
+    table = page.evaluate(
+        "document.querySelector('.regard-said').textContent.match(/(\\d+) target × (\\d+) source/).slice(1).map(Number)"
+    )
+    left, top = (size - 1 - count * CELL for size, count in zip((width, height), reversed(table), strict=True))
+    return left + (source + 0.5) * CELL, top + (target + 0.5) * CELL
+
+
+def over(page: Any, target: int, source: int) -> None:
+    """The mouse over a cell."""
+    page.mouse.move(0, 0)
+    x, y = cell(page, target, source)
+    page.locator(".regard-extent canvas").first.hover(position={"x": x, "y": y})
+
+
+def shade(page: Any, target: int, source: int) -> tuple[int, ...]:
+    """The colour of a cell."""
+    page.mouse.move(0, 0)
+    drawn = f"(canvas, [x, y]) => [...({PIXELS})(canvas, x * devicePixelRatio, y * devicePixelRatio, 1, 1)].slice(0, 3)"
+    return tuple(page.locator(".regard-extent canvas").first.evaluate(drawn, list(cell(page, target, source))))
+
+
 def choose(page: Any, label: str, option: str) -> None:
     page.get_by_label(label, exact=True).first.select_option(label=option)
 
@@ -68,6 +101,51 @@ def test_pointing_at_a_word_changes_the_picture(opened: Opened, view: str):
     row = given.weights.mean((0, 1))[1]
     assert said(page).startswith(f"house reads {WORDS[row.argmax()]} {row.max():.3f}")
     assert seen(page) != before
+
+
+def test_the_mouse_over_a_cell_shows_its_weight(opened: Opened):
+    given = lookups()
+    page = opened(View(given))
+    mean, before = given.weights.mean((0, 1)), seen(page)
+    for target, source in ((1, 1), (4, 6), (0, 0), (2, 5)):
+        over(page, target, source)
+        assert said(page) == f"{TARGET[target]} reads {WORDS[source]} {mean[target, source]:.3f}"
+    assert seen(page) != before
+    page.mouse.move(0, 0)
+    assert said(page).startswith("5 target × 7 source labels.")
+    choose(page, "Layer", "layer 1")
+    choose(page, "Head", "2")
+    over(page, 3, 2)
+    assert said(page) == f"is reads ist {given.weights[1, 2, 3, 2]:.3f}"
+
+
+def test_weights_below_the_threshold_are_hidden(opened: Opened):
+    """In each view what is less than it looks as if it were nothing; the rest, and the numbers, stay."""
+    weights = np.array([[0.7, 0.2, 0.1, 0.0], [0.05, 0.15, 0.3, 0.5]])
+    page = opened(View(Lookups(weights[None, None], ("a", "b", "c", "d"), ("x", "y"))))
+    before = {(t, s): shade(page, t, s) for t in range(2) for s in range(4)}
+    blank = before[0, 3]
+    assert len(set(before.values())) == 8
+    for least in (0.12, 0.4):
+        page.get_by_label("Hide below").fill(str(least))
+        assert page.locator(".regard-bar output").inner_text() == str(least)
+        for (t, s), colour in before.items():
+            assert shade(page, t, s) == (colour if weights[t, s] >= least else blank), (t, s)
+    over(page, 0, 2)
+    assert said(page) == "x reads c 0.100"
+    show(page, "Reading")
+    point(page, "target", 1)
+    read = page.locator('.regard-token[data-side="source"]')
+    assert read.evaluate_all("all => all.map((each) => Boolean(each.style.background))") == [False, False, False, True]
+    show(page, "Lines")
+    inks = "filter((each, place) => place % 4 === 3 && each > 0).length"  # the pixels that are not transparent
+    drawn = f"(canvas) => ({PIXELS})(canvas, 0, 0, canvas.width, canvas.height).{inks}"
+    inked = []
+    for least in (0, 0.12, 0.4, 0.8):
+        page.get_by_label("Hide below").fill(str(least))
+        page.mouse.move(0, 0)
+        inked.append(page.locator(".regard-between canvas").evaluate(drawn))
+    assert inked[0] > inked[1] > inked[2] > inked[3] == 0
 
 
 def test_pointing_at_a_cell_says_its_weight(opened: Opened):
@@ -312,11 +390,22 @@ def test_512_tokens_open_and_only_what_is_in_sight_is_drawn(opened: Opened):
     page = opened(View(given))
     size = page.locator(".regard-extent canvas").evaluate("each => [each.width, each.height]")
     assert max(size) <= 1000
-    before = seen(page)
-    page.locator(".regard-scroll").evaluate("each => each.scrollTo(3000, 3000)")
-    page.locator(".regard-place").focus()
-    page.wait_for_timeout(100)
+    before, scroll = seen(page), page.locator(".regard-scroll")
+    scroll.hover(position={"x": 300, "y": 300})
+    named = said(page)
+    page.mouse.wheel(700, 2800)
+    arrived = """(each) => new Promise((done) => {
+      const look = (left) => (each.scrollTop === 2800 || !left ? done([each.scrollLeft, each.scrollTop])
+        : requestAnimationFrame(() => look(left - 1)));
+      look(600);
+    })"""
+    assert scroll.evaluate(arrived) == [700, 2800]
+    page.mouse.move(0, 0)
     assert seen(page) != before
+    scroll.hover(position={"x": 300, "y": 300})  # 14 pixels a cell: 200 rows further down, 50 columns further right
+    target, source = (int(label[1:]) for label in named.split(" reads ")[0:1] + named.split()[2:3])
+    mean = given.weights.mean((0, 1))
+    assert said(page) == f"t{target + 200} reads t{source + 50} {mean[target + 200, source + 50]:.3f}"
     for view in ("Lines", "Reading", "All heads", "Table"):
         show(page, view)
     assert page.locator(".regard-numbers tbody tr").count() == 512
@@ -394,18 +483,81 @@ def test_heads_have_the_colours_of_pictures_then_dashes(opened: Opened, scheme: 
     assert "each in its colour" not in page.get_by_label("Head", exact=True).inner_text()
 
 
-def test_amounts_are_seen_as_shares_of_what_is_averaged(opened: Opened):
-    given = replace(lookups(), kind="norms", shares=True, weights=5 * default_rng(5).random((2, 3, 5, 7)))
+def test_norms_are_seen_as_they_are(opened: Opened):
+    """Not as shares, and not cut off at 1: what is pointed at, and the scale, in every view."""
+    given = replace(lookups(), kind="norms", amounts=True, weights=5 * default_rng(5).random((2, 3, 5, 7)))
+    mean, most = given.weights.mean((0, 1)), f"{given.weights.max():.3f}"
     page = opened(View(given))
+    assert mean.sum(-1).min() > 2
+    over(page, 1, 4)
+    assert said(page) == f"house reads . {mean[1, 4]:.3f} (norms)"
+    legend = page.locator(".regard-key")
+    assert legend.inner_text().split("\n") == [
+        "0",
+        most,
+        "norms, not shares; darkest: the largest of all layers and heads",
+    ]
+    assert shades(page) == [f"0 to {most}", "0 to the largest"]
+    page.get_by_label("Hide below").fill("0.25")
+    assert page.locator(".regard-bar output").inner_text() == "25 %"
+    page.get_by_label("Shades").select_option(label="0 to the largest")
+    assert f"{mean.max():.3f}" in legend.inner_text()
+    show(page, "Lines")
+    line = f"norms, not shares: a line of {most}, the largest of all layers and heads, is the widest; those under"
+    assert legend.inner_text() == f"{line} {0.25 * given.weights.max():.3f} have none"
+    point(page, "target", 1)
+    assert said(page).startswith(f"house reads {WORDS[mean[1].argmax()]} {mean[1].max():.3f}")
+    show(page, "Reading")
+    point(page, "target", 1)
+    assert f"{mean[1].max():.3f}" in legend.inner_text()
     show(page, "Table")
-    for choices, raw in ((), given.weights.mean((0, 1))), (("layer 1", "2"), given.weights[1, 2]):
-        for label, option in zip(("Layer", "Head"), choices, strict=False):
-            choose(page, label, option)
-        np.testing.assert_allclose(table(page), raw / raw.sum(-1, keepdims=True), atol=6e-4)
+    np.testing.assert_allclose(table(page), mean, atol=6e-4)
+    choose(page, "Layer", "layer 1")
+    choose(page, "Head", "2")
+    np.testing.assert_allclose(table(page), given.weights[1, 2], atol=6e-4)
+
+
+def test_small_norms_go_to_the_greatest_of_them(opened: Opened):
+    """Of the words, which may have more than any piece, too."""
+    weights = np.array([[0.02, 0.03, 0.01], [0.0, 0.004, 0.0], [0.01, 0.01, 0.01]])[None, None]
+    words = Words(("unseen", "thing"), (0, 0, 1))
+    labels = ("un", "seen", "thing")
+    given = Lookups(weights, labels, labels, kind="norms", amounts=True, source_words=words, target_words=words)
+    page = opened(View(given))
+    legend = page.locator(".regard-key")
+    assert "0.030" in legend.inner_text()
+    darkest = shade(page, 0, 1)
+    page.get_by_label("Shades").select_option(label="0 to the largest")
+    assert darkest == shade(page, 0, 1) != shade(page, 0, 0)
+    page.get_by_label("Shades").select_option(label="0 to 0.030")
+    page.get_by_label("Whole words").check()
+    assert "0.030" in legend.inner_text()
+    page.goto(f"{page.url}#words=1&target=0&source=0")
+    page.reload()
+    assert said(page) == "unseen reads unseen 0.027 (norms)"
+
+
+def test_the_scale_of_a_map_follows_the_map(opened: Opened):
+    others = {"norms": OtherMap(3 * np.ones((2, 3, 5, 7)), amounts=True), "signed": OtherMap(-np.ones((1, 1, 5, 7)))}
+    page = opened(View(replace(lookups(), others=others)))
+    for name, scale in (("weights", "0 to 1"), ("norms", "0 to 3.000"), ("signed", "−1 to 1")):
+        choose(page, "Map", name)
+        assert shades(page)[0] == scale
+    choose(page, "Map", "weights")
+    page.get_by_role("button", name="Compare").click()
+    assert shades(page)[0] == "each map's scale"
+    show(page, "All heads")
+    assert page.locator(".regard-key").first.inner_text().split("\n") == ["0", "1"]
+    choose(page, "Map", "norms")
+    assert "3.000" in page.locator(".regard-key").first.inner_text()
 
 
 def options(page: Any, label: str) -> list[str]:
     return page.get_by_label(label, exact=True).first.locator("option").all_inner_texts()
+
+
+def shades(page: Any) -> list[str]:
+    return page.get_by_label("Shades").locator("option").all_inner_texts()
 
 
 def test_another_map_is_chosen_with_its_own_layers_heads_and_labels(opened: Opened):
@@ -416,7 +568,7 @@ def test_another_map_is_chosen_with_its_own_layers_heads_and_labels(opened: Open
         "gradient": OtherMap(
             told, ("gradient",), source=WORDS[:3], target=("a class",), verbs=("depends on", "is depended on")
         ),
-        "norms": OtherMap(5 * default_rng(5).random((2, 3, 5, 7)), shares=True),
+        "norms": OtherMap(5 * default_rng(5).random((2, 3, 5, 7)), amounts=True),
     }
     page = opened(View(replace(given, others=others)))
     assert options(page, "Map") == ["weights", "rollout", "gradient", "norms"]
@@ -428,11 +580,7 @@ def test_another_map_is_chosen_with_its_own_layers_heads_and_labels(opened: Open
         pictures[name] = seen(page)
     assert len(set(pictures.values())) == 4
     show(page, "Table")
-    np.testing.assert_allclose(
-        table(page),
-        others["norms"].weights.mean((0, 1)) / others["norms"].weights.mean((0, 1)).sum(-1, keepdims=True),
-        atol=6e-4,
-    )
+    np.testing.assert_allclose(table(page), others["norms"].weights.mean((0, 1)), atol=6e-4)
     choose(page, "Map", "gradient")
     np.testing.assert_allclose(table(page), told[0, 0], atol=6e-4)
     assert page.locator("thead th").all_inner_texts() == list(WORDS[:3])

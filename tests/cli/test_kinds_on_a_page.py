@@ -52,7 +52,7 @@ def same(packed: dict[str, Any], page: dict[str, Any], wanted: Lookups) -> None:
     assert sides == {"source": list(wanted.source), "target": list(wanted.target)}
     assert packed.get("layers", page["layers"]) == list(wanted.layers)
     assert packed.get("heads", page["heads"]) == wanted.weights.shape[1]
-    assert (packed.get("shares", False), tuple(packed.get("verbs", READS))) == (wanted.shares, wanted.verbs)
+    assert (packed.get("amounts", False), tuple(packed.get("verbs", READS))) == (wanted.amounts, wanted.verbs)
 
 
 @pytest.mark.parametrize("name", RUNS)

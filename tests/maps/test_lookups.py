@@ -84,7 +84,7 @@ def test_what_does_not_fit_is_named(change: dict, said: str):
 
 def test_maps_of_others_stand_beside_those_of_the_first():
     first = Lookups(WEIGHTS, SOURCE, TARGET, "run", others={"owed": OtherMap(-WEIGHTS[:1])})
-    norms = replace(first, weights=3 * WEIGHTS, others={}, kind="norms", shares=True)
+    norms = replace(first, weights=3 * WEIGHTS, others={}, kind="norms", amounts=True)
     verbs = "depends on", "is depended on"
     told = Lookups(WEIGHTS[:1, :1, :1], SOURCE, ("class",), kind="gradient", layers=("gradient",), verbs=verbs)
     parted = Lookups(
@@ -100,7 +100,7 @@ def test_maps_of_others_stand_beside_those_of_the_first():
         "gradient": (None, ("class",)),
         "parted": (SOURCE[:6], None),
     }
-    assert [found.others[name].shares for name in ("norms", "gradient")] == [True, False]
+    assert [found.others[name].amounts for name in ("norms", "gradient")] == [True, False]
     assert found.others["gradient"].layers == ("gradient",)
     assert {name: each.verbs for name, each in found.others.items() if each.verbs} == {"gradient": verbs}
     np.testing.assert_array_equal(found.others["norms"].weights, norms.weights)

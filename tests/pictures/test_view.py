@@ -176,7 +176,7 @@ def test_other_maps_have_their_own_layers_heads_and_labels():
     owed = -given.weights[:1, :2, :1]
     others = {
         "gradient": OtherMap(owed, ("<all>",), target=("a\u202e",)),
-        "norms": OtherMap(9 * given.weights, shares=True),
+        "norms": OtherMap(0.3 * given.weights, amounts=True),
     }
     (one,) = payload([Lookups(given.weights, given.source, given.target, others=others)])["lookups"]
     weights, gradient, norms = one["maps"]
@@ -184,7 +184,9 @@ def test_other_maps_have_their_own_layers_heads_and_labels():
     assert not {"layers", "heads", "source", "target"} & set(weights)
     assert (gradient["layers"], gradient["heads"], gradient["target"]) == (["<all>"], 2, ["a\\u202e"])
     assert "source" not in gradient
-    assert (norms["layers"], norms["heads"], norms["scale"], norms["shares"]) == (one["layers"], 3, 1.0, True)
+    assert (norms["layers"], norms["heads"], norms["amounts"]) == (one["layers"], 3, True)
+    assert norms["scale"] == np.float32(0.3 * given.weights).max()  # of amounts what is greatest, be it below 1
+    assert (weights["scale"], "amounts" in weights) == (1.0, False)
     np.testing.assert_array_equal(numbers(gradient), owed.ravel())
     more = estimate(Lookups(given.weights, given.source, given.target, others=others)) - estimate(given)
     assert more >= BYTES * (owed.size + given.weights.size)

@@ -71,7 +71,7 @@ def test_of_what_a_language_model_writes():
     ids = [each["token"] for each in tokens]
     whole = run.look(" ".join([prompt, *pieces[:-1]]), kind="gradient").attention.weights
     np.testing.assert_allclose(numbers(gradient), whole[2:].ravel(), atol=1e-5)
-    assert ("source" in gradient, norms["shares"], END in ids[:-1]) == (False, True, False)
+    assert ("source" in gradient, norms["amounts"], END in ids[:-1]) == (False, True, False)
     assert one["vectors"]["query"]["width"] == 4
 
 

@@ -16,7 +16,9 @@ from regard.data.labelled import LabelledTables
 from regard.data.spans import Questions
 from regard.errors import InputError
 from regard.inference.kinds import Kind
-from regard.maps import Alignment, DocumentWeights, rollout
+from regard.inference.norms import ValueNorms
+from regard.maps import Alignment, DocumentWeights, rollout, shares
+from regard.maps.heads import HeadMaps
 from regard.maps.lookups import mean_alignment
 from regard.models.attention_language_model import AttentionLanguageModelConfig
 from regard.models.bert import Bert, BertConfig
@@ -155,9 +157,15 @@ def test_norms_and_rollout_of_a_language_model():
     np.testing.assert_allclose(norms.sum(-1), 1, rtol=1e-12)
     assert np.abs(norms - weights).max() > 0.05
     shown = run.look(TEXT, kind="norms").lookups
-    np.testing.assert_allclose(mean_alignment(shown).weights, norms, rtol=1e-5)
+    with torch.no_grad(), record(run.model, measure=ValueNorms(run.model)) as measured:
+        run.model(ids, run.model.begin(1))
+    raw = np.stack([measured[f"blocks.{layer}.self_attention"][0].numpy() for layer in range(2)])
+    np.testing.assert_allclose(shown.weights, raw, rtol=1e-6)
+    np.testing.assert_allclose(shares(mean_alignment(shown).weights), norms, rtol=1e-5)
+    np.testing.assert_allclose(HeadMaps.of(shown).mean().weights, norms, rtol=1e-5)
     (packed,) = payload([shown])["lookups"][0]["maps"]
-    assert (packed["name"], packed["scale"], packed["shares"], shown.vectors) == ("norms", 1.0, True, None)
+    assert (packed["name"], packed["amounts"], shown.vectors) == ("norms", True, None)
+    assert packed["scale"] == pytest.approx(raw.max(), rel=1e-6)
     one = run.look(TEXT, [4], kind="norms").attention.weights
     assert np.abs(norms - one).max() > 0.05
 

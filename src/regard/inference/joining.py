@@ -41,12 +41,9 @@ def mean_shares(found: Maps, numbers: Sequence[int] | None) -> Map:
     return shares(mean(found, numbers))
 
 
-def in_shares(norms: Lookups) -> Lookups:
-    """Norms in the unit in which each row's sum is 1 in the mean of all maps, to be seen as shares of their row."""
-    amounts = norms.weights.astype(np.float64)
-    mean = amounts.sum(-1, keepdims=True).mean((0, 1), keepdims=True)
-    found = np.divide(amounts, mean, out=np.zeros_like(amounts), where=mean > 0)
-    return replace(norms, weights=found, vectors=None, kind="norms", shares=True)
+def as_norms(norms: Lookups) -> Lookups:
+    """Norms as they are, which no click can work out."""
+    return replace(norms, vectors=None, kind="norms", amounts=True)
 
 
 def rolled_out(found: Maps, numbers: Sequence[int] | None = None) -> Map:
@@ -65,7 +62,7 @@ def rolled_out(found: Maps, numbers: Sequence[int] | None = None) -> Map:
 
 JOININGS: dict[Kind, Joining] = {
     "weights": Joining(lambda model: None, mean),
-    "norms": Joining(ValueNorms, mean_shares, in_shares),
+    "norms": Joining(ValueNorms, mean_shares, as_norms),
     "rollout": Joining(lambda model: None, rolled_out),
 }
 """Of the kinds that are made of recorded maps."""

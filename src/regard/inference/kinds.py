@@ -8,6 +8,9 @@ gradient: how much the log-probability of what was said would change with each i
 norms: the lengths of the vectors that these amounts of the values write.
 rollout: the weights of all layers, each with its residual, one after the other."""
 
+AMOUNTS: frozenset[Kind] = frozenset({"norms"})
+"""Kinds that have a unit; those of the others are shares of a row."""
+
 VERBS: dict[Kind, tuple[str, str]] = {"gradient": ("depends on", "is depended on")}
 """What a row of a kind does to a column, and what is done to that, where it does not read it."""
 

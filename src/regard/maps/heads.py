@@ -10,6 +10,7 @@ from jaxtyping import Float
 from regard.maps.alignment import Alignment
 from regard.maps.averages import average_of, chosen
 from regard.maps.lookups import Lookups
+from regard.maps.shares import in_shares_of_mean
 from regard.maps.words import Words, join_words
 
 
@@ -61,12 +62,15 @@ class HeadMaps:
 
     @classmethod
     def of(cls, lookups: Lookups) -> "HeadMaps":
-        """All of them. Names count as `--map` does: `layer 0, head 0`. Labels without words are a word each."""
+        """All of them, amounts in shares of the mean. Names count as `--map` does: `layer 0, head 0`. Labels without
+        words are a word each."""
         layers, heads = lookups.weights.shape[:2]
         names = [f"layer {layer}, head {head}" for layer in range(layers) for head in range(heads)]
-        weights = rearrange(lookups.weights, "layer head target source -> (layer head) target source")
+        every = lookups.weights.astype(np.float64)
+        every = in_shares_of_mean(every) if lookups.amounts else every
+        weights = rearrange(every, "layer head target source -> (layer head) target source")
         source, target = Side.of(lookups.source, lookups.source_words), Side.of(lookups.target, lookups.target_words)
-        return cls(weights.astype(np.float64), source, target, tuple(names), (heads,) * layers)
+        return cls(weights, source, target, tuple(names), (heads,) * layers)
 
     @property
     def itself(self) -> bool:

@@ -57,7 +57,7 @@ class Lookups:
     images: an image that each source label stands for.
     verbs: what a target label does to a source label, and what is done to that.
     kind: what the weights are called among the maps.
-    shares: whether weights are amounts, seen as shares of the sum of their row once layers and heads are averaged.
+    amounts: whether weights have a unit and a scale of their own, as norms have, and are no shares of a row.
 
     Raises ValueError for shapes and counts that do not fit, or a weight that is negative or not finite, and TypeError
     for labels that are one string.
@@ -78,7 +78,7 @@ class Lookups:
     vectors: Vectors | None = None
     verbs: tuple[str, str] = READS
     kind: str = "weights"
-    shares: bool = False
+    amounts: bool = False
 
     def __post_init__(self) -> None:
         weights = kept("weights", self.weights)
@@ -133,7 +133,7 @@ def beside(lookups: Lookups, *others: Lookups) -> Lookups:
     their own labels where these are not the same."""
     maps = dict(lookups.others)
     for each in others:
-        own = OtherMap(each.weights, each.layers, shares=each.shares)
+        own = OtherMap(each.weights, each.layers, amounts=each.amounts)
         for name, other in {each.kind: own, **each.others}.items():
             if name != lookups.kind:
                 (source, target), verbs = other.labels(each.source, each.target), other.verbs or each.verbs

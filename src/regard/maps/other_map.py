@@ -14,7 +14,7 @@ class OtherMap:
     weights: (layer, head, target, source), finite, of any sign. Stored as a read-only float32 copy.
     layers: a name for each. Default "layer 0" and so on.
     source, target: labels of its own; None: those of the lookups.
-    shares: whether these are amounts, seen as shares of the sum of their row once layers and heads are averaged.
+    amounts: whether these have a unit and a scale of their own, as norms have, and are no shares of a row.
     verbs: what a target label does to a source label, and what is done to that; None: as in the lookups.
 
     Raises ValueError for weights that are not finite or have other axes, and TypeError for labels that are one string.
@@ -24,7 +24,7 @@ class OtherMap:
     layers: Labels = ()
     source: Labels | None = None
     target: Labels | None = None
-    shares: bool = False
+    amounts: bool = False
     verbs: tuple[str, str] | None = None
 
     def __post_init__(self) -> None:

@@ -2,11 +2,13 @@
 
 import io
 from base64 import b64encode
+from dataclasses import replace
 from html import escape
 from typing import NamedTuple
 
 from regard.errors import InputError
 from regard.maps.lookups import Lookups, mean_alignment
+from regard.maps.shares import shares
 from regard.pictures.heatmap import heatmap
 from regard.pictures.labels import visible
 from regard.pictures.multiples import multiples
@@ -43,14 +45,16 @@ def framed(page: str, title: str, picture: Picture | None, said: str) -> str:
 
 
 def picture(lookups: Lookups, title: str) -> Picture | None:
-    """The mean of all maps: with its labels, or where they are too many to be read without, on a scale up to the
-    greatest weight. None where there is nothing to draw, no matplotlib or no font for it, or more than
-    can be drawn."""
+    """The mean of all maps, amounts as shares of their row: with its labels, or where they are too many to be read
+    without, on a scale up to the greatest weight. None where there is nothing to draw, no matplotlib or no font for it,
+    or more than can be drawn."""
     targets, sources = lookups.weights.shape[2:]
     if not targets or not sources:
         return None
     labelled, content = max(targets, sources) <= LABELLED, io.BytesIO()
     alignment = mean_alignment(lookups)
+    if lookups.amounts:
+        alignment = replace(alignment, weights=shares(alignment.weights))
     try:
         if labelled:
             figure = heatmap(alignment, title=title)

@@ -31,12 +31,12 @@ def _nearest(count: int) -> np.ndarray:
     return np.searchsorted(between, np.linspace(0, 1, FINENESS + 1)).astype(np.uint8)
 
 
-def packed_map(name: str, weights: np.ndarray) -> dict[str, Any]:
+def packed_map(name: str, weights: np.ndarray, *, amounts: bool = False) -> dict[str, Any]:
     """A map by its name: little-endian float32, or a byte a weight with the `levels` that bytes stand for. `scale` is
-    what is drawn darkest: 1, or the greatest size where that is more, or where some are negative."""
+    what is drawn darkest: 1, or the greatest size where that is more, where some are negative, and of amounts."""
     greatest, signed = float(np.abs(weights).max(initial=0.0)), bool((weights < 0).any())
-    scale = greatest if signed or greatest > 1 + 1e-5 else 1.0
-    about = {"name": name, "scale": scale, "signed": signed}
+    scale = greatest if signed or greatest > 1 + 1e-5 or (amounts and greatest > 0) else 1.0
+    about = {"name": name, "scale": scale, "signed": signed} | ({"amounts": True} if amounts else {})
     if weights.size <= EXACT:
         return about | {"levels": None, "data": deflated(weights.astype("<f4").tobytes())}
     count = 128 if signed else 256

@@ -58,7 +58,7 @@ def _lookups(one: Lookups) -> dict[str, Any]:
         "layers": [visible(name) for name in one.layers],
         "heads": one.weights.shape[1],
         "maps": [
-            _amounts(packed_map(visible(one.kind), one.weights), one.shares),
+            packed_map(visible(one.kind), one.weights, amounts=one.amounts),
             *(_other(*each) for each in one.others.items()),
         ],
     }
@@ -77,14 +77,10 @@ def _lookups(one: Lookups) -> dict[str, Any]:
 
 def _other(name: str, other: OtherMap) -> dict[str, Any]:
     """With its own layers and heads, and labels where it has some."""
-    found = _amounts(packed_map(visible(name), other.weights), other.shares)
+    found = packed_map(visible(name), other.weights, amounts=other.amounts)
     found |= {"layers": [visible(layer) for layer in other.layers], "heads": other.weights.shape[1]}
     sides = {"source": other.source, "target": other.target, "verbs": other.verbs}
     return found | {side: [visible(each) for each in own] for side, own in sides.items() if own is not None}
-
-
-def _amounts(packed: dict[str, Any], shares: bool) -> dict[str, Any]:
-    return packed | {"scale": 1.0, "shares": True} if shares else packed
 
 
 def _words(words: Words | None) -> dict[str, Any] | None:

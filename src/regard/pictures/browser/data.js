@@ -13,8 +13,8 @@ regard.data = (() => {
 
   // One map of its layers and heads; null for a layer or a head is the mean over them. It may have labels of its own.
   class Weights {
-    constructor({ name, scale, signed, shares, source = null, target = null, verbs = null, ...about }, buffer, shape) {
-      Object.assign(this, { name, scale, signed, shares: Boolean(shares), source, target, verbs, ...shape, more: [], kept: new Map() });
+    constructor({ name, scale, signed, amounts, source = null, target = null, verbs = null, ...about }, buffer, shape) {
+      Object.assign(this, { name, scale, signed, amounts: Boolean(amounts), source, target, verbs, ...shape, more: [], kept: new Map() });
       this.levels = about.levels && Float32Array.from(about.levels);
       this.codes = this.levels ? new Uint8Array(buffer) : new Float32Array(buffer);
     }
@@ -51,18 +51,12 @@ regard.data = (() => {
       return found;
     }
 
-    // Amounts are seen as the shares of their row.
-    seen(row) {
-      const sum = this.shares ? row.reduce((all, each) => all + each, 0) : 0;
-      return sum > 0 ? row.map((each) => each / sum) : row;
-    }
-
     rows(layer, head) {
       const key = `${layer} ${head}`;
       if (!this.kept.has(key)) this.kept.set(key, []);
       const found = this.kept.get(key);
       for (let target = found.length; target < this.targets + this.more.length; target++) {
-        found.push(this.seen(this.mean(layer, head, target)));
+        found.push(this.mean(layer, head, target));
       }
       return found;
     }
@@ -102,14 +96,15 @@ regard.data = (() => {
     // The matrix of a choice with its labels.
     table({ map, layer, head, words }) {
       const weights = this.maps[map], rows = weights.rows(layer, head), { source, target } = this.labels(weights);
-      const about = { scale: weights.scale, signed: weights.signed, notes: weights.target ? [] : this.notes };
+      const { name, scale, signed, amounts } = weights, about = { name, scale, signed, amounts, notes: weights.target ? [] : this.notes };
       const wordsOf = (side) => (words && this.words && !weights[side] ? this.words[side] : null);
       const across = wordsOf("source"), down = wordsOf("target"), sentences = weights.source ? null : this.sentences;
       if (!across && !down) return { source, target, rows, ...about, sentences, within: same(source, target) };
       const [read, reads] = [across || alone(source), down || alone(target)];
       const first = sentences && read.labels.map((_, word) => sentences[read.index.indexOf(word)]);
       const found = { source: read.labels, target: reads.labels, rows: joined(rows, read, reads), ...about, sentences: first };
-      return { ...found, within: same(found.source, found.target) };
+      const most = amounts ? found.rows.reduce((sum, row) => row.reduce((one, each) => Math.max(one, each), sum), scale) : scale;
+      return { ...found, scale: most, within: same(found.source, found.target) };
     }
 
     // row: { target, weights: [layer][head][source] } and, where there are, source (one label more to read), note,

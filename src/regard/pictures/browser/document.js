@@ -51,8 +51,8 @@ regard.views.document = (() => {
       });
       [...this.targets.children].forEach((each, place) => each.classList.toggle("regard-on", place === this.at));
       this.key.replaceChildren(
-        key(most, false, `before a sentence: its weight; ${strongest()}: the largest here`),
-        key(darkest, table.signed, `a word: its weight within its sentence × the root of the sentence's; ${strongest()}: the largest here`),
+        key(most, {}, `before a sentence: its weight; ${strongest()}: the largest here`),
+        key(darkest, table, `a word: its weight within its sentence × the root of the sentence's; ${strongest()}: the largest here`),
       );
     }
 

@@ -1,11 +1,13 @@
 // Every layer and head at once, small: a click takes one into the matrix.
 regard.views.heads = (() => {
-  const { element, pixels } = regard.page, { greatest } = regard.tokens, SIDE = 64, PAUSE = 12, WIDE = 720;
+  const { element, pixels } = regard.page, { greatest, key, strongest, whole } = regard.tokens, SIDE = 64, PAUSE = 12, WIDE = 720;
 
   class Heads {
     constructor(panel) {
       this.panel = panel;
-      this.element = element("div", { className: "regard-scroll" });
+      this.grid = element("div", { className: "regard-scroll" });
+      this.key = element("div");
+      this.element = element("div", {}, this.grid, this.key);
     }
 
     leave() {
@@ -27,7 +29,9 @@ regard.views.heads = (() => {
       this.queue = [];
       grid.append(element("tr", {}, element("td"), ...heads.map((head) => element("th", { scope: "col" }, `${head}`))));
       grid.append(...map.layers.map((name, layer) => element("tr", {}, element("th", { scope: "row" }, name), ...heads.map((head) => cell(layer, head)))));
-      this.element.replaceChildren(grid);
+      this.grid.replaceChildren(grid);
+      const own = element("p", { className: "regard-key" }, `${strongest()}: the largest of each head`);
+      this.key.replaceChildren(panel.choice.shade === "fixed" ? key(map.scale, map, whole(map)) : own);
       this.drawSome();
     }
 
@@ -43,7 +47,7 @@ regard.views.heads = (() => {
       const wide = Math.min(SIDE, source.length), high = Math.min(SIDE, target.length);
       const found = new Float32Array(wide * high), context = canvas.getContext("2d");
       for (let t = 0; t < target.length; t++) {
-        const row = weights.seen(weights.row(layer, head, t)), y = Math.floor((t * high) / target.length);
+        const row = weights.row(layer, head, t), y = Math.floor((t * high) / target.length);
         for (let s = 0; s < row.length; s++) {
           const at = y * wide + Math.floor((s * wide) / source.length);
           if (Math.abs(row[s]) > Math.abs(found[at])) found[at] = row[s];

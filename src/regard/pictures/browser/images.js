@@ -41,7 +41,7 @@ regard.views.images = (() => {
     }
 
     mark() {
-      const { table, focused, choice } = this.panel, { scale, signed } = table;
+      const { table, focused, choice } = this.panel, { scale } = table;
       if (focused.target !== null) this.at = focused.target;
       const row = table.rows[this.at] || new Float32Array(0);
       this.frames.forEach((each, place) => {
@@ -51,7 +51,7 @@ regard.views.images = (() => {
         each.classList.toggle("regard-on", focused.source === place);
       });
       [...this.targets.children].forEach((each, place) => each.classList.toggle("regard-on", place === this.at));
-      this.key.replaceChildren(key(scale, signed, "frames"));
+      this.key.replaceChildren(key(scale, table, "frames"));
     }
 
     reveal(_, s) {

@@ -56,7 +56,8 @@ regard.views.lines = (() => {
     hidden(count) {
       const { choice, table } = this.panel, least = number(Math.max(choice.threshold, FAINT) * table.scale);
       const many = count > MOST ? `; of ${count.toLocaleString("en")} in sight the ${MOST.toLocaleString("en")} of the greatest weights are drawn` : "";
-      return `a line is as wide as its weight; weights under ${least} have none${many}`;
+      const wide = table.amounts ? `${table.name}, not shares: a line of ${number(table.scale)}, the largest of all layers and heads, is the widest; those` : "a line is as wide as its weight; weights";
+      return `${wide} under ${least} have none${many}`;
     }
 
     colour(head) {

@@ -1,6 +1,6 @@
 // The matrix: source along the top, target down the side, a cell a weight. Only what is in sight is drawn.
 regard.views.matrix = (() => {
-  const { element, pixels, variable } = regard.page, { greatest, key, strongest } = regard.tokens;
+  const { element, pixels, variable } = regard.page, { greatest, key, strongest, whole } = regard.tokens;
   const TURNED = 110, SIDE = 150, TYPE = 12;
 
   // A label as wide as there is room for.
@@ -53,10 +53,10 @@ regard.views.matrix = (() => {
     }
 
     painted() {
-      const { source, target, rows, scale, signed } = this.panel.table, { threshold, shade } = this.panel.choice;
+      const { table } = this.panel, { source, target, rows, scale } = table, { threshold, shade } = this.panel.choice;
       if (!source.length || !target.length) return null;
       const most = shade === "fixed" ? scale : Math.max(...rows.map(greatest)) || 1;
-      this.key.replaceChildren(key(most, signed, shade === "fixed" ? "" : `${strongest()}: the largest of this matrix`));
+      this.key.replaceChildren(key(most, table, shade === "fixed" ? whole(table) : `${strongest()}: the largest of this matrix`));
       const count = source.length;
       return pixels(count, target.length, (place) => {
         const weight = rows[Math.floor(place / count)][place % count] || 0;

@@ -1,7 +1,7 @@
 // regard.mount(element, payload, settings = {}): the component on an element of any page. Settings, all of them text, are
 // those of choose(), and map, layer, head, target, source and compare, for what is seen first.
 regard.mount = (() => {
-  const { element, night } = regard.page;
+  const { element, night, number } = regard.page;
 
   class Mounted {
     constructor(host, { title, compare = 1 }, lookups) {
@@ -36,13 +36,21 @@ regard.mount = (() => {
 
     // What the controls say is what is chosen, whoever chose it.
     synchronise() {
-      const { threshold, shade, words, zoom } = this.choice, { cut, shades, size, joins } = this;
+      const { threshold, shade, words, zoom } = this.choice, { cut, shades, size, joins } = this, scales = this.scales();
       const input = (label) => label.querySelector("input, select");
       Object.assign(input(cut), { value: threshold });
-      cut.querySelector("output").textContent = threshold;
+      cut.querySelector("output").textContent = scales.join() === "0 to 1" ? threshold : `${Math.round(100 * threshold)} %`;
+      shades.querySelector("option").textContent = scales.length === 1 ? scales[0] : "each map's scale";
       Object.assign(input(shades), { value: shade });
       Object.assign(input(size), { value: zoom || 20 });
       Object.assign(input(joins), { checked: words });
+    }
+
+    // From where to where the maps in sight go, each scale once.
+    scales() {
+      const shown = (scale) => (scale === 1 ? "1" : number(scale));
+      const said = ({ scale, signed }) => `${signed ? `−${shown(scale)}` : 0} to ${shown(scale)}`;
+      return [...new Set(this.panels.map(({ map }) => said(map)))];
     }
 
     controls() {

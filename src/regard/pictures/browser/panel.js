@@ -60,6 +60,7 @@ regard.Panel = (() => {
       this.fit();
       this.worked.hidden = true;
       this.render();
+      this.mounted.synchronise();
     }
 
     // Of what was chosen of another map, what this one has.
@@ -139,6 +140,7 @@ regard.Panel = (() => {
       if (target !== null && source !== null) parts.push(" ", element("b", {}, number(table.rows[target][source] || 0)));
       else if (target !== null) parts.push(` ${reads} `, ...this.most(table.rows[target]));
       else if (source !== null) parts.push(` ${isRead} by `, ...this.most(table.rows.map((row) => row[source] || 0), table.target));
+      if (parts.length && table.amounts) parts.push(` (${table.name})`);
       this.said.replaceChildren(...(parts.length ? parts : [element("span", {}, this.hint())]));
     }
 

@@ -38,7 +38,7 @@ regard.views.reading = (() => {
         each.classList.toggle("regard-aim", focused.source === place);
       });
       [...this.target.children].forEach((each, place) => each.classList.toggle("regard-on", place === this.at));
-      this.key.replaceChildren(key(most, table.signed, `${strongest()}: the largest of this row${table.within ? "; framed: what reads" : ""}`));
+      this.key.replaceChildren(key(most, table, `${strongest()}: the largest of this row${table.within ? "; framed: what reads" : ""}`));
     }
 
     reveal(t) {

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from regard.data.images import LabelledImage
 from regard.errors import InputError
 from regard.images import Image, Pixels
-from regard.inference.kinds import VERBS, Kind
+from regard.inference.kinds import AMOUNTS, VERBS, Kind
 from regard.maps import of_patches
 from regard.maps.heads import HeadMaps
 from regard.maps.lookups import Lookups, Patches, patch_labels
@@ -98,9 +98,14 @@ class ImageClassificationRun(Run):
         maps = HeadMaps.of(recorded_maps.lookups([*MARKS[: self.config.model.marks], *labels]))
         read = read_by_class(self.model, maps.weights)
         every = read[:, -(side**2) :].reshape(len(maps.layers), -1, 1, side**2)
-        others = (
-            {} if kind == "weights" else {kind: OtherMap(weights.reshape(1, 1, 1, -1), (kind,), verbs=VERBS.get(kind))}
-        )
+        others = {} if kind == "weights" else {kind: _other(kind, weights, told)}
         lookups = Lookups(every, labels, (found.label,), others=others, patches=Patches(pixels, side, side))
         patches = np.stack([of_patches(each, side, side) for each in read])
         return Looked(found, pixels, weights, maps, patches, lookups)
+
+
+def _other(kind: Kind, weights: Float[np.ndarray, "row column"], told: Float[np.ndarray, " position"]) -> OtherMap:
+    """A map of the patches beside the weights: shares of what all of them were read with, or of norms the amounts."""
+    amounts = kind in AMOUNTS
+    seen = told[-weights.size :] if amounts else weights
+    return OtherMap(seen.reshape(1, 1, 1, -1), (kind,), amounts=amounts, verbs=VERBS.get(kind))
