@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from regard.cli.drawing import Asking
@@ -15,7 +16,9 @@ from regard.cli.viewing import Viewing
 from regard.cli.views import check, draw
 from regard.errors import InputError
 from regard.inference.kinds import Kind
+from regard.inference.norms import ValueNorms
 from regard.maps.lookups import READS, Lookups
+from regard.recording import record
 from regard.tasks.classification.run import Looked
 from tests.inference.untrained import TEXT, filling, going_on, seeing, telling, writing
 from tests.pictures.test_view import Reader, numbers
@@ -86,6 +89,17 @@ def test_images(tmp_path: Path):
     for packed in page["maps"][1:]:
         wanted = run.look(image, kind=packed["name"]).weights.ravel()
         np.testing.assert_allclose(numbers(packed), wanted, atol=1e-6)
+    _, page = drawn(run, str(image), tmp_path / "b.html", ["norms"])
+    norms = page["maps"][1]
+    given = run.config.images.tensor(run.look(image).pixels)[None]
+    with torch.no_grad(), record(run.model, measure=ValueNorms(run.model)) as found:
+        run.model(given)
+    last = list(found.values())[-1][0].numpy().mean(0)[0]  # what the class's token reads, heads averaged
+    patches = last[-len(page["source"]) :]
+    np.testing.assert_allclose(numbers(norms), patches, rtol=1e-5)  # as they are, in the page
+    assert (norms["amounts"], norms["scale"]) == (True, pytest.approx(patches.max(), rel=1e-5))
+    shown = run.look(image, kind="norms").weights.ravel()
+    np.testing.assert_allclose(shown, patches / patches.sum(), rtol=1e-5)  # in shares, in the picture
 
 
 @pytest.mark.parametrize("role", ["encoder", "decoder"])
