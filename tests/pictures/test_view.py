@@ -4,6 +4,7 @@ import re
 import sys
 import zlib
 from base64 import b64encode
+from dataclasses import replace
 from hashlib import sha256
 from html.parser import HTMLParser
 from typing import Any
@@ -17,6 +18,7 @@ from regard.maps.lookups import Lookups, Vectors, of_alignment
 from regard.maps.other_map import OtherMap
 from regard.maps.words import Words
 from regard.pictures import View
+from regard.pictures.notebook import picture
 from regard.pictures.packed import BYTES, EXACT, packed_map
 from regard.pictures.payload import estimate, payload
 
@@ -190,6 +192,14 @@ def test_other_maps_have_their_own_layers_heads_and_labels():
     np.testing.assert_array_equal(numbers(gradient), owed.ravel())
     more = estimate(Lookups(given.weights, given.source, given.target, others=others)) - estimate(given)
     assert more >= BYTES * (owed.size + given.weights.size)
+
+
+def test_a_notebooks_picture_of_amounts_has_their_shares():
+    given = lookups(2, 3, 5, 7)
+    norms = replace(given, weights=4 * given.weights * np.arange(1, 4)[:, None, None], amounts=True)
+    row = norms.weights.mean((0, 1))
+    plain = replace(given, weights=(row / row.sum(-1, keepdims=True))[None, None], layers=("all",))
+    assert picture(norms, "") == picture(plain, "")
 
 
 def test_a_notebook_shows_the_page_a_picture_or_the_sizes(alignment, monkeypatch):
