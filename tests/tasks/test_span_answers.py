@@ -44,12 +44,6 @@ def test_a_window_by_hand():
     assert batch.answers.tolist() == [[7, 8], [0, 0]]
 
 
-def test_what_the_question_has_too_is_a_segment():
-    """Of the context alone; the mark behind it belongs to the context."""
-    batch = collate_windows([Window([7, 8], [9, 8, 5, 7], ((0, 1),) * 4), Window([9], [8], ((0, 1),))])
-    assert batch.segments.tolist() == [[0, 0, 0, 0, 1, 2, 1, 2, 1], [0, 0, 0, 1, 1, 0, 0, 0, 0]]
-
-
 @pytest.mark.parametrize("answer", [None, "a", "c d", "h", "n o", "p"])
 def test_windows_overlap_and_have_every_short_answer(answer: str | None):
     context = " ".join("abcdefghijklmnop")

@@ -130,8 +130,7 @@ def _span(asked: Question, offsets: Sequence[tuple[int, int]]) -> tuple[int, int
 
 @dataclass(frozen=True)
 class SpanBatch(Batch):
-    """Windows padded on the right, the segment of each token, and where each answer begins and ends. Of segment 2 are
-    the tokens of a context that its question has too (Chen 2017, 1704.00051, section 3.2: exact match)."""
+    """Windows padded on the right, the segment of each token, and where each answer begins and ends."""
 
     tokens: Int[Tensor, "batch position"]
     lengths: Int[Tensor, " batch"]
@@ -143,8 +142,5 @@ def collate_windows(some: Sequence[Window]) -> SpanBatch:
     """Raises ValueError for none at all."""
     if not some:
         raise ValueError("collate_windows() got no windows; expected at least one")
-    tokens, lengths, segments = marked_rows([(each.question, each.part) for each in some])
-    for row, each in enumerate(some):
-        asked = set(each.question)
-        segments[row, each.first : each.first + len(each.part)] = torch.tensor([1 + (i in asked) for i in each.part])
-    return SpanBatch(tokens, lengths, segments, torch.tensor([each.answer for each in some]))
+    rows = marked_rows([(each.question, each.part) for each in some])
+    return SpanBatch(*rows, torch.tensor([each.answer for each in some]))

@@ -29,5 +29,5 @@ def prepare(config: SpanAnswers, run: RunDirectory) -> Job:
         f"{len(splits.test):,} to test; a vocabulary of {tokenizer.size:,}; {count_parameters(model):,} parameters",
         {TOKENIZER: tokenizer},
         splits.test,
-        fresh=("output.", "encoder.segments."),
+        fresh=("output.",),
     )

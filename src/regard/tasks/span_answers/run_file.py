@@ -14,8 +14,7 @@ from regard.tasks.startable import Startable
 @dataclass(frozen=True, kw_only=True)
 class SpanAnswers(Startable):
     """A run, whole. Questions are cut to `longest_question` tokens, answers have at most `longest_answer`. Where
-    `data.unanswerable`, there is said to be no answer unless the best is better by `margin`, in logits. A model
-    of three `segments` is told which tokens of the context the question has; one of two takes these for the others."""
+    `data.unanswerable`, there is said to be no answer unless the best is better by `margin`, in logits."""
 
     takes: ClassVar[tuple[str, ...]] = ("bert",)
 
