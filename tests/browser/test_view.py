@@ -9,9 +9,10 @@ import pytest
 from numpy.random import default_rng
 
 from regard.maps import DocumentWeights
-from regard.maps.lookups import Lookups, Patches, Vectors, of_document, patch_labels
+from regard.maps.lookups import Lookups, Patches, of_document, patch_labels
 from regard.maps.other_map import OtherMap
 from regard.maps.words import Words
+from regard.maps.workings import Sums, Workings
 from regard.pictures import View
 from regard.pictures.payload import payload
 from regard.pictures.style import COLOURS, DARK_COLOURS
@@ -271,28 +272,6 @@ def test_all_heads_at_once_and_one_of_them_taken(opened: Opened):
     page.get_by_role("button", name="layer 1, head 2").click()
     shown = [page.get_by_label(label, exact=True).locator("option:checked").inner_text() for label in ("Layer", "Head")]
     assert shown == ["layer 1", "2"]
-
-
-def test_a_click_works_one_lookup_out(opened: Opened):
-    """q . k = 112 and 96 in 64 dimensions are scaled to 14 and 12, whose softmax is 0.881 and 0.119; what is masked
-    takes no part."""
-    query, key, value = np.zeros((1, 1, 1, 64)), np.zeros((1, 1, 3, 64)), np.zeros((1, 1, 3, 2))
-    query[..., 0], key[0, 0, :, 0], value[0, 0, :, 0] = 8, (14, 12, 20), (3, 3, 3)
-    weights = np.array([0.880797, 0.119203, 0.0]).reshape(1, 1, 1, 3)
-    vectors = Vectors(query, key, value, 64**-0.5, np.array([[True, True, False]]))
-    page = opened(View(Lookups(weights, ("a", "b", "masked"), ("t",), vectors=vectors)))
-    page.locator(".regard-place").focus()
-    page.keyboard.press("Enter")
-    found = page.locator(".regard-worked tbody tr")
-    assert found.locator("th").all_inner_texts()[-2:] == ["a", "b"]
-    numbers = [
-        row.locator("td").all_inner_texts() for row in page.locator(".regard-worked .regard-numbers tbody tr").all()
-    ]
-    assert numbers == [
-        ["112.00", "14.00", "0.881", "3.000", "0.881"],
-        ["96.00", "12.00", "0.119", "3.000", "0.119"],
-    ]
-    assert "What t reads" in page.locator(".regard-worked").inner_text()
 
 
 def test_a_document_shows_sentences_and_words(opened: Opened):
@@ -613,7 +592,8 @@ def test_compared_maps_keep_the_head_where_both_have_it(opened: Opened):
 def test_only_the_weights_are_worked_out(opened: Opened):
     query = np.zeros((1, 1, 2, 4))
     weights = np.full((1, 1, 2, 2), 0.5)
-    given = Lookups(weights, ("a", "b"), ("s", "t"), vectors=Vectors(query, query, query, 0.5))
+    workings = Workings(Sums(query, query, 0.5), query)
+    given = Lookups(weights, ("a", "b"), ("s", "t"), workings=workings)
     page = opened(View(replace(given, others={"owed": OtherMap(np.eye(2)[None, None])})))
     for name, shown in (("weights", True), ("owed", False)):
         choose(page, "Map", name)

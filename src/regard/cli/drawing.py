@@ -109,7 +109,9 @@ def draw(run: Any, asking: Asking) -> str:
     """Writes the picture, and returns the answer. Raises InputError for a run that has nothing to show."""
     if asking.page and asking.looking.maps is None:
         shown = of_page(run, asking)
-        write_view(View(*shown.lookups, title=shown.title, largest=asking.looking.largest), asking.out)
+        looking = asking.looking
+        view = View(*shown.lookups, title=shown.title, largest=looking.largest, worked=looking.worked)
+        write_view(view, asking.out)
     else:
         shown = look(run, asking)
         shown.picture(asking.titled(shown.title))
