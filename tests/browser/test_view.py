@@ -363,6 +363,40 @@ def test_images_that_labels_stand_for(opened: Opened, channels: int):
     assert drawn == [int(each) for each in np.broadcast_to(images[2, 1, 0], 3)]
 
 
+def test_512_tokens_of_144_heads_scroll_and_every_head_can_be_chosen(opened: Opened):
+    """Head h of layer l reads l x 12 + h places on with 0.75, and the rest everywhere."""
+    places, source, target = np.arange(512), *(tuple(f"{side}{place}" for place in range(512)) for side in "st")
+    weights = np.full((144, 512, 512), 0.25 / 512, np.float32)
+    for number, each in enumerate(weights):
+        each[places, (places + number) % 512] += 0.75
+    page = opened(View(Lookups(weights.reshape(12, 12, 512, 512), source, target), largest=32.0))
+    box = page.locator(".regard-scroll")
+    frame = box.bounding_box()
+
+    def pointed() -> tuple[int, int, float]:
+        reads, _, read, weight = said(page).split()
+        return int(reads[1:]), int(read[1:]), float(weight)
+
+    drawn = [seen(page)]
+    for layer, head, down in ((7, 3, 4000), (11, 11, 3000), (0, 1, 0)):
+        choose(page, "Layer", f"layer {layer}")
+        choose(page, "Head", str(head))
+        box.evaluate("(each, [x, y]) => each.scrollTo(x, y)", [14 * (12 * layer + head) + down, down])
+        x, y = frame["x"] + frame["width"] / 2, frame["y"] + frame["height"] / 2
+        page.mouse.move(x, y)
+        reads, read, _ = pointed()
+        assert abs(reads - (down + frame["height"] / 2) / 14) < 12
+        page.mouse.move(x + 14 * ((reads + 12 * layer + head) % 512 - read), y)
+        assert pointed() == (reads, (reads + 12 * layer + head) % 512, pytest.approx(0.75, abs=4e-3))
+        drawn.append(seen(page))
+    assert len(set(drawn)) == 4
+    show(page, "All heads")
+    assert page.locator(".regard-heads canvas").count() == 144
+    page.get_by_role("button", name="layer 11, head 10").click()
+    shown = [page.get_by_label(label, exact=True).locator("option:checked").inner_text() for label in ("Layer", "Head")]
+    assert shown == ["layer 11", "10"]
+
+
 def test_512_tokens_open_and_only_what_is_in_sight_is_drawn(opened: Opened):
     labels = tuple(f"t{place}" for place in range(512))
     given = Lookups(default_rng(3).dirichlet(np.ones(512), size=(1, 2, 512)), labels, labels)
