@@ -211,6 +211,16 @@ def test_the_page_has_every_head_unless_some_are_chosen(
     assert ("workings" in one) == (maps is None)
 
 
+def test_a_page_that_may_have_few_numbers_works_nothing_out_and_says_so(tmp_path: Path):
+    run = opened(GPT2Config(layers=2, width=6, heads=3, context=11))
+    numbers = 3 * 2 * 3 * 7 * 2
+    for worked, said in ((numbers, '"workings"'), (numbers - 1, f"takes {numbers} numbers")):
+        draw(run, Asking(tmp_path, TEXT, tmp_path / "a.html", Looking(worked=worked)))
+        page = (tmp_path / "a.html").read_text(encoding="utf-8")
+        assert said in page
+        assert ('"workings":{' in page) == (worked == numbers)
+
+
 def test_row_56_a_page_over_the_limit_is_refused(tmp_path: Path):
     run = opened(GPT2Config(layers=2, width=6, heads=3, context=11))
     with pytest.raises(InputError, match=r"2 x 3 x 7 x 7 weights .* at most 0\.0001 MB"):
