@@ -1,6 +1,7 @@
 """The workings that come with lookups give their weights, whatever the score; where they would not, there are none."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from regard import record
 from regard.align import Sparsemax
 from regard.attention import Attend
 from regard.catalog import build
+from regard.cli.drawing import Asking, of_page
+from regard.cli.options import Looking
 from regard.heads import MultiHead
 from regard.inference.attended import lookups
 from regard.inference.joining import JOININGS
@@ -24,6 +27,7 @@ from regard.models.bahdanau import BahdanauConfig
 from regard.models.gpt2 import GPT2Config
 from regard.models.luong import LuongConfig
 from regard.models.pointer import PointerConfig
+from regard.models.pointer_network import PointerNetwork
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.scores import (
     Additive,
@@ -39,12 +43,14 @@ from regard.scores import (
     Score,
     TanhDot,
 )
+from regard.tasks.pointing.run import PointingRun
+from regard.tasks.pointing.run_file import Pointing
 from regard.text.special import END, START
 from regard.worked import Worked, worked
 from tests.inference.by_hand import scores_of, softmax, worked_out
 from tests.inference.test_roles import PIXELS, captioning
 from tests.inference.test_within import CONFIGS, TEXT, opened
-from tests.inference.untrained import telling
+from tests.inference.untrained import config, telling
 
 SOURCE, TARGET = [5, 7, 4, 9], [6, 4]
 SIDES = Side.of(("a", "b", "c", "d", "</s>")), Side.of(("x", "y", "</s>"))
@@ -129,7 +135,7 @@ LUONG = {"embedding": 5, "width": 6, "layers": 1, "max_source": 5}
 
 
 @pytest.mark.parametrize(
-    ("config", "kind"),
+    ("sizes", "kind"),
     [
         (BahdanauConfig(embedding=5, width=7, attention=3, maxout=2), Sums),
         *((LuongConfig(score=score, **LUONG), Sums) for score in ("dot", "general", "concat", "cosine", "distance")),  # pyright: ignore[reportArgumentType]
@@ -138,8 +144,8 @@ LUONG = {"embedding": 5, "width": 6, "layers": 1, "max_source": 5}
         (PointerConfig(embedding=5, width=6, attention=3, history="coverage"), Given),
     ],
 )
-def test_decoders_with_one_head(config: Any, kind: type[Sums | Given]):
-    found = looked(build(config, 13, 13).eval())
+def test_decoders_with_one_head(sizes: Any, kind: type[Sums | Given]):
+    found = looked(build(sizes, 13, 13).eval())
     assert found.weights.shape == (1, 1, 3, 5)
     np.testing.assert_allclose(worked_out(found), found.weights, atol=1e-5)
     assert found.workings is not None
@@ -205,6 +211,15 @@ def test_captions(name: str):
     assert found.workings is not None
     np.testing.assert_allclose(worked_out(found), found.weights, atol=1e-5)
     assert run.lookups_written(PIXELS, [5, 4]).weights.shape[2] == 2
+
+
+def test_pointing():
+    settings = config("sorting", "model={name: pointer-network, width: 6, attention: 5}")
+    assert isinstance(settings, Pointing)
+    run = PointingRun(settings, PointerNetwork(1, settings.model).eval())
+    asking = Asking(Path(), "0.9 0.1 0.5", Path("a.html"), Looking())
+    (found,) = of_page(run, asking).lookups
+    np.testing.assert_allclose(worked_out(found), found.weights, atol=1e-5)
 
 
 def test_weights_that_are_no_softmax_say_so():

@@ -149,7 +149,7 @@ def look(run: Any, asking: Asking) -> Shown:
             asking.looking.refuse("--beam", "--map", "--kind", what="points to elements of a set")
             (pointed,) = run.point([parse(text)])
             said = " ".join(map(str, pointed.places))
-            return _text(whole(said, pointed.attention, "weights"), asking, WHOLE)
+            return _text(whole(said, pointed.attention, "weights", pointed.workings), asking, WHOLE)
         case SpanAnswersRun():
             asking.looking.refuse("--beam", what="answers with spans")
             return _text(run.look(parse_question(1, text), maps, kind=kind), asking, WHOLE)

@@ -15,6 +15,7 @@ from regard.inference.kinds import Kind
 from regard.maps.alignment import Alignment
 from regard.maps.heads import Side
 from regard.maps.lookups import Lookups
+from regard.maps.workings import Workings
 from regard.recording import record
 from regard.shapes import Float
 from regard.worked import worked
@@ -30,9 +31,9 @@ class Reading:
     attention: Alignment
 
 
-def whole(answer: str, attention: Alignment, kind: Kind) -> Reading:
+def whole(answer: str, attention: Alignment, kind: Kind, workings: Workings | None = None) -> Reading:
     """Of what there is one map of, not one a layer and head."""
-    return Reading(answer, alone(attention, kind), attention)
+    return Reading(answer, replace(alone(attention, kind), workings=workings), attention)
 
 
 @torch.no_grad()
