@@ -24,6 +24,7 @@ from regard.memory import Memory
 from regard.recording import chosen_from, give, give_chosen, give_draw, wanted
 from regard.scores import Score
 from regard.shapes import Context, Float, Weights
+from regard.worked import Working, asked, tell
 
 
 def attend(
@@ -172,7 +173,7 @@ class Attend(nn.Module):
         """Read a prepared memory with queries `(*batch, query, query_width)`; `state` is the alignment's, if any. The
         read has its weights where they are asked for."""
         listened = wanted(self)
-        whole = weights or (listened and not chosen_from(self))
+        whole = weights or asked(self) or (listened and not chosen_from(self))
         plain = whole or self.history is not None or not self.align.is_softmax
         if not plain and fused_is_faster(query, memory.key, masked(memory.mask)):
             product = self.score.as_product(query)
@@ -193,10 +194,14 @@ class Attend(nn.Module):
         return fused_additive(summand, memory.key, energy, memory.exponentials)
 
     def weigh(self, query: Tensor, memory: Memory, state: Any) -> Aligned:
-        """Weights of all queries at once. What was drawn is handed over here."""
-        aligned = self.align(self.scores(query, memory), memory.mask, query, state)
+        """Weights of all queries at once. What was drawn is handed over here, and what they are made of."""
+        scores = self.scores(query, memory)
+        aligned = self.align(scores, memory.mask, query, state)
         if aligned.draw is not None:
             give_draw(self, aligned.draw)
+        if asked(self):
+            sides = None if self.history is not None else self.score.sides(query, memory.key)
+            tell(self, Working(aligned.weights, memory.value, memory.mask, scores if sides is None else sides))
         return aligned
 
     def in_turn(self, query: Tensor, memory: Memory, state: tuple[Tensor, Any] | None) -> Aligned:

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from regard.kernels.chosen import Chosen, Projected, part
 from regard.kernels.hugging_face import opened, refuse_closed
-from regard.maps.lookups import Lookups, Vectors
-from regard.maps.vectors import vectors_of
+from regard.maps.lookups import Lookups
+from regard.maps.workings import Sums, Workings, of_products
 
 TOGETHER = 256
 """Rows of weights of which the greatest are looked for at once."""
@@ -152,8 +152,8 @@ class Maps(Mapping[str, Tensor]):
 
     def lookups(self, source: Sequence[str], target: Sequence[str] | None = None, *, row: int = 0) -> Lookups:
         """All maps of one row of the batch, a layer a module, with a label for each position that is read and each that
-        reads; by default these are the same. Of models of transformers they come with queries, keys and values, as
-        `vectors_of` gives them. Raises ValueError where the maps are not all of one shape, or other than the labels."""
+        reads; by default these are the same. Of models of transformers they come with their workings, as `of_products`
+        gives them. Raises ValueError where the maps are not all of one shape, or other than the labels."""
         parts = {name: each[row] if each.ndim == 4 else each[row, None] for name, each in self.items()}
         if len({each.shape for each in parts.values()}) != 1:
             shapes = {name: tuple(each.shape) for name, each in parts.items()}
@@ -161,9 +161,9 @@ class Maps(Mapping[str, Tensor]):
             raise ValueError(f"maps (head, query, key) of one shape are expected, given {given}; choose some by only=")
         weights = torch.stack(list(parts.values())).detach().float().cpu().numpy()
         labels = tuple(source), tuple(source if target is None else target)
-        return Lookups(weights, *labels, layers=told_apart(parts), vectors=self._vectors(row, weights))
+        return Lookups(weights, *labels, layers=told_apart(parts), workings=self._workings(row, weights))
 
-    def _vectors(self, row: int, weights: np.ndarray) -> Vectors | None:
+    def _workings(self, row: int, weights: np.ndarray) -> Workings | None:
         """Of all modules; None where some handed over none, or other shapes or scales than the first."""
         if not all(name in self._projected for name in self):
             return None
@@ -178,7 +178,7 @@ class Maps(Mapping[str, Tensor]):
 
         query = stacked(torch.cat(self._asked[name], 2) for name in self)
         key, value = stacked(each.key for each in every), stacked(each.value for each in every)
-        return vectors_of(query, key, value, every[0].scale, weights)
+        return of_products(Sums(query, key, every[0].scale), value, weights)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._steps)

@@ -7,6 +7,7 @@ With `heads`, a score that has parameters holds one set a head and expects a hea
 
 import math
 from abc import ABC, abstractmethod
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +21,16 @@ def weight(heads: int | None, rows: int, columns: int) -> nn.Parameter:
     """A `([heads,] rows, columns)` matrix for `x @ weight`, uniform within +-1/sqrt(rows)."""
     shape = (rows, columns) if heads is None else (heads, rows, columns)
     return nn.Parameter(torch.empty(shape).uniform_(-(rows**-0.5), rows**-0.5))
+
+
+class Sides(NamedTuple):
+    """What a score sums over: scale * sum_i q_i k_i, or with an energy v `([head,] width)` scale * sum_i v_i tanh(q_i +
+    k_i). query `(*batch, query, width)`, key `(*batch, key, width)`."""
+
+    query: Tensor
+    key: Tensor
+    scale: float = 1.0
+    energy: Tensor | None = None
 
 
 class Score(nn.Module, ABC):
@@ -48,6 +59,14 @@ class Score(nn.Module, ABC):
         """A query side `(*batch, query, width)` and an energy `([head,] width)`: energy . tanh(query + key) with the
         prepared keys is the score. Raises TypeError unless `is_tanh_sum`."""
         raise TypeError(f"{type(self).__name__} is no tanh of a sum")
+
+    def sides(self, query: Query, key: Key) -> Sides | None:
+        """The sides that the score of prepared keys is a sum over, to be seen; None if there are no such."""
+        if self.is_tanh_sum:
+            summand, energy = self.as_tanh_sum(query)
+            return Sides(summand, key, energy=energy)
+        product = self.as_product(query)
+        return None if product is None else Sides(product, key)
 
     @abstractmethod
     def forward(self, query: Query, key: Key) -> Scores:
@@ -82,6 +101,9 @@ class ScaledDot(Product):
 
     def as_product(self, query: Query) -> Tensor:
         return query * query.shape[-1] ** -0.5
+
+    def sides(self, query: Query, key: Key) -> Sides:
+        return Sides(query, key, query.shape[-1] ** -0.5)
 
 
 class General(Product):

@@ -55,8 +55,21 @@ def scene(side: int = 8) -> Lookups:
     return Lookups(rows / rows.sum(-1, keepdims=True), patch_labels(side, side), words, patches=patches)
 
 
+def long_text(count: int = 512) -> Lookups:
+    """The review again and again. Of the first layer head 0 reads the word before, head 1 its sentence, head 2 the same
+    word wherever it stands, head 3 the stops; of the second the same, half of it spread."""
+    words = (" ".join(SENTENCES).split() * count)[:count]
+    sentences = np.cumsum([place > 0 and words[place - 1] == "." for place in range(count)])
+    same, places = np.array([[one == other for other in words] for one in words]), np.arange(count)
+    stops = np.broadcast_to([word == "." for word in words], (count, count))
+    read = [np.eye(count, k=-1) + np.eye(count) * (places == 0), sentences[:, None] == sentences, same, stops]
+    heads = np.stack([each / each.sum(-1, keepdims=True) for each in map(np.asarray, read)])
+    return Lookups(np.stack([heads, heads / 2 + 0.5 / count]), tuple(words), tuple(words))
+
+
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     write_view(View(translation(), title=" ".join(ARABIC)), folder / "scripts.html")
     write_view(View(of_document(document()), title="A review"), folder / "document.html")
     write_view(View(scene(), title="A scene"), folder / "scene.html")
+    write_view(View(long_text(), title="A review of 512 words"), folder / "words.html")

@@ -9,9 +9,10 @@ import pytest
 from numpy.random import default_rng
 
 from regard.maps import DocumentWeights
-from regard.maps.lookups import Lookups, Patches, Vectors, of_document, patch_labels
+from regard.maps.lookups import Lookups, Patches, of_document, patch_labels
 from regard.maps.other_map import OtherMap
 from regard.maps.words import Words
+from regard.maps.workings import Sums, Workings
 from regard.pictures import View
 from regard.pictures.payload import payload
 from regard.pictures.style import COLOURS, DARK_COLOURS
@@ -273,28 +274,6 @@ def test_all_heads_at_once_and_one_of_them_taken(opened: Opened):
     assert shown == ["layer 1", "2"]
 
 
-def test_a_click_works_one_lookup_out(opened: Opened):
-    """q . k = 112 and 96 in 64 dimensions are scaled to 14 and 12, whose softmax is 0.881 and 0.119; what is masked
-    takes no part."""
-    query, key, value = np.zeros((1, 1, 1, 64)), np.zeros((1, 1, 3, 64)), np.zeros((1, 1, 3, 2))
-    query[..., 0], key[0, 0, :, 0], value[0, 0, :, 0] = 8, (14, 12, 20), (3, 3, 3)
-    weights = np.array([0.880797, 0.119203, 0.0]).reshape(1, 1, 1, 3)
-    vectors = Vectors(query, key, value, 64**-0.5, np.array([[True, True, False]]))
-    page = opened(View(Lookups(weights, ("a", "b", "masked"), ("t",), vectors=vectors)))
-    page.locator(".regard-place").focus()
-    page.keyboard.press("Enter")
-    found = page.locator(".regard-worked tbody tr")
-    assert found.locator("th").all_inner_texts()[-2:] == ["a", "b"]
-    numbers = [
-        row.locator("td").all_inner_texts() for row in page.locator(".regard-worked .regard-numbers tbody tr").all()
-    ]
-    assert numbers == [
-        ["112.00", "14.00", "0.881", "3.000", "0.881"],
-        ["96.00", "12.00", "0.119", "3.000", "0.119"],
-    ]
-    assert "What t reads" in page.locator(".regard-worked").inner_text()
-
-
 def test_a_document_shows_sentences_and_words(opened: Opened):
     words = (np.array([0.25, 0.75]), np.array([1.0]))
     page = opened(View(of_document(DocumentWeights((("a", "b"), ("c",)), np.array([0.2, 0.8]), words))))
@@ -382,6 +361,40 @@ def test_images_that_labels_stand_for(opened: Opened, channels: int):
         [2, 6, 18],  # 12 of the page's dots to a pixel
     )
     assert drawn == [int(each) for each in np.broadcast_to(images[2, 1, 0], 3)]
+
+
+def test_512_tokens_of_144_heads_scroll_and_every_head_can_be_chosen(opened: Opened):
+    """Head h of layer l reads l x 12 + h places on with 0.75, and the rest everywhere."""
+    places, source, target = np.arange(512), *(tuple(f"{side}{place}" for place in range(512)) for side in "st")
+    weights = np.full((144, 512, 512), 0.25 / 512, np.float32)
+    for number, each in enumerate(weights):
+        each[places, (places + number) % 512] += 0.75
+    page = opened(View(Lookups(weights.reshape(12, 12, 512, 512), source, target), largest=32.0))
+    box = page.locator(".regard-scroll")
+    frame = box.bounding_box()
+
+    def pointed() -> tuple[int, int, float]:
+        reads, _, read, weight = said(page).split()
+        return int(reads[1:]), int(read[1:]), float(weight)
+
+    drawn = [seen(page)]
+    for layer, head, down in ((7, 3, 4000), (11, 11, 3000), (0, 1, 0)):
+        choose(page, "Layer", f"layer {layer}")
+        choose(page, "Head", str(head))
+        box.evaluate("(each, [x, y]) => each.scrollTo(x, y)", [14 * (12 * layer + head) + down, down])
+        x, y = frame["x"] + frame["width"] / 2, frame["y"] + frame["height"] / 2
+        page.mouse.move(x, y)
+        reads, read, _ = pointed()
+        assert abs(reads - (down + frame["height"] / 2) / 14) < 12
+        page.mouse.move(x + 14 * ((reads + 12 * layer + head) % 512 - read), y)
+        assert pointed() == (reads, (reads + 12 * layer + head) % 512, pytest.approx(0.75, abs=4e-3))
+        drawn.append(seen(page))
+    assert len(set(drawn)) == 4
+    show(page, "All heads")
+    assert page.locator(".regard-heads canvas").count() == 144
+    page.get_by_role("button", name="layer 11, head 10").click()
+    shown = [page.get_by_label(label, exact=True).locator("option:checked").inner_text() for label in ("Layer", "Head")]
+    assert shown == ["layer 11", "10"]
 
 
 def test_512_tokens_open_and_only_what_is_in_sight_is_drawn(opened: Opened):
@@ -613,7 +626,8 @@ def test_compared_maps_keep_the_head_where_both_have_it(opened: Opened):
 def test_only_the_weights_are_worked_out(opened: Opened):
     query = np.zeros((1, 1, 2, 4))
     weights = np.full((1, 1, 2, 2), 0.5)
-    given = Lookups(weights, ("a", "b"), ("s", "t"), vectors=Vectors(query, query, query, 0.5))
+    workings = Workings(Sums(query, query, 0.5), query)
+    given = Lookups(weights, ("a", "b"), ("s", "t"), workings=workings)
     page = opened(View(replace(given, others={"owed": OtherMap(np.eye(2)[None, None])})))
     for name, shown in (("weights", True), ("owed", False)):
         choose(page, "Map", name)

@@ -22,6 +22,7 @@ LEVELS = {
     "memory": 1,
     "tape": 1,
     "recording": 1,
+    "worked": 1,
     "nonfinite": 1,
     "data": 1,
     "pictures": 1,

@@ -11,6 +11,7 @@ from regard.experiments import cost
 from regard.experiments.measuring import one_thread, peak, seconds, step
 from regard.experiments.mechanisms import MECHANISMS, Sizes, Work
 from regard.experiments.setting import Setting
+from regard.pictures.chart import Pairs
 
 SMALL = Sizes(batch=3, length=64, width=10, heads=2)
 
@@ -80,9 +81,25 @@ def test_every_mechanism_has_its_rows_and_lines(tmp_path: Path, monkeypatch: pyt
     finding = cost.cost(Setting(tmp_path))
     found = [(row[0], row[2]) for row in finding.rows]
     assert found == [(name, by) for name in MECHANISMS for by in ("heads", "length") if (name, by) != ("GRU", "heads")]
-    time, memory = [each for each in finding.charts if each.title.endswith("by length")]
-    assert [*time.lines] == [*memory.lines] == [*MECHANISMS]  # type: ignore[union-attr]
-    assert time.lines["dot"] == [(8.0, 1e3), (12.0, 4e3), (16.0, 9e3)]  # type: ignore[union-attr]
+    time, memory = finding.charts
+    assert isinstance(time, Pairs)
+    assert isinstance(memory, Pairs)
+    assert [*time.rows] == [*memory.rows]
+    assert {*time.rows} == {*MECHANISMS}
+    of_dot = dict(
+        zip(cost.COLUMNS, next(row for row in finding.rows if (row[0], row[2]) == ("dot", "length")), strict=True)
+    )
+    assert time.rows["dot"] == (of_dot["time, theory"], of_dot["time, measured"])
+    assert memory.rows["dot"] == (of_dot["memory, theory"], of_dot["memory, measured"])
+    assert time.rows["dot"][1] == pytest.approx(cost.exponent([8, 12, 16], [1, 4, 9]), abs=0.01)
+    assert (time.remarks["dot"], memory.remarks["dot"]) == ("9e+03 ms at 16", f"{of_dot['MB']:.3g} MB at 16")
+
+
+def test_those_that_grow_most_come_first():
+    rows = [(name, "", "length", 1.0, grown, 1.0, 1.0, 1024, 2.0, 3.0) for name, grown in (("a", 1.0), ("b", 2.0))]
+    time, memory = cost.drawn([*rows, ("a", "", "heads", *(9.0 for _ in range(4)), 16, 2.0, 3.0)])
+    assert [*time.rows.items()] == [("b", (1.0, 2.0)), ("a", (1.0, 1.0))]
+    assert [*memory.rows] == ["b", "a"]
 
 
 def test_sizes_that_would_not_fit_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

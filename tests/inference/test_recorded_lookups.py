@@ -28,11 +28,13 @@ from regard import record
 from regard.cli.drawing import Asking, draw
 from regard.cli.options import Looking
 from regard.errors import InputError
-from regard.maps.lookups import Lookups, Vectors
+from regard.maps.lookups import Lookups
+from regard.maps.workings import Sums
 from regard.models.gpt2 import GPT2Config
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.pictures import View, write_view
 from regard.recording import told_apart
+from tests.inference.by_hand import worked_out
 from tests.inference.test_within import TEXT, opened
 
 TOKENS = ("[CLS]", "the", "cat", "sat", "[SEP]")
@@ -54,14 +56,6 @@ def test_any_model_of_transformers_in_three_lines(tmp_path: Path):
         write_view(View(found), tmp_path / "bert.png")
     with pytest.raises(ValueError, match="do not fit 2 layers, 4 target"):
         maps.lookups(TOKENS[:4])
-
-
-def worked(vectors: Vectors, layer: int, head: int, target: int, source: int) -> float:
-    """The weight of one lookup by hand."""
-    query, keys = vectors.query[layer, head, target].astype(float), vectors.key[layer, head].astype(float)
-    assert vectors.allowed is not None
-    shares = np.exp(keys @ query * vectors.scale) * vectors.allowed[target]
-    return shares[source] / shares.sum()
 
 
 def model_of(name: str) -> tuple[Any, str]:
@@ -91,17 +85,14 @@ def test_a_lookup_of_transformers_is_worked_out(name: str):
     with torch.no_grad(), record(model, only=only) as maps:
         model(IDS)
     found = maps.lookups(TOKENS, row=1)
-    assert found.vectors is not None
+    assert found.workings is not None
     assert np.ptp(found.weights[:, :, 4]) > 0.5
-    for layer, head in np.ndindex(*found.weights.shape[:2]):
-        for source in range(4):
-            expected = pytest.approx(found.weights[layer, head, 3, source], abs=1e-4)
-            assert worked(found.vectors, layer, head, 3, source) == expected
-    np.testing.assert_array_equal(found.vectors.allowed, np.ones((5, 5)) if name == "bert" else np.tri(5))
-    assert '"vectors":{"scale":' in View(found).page()
+    np.testing.assert_allclose(worked_out(found), found.weights, atol=1e-4)
+    np.testing.assert_array_equal(found.workings.allowed, np.ones((5, 5)) if name == "bert" else np.tri(5))
+    assert '"workings":{"scale":' in View(found).page()
     with torch.no_grad(), record(model, only=only, heads=[0]) as some:
         model(IDS)
-    assert some.lookups(TOKENS).vectors is None
+    assert some.lookups(TOKENS).workings is None
 
 
 def test_values_are_those_that_are_read():
@@ -111,8 +102,8 @@ def test_values_are_those_that_are_read():
     with torch.no_grad(), record(model, only=only) as maps:
         model(IDS)
     found = maps.lookups(TOKENS, row=1)
-    assert found.vectors is not None
-    heads = found.weights[1].astype(float) @ found.vectors.value[1]
+    assert found.workings is not None
+    heads = found.weights[1].astype(float) @ found.workings.value[1]
     np.testing.assert_allclose(np.concatenate([*heads], -1), read[0][1].numpy(), atol=1e-4)
 
 
@@ -126,17 +117,19 @@ def test_steps_with_a_cache_are_one_lookup():
             cache = model(tokens, past_key_values=cache, use_cache=True).past_key_values
     one, other = whole.lookups(TOKENS), steps.lookups(TOKENS)
     np.testing.assert_allclose(one.weights, other.weights, atol=1e-4)
-    assert one.vectors is not None
-    assert other.vectors is not None
-    for side in ("query", "key", "value"):
-        np.testing.assert_allclose(getattr(one.vectors, side), getattr(other.vectors, side), atol=1e-4)
+    assert one.workings is not None
+    assert other.workings is not None
+    assert isinstance(one.workings.of, Sums)
+    np.testing.assert_allclose(one.workings.value, other.workings.value, atol=1e-4)
+    for side, each in one.workings.of.arrays().items():
+        np.testing.assert_allclose(each, other.workings.of.arrays()[side], atol=1e-4)
 
 
 def test_what_is_no_softmax_of_products_has_none():
     model, only = model_of("t5")
     with torch.no_grad(), record(model, only=only) as maps:
         model(IDS)
-    assert maps.lookups(TOKENS).vectors is None
+    assert maps.lookups(TOKENS).workings is None
 
 
 @pytest.mark.parametrize("name", ["t5", "bart"])
@@ -215,7 +208,17 @@ def test_the_page_has_every_head_unless_some_are_chosen(
     assert data is not None
     (one,) = json.loads(data[1])["lookups"]
     assert (len(one["layers"]), one["heads"], one["source"]) == (layers, heads, ["</s>", *TEXT.split()])
-    assert ("vectors" in one) == (maps is None)
+    assert ("workings" in one) == (maps is None)
+
+
+def test_a_page_that_may_have_few_numbers_works_nothing_out_and_says_so(tmp_path: Path):
+    run = opened(GPT2Config(layers=2, width=6, heads=3, context=11))
+    numbers = 3 * 2 * 3 * 7 * 2
+    for worked, said in ((numbers, '"workings"'), (numbers - 1, f"takes {numbers} numbers")):
+        draw(run, Asking(tmp_path, TEXT, tmp_path / "a.html", Looking(worked=worked)))
+        page = (tmp_path / "a.html").read_text(encoding="utf-8")
+        assert said in page
+        assert ('"workings":{' in page) == (worked == numbers)
 
 
 def test_row_56_a_page_over_the_limit_is_refused(tmp_path: Path):

@@ -23,7 +23,7 @@ from regard.tasks.image_captioning.run_file import ImageCaptioning
 from regard.tasks.text_to_text.run import TextToTextRun
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END, START
-from tests.inference.test_sides import worked_out
+from tests.inference.by_hand import worked_out
 from tests.inference.untrained import TEXT, config, going_on, writing
 
 PIXELS = np.random.default_rng(7).integers(0, 256, (16, 16), dtype=np.uint8)

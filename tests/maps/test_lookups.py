@@ -8,7 +8,6 @@ from regard.maps import Alignment, DocumentWeights
 from regard.maps.lookups import (
     Lookups,
     Patches,
-    Vectors,
     beside,
     mean_alignment,
     of_alignment,
@@ -17,6 +16,7 @@ from regard.maps.lookups import (
 )
 from regard.maps.other_map import OtherMap
 from regard.maps.words import Words
+from regard.maps.workings import Sums, Workings
 
 WEIGHTS = np.random.default_rng(3).dirichlet(np.ones(7), size=(2, 3, 5))
 SOURCE, TARGET = tuple("abcdefg"), tuple("vwxyz")
@@ -49,8 +49,8 @@ def test_a_documents_weights_are_those_of_sentence_and_word():
     assert of_document(DocumentWeights((), np.zeros(0), ())).weights.shape == (1, 1, 1, 0)
 
 
-def vectors(query: int) -> Vectors:
-    return Vectors(np.zeros((2, 3, query, 2)), np.zeros((2, 3, 7, 2)), np.zeros((2, 3, 7, 2)), 1.0)
+def workings(targets: int, values: int) -> Workings:
+    return Workings(Sums(np.zeros((2, 3, targets, 2)), np.zeros((2, 3, 7, 2))), np.zeros((2, 3, values, 2)))
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,8 @@ def vectors(query: int) -> Vectors:
         ({"source_words": Words(("x",), (0, 0))}, "2 source_words for 7 labels"),
         ({"sentences": (0, 1, 0, 1, 1, 1, 1)}, "expected them in order"),
         ({"notes": ("a",)}, "1 notes for 5 labels"),
-        ({"vectors": vectors(4)}, "begin with shapes"),
+        ({"workings": workings(4, 7)}, r"have shapes \(\(2, 3, 4, 7\), \(2, 3, 7\)\); expected \(\(2, 3, 5, 7\)"),
+        ({"workings": workings(5, 6)}, r"have shapes \(\(2, 3, 5, 7\), \(2, 3, 6\)\)"),
         ({"images": np.zeros((6, 2, 2, 1), np.uint8)}, "6 images for 7 labels"),
         ({"patches": Patches(np.zeros((2, 2, 3), np.uint8), 2, 4)}, "patches up to label 8 of 7"),
     ],

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from regard.pictures.chart import LONG, Chart, Grid, charts, png
+from regard.pictures.chart import LONG, Chart, Grid, Pairs, charts, png
 from regard.pictures.style import COLOURS, plotting
 
 LINES = {"a $x$ line": [(1.0, 2.0), (10.0, 20.0)], "another": [(1.0, 3.0), (10.0, 5.0), (100.0, 1.0)]}
@@ -87,3 +87,20 @@ def test_dashes_are_seen_beside_the_names_of_lines():
     assert legend is not None
     assert legend.get_lines()[-1].get_linestyle() == "--"
     assert legend.handlelength == LONG
+
+
+def test_pairs_have_both_numbers_on_one_line_and_a_remark():
+    rows = {"one $x$": (2.0, 2.5), "two": (1.0, 0.75)}
+    (axes,) = charts([Pairs("t", "x", rows, {"one $x$": "40 ms", "two": "3 ms"}, ("counted", "measured"))]).axes
+    counted, measured = axes.get_lines()
+    shown = [np.asarray(each.get_xdata()).tolist() for each in (counted, measured)]
+    assert shown == [[2.0, 1.0], [2.5, 0.75]]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [*rows]
+    assert [text.get_text() for text in axes.texts] == ["40 ms", "3 ms"]
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["counted", "measured"]
+    low, high = axes.get_xlim()
+    assert low == 0
+    assert 2.5 < high <= 3
+    assert axes.yaxis_inverted()

@@ -14,9 +14,10 @@ import pytest
 
 from regard.errors import InputError
 from regard.maps import Alignment
-from regard.maps.lookups import Lookups, Vectors, of_alignment
+from regard.maps.lookups import Lookups, of_alignment
 from regard.maps.other_map import OtherMap
 from regard.maps.words import Words
+from regard.maps.workings import Sums, Workings
 from regard.pictures import View
 from regard.pictures.notebook import picture
 from regard.pictures.packed import BYTES, EXACT, packed_map
@@ -153,24 +154,39 @@ def test_row_56_too_many_weights_are_refused_with_an_estimate_and_the_option():
         View().page()
 
 
-def test_words_sentences_and_vectors_travel_along():
+def test_words_sentences_and_workings_travel_along():
     query, key, value = np.random.default_rng(2).normal(size=(3, 1, 2, 3, 5))
-    vectors = Vectors(query, key, value, 0.5, np.tri(3, dtype=bool))
+    workings = Workings(Sums(query, key, 0.5), value, np.tri(3, dtype=bool))
     given = Lookups(
         np.full((1, 2, 3, 3), 1 / 3),
         ("un", "seen", "x"),
         ("a", "b", "c"),
         source_words=Words(("unseen", "x"), (0, 0, 1)),
-        vectors=vectors,
+        workings=workings,
     )
     (one,) = payload([given])["lookups"]
     assert one["sourceWords"] == {"index": [0, 0, 1], "labels": ["unseen", "x"]}
     assert "targetWords" not in one
-    packed = one["vectors"]["query"]
+    packed = one["workings"]["numbers"]["query"]
     found = np.frombuffer(zlib.decompress(base64.b64decode(packed["data"])), "<i2") * packed["step"]
-    np.testing.assert_allclose(found.reshape(1, 2, 3, 5), vectors.query, atol=packed["step"])
-    allowed = np.frombuffer(zlib.decompress(base64.b64decode(one["vectors"]["allowed"])), "u1")
+    np.testing.assert_allclose(found.reshape(1, 2, 3, 5), query, atol=packed["step"])
+    allowed = np.frombuffer(zlib.decompress(base64.b64decode(one["workings"]["allowed"])), "u1")
     np.testing.assert_array_equal(allowed.reshape(3, 3), np.tri(3))
+    assert (one["workings"]["scale"], one["workings"]["softmax"], "unworked" in one) == (0.5, True, False)
+
+
+def test_too_many_numbers_to_work_a_lookup_out_are_left_out_and_said():
+    query, key, value = np.zeros((3, 1, 2, 3, 5))
+    given = Lookups(
+        np.full((1, 2, 3, 3), 1 / 3), tuple("abc"), tuple("abc"), workings=Workings(Sums(query, key), value)
+    )
+    (one,) = payload([given], worked=90)["lookups"]
+    assert "workings" in one
+    (one,) = payload([given], worked=89)["lookups"]
+    assert "workings" not in one
+    said = "takes 90 numbers of scores, queries, keys and values, and a page has at most 89, unless worked (--worked)"
+    assert said in one["unworked"]
+    assert estimate(given, 90) > estimate(given, 89)
 
 
 def test_other_maps_have_their_own_layers_heads_and_labels():

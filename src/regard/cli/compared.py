@@ -18,8 +18,8 @@ def compare(runs: tuple[Any, Any], asking: Asking, comparing: Comparing) -> str:
     shown = [of_page(run, each) for run, each in zip(runs, askings, strict=True)]
     first, second = (_named(each, label) for each, label in zip(shown, _labels(*askings), strict=True))
     title = " | ".join(dict.fromkeys(each.title for each in shown))
-    view = View(*first, *second, title=title, largest=asking.looking.largest, compare=len(first))
-    write_view(view, asking.out)
+    sizes = {"largest": asking.looking.largest, "worked": asking.looking.worked}
+    write_view(View(*first, *second, title=title, compare=len(first), **sizes), asking.out)
     return "\n".join(each.answer for each in shown)
 
 

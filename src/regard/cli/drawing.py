@@ -109,7 +109,9 @@ def draw(run: Any, asking: Asking) -> str:
     """Writes the picture, and returns the answer. Raises InputError for a run that has nothing to show."""
     if asking.page and asking.looking.maps is None:
         shown = of_page(run, asking)
-        write_view(View(*shown.lookups, title=shown.title, largest=asking.looking.largest), asking.out)
+        looking = asking.looking
+        view = View(*shown.lookups, title=shown.title, largest=looking.largest, worked=looking.worked)
+        write_view(view, asking.out)
     else:
         shown = look(run, asking)
         shown.picture(asking.titled(shown.title))
@@ -147,7 +149,7 @@ def look(run: Any, asking: Asking) -> Shown:
             asking.looking.refuse("--beam", "--map", "--kind", what="points to elements of a set")
             (pointed,) = run.point([parse(text)])
             said = " ".join(map(str, pointed.places))
-            return _text(whole(said, pointed.attention, "weights"), asking, WHOLE)
+            return _text(whole(said, pointed.attention, "weights", pointed.workings), asking, WHOLE)
         case SpanAnswersRun():
             asking.looking.refuse("--beam", what="answers with spans")
             return _text(run.look(parse_question(1, text), maps, kind=kind), asking, WHOLE)

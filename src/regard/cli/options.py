@@ -52,6 +52,9 @@ class Looking:
         ),
     ] = None
     largest: Annotated[float, Parameter(help="Megabytes that an .html page may have.")] = 16.0
+    worked: Annotated[
+        int, Parameter(help="Numbers in an .html page from which a click works lookups out: of more it works out none.")
+    ] = 1_000_000
 
     def refuse(self, *options: str, what: str) -> None:
         """Raises InputError where one of these is asked of a run that does `what`."""

@@ -11,7 +11,7 @@ from regard.experiments.finding import Finding
 from regard.experiments.measuring import one_thread, peak, seconds, step
 from regard.experiments.mechanisms import MECHANISMS, Mechanism, Sizes, Terms
 from regard.experiments.setting import Setting
-from regard.pictures.chart import Chart
+from regard.pictures.chart import Pairs
 
 CLAIM = (
     "A sequence that reads itself costs N² D, one of Q positions that reads another Q N D, a recurrent layer N D². "
@@ -39,7 +39,7 @@ def cost(setting: Setting) -> Finding:
     operations has over the largest sizes beside that of the measured time, and the same of memory."""
     sweeps = SWEEPS_FULL if setting.full else SWEEPS
     limit, rounds = (2**32, 9) if setting.full else (2**28, 5)
-    rows, lines = [], {by: {} for by in sweeps}
+    rows = []
     torch.manual_seed(1)
     with one_thread():
         for name, mechanism in MECHANISMS.items():
@@ -48,10 +48,8 @@ def cost(setting: Setting) -> Finding:
                     continue
                 sizes = [replace(Sizes(), **{by: value}) for value in values]
                 sizes = [each for each in sizes if NUMBER * each.count(mechanism.stored) <= limit]
-                points = measured(mechanism, by, sizes, rounds)
-                rows.append(row(name, mechanism, by, sizes, points))
-                lines[by][name] = points
-    return Finding(CLAIM, COLUMNS, rows, drawn(lines))
+                rows.append(row(name, mechanism, by, sizes, measured(mechanism, by, sizes, rounds)))
+    return Finding(CLAIM, COLUMNS, rows, drawn(rows))
 
 
 SWEEPS = {
@@ -111,16 +109,18 @@ def written(terms: Terms) -> str:
     return " + ".join(named)
 
 
-def drawn(lines: dict[str, dict[str, list[Point]]]) -> list[Chart]:
-    """Time above memory, a column of charts each size that is varied."""
+def drawn(rows: Sequence[tuple]) -> list[Pairs]:
+    """How time and memory grow with the length: of each mechanism, those first that take the longest at last, the
+    power of the length with which they should and do, and what the greatest length took."""
+    found = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+    grown = sorted((each for each in found if each["by"] == "length"), key=lambda each: -each["time, measured"])
     return [
-        Chart(
-            f"{what} by {by}",
-            by,
-            unit,
-            {name: [(float(point.size), getattr(point, what)) for point in points] for name, points in found.items()},
-            ("log", "log"),
+        Pairs(
+            f"how {what} grows with the length N",
+            "exponent of N",
+            {each["mechanism"]: (each[f"{what}, theory"], each[f"{what}, measured"]) for each in grown},
+            {each["mechanism"]: f"{each[unit]:.3g} {unit} at {each['at']:,}" for each in grown},
+            ("as counted", "as measured"),
         )
         for what, unit in (("time", "ms"), ("memory", "MB"))
-        for by, found in lines.items()
     ]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import InputError, RunError
-from regard.pictures.chart import Chart, Grid, png
+from regard.pictures.chart import Part, png
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Finding:
     claim: str
     columns: tuple[str, ...]
     rows: Sequence[tuple[Any, ...]]
-    charts: Sequence[Chart | Grid]
+    charts: Sequence[Part]
 
     def table(self) -> str:
         """As markdown."""

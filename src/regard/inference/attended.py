@@ -9,11 +9,11 @@ from torch import Tensor
 from regard.data.pair_batch import PairBatch, collate
 from regard.inference.joining import Joining
 from regard.inference.kinds import ROLES
-from regard.inference.sides import sides
 from regard.maps.heads import Side
 from regard.maps.lookups import Lookups
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.recording import Maps, Measure, record
+from regard.worked import worked
 
 ROWS = 32  # pairs that are looked at together
 Readers = str | tuple[str, ...]
@@ -45,11 +45,11 @@ def lookups(
         ValueError: the model does not attend to its source.
     """
     readers = _readers(model)
-    with sides(model.decoder, readers) as seen:
+    with worked(model.decoder, readers) as seen:
         _, maps = _recorded(model, readers, [pair], joining.measure(model))
     found = maps.lookups(source.pieces, target.pieces)
     words = {"source_words": source.words, "target_words": target.words}
-    return joining.lookups(replace(found, name=ROLES["cross"], **words, vectors=seen.vectors(found)))
+    return joining.lookups(replace(found, name=ROLES["cross"], **words, workings=seen.workings(found.weights)))
 
 
 def _readers(model: EncoderDecoder) -> Readers:

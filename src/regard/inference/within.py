@@ -12,12 +12,13 @@ from regard.errors import InputError
 from regard.inference.gradients import check_no_maps, contributions, embeddings
 from regard.inference.joining import JOININGS, alone
 from regard.inference.kinds import Kind
-from regard.inference.sides import sides
 from regard.maps.alignment import Alignment
 from regard.maps.heads import Side
 from regard.maps.lookups import Lookups
+from regard.maps.workings import Workings
 from regard.recording import record
 from regard.shapes import Float
+from regard.worked import worked
 
 
 @dataclass(frozen=True)
@@ -30,9 +31,9 @@ class Reading:
     attention: Alignment
 
 
-def whole(answer: str, attention: Alignment, kind: Kind) -> Reading:
+def whole(answer: str, attention: Alignment, kind: Kind, workings: Workings | None = None) -> Reading:
     """Of what there is one map of, not one a layer and head."""
-    return Reading(answer, alone(attention, kind), attention)
+    return Reading(answer, replace(alone(attention, kind), workings=workings), attention)
 
 
 @torch.no_grad()
@@ -57,7 +58,7 @@ def within(
     if names is None:
         raise InputError("the run's model carries a state from token to token and reads none again: nothing to draw")
     joining = JOININGS[kind]
-    with record(model, only=names, measure=joining.measure(model)) as found, sides(model, names) as seen:
+    with record(model, only=names, measure=joining.measure(model)) as found, worked(model, names) as seen:
         said = call()
     joined = joining.joined(found, maps)
     more = joined.shape[-1] - len(text.pieces)
@@ -66,15 +67,15 @@ def within(
     if kind == "rollout":
         return said, alone(attention, kind), attention
     lookups = found.lookups(source.pieces[: joined.shape[-1]], text.pieces)
+    workings = seen.workings(lookups.weights)
     lookups = replace(
         lookups,
         weights=_placed(lookups.weights, -more),
         source=source.pieces,
-        source_words=source.words,
-        target_words=text.words,
-        vectors=seen.vectors(lookups) if kind == "weights" and more >= 0 else None,
+        workings=workings and workings.with_more(max(0, -more)),
     )
-    return said, joining.lookups(lookups), attention
+    words = {"source_words": source.words, "target_words": text.words}
+    return said, joining.lookups(replace(lookups, **words)), attention
 
 
 def _placed(weights: np.ndarray, less: int) -> np.ndarray:

@@ -5,31 +5,17 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from einops import rearrange
-from jaxtyping import Bool, Float, UInt8
+from jaxtyping import UInt8
 
 from regard.maps.alignment import Alignment
 from regard.maps.averages import average_of
 from regard.maps.document import DocumentWeights
 from regard.maps.other_map import OtherMap, check_fit, kept, labels_of, names_of
 from regard.maps.words import Words
+from regard.maps.workings import Workings
 
 READS = ("reads", "is read")
 """What lookups do, unless they are said to do something else."""
-
-
-@dataclass(frozen=True, eq=False)
-class Vectors:
-    """What scores are made of that are scaled products, softmax(scale q . k), for one lookup to be worked out.
-
-    query: (layer, head, target, width). key: (layer, head, source, width). value: (layer, head, source, value_width).
-    allowed: (target, source), True where a query may read a key; None: everywhere.
-    """
-
-    query: Float[np.ndarray, "layer head target width"]
-    key: Float[np.ndarray, "layer head source width"]
-    value: Float[np.ndarray, "layer head source value_width"]
-    scale: float
-    allowed: Bool[np.ndarray, "target source"] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +41,7 @@ class Lookups:
     sentences: for each source label the index of its sentence, never falling.
     notes: a remark on each target label, such as the value of a gate.
     images: an image that each source label stands for.
+    workings: what the weights are made of, for one lookup to be worked out.
     verbs: what a target label does to a source label, and what is done to that.
     kind: what the weights are called among the maps.
     amounts: whether weights have a unit and a scale of their own, as norms have, and are no shares of a row.
@@ -75,7 +62,7 @@ class Lookups:
     notes: tuple[str, ...] = ()
     patches: Patches | None = None
     images: UInt8[np.ndarray, "source height width channel"] | None = None
-    vectors: Vectors | None = None
+    workings: Workings | None = None
     verbs: tuple[str, str] = READS
     kind: str = "weights"
     amounts: bool = False
@@ -109,12 +96,12 @@ class Lookups:
             raise ValueError("the sentences of source labels fall; expected them in order")
 
     def _check_parts(self) -> None:
-        layers, heads, targets, sources = self.weights.shape
-        if self.vectors is not None:
-            given = (self.vectors.query.shape[:3], self.vectors.key.shape[:3], self.vectors.value.shape[:3])
-            expected = ((layers, heads, targets), (layers, heads, sources), (layers, heads, sources))
+        layers, heads, _, sources = self.weights.shape
+        if self.workings is not None:
+            given = (self.workings.of.shape, self.workings.value.shape[:3])
+            expected = (self.weights.shape, (layers, heads, sources))
             if given != expected:
-                raise ValueError(f"queries, keys and values begin with shapes {given}; expected {expected}")
+                raise ValueError(f"scores, and values but for their width, have shapes {given}; expected {expected}")
         if self.patches is not None:
             last = self.patches.first + self.patches.rows * self.patches.columns
             if last > sources:
@@ -151,13 +138,10 @@ def of_rows(lookups: Lookups, rows: slice, target: tuple[str, ...], words: Words
     rows have labels of their own, and for labels that are not as many as the rows."""
     if named := [name for name, each in lookups.others.items() if each.target is not None]:
         raise ValueError(f"rows of {named[0]} have labels of their own, so that they are not those of the weights")
-    vectors = lookups.vectors
-    if vectors is not None:
-        allowed = None if vectors.allowed is None else vectors.allowed[rows]
-        vectors = replace(vectors, query=vectors.query[:, :, rows], allowed=allowed)
+    workings = None if lookups.workings is None else lookups.workings.of_rows(rows)
     others = {name: replace(each, weights=each.weights[:, :, rows]) for name, each in lookups.others.items()}
     weights, notes = lookups.weights[:, :, rows], lookups.notes[rows]
-    own = {"target": target, "target_words": words, "notes": notes, "vectors": vectors}
+    own = {"target": target, "target_words": words, "notes": notes, "workings": workings}
     return replace(lookups, weights=weights, others=others, **own)
 
 

@@ -1,4 +1,4 @@
-"""Lines over numbers and grids of numbers, side by side: what an experiment draws."""
+"""Lines over numbers, grids of numbers and pairs of them, side by side: what an experiment draws."""
 
 from __future__ import annotations
 
@@ -53,7 +53,22 @@ class Grid:
     most: float = 100.0
 
 
-def charts(parts: Sequence[Chart | Grid]) -> Figure:
+@dataclass(frozen=True)
+class Pairs:
+    """For each name what was expected and what was found, on one line, and a remark behind them. `told` says what the
+    two are."""
+
+    title: str
+    x: str
+    rows: Mapping[str, tuple[float, float]]
+    remarks: Mapping[str, str]
+    told: tuple[str, str] = ("expected", "found")
+
+
+Part = Chart | Grid | Pairs
+
+
+def charts(parts: Sequence[Part]) -> Figure:
     """A figure of the charts, next to each other. Raises InputError without matplotlib, ValueError for none."""
     if not parts:
         raise ValueError("charts() got no chart; expected at least one")
@@ -71,17 +86,20 @@ def charts(parts: Sequence[Chart | Grid]) -> Figure:
             row, column = divmod(place, MOST_ACROSS)
             axes = figure.add_subplot(grid[row, column])
             _dress(axes, part.title, part.x)
-            if isinstance(part, Chart):
-                _draw(axes, part, told[row][column])
-            else:
-                _fill(axes, part)
+            match part:
+                case Chart():
+                    _draw(axes, part, told[row][column])
+                case Grid():
+                    _fill(axes, part)
+                case Pairs():
+                    _pair(axes, part)
     return figure
 
 
-def _names_beside(part: Chart | Grid, right: Sequence[Chart | Grid]) -> bool:
+def _names_beside(part: Part, right: Sequence[Part]) -> bool:
     """Whether something is named beside a chart, by what stands to its right in the row: a chart of the same lines,
     and perhaps more behind them, tells the names of both."""
-    if isinstance(part, Grid):
+    if not isinstance(part, Chart):
         return True
     told = any(isinstance(other, Chart) and [*other.lines][: len(part.lines)] == [*part.lines] for other in right[:1])
     return len(part.lines) > MOST_INSIDE and not told
@@ -112,6 +130,22 @@ def _fill(axes: Axes, chart: Grid) -> None:
     axes.set_yticks([row + 0.5 for row in range(len(values))], [*chart.rows], parse_math=False)
     axes.invert_yaxis()
     axes.grid(visible=False)
+
+
+def _pair(axes: Axes, chart: Pairs) -> None:
+    places = range(len(chart.rows))
+    expected, found = zip(*chart.rows.values(), strict=True)
+    axes.hlines(places, expected, found, color=MUTED, linewidth=1.2, zorder=2)
+    axes.plot(expected, places, "o", color=PAPER, markeredgecolor=INK, markersize=7, zorder=3, label=chart.told[0])
+    axes.plot(found, places, "o", color=COLOURS[1], markersize=5, zorder=4, label=chart.told[1])
+    axes.set_yticks(places, [*chart.rows], fontsize=9, color=INK, parse_math=False)
+    axes.set_xlim(min(0.0, *expected, *found), 0.5 * math.ceil(2 * max(*expected, *found) + 0.1))
+    axes.locator_params("x", nbins=6, steps=[1, 2, 5, 10])
+    for place, name in enumerate(chart.rows):
+        said = {"xytext": (6, 0), "textcoords": "offset points", "fontsize": 8, "color": INK, "va": "center"}
+        axes.annotate(chart.remarks[name], (1, place), xycoords=("axes fraction", "data"), parse_math=False, **said)
+    axes.invert_yaxis()
+    axes.legend(fontsize=8, frameon=False, labelcolor=INK, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
 
 
 def _draw(axes: Axes, chart: Chart, beside: bool) -> None:
@@ -146,7 +180,7 @@ def _name_numbers(axis: Axis) -> None:
         axis.set_minor_formatter(NullFormatter())
 
 
-def png(parts: Sequence[Chart | Grid]) -> bytes:
+def png(parts: Sequence[Part]) -> bytes:
     """The figure as a file's content; the same charts give the same bytes. Raises as `charts` does."""
     figure = charts(parts)
     content = io.BytesIO()

@@ -7,50 +7,56 @@ import numpy as np
 from jaxtyping import UInt8
 
 from regard.errors import InputError
-from regard.maps.lookups import READS, Lookups, Patches, Vectors
+from regard.maps.lookups import READS, Lookups, Patches
 from regard.maps.other_map import OtherMap
 from regard.maps.words import Words
+from regard.maps.workings import Workings
 from regard.pictures.labels import visible
 from regard.pictures.packed import BYTES, deflated, packed_map, packed_vectors
 
 FORMAT = 1
 LARGEST = 16.0
 """Megabytes that a page may have unless its author says otherwise."""
+WORKED = 1_000_000
+"""Numbers that lookups are worked out from, unless its author says otherwise: each takes as much as several weights."""
 
 
-def payload(lookups: Sequence[Lookups], *, title: str = "", largest: float = LARGEST) -> dict[str, Any]:
-    """What `regard.mount(element, payload)` takes in a browser; see docs/decisions/0030.
+def payload(
+    lookups: Sequence[Lookups], *, title: str = "", largest: float = LARGEST, worked: int = WORKED
+) -> dict[str, Any]:
+    """What `regard.mount(element, payload)` takes in a browser; see docs/decisions/0030. Lookups of more than `worked`
+    numbers are not worked out, and say so.
 
     Raises InputError where there are no lookups, or so many weights that more than `largest` megabytes come of them.
     """
     if not lookups:
         raise InputError("there are no lookups to show; give at least one")
-    if (size := sum(map(estimate, lookups)) / 1e6) > largest:
+    if (size := sum(estimate(each, worked) for each in lookups) / 1e6) > largest:
         shapes = ", ".join(" x ".join(map(str, each.weights.shape)) for each in lookups)
         raise InputError(
             f"{shapes} weights (layers x heads x target x source) make a page of about {size:.3g} MB; at most "
             f"{largest:g} MB are written, unless largest (--largest) is set higher"
         )
-    return {"format": FORMAT, "title": visible(title), "lookups": [_lookups(each) for each in lookups]}
+    return {"format": FORMAT, "title": visible(title), "lookups": [_lookups(each, worked) for each in lookups]}
 
 
-def estimate(lookups: Lookups) -> int:
+def estimate(lookups: Lookups, worked: int = WORKED) -> int:
     """Roughly the bytes of them in a page, and hardly ever fewer than it takes."""
     maps = lookups.weights.size + sum(each.weights.size for each in lookups.others.values())
     sides = [lookups.source, lookups.target, lookups.notes]
     sides += [own or () for each in lookups.others.values() for own in (each.source, each.target)]
     labels = sum(3 * len(label) + 12 for side in sides for label in side)
-    vectors = patches = 0
-    if lookups.vectors is not None:
-        vectors = sum(each.size for each in (lookups.vectors.query, lookups.vectors.key, lookups.vectors.value))
+    numbers = patches = 0
+    if lookups.workings is not None and lookups.workings.size <= worked:
+        numbers = lookups.workings.size
     if lookups.patches is not None:
         patches = lookups.patches.pixels.size
     if lookups.images is not None:
         patches += lookups.images.size
-    return int(BYTES * maps + labels + 2.7 * vectors + 1.4 * patches)
+    return int(BYTES * maps + labels + 2.7 * numbers + 1.4 * patches)
 
 
-def _lookups(one: Lookups) -> dict[str, Any]:
+def _lookups(one: Lookups, worked: int) -> dict[str, Any]:
     found: dict[str, Any] = {
         "name": visible(one.name),
         "source": [visible(label) for label in one.source],
@@ -70,8 +76,9 @@ def _lookups(one: Lookups) -> dict[str, Any]:
         "patches": None if one.patches is None else _patches(one.patches),
         "images": None if one.images is None else _images(one.images),
         "verbs": None if one.verbs == READS else [visible(verb) for verb in one.verbs],
-        "vectors": None if one.vectors is None else _vectors(one.vectors),
     }
+    if one.workings is not None:
+        optional |= _workings(one.workings, worked)
     return found | {name: value for name, value in optional.items() if value is not None}
 
 
@@ -105,12 +112,19 @@ def _images(images: UInt8[np.ndarray, "label height width channel"]) -> dict[str
     return {"height": height, "width": width, "channels": channels, "data": deflated(images.tobytes())}
 
 
-def _vectors(vectors: Vectors) -> dict[str, Any]:
-    allowed = vectors.allowed
+def _workings(workings: Workings, worked: int) -> dict[str, Any]:
+    """What a lookup is worked out from, or in a line why it is not."""
+    if workings.size > worked:
+        return {
+            "unworked": f"A click works no lookup out: that takes {workings.size:,} numbers of scores, queries, keys "
+            f"and values, and a page has at most {worked:,}, unless worked (--worked) is set higher."
+        }
+    numbers, allowed = {**workings.of.arrays(), "value": workings.value}, workings.allowed
     return {
-        "scale": vectors.scale,
-        "query": packed_vectors(vectors.query),
-        "key": packed_vectors(vectors.key),
-        "value": packed_vectors(vectors.value),
-        "allowed": None if allowed is None else deflated(allowed.astype("u1").tobytes()),
+        "workings": {
+            "scale": workings.of.scale,
+            "softmax": workings.softmax,
+            "numbers": {name: packed_vectors(each) for name, each in numbers.items()},
+            "allowed": None if allowed is None else deflated(allowed.astype("u1").tobytes()),
+        }
     }

@@ -13,7 +13,7 @@ from regard.maps.alignment import Alignment
 from regard.maps.lookups import Lookups, mean_alignment
 from regard.pictures.labels import visible
 from regard.pictures.notebook import framed, picture
-from regard.pictures.payload import LARGEST, payload
+from regard.pictures.payload import LARGEST, WORKED, payload
 from regard.pictures.style import COLOURS, DARK_COLOURS, palette
 
 VIEWS = ("matrix", "lines", "reading", "document", "image", "images", "heads", "table")
@@ -35,18 +35,26 @@ class View:
     Args:
         lookups: one or more; of several, two can be seen side by side.
         largest: megabytes that the page may have.
+        worked: how many numbers of scores, queries, keys and values the page may have for lookups to be worked out.
         compare: which of the lookups, by its number, is seen beside the first from the start. Default: none is.
     """
 
-    def __init__(self, *lookups: Lookups, title: str = "", largest: float = LARGEST, compare: int | None = None):
+    def __init__(
+        self,
+        *lookups: Lookups,
+        title: str = "",
+        largest: float = LARGEST,
+        worked: int = WORKED,
+        compare: int | None = None,
+    ):
         self.lookups, self.title, self.largest = lookups, title, largest
-        self.compare = compare
+        self.worked, self.compare = worked, compare
 
     def page(self) -> str:
         """A self-contained page; the same lookups give the same text. Every label is text whatever it holds; the
         content security policy lets only this page's own style and script run, named by their hashes. Raises InputError
         where it would be too large."""
-        shown = payload(self.lookups, title=self.title, largest=self.largest)
+        shown = payload(self.lookups, title=self.title, largest=self.largest, worked=self.worked)
         if self.compare is not None:
             shown["compare"] = self.compare
         style, run = stylesheet(), script() + START

@@ -115,12 +115,13 @@ regard.views.lines = (() => {
       // Heads that read the same lie beside each other.
       const { heads } = this.panel.map, beside = (head) => (head === null ? 0 : (head - (heads - 1) / 2) * Math.min(3, (LINE - 8) / heads));
       const found = this.all.filter(seen);
+      const least = regard.page.dark() ? 0.35 : 0.12; // thin light lines on dark paper look fainter than dark ones on light
       this.note.textContent = this.hidden(found.length);
       for (const [t, s, share, head] of found.slice(-MOST)) {
         const from = y(t) + beside(head), to = y(s) + beside(head);
         context.strokeStyle = this.colour(head);
         context.setLineDash(this.dashes(head));
-        context.globalAlpha = 0.12 + 0.88 * share;
+        context.globalAlpha = least + (1 - least) * share;
         context.lineWidth = 0.5 + 4.5 * share;
         context.beginPath();
         context.moveTo(0, from);

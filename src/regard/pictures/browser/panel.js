@@ -30,9 +30,9 @@ regard.Panel = (() => {
       return this.lookup.maps[this.own.map];
     }
 
-    // What the scores of this map are made of, where that is known.
-    get vectors() {
-      return this.own.map === 0 ? this.lookup.vectors : null;
+    // Whether a click says what weights of this map are made of, or why it does not.
+    get works() {
+      return this.own.map === 0 && Boolean(this.lookup.workings || this.lookup.unworked);
     }
 
     get verbs() {
@@ -126,7 +126,7 @@ regard.Panel = (() => {
     pick(target, source) {
       this.focus(target, source);
       if (this.place.tabIndex === 0) this.place.focus({ preventScroll: true });
-      this.worked.hidden = this.focused.target === null || !this.vectors;
+      this.worked.hidden = this.focused.target === null || !this.works;
       if (!this.worked.hidden) this.worked.replaceChildren(...regard.worked.show(this, this.focused.target, this.focused.source));
       this.mounted.tell("regard-pick", { lookup: this.own.lookup, ...this.focused });
     }
@@ -152,7 +152,7 @@ regard.Panel = (() => {
 
     hint() {
       const { table } = this;
-      const works = this.vectors ? "; a click works a lookup out" : "", sizes = `${table.target.length} target × ${table.source.length} source labels.`;
+      const works = this.own.map === 0 && this.lookup.workings ? "; a click works a lookup out" : "", sizes = `${table.target.length} target × ${table.source.length} source labels.`;
       return `${sizes} ${this.kind.hint ?? `Point at one, or use the arrow keys${works}.`}`;
     }
 

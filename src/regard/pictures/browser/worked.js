@@ -1,31 +1,50 @@
-// One lookup worked out: scores, softmax, and what each value has of what is read.
+// One lookup worked out: scores, weights, what each value has of what is read, and the sum that one score is.
 regard.worked = (() => {
-  const { element, number, colour, css } = regard.page, SHOWN = 8;
+  const { element, number, colour, css } = regard.page, SHOWN = 8, TERMS = 5, STRIP = 96;
 
   const vector = ({ numbers, step, width }, heads, [layer, head], place, count) => {
     const first = ((layer * heads + head) * count + place) * width;
     return Float32Array.from(numbers.subarray(first, first + width), (each) => each * step);
   };
+  const total = (numbers) => numbers.reduce((sum, each) => sum + each, 0);
   const dot = (a, b) => a.reduce((sum, each, i) => sum + each * b[i], 0);
 
+  // What a score sums over the width: the product of both sides, or with an energy v that of v and tanh of their sum.
+  const termsOf = ({ q, k, v }) => q.map((each, i) => (v ? v[i] * Math.tanh(each + k[i]) : each * k[i]));
+  const names = ({ energy, query }) => (energy ? ["v · tanh(q + k)", "v × tanh(q + k)"] : query ? ["q · k", "q × k"] : ["score"]);
+
+  // Both sides of one score, where they are known.
+  const sides = ({ heads, query, key, energy }, at, [target, targets], [source, sources]) => query && {
+    q: vector(query, heads, at, target, targets), k: vector(key, heads, at, source, sources), v: energy && vector(energy, heads, at, 0, 1),
+  };
+
+  const softmax = (scores, open) => {
+    const most = Math.max(...open.map((s) => scores[s])), found = new Float32Array(scores.length);
+    const sum = open.reduce((all, s) => all + Math.exp(scores[s] - most), 0);
+    open.forEach((s) => { found[s] = Math.exp(scores[s] - most) / sum; });
+    return found;
+  };
+
   // A line for each key: its score, scaled, its weight, and its share of the read: of c = sum of w v, w v . c / c . c.
-  const lookup = (vectors, at, target, targets, sources) => {
-    const { heads, query, key, value, scale, allowed } = vectors, places = [...Array(sources).keys()];
-    const q = vector(query, heads, at, target, targets);
-    const keys = places.map((s) => vector(key, heads, at, s, sources)), values = places.map((s) => vector(value, heads, at, s, sources));
-    const scores = keys.map((k) => dot(q, k)), open = places.filter((s) => !allowed || allowed[target * sources + s]);
-    const most = Math.max(...open.map((s) => scores[s] * scale)), sum = open.reduce((all, s) => all + Math.exp(scores[s] * scale - most), 0);
-    const weights = new Float32Array(sources);
-    open.forEach((s) => { weights[s] = Math.exp(scores[s] * scale - most) / sum; });
+  // Weights that are no softmax of the scores are those that were recorded.
+  const lookup = (workings, at, target, targets, sources, recorded) => {
+    const { heads, value, scale, allowed } = workings, places = [...Array(sources).keys()];
+    const open = places.filter((s) => !allowed || allowed[target * sources + s]), values = places.map((s) => vector(value, heads, at, s, sources));
+    const sum = (s) => total(termsOf(sides(workings, at, [target, targets], [s, sources])));
+    const scores = workings.query ? Float32Array.from(places, sum) : vector(workings.given, heads, at, target, targets);
+    const weights = workings.softmax ? softmax(scores.map((each) => each * scale), open) : recorded;
     const read = new Float32Array(value.width);
     open.forEach((s) => values[s].forEach((each, i) => { read[i] += weights[s] * each; }));
     const length = dot(read, read) || 1;
-    const lines = open.map((s) => ({
-      source: s, score: scores[s], scaled: scores[s] * scale, weight: weights[s],
-      value: Math.sqrt(dot(values[s], values[s])), share: (weights[s] * dot(values[s], read)) / length,
-    }));
-    return { q, keys, lines };
+    return open.map((s) => {
+      const size = Math.sqrt(dot(values[s], values[s]));
+      const share = (weights[s] * dot(values[s], read)) / length;
+      return { source: s, score: scores[s], scaled: scores[s] * scale, weight: weights[s], value: size, written: weights[s] * size, share };
+    });
   };
+
+  const row = (name, numbers, className = "") => element("tr", { className }, element("th", { scope: "row", dir: "auto" }, name), ...numbers.map((each) => element("td", {}, number(each))));
+  const head = (columns) => element("thead", {}, element("tr", {}, ...columns.map((name) => element("th", { scope: "col" }, name))));
 
   const strip = (name, numbers, most) => {
     const cells = Array.from(numbers, (each) => {
@@ -36,30 +55,41 @@ regard.worked = (() => {
     return element("tr", {}, element("th", { scope: "row" }, name), element("td", { className: "regard-strip" }, ...cells));
   };
 
-  const strips = (q, k) => {
-    const product = q.map((each, i) => each * k[i]), most = (numbers) => numbers.reduce((a, b) => Math.max(a, Math.abs(b)), 0);
-    const both = Math.max(most(q), most(k));
-    return element("table", { className: "regard-strips" }, strip("query q", q, both), strip("key k", k, both), strip("q × k", product, most(product)));
+  // One score as the sum that it is: both sides as strips, of many dimensions those that give most, and the first by number.
+  const summed = ({ q, k, v }, product) => {
+    const terms = termsOf({ q, k, v }), order = [...terms.keys()].sort((a, b) => Math.abs(terms[b]) - Math.abs(terms[a]) || a - b);
+    const seen = terms.length > STRIP ? order.slice(0, STRIP) : [...terms.keys()], most = (...all) => Math.max(...all.flatMap((numbers) => seen.map((i) => Math.abs(numbers[i]))));
+    const lines = [["query q", q, most(q, k)], ["key k", k, most(q, k)], ...(v ? [["energy v", v, most(v)]] : []), [product, terms, most(terms)]];
+    const first = order.slice(0, TERMS), rest = total(terms) - total(first.map((i) => terms[i]));
+    const body = first.map((i) => row(`${i + 1}`, [q, k, ...(v ? [v] : []), terms].map((numbers) => numbers[i])));
+    const last = (name, value) => element("tr", {}, element("th", { scope: "row" }, name), ...[...Array(v ? 3 : 2)].map(() => element("td")), element("td", {}, number(value)));
+    if (order.length > TERMS) body.push(last(`${order.length - TERMS} more`, rest));
+    body.push(last("sum", total(terms)));
+    const left = terms.length > STRIP ? element("p", { className: "regard-key" }, `The ${STRIP} of ${terms.length} dimensions that give most, first the greatest.`) : null;
+    const columns = ["dimension", "q", "k", ...(v ? ["v"] : []), product];
+    return [element("table", { className: "regard-strips" }, ...lines.map(([name, numbers, most]) => strip(name, seen.map((i) => numbers[i]), most))), ...(left ? [left] : []),
+      element("table", { className: "regard-terms" }, head(columns), element("tbody", {}, ...body))];
   };
 
   const show = (panel, target, source) => {
-    const { lookup: one, map, table } = panel, { layer, head } = panel.choice;
-    const at = [layer ?? (map.layers.length === 1 ? 0 : null), head ?? (map.heads === 1 ? 0 : null)];
+    const { lookup: one, map, table } = panel, { layer, head: chosen } = panel.choice, { workings } = one;
+    if (!workings) return [element("p", {}, one.unworked)];
+    const at = [layer ?? (map.layers.length === 1 ? 0 : null), chosen ?? (map.heads === 1 ? 0 : null)];
     if (at.includes(null) || panel.choice.words) return [element("p", {}, "Choose one layer and one head, and no words, to work a lookup out.")];
-    const { q, keys, lines } = lookup(one.vectors, at, target, one.target.length, one.source.length);
-    const first = [...lines].sort((a, b) => b.weight - a.weight).slice(0, SHOWN);
-    const picked = lines.find((each) => each.source === source);
+    const [targets, sources] = [one.target.length, one.source.length], [name, product] = names(workings), scaled = workings.scale !== 1;
+    const lines = lookup(workings, at, target, targets, sources, map.row(...at, target));
+    const first = [...lines].sort((a, b) => b.weight - a.weight).slice(0, SHOWN), picked = lines.find((each) => each.source === source);
     if (picked && !first.includes(picked)) first.push(picked);
-    const names = ["source", "q · k", `× ${number(one.vectors.scale)}`, "softmax", "|value|", "share of the read"];
-    const row = (each) => element("tr", { className: each === picked ? "regard-on" : "" }, element("th", { scope: "row", dir: "auto" }, table.source[each.source]),
-      ...[each.score, each.scaled, each.weight, each.value, each.share].map((value) => element("td", {}, number(value))));
-    const body = element("tbody", {}, ...first.map(row));
+    const columns = ["source", name, ...(scaled ? [`× ${number(workings.scale)}`] : []), workings.softmax ? "softmax" : "weight", "|value|", "|weight × value|", "share of the read"];
+    const cells = ({ score, scaled: times, weight, value, written, share }) => [score, ...(scaled ? [times] : []), weight, value, written, share];
+    const body = element("tbody", {}, ...first.map((each) => row(table.source[each.source], cells(each), each === picked ? "regard-on" : "")));
     const rest = lines.length - first.length, left = lines.reduce((sum, each) => sum + (first.includes(each) ? 0 : each.weight), 0);
-    const heading = element("h2", {}, "What ", element("bdi", {}, table.target[target]), ` reads in ${map.layers[at[0]]}, head ${at[1]}`);
-    const parts = [heading];
-    if (picked) parts.push(strips(q, keys[source]));
-    parts.push(element("table", { className: "regard-numbers" }, element("thead", {}, element("tr", {}, ...names.map((name) => element("th", { scope: "col" }, name)))), body));
+    const label = (text) => element("bdi", {}, text);
+    const parts = [element("h2", {}, "What ", label(table.target[target]), ` reads in ${map.layers[at[0]]}, head ${at[1]}`),
+      element("table", { className: "regard-numbers" }, head(columns), body)];
     if (rest > 0) parts.push(element("p", { className: "regard-key" }, `and ${rest} more, which share a weight of ${number(left)}`));
+    const both = picked && sides(workings, at, [target, targets], [source, sources]);
+    if (both) parts.push(element("h2", {}, "How ", label(table.source[source]), ` gets its ${name}`), ...summed(both, product));
     return parts;
   };
 

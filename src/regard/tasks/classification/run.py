@@ -26,6 +26,7 @@ from regard.tasks.run import Run, refuse_one_text
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 from regard.training.run_directory import RunDirectory
+from regard.worked import Worked, worked
 
 LABELS = "labels.json"
 SHOWN = "models that do are bert, han, flat-attention and rocktaschel"
@@ -148,22 +149,23 @@ class ClassificationRun(Run):
             raise InputError(
                 f"a rollout is of layers of self-attention with residuals, which this run's {name} has not"
             )
-        joining = JOININGS[kind]
-        measure = joining.measure(self.model)
-        with torch.no_grad(), guarded(self.model), record(self.model, only=self.form.listens, measure=measure) as found:
+        joining, listens = JOININGS[kind], self.form.listens
+        recording = record(self.model, only=listens, measure=joining.measure(self.model))
+        with torch.no_grad(), guarded(self.model), recording as found, worked(self.model, listens) as seen:
             (row,) = self._logits(example).softmax(-1).tolist()
         weights = self.form.looked(example, found, lambda found: joining.joined(found, maps))
         if weights is None:
             raise InputError(f"this run's {name} does not attend to what it reads; {SHOWN}")
-        every = None if kind == "rollout" else self._lookups(example, found, joining)
+        every = None if kind == "rollout" else self._lookups(example, found, seen, joining)
         return Looked(classified(self.labels, row), weights, every, kind)
 
-    def _lookups(self, example: Labelled, found: Maps, joining: Joining) -> Lookups | None:
+    def _lookups(self, example: Labelled, found: Maps, seen: Worked, joining: Joining) -> Lookups | None:
         """What every head of every layer read, of a model that has several."""
         read = self.form.side(example)
         if read is None:
             return None
-        lookups = joining.lookups(found.lookups(read.pieces))
+        lookups = found.lookups(read.pieces)
+        lookups = joining.lookups(replace(lookups, workings=seen.workings(lookups.weights)))
         return replace(lookups, source_words=read.words, target_words=read.words)
 
     def _owed(self, example: Labelled) -> Looked:

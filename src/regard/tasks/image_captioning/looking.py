@@ -10,9 +10,11 @@ from jaxtyping import Float
 from regard.data.caption_batch import CaptionBatch, collate_captions
 from regard.data.captions import Captioned
 from regard.images import Pixels
+from regard.maps.workings import Workings
 from regard.models.captioner import Captioner
 from regard.recording import record
 from regard.tasks.image_captioning.run_file import ImageCaptioning
+from regard.worked import worked
 
 
 def pixels_of(each: Captioned, config: ImageCaptioning) -> Pixels:
@@ -29,10 +31,12 @@ def one(model: Captioner, image: Pixels, ids: Sequence[int], config: ImageCaptio
 @dataclass(frozen=True, eq=False)
 class Seen:
     """The weights on the cells with which each token of a caption is written, END last, of every layer and head; and
-    the gate on what was read for each but END, 0 to 1, None for a model without one."""
+    the gate on what was read for each but END, 0 to 1, None for a model without one; and what the weights are made
+    of."""
 
     every: Float[np.ndarray, "layer head position row column"]
     gates: tuple[float, ...] | None
+    workings: Workings | None = None
 
     @property
     def weights(self) -> Float[np.ndarray, "position row column"]:
@@ -47,8 +51,10 @@ def looked(model: Captioner, image: Pixels, ids: Sequence[int], config: ImageCap
     assert readers is not None
     names = (readers,) if isinstance(readers, str) else readers
     batch = one(model, image, ids, config)
-    with record(model.decoder, only=names if gate is None else (*names, gate)) as maps:
+    listened = names if gate is None else (*names, gate)
+    with record(model.decoder, only=listened) as maps, worked(model.decoder, names) as seen:
         model(batch.images, batch.target_in)
     every = maps.without(gate).layered()[0].double().cpu().numpy()
     opened = None if gate is None else tuple(maps[gate][0, : len(ids), 0].tolist())
-    return Seen(every.reshape(*every.shape[:-1], config.model.side, config.model.side), opened)
+    cells = every.reshape(*every.shape[:-1], config.model.side, config.model.side)
+    return Seen(cells, opened, seen.workings(every))

@@ -218,7 +218,8 @@ class ImageCaptioningRun(Run):
         )
         patches = self._patches(pixels)
         labels = patch_labels(patches.rows, patches.columns)
-        return Lookups(weights, labels, tokens, notes=notes, patches=patches)
+        workings = seen.workings and seen.workings.of_rows(slice(len(tokens)))
+        return Lookups(weights, labels, tokens, notes=notes, patches=patches, workings=workings)
 
     def _patches(self, pixels: Pixels) -> Patches:
         side = self.config.model.side

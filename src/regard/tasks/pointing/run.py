@@ -9,6 +9,7 @@ from regard.data.set_batch import collate_sets
 from regard.data.sets import Element, PointedSet
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
+from regard.maps.workings import Workings
 from regard.models.pointer_network import PointerNetwork
 from regard.nonfinite import guarded
 from regard.recording import record
@@ -16,16 +17,18 @@ from regard.tasks.pointing.run_file import Pointing
 from regard.tasks.pointing.task import answers, figures, places
 from regard.tasks.run import Run
 from regard.training.run_directory import RunDirectory
+from regard.worked import worked
 
 
 @dataclass(frozen=True)
 class Pointed:
     """An answer: the `places` in the set, counted from 0, the log-probability of all of them, and the weights of every
-    step on the end and on each element, the end's step last."""
+    step on the end and on each element, the end's step last, and what these are made of."""
 
     places: tuple[int, ...]
     score: float
     attention: Alignment
+    workings: Workings | None = None
 
 
 class PointingRun(Run):
@@ -76,8 +79,10 @@ class PointingRun(Run):
         """With the weights of the pass that gives exactly this answer."""
         device = next(self.model.parameters()).device
         batch = collate_sets([PointedSet(asked.elements, found, asked.place)]).to(device)
-        with record(self.model.decoder, only="attend") as maps:
+        with record(self.model.decoder, only="attend") as maps, worked(self.model.decoder, "attend") as seen:
             self.model(batch.elements, batch.lengths, batch.target_in)
         labels = [" ".join(f"{number:.3g}" for number in element) for element in asked.elements]
         written = (*(labels[place] for place in found), "</s>")
-        return Pointed(found, score, Alignment(maps["attend"][0].cpu().numpy(), ("</s>", *labels), written))
+        weights = maps["attend"][0].cpu().numpy()
+        attention = Alignment(weights, ("</s>", *labels), written)
+        return Pointed(found, score, attention, seen.workings(weights[None, None]))

@@ -1,0 +1,140 @@
+"""What weights are made of, for one lookup to be worked out: scores before the mask, and the values that are read."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+ROUNDING = 1e-3
+"""By which weights may differ from the softmax of their scores."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Scores that are sums over the width of two sides: scale * sum_i q_i k_i, or with an energy v
+    scale * sum_i v_i tanh(q_i + k_i).
+
+    query: (layer, head, target, width). key: (layer, head, source, width). energy: (layer, head, width).
+    """
+
+    query: Float[np.ndarray, "layer head target width"]
+    key: Float[np.ndarray, "layer head source width"]
+    scale: float = 1.0
+    energy: Float[np.ndarray, "layer head width"] | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(layer, head, target, source), as that of the weights."""
+        return (*self.query.shape[:3], self.key.shape[2])
+
+    def scores(self) -> Float[np.ndarray, "layer head target source"]:
+        """All of them."""
+        if self.energy is None:
+            return self.query @ self.key.swapaxes(-1, -2) * self.scale
+        rows = [np.tanh(row[:, :, None] + self.key) @ self.energy[..., None] for row in np.moveaxis(self.query, 2, 0)]
+        nothing = np.zeros((*self.key.shape[:3], 0), self.key.dtype)
+        return np.concatenate([nothing, *rows], -1).swapaxes(-1, -2) * self.scale
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What the scores are computed from, by name."""
+        sides = {"query": self.query, "key": self.key}
+        return sides if self.energy is None else {**sides, "energy": self.energy}
+
+    def of_rows(self, rows: slice) -> "Sums":
+        return replace(self, query=self.query[:, :, rows])
+
+    def with_more(self, sources: int) -> "Sums":
+        return replace(self, key=_with_more(self.key, sources))
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """Scores of which no more is known: (layer, head, target, source)."""
+
+    given: Float[np.ndarray, "layer head target source"]
+    scale = 1.0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(layer, head, target, source), as that of the weights."""
+        return self.given.shape
+
+    def scores(self) -> Float[np.ndarray, "layer head target source"]:
+        """All of them."""
+        return self.given
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The scores, by their name."""
+        return {"given": self.given}
+
+    def of_rows(self, rows: slice) -> "Given":
+        return Given(self.given[:, :, rows])
+
+    def with_more(self, sources: int) -> "Given":
+        return Given(np.pad(self.given, [(0, 0)] * 3 + [(0, sources)]))
+
+
+@dataclass(frozen=True, eq=False)
+class Workings:
+    """What the weights of lookups are made of.
+
+    of: their scores before the mask.
+    value: (layer, head, source, value_width).
+    allowed: (target, source), True where a query may read a key; None: everywhere.
+    softmax: whether the weights are the softmax of the scores of what is allowed, or come of them in another way.
+    """
+
+    of: Sums | Given
+    value: Float[np.ndarray, "layer head source value_width"]
+    allowed: Bool[np.ndarray, "target source"] | None = None
+    softmax: bool = True
+
+    @property
+    def size(self) -> int:
+        """How many numbers these are."""
+        return self.value.size + sum(each.size for each in self.of.arrays().values())
+
+    def of_rows(self, rows: slice) -> "Workings":
+        """Of some targets."""
+        return replace(self, of=self.of.of_rows(rows), allowed=None if self.allowed is None else self.allowed[rows])
+
+    def with_more(self, sources: int) -> "Workings":
+        """With so many sources more behind, that nothing reads."""
+        allowed = np.ones(self.of.shape[2:], bool) if self.allowed is None else self.allowed
+        allowed, value = np.pad(allowed, [(0, 0), (0, sources)]), _with_more(self.value, sources)
+        return replace(self, of=self.of.with_more(sources), value=value, allowed=allowed)
+
+
+def is_softmax(
+    scores: Float[np.ndarray, "layer head target source"],
+    allowed: Bool[np.ndarray, "target source"],
+    weights: Float[np.ndarray, "layer head target source"],
+) -> bool:
+    """Whether softmax(scores), of what is allowed, is the weights; a query that may read no key has none."""
+    layers = zip(scores, weights, strict=True)  # one at a time: together they may be large
+    return all(np.abs(_softmax(own, allowed) - found).max(initial=0.0) < ROUNDING for own, found in layers)
+
+
+def _softmax(scores: np.ndarray, allowed: np.ndarray) -> np.ndarray:
+    scores = np.where(allowed, scores, -np.inf)
+    greatest = scores.max(-1, keepdims=True, initial=-np.inf)
+    shares = np.exp(scores - np.where(np.isfinite(greatest), greatest, 0.0))
+    total = shares.sum(-1, keepdims=True)
+    return shares / np.where(total > 0, total, 1.0)
+
+
+def _with_more(side: np.ndarray, sources: int) -> np.ndarray:
+    return np.pad(side, [(0, 0), (0, 0), (0, sources), (0, 0)])
+
+
+def of_products(
+    sums: Sums,
+    value: Float[np.ndarray, "layer head source value_width"],
+    weights: Float[np.ndarray, "_layer _head _target _source"],
+) -> Workings | None:
+    """The workings of weights of which no mask and no scores were seen: a key is allowed where any head reads it. None
+    where softmax(scores) is not the weights: the score is another, or the alignment, or other queries were given."""
+    if sums.shape != weights.shape:
+        return None
+    allowed = np.any(weights > 0, axis=(0, 1))
+    return Workings(sums, value, allowed) if is_softmax(sums.scores(), allowed, weights) else None
