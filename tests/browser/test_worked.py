@@ -115,7 +115,7 @@ def test_what_is_not_worked_out_says_why(opened: Opened):
     page.keyboard.press("Enter")
     assert page.locator(".regard-worked p").inner_text() == (
         "A click works no lookup out: that takes 24 numbers of scores, queries, keys and values, and a page has at "
-        "most 23, unless worked (--worked) is set higher."
+        "most 23, unless worked (`regard show --worked`) is set higher."
     )
 
 

@@ -117,7 +117,7 @@ def _workings(workings: Workings, worked: int) -> dict[str, Any]:
     if workings.size > worked:
         return {
             "unworked": f"A click works no lookup out: that takes {workings.size:,} numbers of scores, queries, keys "
-            f"and values, and a page has at most {worked:,}, unless worked (--worked) is set higher."
+            f"and values, and a page has at most {worked:,}, unless worked (`regard show --worked`) is set higher."
         }
     numbers, allowed = {**workings.of.arrays(), "value": workings.value}, workings.allowed
     return {
