@@ -103,6 +103,17 @@ def test_lstmn():
         cells.append(cell)
 
 
+def test_an_lstmn_whose_tape_has_one_place_is_an_lstm():
+    """A read of one place has the weight 1, so that the last state goes on."""
+    model = make(LSTMNConfig(embedding=5, width=7, attention=3, window=1, tied=False))
+    found = model(WORDS, model.begin(1))[0][0]
+    hidden, cell = np.zeros(7), np.zeros(7)
+    for place, inputs in enumerate(embedded(model)):
+        hidden, cell = lstm(model.cell, inputs, hidden, cell)
+        wanted = numbers(model.output.weight) @ hidden + numbers(model.output.bias)
+        np.testing.assert_allclose(numbers(found[place]), wanted, rtol=1e-10)
+
+
 @pytest.mark.parametrize(("layers", "width", "heads", "context"), [(1, 6, 3, 7), (2, 10, 2, 11), (3, 15, 5, 13)])
 def test_gpt2_is_that_of_transformers(layers: int, width: int, heads: int, context: int):
     transformers = pytest.importorskip("transformers")
