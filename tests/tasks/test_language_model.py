@@ -69,7 +69,7 @@ def test_likelihood_is_that_of_one_pass_however_long_the_text(tokenizer: Tokeniz
     torch.testing.assert_close(losses(one, tokens), wanted[0], rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("length", [2, 5, 8, 9, 10, 23])
+@pytest.mark.parametrize("length", [1, 2, 5, 8, 9, 10, 23, 70])
 def test_windows_of_a_limited_context_overlap_by_half(tokenizer: Tokenizer, length: int):
     """Each token is given at least half a context, where there is one before it."""
     one = model(tokenizer, GPT2Config(layers=1, width=6, heads=2, context=8))

@@ -9,6 +9,8 @@ from regard.shapes import Float, Int
 
 STRETCH = 512
 """Tokens that are read at a time where nothing limits them."""
+TOGETHER = 8
+"""Windows that are read at a time where a context limits them."""
 
 
 @torch.no_grad()
@@ -48,13 +50,22 @@ def _whole(model: LanguageModel, tokens: Tensor, cache: Cache | None) -> Tensor:
 
 
 def _windowed(model: LanguageModel, tokens: Tensor, context: int) -> Tensor:
-    step = max(1, context // 2)
-    ends = [*range(min(context, len(tokens) - 1), len(tokens) - 1, step), len(tokens) - 1]
-    found, done = model.nothing(len(tokens) - 1), 0
-    for end in ends:
-        start = max(0, end - context)
-        part = tokens[start : end + 1][None]
-        (_, each), _ = model(part[:, :-1], model.begin(1), expected=part[:, 1:])
-        found[done:end] = each[0, done - start :]
-        done = end
+    count, step = len(tokens) - 1, max(1, context // 2)
+    first = min(context, count)
+    found, done = model.nothing(count), first
+    if first:
+        found[:first] = _last(model, tokens[None, : first + 1], first)[0]
+    ends = [*range(first + step, count, step), count] if count > first else []
+    for some in (ends[start : start + TOGETHER] for start in range(0, len(ends), TOGETHER)):
+        windows = torch.stack([tokens[end - context : end + 1] for end in some])
+        for end, each in zip(some, _last(model, windows, step), strict=True):
+            found[done:end] = each[done - end :]
+            done = end
     return found
+
+
+def _last(model: LanguageModel, windows: Int[Tensor, "row position"], count: int) -> Float[Tensor, "row last"]:
+    """The losses of the last so many tokens of each window, each read by itself."""
+    features, _ = model.run(windows[:, :-1], model.begin(len(windows)))
+    assert isinstance(features, Tensor)
+    return model.output.loss(features[:, -count:], windows[:, -count:])[1]
