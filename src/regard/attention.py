@@ -82,7 +82,7 @@ def check(
     given = query.shape[-1], key.shape[-1], value.shape[-1]
     if widths[0] is None and given[0] != given[1]:
         raise ValueError(f"query and key need one width; got shapes {shapes(query, key, value)}")
-    if any(want not in (None, width) for want, width in zip(widths, given, strict=True)):
+    if any(want is not None and want != width for want, width in zip(widths, given, strict=True)):
         wanted = ", ".join("any" if want is None else str(want) for want in widths)
         raise ValueError(f"query, key and value need widths {wanted}; got shapes {shapes(query, key, value)}")
     if mask is not None:

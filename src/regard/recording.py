@@ -1,8 +1,8 @@
 """Weights while somebody looks: `with record(model) as maps: model(...)`.
 
 Then `maps["decoder.layers.0.cross_attention"]` is a tensor. Modules ask `wanted(self)` and, only if somebody listens,
-compute their weights and hand them over with `give`. Nothing is kept on the modules; outside the `with` block the
-question costs one look at a context variable.
+compute their weights and hand them over with `give`. Nothing is kept on the modules; outside of `with` blocks the
+question costs one look at an empty list.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -197,6 +197,7 @@ def told_apart(names: Iterable[str]) -> tuple[str, ...]:
 
 
 _listening: ContextVar[Maps | None] = ContextVar("regard_listening", default=None)
+_open: list[int] = []  # blocks of any thread, for what torch.compile makes, which is guarded by no context variable
 
 
 @contextmanager
@@ -234,10 +235,12 @@ def record(
         raise ValueError(f"top is {top}; expected at least 1 weight of each query")
     maps = Maps(named(model, only), Choice(heads, rows, top, measure), differentiable)
     token = _listening.set(maps)
+    _open.append(id(maps))
     try:
         with opened(model, give_chosen):
             yield maps
     finally:
+        _open.remove(id(maps))
         _listening.reset(token)
 
 
@@ -256,36 +259,41 @@ def named(model: nn.Module, only: str | Sequence[str]) -> dict[int, str]:
     return found
 
 
+def listening() -> Maps | None:
+    """What is being recorded now, of whatever module."""
+    return _listening.get() if _open else None
+
+
+def _heard(module: nn.Module) -> Maps | None:
+    maps = listening()
+    return maps if maps is not None and maps.wants(module) else None
+
+
 def wanted(module: nn.Module) -> bool:
     """Whether somebody listens to this module now."""
-    maps = _listening.get()
-    return maps is not None and maps.wants(module)
+    return _heard(module) is not None
 
 
 def chosen_from(module: nn.Module) -> bool:
     """Whether somebody listens to this module who keeps only some rows of its weights, or of each only the greatest."""
-    maps = _listening.get()
-    return maps is not None and maps.wants(module) and maps.choice.partial
+    return (maps := _heard(module)) is not None and maps.choice.partial
 
 
 def give_chosen(module: nn.Module, queries: int, weights: Chosen, projected: Projected | None = None) -> None:
     """Let whoever listens to `module` choose of its weights, which are computed for nobody else, and have what they are
     made of."""
-    maps = _listening.get()
-    if maps is not None and maps.wants(module):
+    if (maps := _heard(module)) is not None:
         maps.add_chosen(module, queries, weights, projected)
 
 
 def give_draw(module: nn.Module, draw: Any) -> None:
     """Hand what `module` drew (`regard.align.Draw`) to whoever listens to it."""
-    maps = _listening.get()
-    if maps is not None and maps.wants(module):
+    if (maps := _heard(module)) is not None:
         maps.add_draw(module, draw)
 
 
 def give(module: nn.Module, weights: Tensor, value: Tensor | None = None) -> None:
     """Hand the weights `(*batch, query, key)` of `module`, and the values `(*batch, key, value_width)` that it reads
     with them, to whoever listens to it."""
-    maps = _listening.get()
-    if maps is not None and maps.wants(module):
+    if (maps := _heard(module)) is not None:
         maps.add(module, weights, value)
