@@ -119,8 +119,9 @@ def without_weights(product: Tensor, memory: Memory) -> Context:
     if mask.near is not None and pays(product.shape[-2], memory.key.shape[-2], mask.near.before, mask.near.after):
         near, keys = mask.near[:3], mask.near.keys
         return windowed(product, memory.key, memory.value, near, None if keys is None else keys.dense())
-    causal = mask.is_causal
-    return fused(product, memory.key, memory.value, None if causal else mask.dense(), causal=causal)
+    if mask.is_causal:
+        return fused(product, memory.key, memory.value, causal=True)
+    return fused(product, memory.key, memory.value, mask.dense())
 
 
 def some_weights(product: Tensor, memory: Memory, heads: Sequence[int] | None, rows: Sequence[int] | None) -> Weights:

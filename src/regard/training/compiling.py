@@ -51,7 +51,9 @@ def compiling(model: nn.Module, *, told: bool = True, backend: str = "inductor")
     if told:
         stacks = ", ".join(dict.fromkeys(name.rpartition(".")[0] for name in layers))
         log.info("training.compile: %d layers are compiled (%s); the first updates wait for it", len(layers), stacks)
-    with warnings.catch_warnings():
+    from torch.fx.experimental import _config as sizes
+
+    with warnings.catch_warnings(), sizes.patch(use_duck_shape=False):  # equal by chance is not always equal
         # PyTorch asks states that it meets in an object whether they have gradients, and warns itself
         warnings.filterwarnings("ignore", message=r"The \.grad attribute of a Tensor that is not a leaf")
         try:
