@@ -63,7 +63,8 @@ def own_graph() -> list[str]:
 
 
 def difference(one: Any, other: Any) -> float:
-    return max((a - b).abs().max().item() for a, b in zip(one, other, strict=True))
+    """The largest, relative to numbers beyond 1."""
+    return max(((a - b).abs() / b.abs().clamp(min=1.0)).max().item() for a, b in zip(one, other, strict=True))
 
 
 def main(backend: str) -> dict[str, Any]:
