@@ -7,7 +7,6 @@ question costs one look at an empty list.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -19,6 +18,7 @@ from torch import Tensor, nn
 
 from regard.kernels.chosen import Chosen, Projected, part
 from regard.kernels.hugging_face import opened, refuse_closed
+from regard.listening import Listening
 from regard.maps.lookups import Lookups
 from regard.maps.workings import Sums, Workings, of_products
 
@@ -196,8 +196,7 @@ def told_apart(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(".".join(each) for each in parts)
 
 
-_listening: ContextVar[Maps | None] = ContextVar("regard_listening", default=None)
-_open: list[int] = []  # blocks of any thread, for what torch.compile makes, which is guarded by no context variable
+listening: Listening[Maps] = Listening("regard_listening")
 
 
 @contextmanager
@@ -234,14 +233,8 @@ def record(
     if top is not None and top < 1:
         raise ValueError(f"top is {top}; expected at least 1 weight of each query")
     maps = Maps(named(model, only), Choice(heads, rows, top, measure), differentiable)
-    token = _listening.set(maps)
-    _open.append(id(maps))
-    try:
-        with opened(model, give_chosen):
-            yield maps
-    finally:
-        _open.remove(id(maps))
-        _listening.reset(token)
+    with listening.by(maps), opened(model, give_chosen):
+        yield maps
 
 
 def named(model: nn.Module, only: str | Sequence[str]) -> dict[int, str]:
@@ -259,13 +252,8 @@ def named(model: nn.Module, only: str | Sequence[str]) -> dict[int, str]:
     return found
 
 
-def listening() -> Maps | None:
-    """What is being recorded now, of whatever module."""
-    return _listening.get() if _open else None
-
-
 def _heard(module: nn.Module) -> Maps | None:
-    maps = listening()
+    maps = listening.now()
     return maps if maps is not None and maps.wants(module) else None
 
 

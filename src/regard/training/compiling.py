@@ -32,7 +32,7 @@ class Switched:
         self.compiled = torch.compile(layer.forward, dynamic=True, backend=backend)
 
     def __call__(self, *given: Any) -> Any:
-        forward = self.compiled if torch.is_grad_enabled() and listening() is None else self.written
+        forward = self.compiled if torch.is_grad_enabled() and listening.now() is None else self.written
         return forward(*given)
 
 
