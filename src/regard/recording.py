@@ -252,36 +252,36 @@ def named(model: nn.Module, only: str | Sequence[str]) -> dict[int, str]:
     return found
 
 
-def _heard(module: nn.Module) -> Maps | None:
-    maps = listening.now()
-    return maps if maps is not None and maps.wants(module) else None
-
-
 def wanted(module: nn.Module) -> bool:
     """Whether somebody listens to this module now."""
-    return _heard(module) is not None
+    maps = listening.now()
+    return maps is not None and maps.wants(module)
 
 
 def chosen_from(module: nn.Module) -> bool:
     """Whether somebody listens to this module who keeps only some rows of its weights, or of each only the greatest."""
-    return (maps := _heard(module)) is not None and maps.choice.partial
+    maps = listening.now()
+    return maps is not None and maps.wants(module) and maps.choice.partial
 
 
 def give_chosen(module: nn.Module, queries: int, weights: Chosen, projected: Projected | None = None) -> None:
     """Let whoever listens to `module` choose of its weights, which are computed for nobody else, and have what they are
     made of."""
-    if (maps := _heard(module)) is not None:
+    maps = listening.now()
+    if maps is not None and maps.wants(module):
         maps.add_chosen(module, queries, weights, projected)
 
 
 def give_draw(module: nn.Module, draw: Any) -> None:
     """Hand what `module` drew (`regard.align.Draw`) to whoever listens to it."""
-    if (maps := _heard(module)) is not None:
+    maps = listening.now()
+    if maps is not None and maps.wants(module):
         maps.add_draw(module, draw)
 
 
 def give(module: nn.Module, weights: Tensor, value: Tensor | None = None) -> None:
     """Hand the weights `(*batch, query, key)` of `module`, and the values `(*batch, key, value_width)` that it reads
     with them, to whoever listens to it."""
-    if (maps := _heard(module)) is not None:
+    maps = listening.now()
+    if maps is not None and maps.wants(module):
         maps.add(module, weights, value)

@@ -41,7 +41,7 @@ def compiling(model: nn.Module, *, told: bool = True, backend: str = "inductor")
     """Inside, the model's layers that are `LAYERS` are compiled when they are first called with a gradient; their
     weights keep their names. What is compiled is logged in a line if `told`, and so is why nothing is: the model has
     no such layer, modules are looked at (`--debug`), or this machine cannot compile."""
-    layers = {name: module for name, module in model.named_modules() if isinstance(module, LAYERS)}
+    layers: dict[str, nn.Module] = {name: each for name, each in model.named_modules() if isinstance(each, LAYERS)}
     hindrance = "it has no layers of a Transformer" if not layers else _hindrance(model, backend)
     if told and hindrance is not None:
         log.warning("training.compile: nothing of this model is compiled: %s", hindrance)
@@ -53,7 +53,8 @@ def compiling(model: nn.Module, *, told: bool = True, backend: str = "inductor")
         log.info("training.compile: %d layers are compiled (%s); the first updates wait for it", len(layers), stacks)
     from torch.fx.experimental import _config as sizes
 
-    with warnings.catch_warnings(), sizes.patch(use_duck_shape=False):  # equal by chance is not always equal
+    open_sizes = sizes.patch(use_duck_shape=False)  # pyright: ignore[reportAttributeAccessIssue] # made at import
+    with warnings.catch_warnings(), open_sizes:  # sizes that are equal by chance are not always equal
         # PyTorch asks states that it meets in an object whether they have gradients, and warns itself
         warnings.filterwarnings("ignore", message=r"The \.grad attribute of a Tensor that is not a leaf")
         try:
