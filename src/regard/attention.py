@@ -82,7 +82,7 @@ def check(
     given = query.shape[-1], key.shape[-1], value.shape[-1]
     if widths[0] is None and given[0] != given[1]:
         raise ValueError(f"query and key need one width; got shapes {shapes(query, key, value)}")
-    if any(want not in (None, width) for want, width in zip(widths, given, strict=True)):
+    if any(want is not None and want != width for want, width in zip(widths, given, strict=True)):
         wanted = ", ".join("any" if want is None else str(want) for want in widths)
         raise ValueError(f"query, key and value need widths {wanted}; got shapes {shapes(query, key, value)}")
     if mask is not None:
@@ -119,8 +119,9 @@ def without_weights(product: Tensor, memory: Memory) -> Context:
     if mask.near is not None and pays(product.shape[-2], memory.key.shape[-2], mask.near.before, mask.near.after):
         near, keys = mask.near[:3], mask.near.keys
         return windowed(product, memory.key, memory.value, near, None if keys is None else keys.dense())
-    causal = mask.is_causal
-    return fused(product, memory.key, memory.value, None if causal else mask.dense(), causal=causal)
+    if mask.is_causal:
+        return fused(product, memory.key, memory.value, causal=True)
+    return fused(product, memory.key, memory.value, mask.dense())
 
 
 def some_weights(product: Tensor, memory: Memory, heads: Sequence[int] | None, rows: Sequence[int] | None) -> Weights:

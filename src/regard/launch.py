@@ -59,6 +59,8 @@ ABOUT_TRAINING = ("seconds", "steps", "parameters", "tokens_per_second")
 """What `fit` tells beside the figures of the validation."""
 HARMLESS = ("workers", "log_every", "tensorboard")
 """Settings of the training that do not change the weights and may differ when a run is resumed."""
+LATER = {"compile": False}
+"""Settings that earlier runs do not have, with what they were trained with."""
 
 log = logging.getLogger("regard")
 
@@ -184,8 +186,9 @@ def identify(config: RunFile, job: Job, processes: int) -> dict[str, Any]:
     """What must be the same, or knowingly changed, for a run to be resumed."""
     configuration = asdict(config)
     configuration.pop("search", None)
-    for name in HARMLESS:
-        del configuration["training"][name]
+    training = configuration["training"]
+    for name in [*HARMLESS, *(name for name, value in LATER.items() if training[name] == value)]:
+        del training[name]
     return {
         "format_version": FORMAT,
         "architecture": configuration["model"]["name"],

@@ -48,9 +48,14 @@ def debugging() -> Iterator[None]:
         _debugging.reset(token)
 
 
+def is_debugging() -> bool:
+    """Whether `guarded` models are looked at now."""
+    return _debugging.get()
+
+
 def guarded(model: nn.Module) -> AbstractContextManager[None]:
     """`detect_nonfinite(model)` while `debugging()`, else nothing, at no cost."""
-    return detect_nonfinite(model) if _debugging.get() else nullcontext()
+    return detect_nonfinite(model) if is_debugging() else nullcontext()
 
 
 def refuse_inputs(place: str, module: nn.Module, args: Any, kwargs: Any) -> None:

@@ -1,13 +1,12 @@
 """Weights while somebody looks: `with record(model) as maps: model(...)`.
 
 Then `maps["decoder.layers.0.cross_attention"]` is a tensor. Modules ask `wanted(self)` and, only if somebody listens,
-compute their weights and hand them over with `give`. Nothing is kept on the modules; outside the `with` block the
-question costs one look at a context variable.
+compute their weights and hand them over with `give`. Nothing is kept on the modules; outside of `with` blocks the
+question costs one look at an empty list.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -19,6 +18,7 @@ from torch import Tensor, nn
 
 from regard.kernels.chosen import Chosen, Projected, part
 from regard.kernels.hugging_face import opened, refuse_closed
+from regard.listening import Listening
 from regard.maps.lookups import Lookups
 from regard.maps.workings import Sums, Workings, of_products
 
@@ -196,7 +196,7 @@ def told_apart(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(".".join(each) for each in parts)
 
 
-_listening: ContextVar[Maps | None] = ContextVar("regard_listening", default=None)
+listening: Listening[Maps] = Listening("regard_listening")
 
 
 @contextmanager
@@ -233,12 +233,8 @@ def record(
     if top is not None and top < 1:
         raise ValueError(f"top is {top}; expected at least 1 weight of each query")
     maps = Maps(named(model, only), Choice(heads, rows, top, measure), differentiable)
-    token = _listening.set(maps)
-    try:
-        with opened(model, give_chosen):
-            yield maps
-    finally:
-        _listening.reset(token)
+    with listening.by(maps), opened(model, give_chosen):
+        yield maps
 
 
 def named(model: nn.Module, only: str | Sequence[str]) -> dict[int, str]:
@@ -258,27 +254,27 @@ def named(model: nn.Module, only: str | Sequence[str]) -> dict[int, str]:
 
 def wanted(module: nn.Module) -> bool:
     """Whether somebody listens to this module now."""
-    maps = _listening.get()
+    maps = listening.now()
     return maps is not None and maps.wants(module)
 
 
 def chosen_from(module: nn.Module) -> bool:
     """Whether somebody listens to this module who keeps only some rows of its weights, or of each only the greatest."""
-    maps = _listening.get()
+    maps = listening.now()
     return maps is not None and maps.wants(module) and maps.choice.partial
 
 
 def give_chosen(module: nn.Module, queries: int, weights: Chosen, projected: Projected | None = None) -> None:
     """Let whoever listens to `module` choose of its weights, which are computed for nobody else, and have what they are
     made of."""
-    maps = _listening.get()
+    maps = listening.now()
     if maps is not None and maps.wants(module):
         maps.add_chosen(module, queries, weights, projected)
 
 
 def give_draw(module: nn.Module, draw: Any) -> None:
     """Hand what `module` drew (`regard.align.Draw`) to whoever listens to it."""
-    maps = _listening.get()
+    maps = listening.now()
     if maps is not None and maps.wants(module):
         maps.add_draw(module, draw)
 
@@ -286,6 +282,6 @@ def give_draw(module: nn.Module, draw: Any) -> None:
 def give(module: nn.Module, weights: Tensor, value: Tensor | None = None) -> None:
     """Hand the weights `(*batch, query, key)` of `module`, and the values `(*batch, key, value_width)` that it reads
     with them, to whoever listens to it."""
-    maps = _listening.get()
+    maps = listening.now()
     if maps is not None and maps.wants(module):
         maps.add(module, weights, value)

@@ -6,7 +6,6 @@ lookups can be worked out. Nothing is kept on the modules.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -17,6 +16,7 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.listening import Listening
 from regard.maps.workings import ROUNDING, Given, Sums, Workings, is_softmax
 from regard.masks import Mask
 from regard.recording import named
@@ -57,30 +57,26 @@ class Worked:
         return Workings(of, value, allowed, is_softmax(of.scores(), allowed, weights))
 
 
-_asking: ContextVar[Worked | None] = ContextVar("regard_asking", default=None)
+_asking: Listening[Worked] = Listening("regard_asking")
 
 
 @contextmanager
 def worked(model: nn.Module, names: str | Sequence[str]) -> Iterator[Worked]:
     """Inside the block, what the weights of the modules of those names are made of, as `record` takes names. No fused
     kernel serves these then. Raises ValueError as `record`."""
-    kept = Worked(named(model, names))
-    token = _asking.set(kept)
-    try:
+    with _asking.by(Worked(named(model, names))) as kept:
         yield kept
-    finally:
-        _asking.reset(token)
 
 
 def asked(module: nn.Module) -> bool:
     """Whether somebody asks what the weights of this module are made of."""
-    kept = _asking.get()
+    kept = _asking.now()
     return kept is not None and id(module) in kept.names
 
 
 def tell(module: nn.Module, working: Working) -> None:
     """Hand it to whoever asks for it."""
-    kept = _asking.get()
+    kept = _asking.now()
     if kept is not None and id(module) in kept.names:
         kept.calls.setdefault(id(module), []).append(working)
 

@@ -11,6 +11,7 @@ LEVELS = {
     "errors": 0,
     "version": 0,
     "named": 0,
+    "listening": 0,
     "masks": 0,
     "kernels": 0,
     "text": 0,

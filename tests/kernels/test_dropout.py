@@ -89,3 +89,17 @@ def test_identity(prepare: Callable[[], Dropout]):
     assert prepare()(states) is states
     assert torch.equal(torch.get_rng_state(), before)
     assert not torch.equal(Dropout(0.5)(states), states)
+
+
+def test_as_an_operator_it_drops_the_same():
+    states = torch.randn(7, 11)
+    torch.manual_seed(3)
+    dropped = dropout(states, 0.3)
+    torch.manual_seed(3)
+    factors = torch.ops.regard.dropout_factors.default(states, round(0.3 * 256))
+    assert torch.equal(dropped, states * factors)
+
+
+def test_the_operator_is_fit_for_graphs():
+    names = ("test_schema", "test_faketensor")
+    torch.library.opcheck(torch.ops.regard.dropout_factors.default, (torch.randn(5, 3), 64), test_utils=names)

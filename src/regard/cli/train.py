@@ -49,6 +49,14 @@ Settings = Annotated[
     ),
 ]
 Resume = Annotated[bool, Parameter(negative="", show_default=False, help="Continue the run that is in the folder.")]
+Compile = Annotated[
+    bool,
+    Parameter(
+        negative="",
+        show_default=False,
+        help="Compile the layers of Transformers (training.compile=true); on a CPU it takes a C++ compiler.",
+    ),
+]
 AllowChange = Annotated[
     bool, Parameter(negative="", show_default=False, help="Resume although settings or data have changed.")
 ]
@@ -61,10 +69,11 @@ def train(
     out: Out = None,
     settings: Settings = None,
     resume: Resume = False,
+    compile: Compile = False,
     allow_change: AllowChange = False,
 ) -> None:
     """Train a recipe, or your own run file."""
-    path, given = _run_file(recipe, out, resume), list(settings or ())
+    path, given = _run_file(recipe, out, resume), [*(["training.compile=true"] if compile else []), *(settings or ())]
     from regard import launch, run_file
 
     name = path.stem

@@ -1,13 +1,30 @@
 """Masks that are known by a few numbers: padding, causality, a window."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import wraps
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard.masks.protocol import Dense, Mask, Near
+
+
+def kept(make: Callable[[Any], Tensor]) -> property:
+    """An attribute that is made when it is first asked for. A graph of torch.compile makes it each time: it would be
+    another graph where the mask has it already."""
+    name = make.__name__
+
+    @wraps(make)
+    def get(self: Any) -> Tensor:
+        if torch.compiler.is_compiling():
+            return make(self)
+        if name not in vars(self):
+            vars(self)[name] = make(self)
+        return vars(self)[name]
+
+    return property(get)
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,7 +34,7 @@ class Padding(Mask):
     lengths: Tensor
     size: int
 
-    @cached_property
+    @kept
     def _allowed(self) -> Tensor:
         return torch.arange(self.size, device=self.lengths.device) < self.lengths[..., None]
 
@@ -56,7 +73,7 @@ class Window(Mask):
     first: int
     device: torch.device | None = None
 
-    @cached_property
+    @kept
     def _allowed(self) -> Tensor:
         return self._around(torch.arange(self.first, self.first + self.queries, device=self.device))
 

@@ -90,7 +90,12 @@ class AttentionLoss:
         self, model: nn.Module, sources: tuple[Tensor, ...], batch: Told, settings: Training, update: int
     ) -> Float[Tensor, ""]:
         """The loss of a batch's targets given its `sources`, teacher forced as the settings say at this update, with
-        what is added for how they are read."""
+        what is added for how they are read. Raises InputError where nothing could be compiled."""
+        if settings.compile and self.wanted:
+            raise InputError(
+                "training.compile: attention_losses, and what hard attention draws, record attention in every update, "
+                "and compiled layers do not tell it; leave training.compile out"
+            )
         with self.listening(model) as maps:
             total, losses = model(
                 *sources,

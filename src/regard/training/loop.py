@@ -11,6 +11,7 @@ from regard.errors import RunError
 from regard.training.averaging import MovingAverage, mean
 from regard.training.batches import Stream
 from regard.training.checkpoint_files import Checkpoint, load
+from regard.training.compiling import compiling
 from regard.training.metrics import Metrics
 from regard.training.parameters import count_parameters
 from regard.training.processes import Processes, whole
@@ -52,7 +53,8 @@ def fit(
             trainer.metrics.rewind(0)
         here.wait()
         try:
-            return trainer.train(found)
+            with compiling(model, told=here.main) if settings.compile else nullcontext():
+                return trainer.train(found)
         finally:
             trainer.close()
 

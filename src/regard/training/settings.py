@@ -60,6 +60,9 @@ class Training:
     precision: Precision = "fp32"
     """Of the matrix products in training; weights, optimizer and validation stay in fp32. `auto` is bf16 where the
     device has instructions for it, and is written down as what it was when the run began."""
+    compile: bool = False
+    """Compile the layers of Transformers for the updates (`regard.training.compiling`), which on a CPU takes a C++
+    compiler; the first updates are slow then. Without one, training goes on as always, with a warning."""
     validate_every: Count = 1000
     """Updates between validations; 0: only at the end."""
     patience: Count = 0

@@ -1,0 +1,97 @@
+"""`torch.compile` in training: of the layers that a Transformer repeats, and of nothing else."""
+
+import logging
+import shutil
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from regard.decoders.transformer import DecoderLayer
+from regard.encoders.transformer import EncoderLayer
+from regard.models.gpt2 import Block
+from regard.nonfinite import is_debugging
+from regard.recording import listening
+
+LAYERS = (EncoderLayer, DecoderLayer, Block)
+"""What is compiled: one graph serves all layers that are alike, and sequences of any length. Of a recurrence there
+would be a graph for each length, with every step of it inside."""
+
+log = logging.getLogger("regard")
+
+
+class Switched:
+    """A layer's forward, compiled where a gradient is wanted. Validation, which decodes in steps, and whoever records
+    call it as it is written."""
+
+    def __init__(self, layer: nn.Module, backend: str):
+        self.written = layer.forward
+        self.compiled = torch.compile(layer.forward, dynamic=True, backend=backend)
+
+    def __call__(self, *given: Any) -> Any:
+        forward = self.compiled if torch.is_grad_enabled() and listening.now() is None else self.written
+        return forward(*given)
+
+
+@contextmanager
+def compiling(model: nn.Module, *, told: bool = True, backend: str = "inductor") -> Iterator[None]:
+    """Inside, the model's layers that are `LAYERS` are compiled when they are first called with a gradient; their
+    weights keep their names. What is compiled is logged in a line if `told`, and so is why nothing is: the model has
+    no such layer, modules are looked at (`--debug`), or this machine cannot compile."""
+    layers: dict[str, nn.Module] = {name: each for name, each in model.named_modules() if isinstance(each, LAYERS)}
+    hindrance = "it has no layers of a Transformer" if not layers else _hindrance(model, backend)
+    if told and hindrance is not None:
+        log.warning("training.compile: nothing of this model is compiled: %s", hindrance)
+    if hindrance is not None:
+        yield
+        return
+    if told:
+        stacks = ", ".join(dict.fromkeys(name.rpartition(".")[0] for name in layers))
+        log.info("training.compile: %d layers are compiled (%s); the first updates wait for it", len(layers), stacks)
+    from torch.fx.experimental import _config as sizes
+
+    open_sizes = sizes.patch(use_duck_shape=False)  # pyright: ignore[reportAttributeAccessIssue] # made at import
+    with warnings.catch_warnings(), open_sizes:  # sizes that are equal by chance are not always equal
+        # PyTorch asks states that it meets in an object whether they have gradients, and warns itself
+        warnings.filterwarnings("ignore", message=r"The \.grad attribute of a Tensor that is not a leaf")
+        try:
+            for layer in layers.values():
+                layer.forward = Switched(layer, backend)
+            yield
+        finally:
+            for layer in layers.values():
+                vars(layer).pop("forward", None)
+
+
+def _hindrance(model: nn.Module, backend: str) -> str | None:
+    """Why nothing can be compiled where the model lies; None where something was."""
+    if is_debugging():
+        return "its modules are looked at; leave out --debug"
+    from torch._inductor import config  # with its compiler, which takes a second
+
+    device = next(model.parameters()).device
+    compiler = config.cpp.cxx[-1]
+    if device.type == "cpu" and shutil.which(compiler) is None:  # else what is in its cache would count
+        return f"there is no C++ compiler {compiler!r}; install one, or name yours in CXX"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what PyTorch imports now tells of its own old parts
+            torch.compile(_one_more, backend=backend)(torch.ones(2, device=device))
+    except (RuntimeError, ImportError, OSError) as error:
+        return f"PyTorch cannot compile here: {_reason(error)}"
+    return None
+
+
+def _one_more(states: torch.Tensor) -> torch.Tensor:
+    return states + 1
+
+
+def _reason(error: BaseException) -> str:
+    """The first line of what it came from."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0] if lines else error!r}"

@@ -1,0 +1,113 @@
+"""What `training.compile` compiles, and what it says where it compiles nothing."""
+
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch._inductor import config
+
+from regard.errors import InputError
+from regard.kernels.compiled import compiler
+from regard.models.transformer import Transformer, TransformerConfig
+from regard.nonfinite import debugging
+from regard.training.attention_losses import AttentionLoss, AttentionLosses
+from regard.training.compiling import compiling
+from tests.laws import cases
+from tests.training import toy
+
+
+@pytest.fixture
+def without_compiler() -> Iterator[None]:
+    with config.patch({"cpp.cxx": (None, "no-such-compiler")}):
+        yield
+
+
+def transformer() -> Transformer:
+    return Transformer(13, 17, TransformerConfig(layers=1, width=6, heads=2, hidden=7))
+
+
+def told(caplog: pytest.LogCaptureFixture, model: torch.nn.Module) -> str:
+    """The one line that is logged."""
+    with caplog.at_level(logging.INFO, "regard"), compiling(model):
+        assert not any("forward" in vars(module) for module in model.modules())
+    (line,) = caplog.messages
+    return line
+
+
+@pytest.mark.slow
+def test_updates_are_the_same_and_one_graph_serves_all_lengths(tmp_path: Path):
+    """By PyTorch's own compiler, where there is a C++ compiler; else as far as it gets without."""
+    backend = "inductor" if compiler() else "eager"
+    command = [sys.executable, str(Path(__file__).parent / "compiled.py"), backend]
+    environment = {**toy.environment(), "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines() == [
+        "INFO training.compile: 4 layers are compiled (encoder.layers, decoder.layers); the first updates wait for it"
+    ]
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert found.pop("updates") < 1e-5  # losses and gradients, with the same numbers dropped
+    assert found == {
+        "graphs": 2,  # of an encoder's layer and a decoder's
+        "breaks": [],
+        "names": True,
+        "maps": 0.0,
+        "graphs later": 2,  # nothing was compiled to be recorded or validated
+        "left": [],
+        "own": ["attend"],
+    }
+
+
+@pytest.mark.usefixtures("without_compiler")
+def test_row_47_no_compiler_is_one_warning_and_the_same_weights(regard: Any, tmp_path: Path):
+    given = ["data.train=60", "data.valid=3", "data.test=3", "model.width=8", "model.hidden=8", "training.steps=2"]
+    given += ["training.batch_tokens=128", "training.warmup=0", "training.threads=1", "training.tensorboard=false"]
+    options = [part for pair in given for part in ("--set", pair)]
+    heard = {}
+    for name, more in (("plain", []), ("compile", ["--compile"])):
+        code, _, heard[name] = regard("train", "dates-transformer", "--out", str(tmp_path / name), *options, *more)
+        assert code == 0, heard[name]
+    warnings = [line for line in heard["compile"].splitlines() if "compile" in line]
+    assert warnings == [
+        "regard: training.compile: nothing of this model is compiled: there is no C++ compiler 'no-such-compiler'; "
+        "install one, or name yours in CXX"
+    ]
+    assert "compile" not in heard["plain"]
+    assert toy.digest(tmp_path / "plain") == toy.digest(tmp_path / "compile")
+    identities = [json.loads((tmp_path / name / "identity.json").read_text()) for name in heard]
+    settings = [identity["configuration"]["training"] for identity in identities]
+    assert "compile" not in settings[0]  # as in runs from before there was such a setting, which go on
+    assert settings[1] == {**settings[0], "compile": True}
+
+
+def test_a_recurrence_is_not_compiled(caplog: pytest.LogCaptureFixture):
+    line = told(caplog, cases.MODELS["bahdanau"]())
+    assert line == "training.compile: nothing of this model is compiled: it has no layers of a Transformer"
+
+
+def test_with_debug_nothing_is_compiled(caplog: pytest.LogCaptureFixture):
+    with debugging():
+        line = told(caplog, transformer())
+    assert line.endswith("nothing of this model is compiled: its modules are looked at; leave out --debug")
+
+
+@pytest.mark.usefixtures("without_compiler")
+def test_other_processes_are_silent(caplog: pytest.LogCaptureFixture):
+    with caplog.at_level(logging.INFO, "regard"), compiling(transformer(), told=False):
+        pass
+    assert not caplog.messages
+
+
+def test_losses_of_attention_leave_nothing_to_compile():
+    model = transformer()
+    loss, settings = AttentionLoss(AttentionLosses(coverage=1.0), model.decoder), toy.settings(compile=True)
+    batch: Any = SimpleNamespace(target_in=None, target_out=None, source_lengths=None, links=None)
+    with pytest.raises(InputError, match=r"attention_losses, .* leave training\.compile out"):
+        loss.of(model, (), batch, settings, 1)
