@@ -57,6 +57,8 @@ def measure(name: str, bf16: bool) -> dict[str, Any]:
     samples: dict[str, list[float]] = {"written": [], "compiled": []}
     with config.patch(force_disable_caches=True), compiling(model):  # the first update as it is on a new machine
         switched = {module: forward for module in model.modules() if (forward := vars(module).get("forward"))}
+        if not switched:
+            raise SystemExit("nothing was compiled, so there is nothing to compare; the line above says why")
         began = time.perf_counter()
         update(loss, bf16)
         first = time.perf_counter() - began

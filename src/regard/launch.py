@@ -102,7 +102,7 @@ def train(config: RunFile, out: Path, *, resume: bool = False, allow_change: boo
 
 def begin(config: RunFile, run: RunDirectory, process: PartialState, resume: bool) -> tuple[RunFile, Job]:
     """What is trained, with what it takes from the run that it starts from, if it names one. Raises InputError."""
-    if isinstance(config, Classification) and config.states is not None:
+    if isinstance(config, Classification) and config.states is not None and config.states.sizes is None:
         config = config.sized(run_file.read(RunDirectory.open(Path(config.states.elmo)).file(CONFIG)))
     if config.training.start is None:
         return config, prepare(config, run, process.num_processes)

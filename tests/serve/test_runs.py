@@ -176,7 +176,7 @@ def test_the_alternatives_of_a_beam_and_what_each_looks_at():
     written = [*run.tokenizer.encode(other), END]
     assert view == payload([run.lookups_written(prompt, written, ["weights", "norms"])])
     assert view["lookups"][0]["target"] == run.tokenizer.pieces(written)
-    assert (long.status_code, long.json()["error"]) == (422, "the text has 602 tokens; at most 512 are seen at once")
+    assert (long.status_code, long.json()["error"]) == (422, "the text has 604 tokens; at most 512 are seen at once")
 
 
 def test_the_alternatives_of_a_caption_and_where_each_looks():

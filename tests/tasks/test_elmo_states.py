@@ -86,12 +86,19 @@ def test_it_reads_what_the_run_itself_says_of_words(folder: Path, tmp_path: Path
     torch.testing.assert_close(read[0], embedding.mix(words.states), rtol=1e-5, atol=1e-6)
 
 
-def test_it_goes_on_where_it_was(folder: Path, tmp_path: Path):
-    """The run file has the sizes by then, and the folder of the ELMo is asked for once more."""
-    launch.train(config(folder, MODELS["flat"], "training.steps=4"), tmp_path / "run")
+def test_it_goes_on_and_is_started_from_without_the_run_it_read(folder: Path, tmp_path: Path):
+    """The run file has the sizes by then, and the checkpoint all weights."""
+    shutil.copytree(folder, tmp_path / "all")
+    launch.train(config(tmp_path / "all", MODELS["flat"], "training.steps=4"), tmp_path / "run")
+    shutil.rmtree(tmp_path / "all" / "elmo")
     again = run_file.read(tmp_path / "run" / "config.yaml")
-    assert again == run_file.read(tmp_path / "run" / "config.yaml", ["model.embedding.sizes.characters=9"])
     launch.train(again, tmp_path / "run", resume=True)
+    started = [f"training.start={tmp_path / 'run'}", "tokenizer=null", "model=null", "training.steps=2"]
+    launch.train(config(tmp_path / "all", MODELS["flat"], *started), tmp_path / "next")
+    one, other = (load(tmp_path / name, "cpu", task=ClassificationRun).model.state_dict() for name in ("run", "next"))
+    kept = [name for name in one if name.startswith("embedding.elmo.")]
+    assert kept
+    assert all(torch.equal(one[name], other[name]) for name in kept)
 
 
 def test_gradients_and_weights_are_seen(folder: Path, tmp_path: Path):

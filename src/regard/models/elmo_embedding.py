@@ -28,7 +28,7 @@ class ElmoEmbedding(Embedding):
         self.elmo = elmo.requires_grad_(False).eval()
         self.mix = ScalarMix(elmo.layers + 1)
         self.dropout = Dropout(dropout)
-        self.register_buffer("spellings", spellings.to(torch.int16))
+        self.register_buffer("spellings", spellings.to(torch.int32))
 
     @property
     def width(self) -> int:
@@ -42,7 +42,7 @@ class ElmoEmbedding(Embedding):
 
     def forward(self, tokens: Int[Tensor, "batch position"]) -> States:
         """Words by their ids, padded on the right -> `(batch, position, width)`."""
-        return self.read(self.spellings[tokens].long(), (tokens != PAD).sum(-1))
+        return self.read(self.spellings[tokens], (tokens != PAD).sum(-1))
 
     def read(self, characters: Characters, lengths: Lengths) -> States:
         """Words by their characters, which need not be in the vocabulary -> `(batch, position, width)`."""

@@ -1,6 +1,6 @@
 """The LSTM network with a memory tape: Cheng, Dong, Lapata 2016 (1601.06733)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -10,12 +10,15 @@ from regard.attention import Attend
 from regard.decoders.protocol import State
 from regard.layers.dropout import make_dropout
 from regard.layers.embeddings import TokenEmbedding
+from regard.masks import window
 from regard.memory import Memory
 from regard.models.language_model import LanguageModel, make_output
 from regard.models.sizes import Share, Size
 from regard.models.softmax import FULL, Softmax, output_kind
+from regard.recording import wanted
 from regard.scores import Additive
 from regard.shapes import Float, States, Tokens
+from regard.worked import asked
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,8 @@ class LSTMN(LanguageModel[LSTMNState]):
         return LSTMNState(keys, self.nothing(batch, 0, 2 * self.width), self.nothing(batch, self.width))
 
     def carried(self, state: LSTMNState) -> LSTMNState:
-        return state.detach()
+        state = state.detach()
+        return replace(state, keys=state.keys[:, -self.window :], values=state.values[:, -self.window :])
 
     def run(self, tokens: Tokens, state: LSTMNState) -> tuple[States, LSTMNState]:
         outputs = []
@@ -80,11 +84,18 @@ class LSTMN(LanguageModel[LSTMNState]):
         return self.readout(self.dropout(torch.stack(outputs, 1))), state
 
     def turn(self, inputs: Tensor, state: LSTMNState) -> tuple[Float[Tensor, "batch width"], LSTMNState]:
-        """Read the tape, make a step and write what comes of it."""
+        """Read the tape, make a step and write what comes of it. Places past the window are dropped, but where somebody
+        looks: who does counts from the first one."""
         query = torch.cat([inputs, state.read], -1)[:, None]
-        context = self.attend.read(query, Memory(state.keys, state.values)).context[:, 0]
+        places = state.keys.shape[1]
+        recent = (
+            window(1, places, before=self.window - 1, after=0, device=query.device) if places > self.window else None
+        )
+        context = self.attend.read(query, Memory(state.keys, state.values, recent, clean=False)).context[:, 0]
         read, cell = context.chunk(2, -1)
         output, cell = self.cell(inputs, (read, cell))
         keys = torch.cat([state.keys, self.attend.score.prepare(output[:, None])], 1)
         values = torch.cat([state.values, torch.cat([output, cell], -1)[:, None]], 1)
-        return output, LSTMNState(keys[:, -self.window :], values[:, -self.window :], read)
+        if not (wanted(self.attend) or asked(self.attend)):
+            keys, values = keys[:, -self.window :], values[:, -self.window :]
+        return output, LSTMNState(keys, values, read)

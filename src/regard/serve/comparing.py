@@ -85,7 +85,7 @@ def _whole(run: Served, ask: Ask, wanted: Wanted) -> Told | None:
     if not said or not said[-1].last:
         return None
     if "view" not in said[-1].data:
-        raise InputError(f"{run.name}: its answer is too long to be seen; ask for less")
+        raise InputError(f"{run.name}: {said[-1].data['unseen']}")
     return {name: value for name, value in said[-1].data.items() if name != "event"}
 
 

@@ -45,9 +45,11 @@ class Caption(Tell):
 
 
 class Looked(Tell):
-    """An image, and the caption that the model is made to write; or what it says by itself, with this beam."""
+    """An image, and the caption that the model is made to write, `finished` or not; or what it says itself, with this
+    beam."""
 
     target: str | None = None
+    finished: bool = True
     beam: Width | None = None
 
 
@@ -89,7 +91,7 @@ def captions(name: str, run: ImageCaptioningRun) -> Served:
             return looked.caption.to_json() | {"view": payload([looked.lookups])}
         if ask.beam is not None:
             raise InputError("beam and target are both given; choose one")
-        return payload([run.lookups_of(pixels, ask.target)])
+        return payload([run.lookups_of(pixels, ask.target, finished=ask.finished)])
 
     operations = {
         "predict": Operation(Caption, at_once(predict), lambda ask: (ask.beam, ask.n_best)),

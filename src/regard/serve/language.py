@@ -43,10 +43,11 @@ class Predict(Drawn):
 
 
 class Looked(Ask):
-    """A prompt, what the model is made to write behind it, and what is to be seen of that."""
+    """A prompt, what the model is made to write behind it, `finished` or not, and what is to be seen of that."""
 
     text: str
     target: str
+    finished: bool = True
     kinds: Kinds = ("weights",)
 
 
@@ -97,8 +98,8 @@ def _stream(run: LanguageModelRun, kinds: Sequence[Kind], asks: Sequence[Stream]
 
 def _attention(run: LanguageModelRun, asks: Sequence[Looked]) -> list[dict[str, Any]]:
     (ask,) = asks
-    _check_size(sum(len(run.tokenizer.encode(text)) for text in (ask.text, ask.target)))
-    return [payload([run.lookups_of(ask.text, ask.target, ask.kinds)])]
+    _check_size(1 + ask.finished + sum(len(run.tokenizer.encode(text)) for text in (ask.text, ask.target)))
+    return [payload([run.lookups_of(ask.text, ask.target, ask.kinds, finished=ask.finished)])]
 
 
 def _check_size(tokens: int) -> None:

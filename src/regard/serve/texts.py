@@ -46,8 +46,9 @@ class Given(Ask):
 
 
 class Looked(Given):
-    """The same, and what is to be seen of it."""
+    """The same, `finished` or not, and what is to be seen of it."""
 
+    finished: bool = True
     kinds: Kinds = ("weights",)
 
 
@@ -100,7 +101,9 @@ def _align(run: TextToTextRun, asks: Sequence[Given]) -> list[dict[str, Any]]:
 
 
 def _attention(run: TextToTextRun, asks: Sequence[Looked]) -> list[dict[str, Any]]:
-    return [payload([run.lookups_of(Pair(ask.text, ask.target, "the text"), ask.kinds)]) for ask in asks]
+    pairs = [Pair(ask.text, ask.target, "the text") for ask in asks]
+    found = [run.lookups_of(pair, ask.kinds, finished=ask.finished) for pair, ask in zip(pairs, asks, strict=True)]
+    return [payload([each]) for each in found]
 
 
 def _prefix(run: TextToTextRun, ask: Stream) -> Sequence[int]:

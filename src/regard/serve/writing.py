@@ -1,7 +1,6 @@
 """Answers that are written while somebody watches, whatever the task."""
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Annotated, Any
 
@@ -64,7 +63,8 @@ Seen = Callable[[int, Sequence[int], Sequence[Kind]], Lookups]
 
 
 def viewed(lines: Iterator[Said], asks: Sequence[Streamed], possible: Sequence[Kind], seen: Seen) -> Iterator[Said]:
-    """The lines, the last of each answer with the view of it where that is asked for and not too large.
+    """The lines, the last of each answer with the view of it where that is asked for, or why it cannot be seen as
+    `unseen`: its rows have been sent.
 
     Raises InputError, before the first line, for kinds that are not possible.
     """
@@ -77,8 +77,11 @@ def viewed(lines: Iterator[Said], asks: Sequence[Streamed], possible: Sequence[K
         if said.data["event"] == "token":
             mine.append(said.data["token"])
         if said.last and ask.view and (kinds := ask.kinds or own):
-            with suppress(InputError):  # its rows have been sent
-                said = said._replace(data=said.data | {"view": payload([seen(said.number, mine, kinds)])})
+            try:
+                more = {"view": payload([seen(said.number, mine, kinds)])}
+            except InputError as error:
+                more = {"unseen": str(error)}
+            said = said._replace(data=said.data | more)
         yield said
 
 

@@ -136,6 +136,7 @@ const wanted = async (chosen = {}) => ({ ...await given(), ...drawn(), candidate
 const stream = (asked, before = []) => during("Writing ...", async (signal) => {
   const body = await asked();
   again = () => stream(() => body, before);
+  byId("list").replaceChildren();
   answer.clear(before);
   for await (const event of lines(run.name, "stream", { ...body, ...kinds(), view: run.kind !== "prompt" || ticked().length > 0 }, signal)) {
     if (event.event === "start") {
@@ -191,6 +192,7 @@ const told = () => during("Reading ...", async (signal) => {
 
 const compare = (other) => during("Comparing ...", async (signal) => {
   again = () => compare(other);
+  byId("list").replaceChildren();
   byId("others").hidden = true;
   const body = await (can("stream") ? wanted() : given()), { answers, view } = await ask(run.name, "compare", { ...body, ...kinds(), other }, signal);
   const half = (found) => element("span", {}, element("small", {}, element("bdi", {}, found.run)), element("span", { dir: "auto" }, ...said(found, body)));
@@ -203,17 +205,17 @@ const search = () => during("Searching ...", async (signal) => {
   const beam = Number(byId("width").value), body = await given(), { tokens } = drawn();
   const more = { text: { attention: false }, prompt: tokens ? { tokens } : {} }[run.kind];
   const { alternatives, ...best } = await ask(run.name, "predict", { ...body, beam, n_best: beam, ...more }, signal);
-  const button = (each) => element("button", { type: "button", ariaPressed: "false", onclick: (event) => look(event.currentTarget, body, each.text) },
+  const button = (each) => element("button", { type: "button", ariaPressed: "false", onclick: (event) => look(event.currentTarget, body, each) },
     element("bdi", {}, each.text || "(nothing)"), " ", element("small", {}, score(each.score)));
   byId("list").replaceChildren(...[best, ...alternatives].map((each) => element("li", {}, button(each))));
   return `${alternatives.length + 1} alternatives, best first, with their scores.`;
 });
 
-const look = (button, body, target) => during("Reading ...", async (signal) => {
-  again = () => look(button, body, target);
+const look = (button, body, { text: target, finished }) => during("Reading ...", async (signal) => {
+  again = () => look(button, body, { text: target, finished });
   for (const each of byId("list").querySelectorAll("button")) each.ariaPressed = String(each === button);
   if (!can("attention")) return "This model attends to nothing that could be seen.";
-  await answer.mount(await ask(run.name, "attention", { ...body, target, ...kinds() }, signal));
+  await answer.mount(await ask(run.name, "attention", { ...body, target, finished, ...kinds() }, signal));
   return "The picture is that of the alternative.";
 });
 

@@ -28,7 +28,7 @@ def prepare(config: Classification, run: RunDirectory) -> Job:
         raise InputError(f"{config.data.train}: every label is {labels[0]!r}; expected two classes or more")
     tokenizer = kept_or_trained(run, config.cutting, [text for each in splits.train for text in each.texts])
     model = build_classifier(config.classifier, tokenizer.size, len(labels))
-    if config.states is not None:
+    if config.states is not None and config.training.start is None and not run.checkpoint_steps():
         fill_in(model, config.states, tokenizer)
     form = form_of(config.classifier, tokenizer, truncate=config.truncate)
     train, valid, _ = (

@@ -38,10 +38,11 @@ from regard.training.run_directory import RunDirectory
 @dataclass(frozen=True)
 class Caption:
     """What is said of an image, and its log-probability, divided by the length penalty if the run has one.
-    `alternatives` are the next best."""
+    It is `finished` if the model ended it; `alternatives` are the next best."""
 
     text: str
     score: float
+    finished: bool
     tokens: tuple[str, ...]
     alternatives: tuple["Caption", ...] = ()
 
@@ -142,13 +143,15 @@ class ImageCaptioningRun(Run):
             found = looked(self.model, pixels, [each for each in tokens if each != END], self.config)
         return self._lookups(pixels, tuple(self.tokenizer.pieces(tokens)), found)
 
-    def lookups_of(self, image: Image, caption: str) -> Lookups:
-        """Where the model looks while it is made to write a caption, END last, in every layer and head.
+    def lookups_of(self, image: Image, caption: str, *, finished: bool = True) -> Lookups:
+        """Where the model looks while it is made to write a caption, END last if it is to be `finished`, in every layer
+        and head.
 
         Raises:
             InputError: as `lookups_written`.
         """
-        return self.lookups_written(image, [*self.tokenizer.encode(read(caption, self.config)), END])
+        tokens = self.tokenizer.encode(read(caption, self.config))
+        return self.lookups_written(image, [*tokens, END] if finished else tokens)
 
     def patches(self, image: Image) -> Patches:
         """The part of an image that the model is given, and its cells. Raises InputError for one that cannot be
@@ -207,7 +210,8 @@ class ImageCaptioningRun(Run):
         return Reading(self.tokenizer.decode(best.tokens), *found)
 
     def _caption(self, found: Hypothesis) -> Caption:
-        return Caption(self.tokenizer.decode(found.tokens), found.score, tuple(self.tokenizer.pieces(found.tokens)))
+        pieces = tuple(self.tokenizer.pieces(found.tokens))
+        return Caption(self.tokenizer.decode(found.tokens), found.score, found.finished, pieces)
 
     def _lookups(self, pixels: Pixels, tokens: tuple[str, ...], seen: Seen) -> Lookups:
         """Of the first rows, one for each of these tokens; END has no note."""

@@ -160,19 +160,29 @@ class LanguageModelRun(Run):
             InputError: as `look`, a text that has outgrown the model's context among what is too long.
         """
         *ids, last = [END, *self.tokenizer.encode(prompt), *tokens]
-        self._check([prompt], [ids], 1, None)
+        if self.model.context is not None and len(ids) > self.model.context:
+            raise InputError(
+                f"the prompt {shown(prompt)} and what is written behind it have {len(ids)} tokens, and the model sees "
+                f"{self.model.context} at once; write at most {max(0, self.model.context - len(ids) + len(tokens))}"
+            )
         rows, target = slice(len(ids) - len(tokens), None), side(self.tokenizer, tokens)
         with guarded(self.model):
             found = beside(*(self._read(ids, last, None, kind)[0] for kind in kinds))
         return of_rows(found, rows, target.pieces, target.words)
 
-    def lookups_of(self, prompt: str, text: str, kinds: Sequence[Kind] = ("weights",)) -> Lookups:
-        """What the model looks at while it is made to write a text behind a prompt, END last, as `lookups_written`.
+    def lookups_of(
+        self, prompt: str, text: str, kinds: Sequence[Kind] = ("weights",), *, finished: bool = True
+    ) -> Lookups:
+        """What the model looks at while it is made to write a text behind a prompt, END last if it is to be `finished`,
+        as `lookups_written`.
 
         Raises:
-            InputError: as `lookups_written`.
+            InputError: as `lookups_written`, and where there is nothing to write.
         """
-        return self.lookups_written(prompt, [*self.tokenizer.encode(text), END], kinds)
+        tokens = [*self.tokenizer.encode(text), *([END] if finished else [])]
+        if not tokens:
+            raise InputError("the target is empty and not finished, so nothing is written; give a text")
+        return self.lookups_written(prompt, tokens, kinds)
 
     def _read(self, ids: Sequence[int], told: int, maps: Sequence[int] | None, kind: Kind) -> tuple[Lookups, Alignment]:
         """What each of a text's tokens read while the next one was told; or as a gradient, what the next token after

@@ -202,9 +202,9 @@ class TextToTextRun(Run):
         """
         return log_probabilities(self.model, encoded(self.model, self.tokenizers, pairs))
 
-    def lookups_of(self, pair: Pair, kinds: Sequence[Kind] = ("weights",)) -> Lookups:
+    def lookups_of(self, pair: Pair, kinds: Sequence[Kind] = ("weights",), *, finished: bool = True) -> Lookups:
         """What the model reads while it is made to write a target, in each layer and head, between pieces; END is the
-        last on both sides. Of several `kinds` as `lookups_written`.
+        last of the source, and of a target that is to be `finished`. Of several `kinds` as `lookups_written`.
 
         Raises:
             InputError: as `word_maps`, and `look`.
@@ -212,7 +212,8 @@ class TextToTextRun(Run):
         if self.model.decoder.source_attention is None:
             raise InputError("the run's model does not attend to its source, so there is nothing to look at")
         ((source, target),) = encoded(self.model, self.tokenizers, [pair])
-        return beside(*(self._read(pair.source, source, [*target, END], kind)[0] for kind in kinds))
+        written = [*target, END] if finished else target
+        return beside(*(self._read(pair.source, source, written, kind)[0] for kind in kinds))
 
     def word_maps(self, pairs: Sequence[Pair]) -> list[Float[np.ndarray, "map _target _source"]]:
         """What the model reads while it is made to write each target, between words, which blanks separate; END is left
