@@ -13,12 +13,12 @@ import pytest
 import torch
 from torch._inductor import config
 
-from regard.errors import InputError
+from regard.errors import InputError, RunError
 from regard.kernels.compiled import compiler
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nonfinite import debugging
 from regard.training.attention_losses import AttentionLoss, AttentionLosses
-from regard.training.compiling import compiling
+from regard.training.compiling import Switched, compiling
 from tests.laws import cases
 from tests.training import toy
 
@@ -39,6 +39,20 @@ def told(caplog: pytest.LogCaptureFixture, model: torch.nn.Module) -> str:
         assert not any("forward" in vars(module) for module in model.modules())
     (line,) = caplog.messages
     return line
+
+
+def test_a_layer_that_cannot_be_compiled():
+    """One line, where PyTorch has pages."""
+
+    def broken(graph: Any, inputs: Any) -> Any:
+        raise ValueError("no such kernel\nand more")
+
+    layer = torch.nn.Linear(2, 3)
+    forward = Switched(layer, broken)
+    with pytest.raises(RunError, match=r"raised: ValueError: no such kernel\); leave training"):
+        forward(torch.ones(1, 2))
+    with torch.no_grad():
+        assert torch.equal(forward(torch.ones(1, 2)), layer(torch.ones(1, 2)))
 
 
 @pytest.mark.slow

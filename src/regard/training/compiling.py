@@ -3,7 +3,7 @@
 import logging
 import shutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,6 +12,7 @@ from torch import nn
 
 from regard.decoders.transformer import DecoderLayer
 from regard.encoders.transformer import EncoderLayer
+from regard.errors import RunError
 from regard.models.gpt2 import Block
 from regard.nonfinite import is_debugging
 from regard.recording import listening
@@ -25,15 +26,24 @@ log = logging.getLogger("regard")
 
 class Switched:
     """A layer's forward, compiled where a gradient is wanted. Validation, which decodes in steps, and whoever records
-    call it as it is written."""
+    call it as it is written. Raises RunError where PyTorch cannot compile it."""
 
-    def __init__(self, layer: nn.Module, backend: str):
+    def __init__(self, layer: nn.Module, backend: str | Callable[..., Any]):
+        from torch._dynamo.exc import TorchDynamoException  # with its compiler, which takes a second
+
+        self.failures = TorchDynamoException
         self.written = layer.forward
         self.compiled = torch.compile(layer.forward, dynamic=True, backend=backend)
 
     def __call__(self, *given: Any) -> Any:
-        forward = self.compiled if torch.is_grad_enabled() and listening.now() is None else self.written
-        return forward(*given)
+        if not torch.is_grad_enabled() or listening.now() is not None:
+            return self.written(*given)
+        try:
+            return self.compiled(*given)
+        except self.failures as error:
+            raise RunError(
+                f"training.compile: PyTorch cannot compile this layer ({_reason(error)}); leave training.compile out"
+            ) from error
 
 
 @contextmanager
@@ -90,8 +100,9 @@ def _one_more(states: torch.Tensor) -> torch.Tensor:
 
 
 def _reason(error: BaseException) -> str:
-    """The first line of what it came from."""
+    """The first line of what it came from, that says something."""
     while error.__cause__ is not None:
         error = error.__cause__
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0] if lines else error!r}"
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [repr(error)]
+    told = 2 if lines[0].endswith(":") else 1  # `backend='inductor' raised:`, and what
+    return f"{type(error).__name__}: {' '.join(lines[:told])}"
