@@ -18,8 +18,9 @@ def dropout(states: Tensor, rate: float) -> Tensor:
     if states.device.type != "cpu":
         return functional.dropout(states, rate)
     closed = min(round(rate * LEVELS), LEVELS - 1)
-    factors = _FACTORS if torch.compiler.is_compiling() else _factors  # an operator takes longer to call
-    return states * factors(states.detach(), closed)
+    if torch.compiler.is_compiling():
+        return states * _FACTORS(states.detach(), closed)
+    return states * _factors(states, closed)  # an operator takes longer to call
 
 
 def _factors(states: Tensor, closed: int) -> Tensor:

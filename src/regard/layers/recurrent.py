@@ -120,6 +120,8 @@ class Reader(nn.Module):
 def read_in_parts(reader: Reader, inputs: Inputs, lengths: Lengths, parts: int) -> States:
     """The states that a reader gives, `(batch, position, output_width)`. It reads the rows in so many parts, each cut
     to its own longest: where rows stand in the order of their lengths, little of that is padding."""
+    if parts == 1:
+        return reader(inputs, lengths)[0]
     rows, longest, states = max(1, -(-len(inputs) // parts)), lengths.tolist(), []
     for first, some in zip(range(0, max(1, len(inputs)), rows), inputs.split(rows), strict=True):
         positions = max(longest[first : first + rows], default=0)

@@ -6,6 +6,7 @@ from torch import Tensor
 from regard.layers.dropout import Dropout
 from regard.layers.embeddings import Embedding
 from regard.layers.mix import ScalarMix
+from regard.masks import padding
 from regard.models.elmo import Characters, Elmo
 from regard.shapes import Float, Int, Lengths, States
 from regard.text.special import PAD
@@ -59,5 +60,4 @@ def word_states(elmo: Elmo, characters: Characters, lengths: Lengths) -> Float[T
     marked[:, 1:-1] = characters
     marked[torch.arange(batch, device=lengths.device), lengths + 1] = ends
     states = elmo.states(marked, lengths + 2)[:, :, 1:-1]
-    inside = torch.arange(positions, device=lengths.device) < lengths[:, None]
-    return states.masked_fill(~inside[..., None], 0.0)
+    return states.masked_fill(~padding(lengths, positions).readable()[..., None], 0.0)

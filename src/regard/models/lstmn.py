@@ -73,7 +73,10 @@ class LSTMN(LanguageModel[LSTMNState]):
         return LSTMNState(keys, self.nothing(batch, 0, 2 * self.width), self.nothing(batch, self.width))
 
     def carried(self, state: LSTMNState) -> LSTMNState:
-        state = state.detach()
+        return self.recent(state.detach())
+
+    def recent(self, state: LSTMNState) -> LSTMNState:
+        """Without what no step will read again."""
         return replace(state, keys=state.keys[:, -self.window :], values=state.values[:, -self.window :])
 
     def run(self, tokens: Tokens, state: LSTMNState) -> tuple[States, LSTMNState]:
@@ -96,6 +99,5 @@ class LSTMN(LanguageModel[LSTMNState]):
         output, cell = self.cell(inputs, (read, cell))
         keys = torch.cat([state.keys, self.attend.score.prepare(output[:, None])], 1)
         values = torch.cat([state.values, torch.cat([output, cell], -1)[:, None]], 1)
-        if not (wanted(self.attend) or asked(self.attend)):
-            keys, values = keys[:, -self.window :], values[:, -self.window :]
-        return output, LSTMNState(keys, values, read)
+        state = LSTMNState(keys, values, read)
+        return output, state if wanted(self.attend) or asked(self.attend) else self.recent(state)

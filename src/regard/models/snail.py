@@ -13,6 +13,7 @@ from regard.decoders.protocol import State
 from regard.layers.image_code import ImageCode
 from regard.layers.past import Past
 from regard.layers.temporal import AttentionBlock, Found, Given, TemporalConvolution
+from regard.masks import padding
 from regard.models.sizes import Size
 from regard.shapes import Float, Inputs, Int, Lengths, States
 
@@ -38,8 +39,7 @@ class Snail(nn.Sequential):
     def forward(self, states: Inputs, lengths: Lengths | None = None) -> States:  # pyright: ignore[reportIncompatibleMethodOverride]
         """What stands past `lengths (batch,)` changes nothing before it, NaN included."""
         if lengths is not None:
-            inside = torch.arange(states.shape[1], device=states.device) < lengths[:, None]
-            states = states.masked_fill(~inside[..., None], 0.0)
+            states = states.masked_fill(~padding(lengths, states.shape[1]).readable()[..., None], 0.0)
         return super().forward(states)
 
     def start(self, batch: int) -> SnailState:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from regard.decoders.protocol import State
 from regard.layers.cells import Cell, FeedForwardCell, LSTMCell
 from regard.layers.tape_heads import TapeHeads
+from regard.masks import padding
 from regard.models.sizes import Size
 from regard.shapes import Float, Inputs, Lengths, States
 from regard.tape import Tape
@@ -94,6 +95,5 @@ class TuringMachine(nn.Module):
         `lengths (batch,)` changes nothing before it, NaN included. `rows` is the length of the tape, by default the
         configuration's."""
         if lengths is not None:
-            inside = torch.arange(inputs.shape[1], device=inputs.device) < lengths[:, None]
-            inputs = inputs.masked_fill(~inside[..., None], 0.0)
+            inputs = inputs.masked_fill(~padding(lengths, inputs.shape[1]).readable()[..., None], 0.0)
         return self.run(inputs, self.start(len(inputs), rows))[0]

@@ -13,10 +13,9 @@ from regard.inference.possible import kinds_within
 from regard.maps.lookups import Lookups
 from regard.pictures.payload import payload
 from regard.pictures.write import LABELS
-from regard.serve.ask import Ask, Kinds
 from regard.serve.attention import Source
 from regard.serve.operation import Operation, Said, Served, Wanted, at_once
-from regard.serve.writing import Drawn, Streamed, Width, viewed, written
+from regard.serve.writing import Drawn, Looked, Streamed, Width, viewed, written
 from regard.tasks.language_model.run import LanguageModelRun
 from regard.text.special import END
 
@@ -40,15 +39,6 @@ class Predict(Drawn):
     beyond: Literal["stop", "slide"] = "stop"
     beam: Width | None = None
     n_best: Width = 1
-
-
-class Looked(Ask):
-    """A prompt, what the model is made to write behind it, `finished` or not, and what is to be seen of that."""
-
-    text: str
-    target: str
-    finished: bool = True
-    kinds: Kinds = ("weights",)
 
 
 def language(name: str, run: LanguageModelRun) -> Served:

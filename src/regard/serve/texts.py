@@ -9,10 +9,10 @@ from regard.inference.demanded import demanded
 from regard.inference.possible import kinds_of
 from regard.maps.links import strongest
 from regard.pictures.payload import payload
-from regard.serve.ask import Ask, Kinds
+from regard.serve.ask import Ask
 from regard.serve.attention import Source
 from regard.serve.operation import Operation, Said, Served, Wanted, at_once
-from regard.serve.writing import Streamed, Width, viewed, written
+from regard.serve.writing import Looked, Streamed, Width, viewed, written
 from regard.tasks.text_to_text.run import TextToTextRun
 from regard.text.special import END
 
@@ -43,13 +43,6 @@ class Given(Ask):
 
     text: str
     target: str
-
-
-class Looked(Given):
-    """The same, `finished` or not, and what is to be seen of it."""
-
-    finished: bool = True
-    kinds: Kinds = ("weights",)
 
 
 def texts(name: str, run: TextToTextRun) -> Served:

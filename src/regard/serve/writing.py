@@ -40,6 +40,15 @@ class Drawn(Ask):
         return id(self) if self.temperature is not None else (self.candidates, self.top_k, self.top_p)
 
 
+class Looked(Ask):
+    """A text, what the model is made to write of it or behind it, `finished` or not, and what is to be seen of that."""
+
+    text: str
+    target: str
+    finished: bool = True
+    kinds: Kinds = ("weights",)
+
+
 class Streamed(Drawn):
     """An answer that is told token by token, and begins with a text or with tokens. With `view` the last line has all
     that was looked at once more, for the component, and where they are known what the scores were made of; of other

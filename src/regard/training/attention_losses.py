@@ -12,6 +12,7 @@ from regard.align import Hard
 from regard.align.losses import coverage, doubly_stochastic, entropy, guided
 from regard.decoders.protocol import Decoder
 from regard.errors import InputError
+from regard.masks import padding
 from regard.models.sizes import Share
 from regard.recording import Maps, record
 from regard.shapes import Float
@@ -116,7 +117,7 @@ class AttentionLoss:
         weights = maps.together().to(real.dtype) * real[:, None, :, None]
         total = weights.new_zeros(())
         if settings.doubly_stochastic:
-            readable = torch.arange(weights.shape[-1], device=weights.device) < batch.source_lengths[:, None]
+            readable = padding(batch.source_lengths, weights.shape[-1]).readable()
             total += settings.doubly_stochastic * doubly_stochastic(weights, readable[:, None]).mean(1).sum()
         if settings.entropy:
             total += settings.entropy * entropy(weights).mean(1).sum()
