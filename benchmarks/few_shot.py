@@ -35,18 +35,18 @@ Answer = Callable[[EpisodeBatch], Tensor]
 
 
 def closest(found: Tensor, asked: Tensor, labels: Tensor, ways: int) -> Tensor:
-    """Minus the squared distances of asked `(batch, width)` to the mean of each class of found `(batch, shown, width)`:
-    logits `(batch, way)` (Snell 2017, 1703.05175, equations 1 and 2)."""
+    """Minus the squared distances of asked `(batch, asked, width)` to the mean of each class of found `(batch, shown,
+    width)`: logits `(batch, asked, way)` (Snell 2017, 1703.05175, equations 1 and 2)."""
     of_class = nn.functional.one_hot(labels, ways).to(found.dtype)
     means = of_class.mT @ found / of_class.sum(1)[..., None]
-    return -(means - asked[:, None]).square().sum(-1)
+    return -(means[:, None] - asked[:, :, None]).square().sum(-1)
 
 
 def nearest_pixels(batch: EpisodeBatch) -> Tensor:
     """The class of the example whose pixels are nearest."""
     flat = rearrange(batch.images, "b t c h w -> b t (c h w)")
-    distances = (flat[:, :-1] - flat[:, -1:]).square().sum(-1)
-    return batch.labels.gather(1, distances.argmin(1, keepdim=True))[:, 0]
+    distances = (flat[:, None, :-1] - flat[:, -1:, None]).square().sum(-1)
+    return batch.labels.gather(1, distances.argmin(-1))
 
 
 class Prototypes(nn.Module):
@@ -58,10 +58,11 @@ class Prototypes(nn.Module):
         self.code = ImageCode(model.side, model.channels, model.code_filters, model.width)
 
     def forward(self, batch: EpisodeBatch) -> Tensor:
-        """Logits `(batch, way)`."""
+        """Logits `(batch, asked, way)`."""
         codes = self.code(rearrange(batch.images, "b t c h w -> (b t) c h w"))
         codes = rearrange(codes, "(b t) d -> b t d", b=len(batch.images))
-        return closest(codes[:, :-1], codes[:, -1], batch.labels, self.ways)
+        shown = batch.labels.shape[1]
+        return closest(codes[:, :shown], codes[:, shown:], batch.labels, self.ways)
 
 
 def train_prototypes(config: FewShot, train: Pool) -> Prototypes:
@@ -74,7 +75,7 @@ def train_prototypes(config: FewShot, train: Pool) -> Prototypes:
             update += 1
             batch = task.batch(epoch, indices)
             optimizer.zero_grad()
-            nn.functional.cross_entropy(model(batch), batch.classes).backward()
+            nn.functional.cross_entropy(model(batch).flatten(0, 1), batch.classes.flatten()).backward()
             nn.utils.clip_grad_norm_(model.parameters(), config.training.clip)
             for group in optimizer.param_groups:
                 group["lr"] = rate(config.training, update)

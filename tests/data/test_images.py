@@ -9,6 +9,7 @@ import pytest
 from regard.data.image_batch import Augmentation, collate_images
 from regard.data.images import IdxImages, ImageFolders
 from regard.errors import InputError
+from regard.images.warping import warped
 from tests.tasks.test_image_classification import write_idx
 
 IMAGES = np.arange(5 * 3 * 2, dtype=np.uint8).reshape(5, 3, 2)
@@ -134,6 +135,29 @@ def test_flip_and_shift_by_hand():
     found = {Augmentation(shift=1)(image, 1, 1, index)[:, :, 0].tobytes() for index in range(200)}
     assert len(found) == 9
     assert bytes([0, 0, 0, 0, 1, 2]) in found
+
+
+def test_turned_stretched_and_slanted_by_hand():
+    image = np.arange(1, 10, dtype=np.uint8).reshape(3, 3, 1) * 20
+    turned = warped(image, 90.0, (1.0, 1.0), 0.0, 7)
+    np.testing.assert_array_equal(turned, np.rot90(image, -1))
+    dot = np.zeros((7, 7, 1), np.uint8)
+    dot[3, 5] = 200  # two to the right of the middle
+    np.testing.assert_array_equal(np.argwhere(warped(dot, 0.0, (1.5, 1.0), 0.0, 0) > 99), [[3, 6, 0]])
+    np.testing.assert_array_equal(np.argwhere(warped(dot, 0.0, (1.0, 1.0), 1.0, 0)), [[5, 5, 0]])
+    small = warped(np.full((4, 4, 3), 90, np.uint8), 0.0, (0.5, 0.5), 0.0, 255)
+    assert (small[1:3, 1:3] == 90).all()
+    assert (small[[0, -1]] == 255).all()
+
+
+def test_an_image_is_warped_by_what_its_numbers_draw():
+    image = np.random.default_rng(1).integers(0, 256, (9, 9, 1), dtype=np.uint8)
+    for augment in (Augmentation(turn=20.0), Augmentation(stretch=0.2), Augmentation(slant=0.2)):
+        seen = {augment(image, 1, 0, index).tobytes() for index in range(5)}
+        assert len(seen | {image.tobytes()}) == 6
+        assert augment(image, 1, 0, 2).tobytes() in seen
+    moved = Augmentation(shift=1, outside=255)(np.zeros((3, 3, 1), np.uint8), 1, 0, 0)
+    assert set(np.unique(moved)) <= {0, 255}
 
 
 def test_no_examples():

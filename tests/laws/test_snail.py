@@ -81,8 +81,20 @@ def test_an_episode_is_answered_as_if_it_were_alone(model: FewShotSnail):
         torch.testing.assert_close(model(IMAGES[row : row + 1], LABELS[row : row + 1])[0], whole[row])
 
 
+def test_questions_are_answered_as_if_each_were_alone(model: FewShotSnail):
+    model.eval()
+    whole, shown = model(IMAGES, LABELS[:, :5]), IMAGES[:, :5]
+    assert whole.shape == (3, 2, 2)
+    for number in range(2):
+        alone = model(torch.cat([shown, IMAGES[:, 5 + number :][:, :1]], 1), LABELS[:, :5])
+        torch.testing.assert_close(alone[:, 0], whole[:, number])
+    expected = torch.tensor([[0, 1], [1, 1], [0, 0]])
+    alone = -whole.log_softmax(-1).gather(-1, expected[..., None]).sum()
+    torch.testing.assert_close(model(IMAGES, LABELS[:, :5], expected=expected), alone)
+
+
 def test_every_parameter_learns(model: FewShotSnail):
-    model(IMAGES, LABELS, expected=torch.tensor([0, 1, 1])).backward()
+    model(IMAGES, LABELS, expected=torch.tensor([[0], [1], [1]])).backward()
     assert [name for name, each in model.named_parameters() if each.grad is None or not each.grad.any()] == []
 
 

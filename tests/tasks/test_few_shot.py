@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from regard import launch, load, run_file
-from regard.data.episodes import draw
+from regard.data.episodes import Place, draw, seen
 from regard.errors import InputError
 from regard.recipes import path_of
 from regard.tasks.classification.run import Classified
@@ -172,11 +172,41 @@ def test_episodes_are_functions_of_their_seed():
         assert sorted(each.labels) == [0, 0, 1, 1, 2, 2]
         own = dict(zip(each.shown, each.labels, strict=True))
         assert len(own) == 6
-        assert each.asked not in own
-        kinds = {(place.drawn, place.quarters) for place, label in own.items() if label == each.answer}
-        assert kinds == {(each.asked.drawn, each.asked.quarters)}
+        (asked,), (answer,) = each.asked, each.answers
+        assert asked not in own
+        kinds = {(place.drawn, place.quarters) for place, label in own.items() if label == answer}
+        assert kinds == {(asked.drawn, asked.quarters)}
         assert number % 2 or {place.quarters for place in each.shown} == {0}
-    assert {draw(sizes, 3, 2, str(number), rotations=True).asked.quarters for number in range(99)} == {0, 1, 2, 3}
+    assert {draw(sizes, 3, 2, str(number), rotations=True).asked[0].quarters for number in range(99)} == {0, 1, 2, 3}
+
+
+def test_several_questions_and_mirrored_classes():
+    sizes = [5, 5, 6, 7]
+    found = [draw(sizes, 3, 2, str(number), questions=7, rotations=True, mirrored=True) for number in range(50)]
+    for each in found:
+        labels = dict(zip(each.shown, each.labels, strict=True)) | dict(zip(each.asked, each.answers, strict=True))
+        assert len(labels) == 6 + 7  # no image twice
+        assert sorted(each.answers.count(label) for label in range(3)) == [2, 2, 3]
+        kinds = {((place.drawn, place.quarters, place.mirrored), label) for place, label in labels.items()}
+        assert len(kinds) == 3
+    assert {place.mirrored for each in found for place in each.shown} == {False, True}
+
+
+def test_an_image_is_mirrored_and_then_turned():
+    pixels = np.arange(6, dtype=np.uint8).reshape(2, 3, 1)
+    np.testing.assert_array_equal(seen(pixels, Place(0, 0, 1, mirrored=True))[:, :, 0], [[0, 3], [1, 4], [2, 5]])
+
+
+def test_training_sees_questions_and_augmented_images(folder: Path):
+    plain, other = (
+        prepare(config(folder, "data.questions=2", "training.batch_tokens=128", *settings)).task
+        for settings in (["augmentation={}"], ["augmentation={turn: 20}"])
+    )
+    one, two = (each.batch(0, [0, 1]) for each in (plain, other))
+    assert (one.images.shape, one.classes.shape) == ((2, 4, 1, 16, 16), (2, 2))
+    assert torch.equal(one.labels, two.labels)
+    assert torch.equal(one.classes, two.classes)
+    assert not torch.equal(one.images, two.images)
 
 
 def test_batches_are_functions_of_seed_epoch_and_index(folder: Path):
@@ -191,7 +221,12 @@ def test_batches_are_functions_of_seed_epoch_and_index(folder: Path):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (["data.shots=6"], "class 'alpha/0' has 6 images; an episode of 6 shots needs 7, one to ask for"),
+        (["data.shots=6"], "class 'alpha/0' has 6 images; an episode of 6 shots needs 7, 1 to ask for"),
+        (
+            ["data.questions=12"],
+            "class 'alpha/0' has 6 images; an episode of 1 shots needs 7, 6 to ask for; add images",
+        ),
+        (["augmentation.flip=true"], "augmentation.flip mirrors half of a class; data.mirrored makes it another"),
         (["data.ways=20", "training.batch_tokens=512"], "characters.npz, held out: 3 classes; an episode of 20 ways"),
         (["data.test=[delta]"], "has no alphabet 'delta'; expected of alpha, beta, gamma"),
         (["data.held_out=0.01"], "30 classes are too few to hold some out"),

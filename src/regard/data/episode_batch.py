@@ -10,8 +10,8 @@ from regard.shapes import Float, Int
 
 @dataclass(frozen=True)
 class EpisodeBatch(Batch):
-    """Images, the last of each episode being asked about, the labels of the others, and the answers."""
+    """Images, those behind the labelled ones being asked about, the labels of the others, and the answers."""
 
     images: Float[Tensor, "batch image channel height width"]
     labels: Int[Tensor, "batch shown"]
-    classes: Int[Tensor, " batch"]
+    classes: Int[Tensor, "batch asked"]

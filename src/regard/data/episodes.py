@@ -6,7 +6,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from random import Random
 from typing import Annotated, Literal
 
@@ -36,18 +36,21 @@ class ImageClasses:
 
 @dataclass(frozen=True, kw_only=True)
 class EpisodeSets(ABC):
-    """Episodes of `ways` classes with `shots` examples each and one image more, whose class is asked for. `episodes`
-    are an epoch, `valid_episodes` and `test_episodes` are drawn once. With `rotations` an image turned by a quarter, a
-    half and three quarters is of another class each, in training. Without classes for validation a share of those for
-    training, `held_out`, is for it."""
+    """Episodes of `ways` classes with `shots` examples each and one image more, whose class is asked for; in training
+    there are `questions` of such images, each asked about alone. `episodes` are an epoch, `valid_episodes` and
+    `test_episodes` are drawn once. In training an image turned by a quarter, a half and three quarters is of another
+    class each, with `rotations`, and one mirrored too, with `mirrored`. Without classes for validation a share of those
+    for training, `held_out`, is for it."""
 
     train: str | None = None
     ways: Annotated[int, Field(ge=2, le=1_000)] = 5
     shots: Annotated[int, Field(ge=1, le=1_000)] = 1
+    questions: Annotated[int, Field(ge=1, le=1_000)] = 1
     episodes: Count = 20_000
     valid_episodes: Count = 500
     test_episodes: Count = 1_000
     rotations: bool = True
+    mirrored: bool = False
     held_out: float = 0.1
     seed: int = 1
 
@@ -62,18 +65,25 @@ class EpisodeSets(ABC):
     def read(self, path: str) -> list[LabelledImage]:
         """The images of another set. Raises InputError as `load` does."""
 
-    def checked(self, images: Sequence[LabelledImage], what: str) -> dict[str, list[LabelledImage]]:
-        """The images by class, if they are enough for an episode; none at all are. Raises InputError."""
+    @property
+    def asked(self) -> int:
+        """Images of one class that an episode of training may ask about."""
+        return -(-self.questions // self.ways)
+
+    def checked(self, images: Sequence[LabelledImage], what: str, asked: int = 1) -> dict[str, list[LabelledImage]]:
+        """The images by class, if they are enough for an episode that asks about so many of one class; none at all
+        are. Raises InputError."""
         found: dict[str, list[LabelledImage]] = {}
         for each in images:
             found.setdefault(each.label, []).append(each)
         if 0 < len(found) < self.ways:
             raise InputError(f"{what}: {len(found)} classes; an episode of {self.ways} ways needs as many")
         for label, some in found.items():
-            if len(some) <= self.shots:
+            if len(some) < self.shots + asked:
                 raise InputError(
                     f"{some[0].place}: class {label!r} has {len(some)} images; an episode of {self.shots} shots needs "
-                    f"{self.shots + 1}, one to ask for; add images or lower data.shots"
+                    f"{self.shots + asked}, {asked} to ask for; add images or lower data.shots"
+                    + (" or data.questions" if asked > 1 else "")
                 )
         return found
 
@@ -102,7 +112,8 @@ class FolderEpisodes(EpisodeSets):
         train, valid = self._split(train) if self.valid is None else (train, self.read(self.valid))
         test = [] if self.test is None else self.read(self.test)
         places = str(self.train), self.valid or f"{self.train}, held out", str(self.test)
-        found = [self.checked(each, place) for each, place in zip((train, valid, test), places, strict=True)]
+        sets = (train, valid, test), places, (self.asked, 1, 1)
+        found = [self.checked(*each) for each in zip(*sets, strict=True)]
         for (one, place), (other, elsewhere) in combinations(zip(found, places, strict=True), 2):
             if shared := sorted(one.keys() & other.keys()):
                 raise InputError(
@@ -132,13 +143,8 @@ class OmniglotEpisodes(EpisodeSets):
                 raise InputError(f"{self.train}: has no alphabet {name!r}; expected of {', '.join(known)}")
         train, valid = self._split([each for each in images if alphabet(each) not in self.test])
         test = [each for each in images if alphabet(each) in self.test]
-        names = "for training", "held out", "of data.test"
-        return ImageClasses(
-            *(
-                self.checked(each, f"{self.train}, {name}")
-                for each, name in zip((train, valid, test), names, strict=True)
-            )
-        )
+        sets = (train, "for training", self.asked), (valid, "held out", 1), (test, "of data.test", 1)
+        return ImageClasses(*(self.checked(each, f"{self.train}, {name}", asked) for each, name, asked in sets))
 
     def read(self, path: str) -> list[LabelledImage]:
         """Raises InputError for a file that is missing, damaged or another."""
@@ -184,41 +190,55 @@ def alphabet(image: LabelledImage) -> str:
 
 @dataclass(frozen=True)
 class Place:
-    """One image of an episode: its class by number, its own number in it, and the quarters that it is turned by."""
+    """One image of an episode: its class by number, its own number in it, the quarters that it is turned by, and
+    whether it is mirrored before."""
 
     drawn: int
     image: int
     quarters: int
+    mirrored: bool = False
 
 
 @dataclass(frozen=True)
 class Episode:
-    """The images that are shown, with their labels, and the one that is asked for, with its own."""
+    """The images that are shown, with their labels, and those that are asked for, with their own."""
 
     shown: tuple[Place, ...]
     labels: tuple[int, ...]
-    asked: Place
-    answer: int
+    asked: tuple[Place, ...]
+    answers: tuple[int, ...]
 
 
-def draw(sizes: Sequence[int], ways: int, shots: int, seed: str, *, rotations: bool) -> Episode:
-    """An episode from classes of so many images, a function of the seed alone: classes, labels and order are random."""
+def draw(
+    sizes: Sequence[int],
+    ways: int,
+    shots: int,
+    seed: str,
+    *,
+    questions: int = 1,
+    rotations: bool = False,
+    mirrored: bool = False,
+) -> Episode:
+    """An episode from classes of so many images, a function of the seed alone: classes, labels and order are random.
+    The images that are asked for are of as many classes as may be."""
     random = Random(seed)  # text is hashed with SHA-512, the same in every process
-    turned = random.sample(range(len(sizes) * (QUARTERS if rotations else 1)), ways)
-    answer, shown = random.randrange(ways), []
-    asked = None
-    for label, (drawn, quarters) in enumerate((each % len(sizes), each // len(sizes)) for each in turned):
-        chosen = [Place(drawn, image, quarters) for image in random.sample(range(sizes[drawn]), shots + 1)]
-        shown += [(place, label) for place in chosen[:shots]]
-        asked = chosen[shots] if label == answer else asked
+    variants = list(product((False, True) if mirrored else (False,), range(QUARTERS if rotations else 1)))
+    kinds = random.sample(range(len(sizes) * len(variants)), ways)
+    first, shown, asked = random.randrange(ways), [], []
+    for label, (drawn, variant) in enumerate((each % len(sizes), each // len(sizes)) for each in kinds):
+        mirror, quarters = variants[variant]
+        images = random.sample(range(sizes[drawn]), shots - (-questions // ways))
+        places = [Place(drawn, image, quarters, mirror) for image in images]
+        shown += [(place, label) for place in places[:shots]]
+        times = len(range((label - first) % ways, questions, ways))
+        asked += [(place, label) for place in places[shots : shots + times]]
     random.shuffle(shown)
-    assert asked is not None
     places, labels = zip(*shown, strict=True)
-    return Episode(places, labels, asked, answer)
+    return Episode(places, labels, *zip(*asked, strict=True))
 
 
-def turned(
-    pixels: UInt8[np.ndarray, "height width channel"], quarters: int
-) -> UInt8[np.ndarray, "height width channel"]:
-    """An image, turned."""
-    return np.rot90(pixels, quarters)
+def seen(
+    pixels: UInt8[np.ndarray, "height width channel"], place: Place
+) -> UInt8[np.ndarray, "turned_height turned_width channel"]:
+    """An image as an episode has it."""
+    return np.rot90(pixels[:, ::-1] if place.mirrored else pixels, place.quarters)

@@ -12,6 +12,7 @@ from pydantic import Field
 from torch import Tensor
 
 from regard.data.batch import Batch
+from regard.images.warping import warped
 from regard.shapes import Float, Int
 
 
@@ -26,10 +27,16 @@ class ImageBatch(Batch):
 @dataclass(frozen=True)
 class Augmentation:
     """With `flip` half of the images are mirrored, left for right; each is moved by up to `shift` pixels in each
-    direction, black coming in from outside (He 2016, 1512.03385, section 4.2)."""
+    direction (He 2016, 1512.03385, section 4.2). Each is turned by up to `turn` degrees either way, its sides become
+    larger or smaller by a share of up to `stretch`, and its columns slip by up to `slant` of their distance from the
+    middle. What comes in from outside is `outside`, of 0, black, to 255."""
 
     flip: bool = False
     shift: Annotated[int, Field(ge=0)] = 0
+    turn: Annotated[float, Field(ge=0, le=180)] = 0.0
+    stretch: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    slant: Annotated[float, Field(ge=0)] = 0.0
+    outside: Annotated[int, Field(ge=0, le=255)] = 0
 
     def __call__(
         self, pixels: UInt8[np.ndarray, "height width channel"], seed: int, epoch: int, index: int
@@ -38,12 +45,17 @@ class Augmentation:
         draw = Random(f"{seed}/{epoch}/{index}")  # text is hashed with SHA-512, the same in every process
         if self.flip and draw.random() < 0.5:
             pixels = pixels[:, ::-1]
-        if not self.shift:
+        if self.shift:
+            height, width, _ = pixels.shape
+            top, left = draw.randint(0, 2 * self.shift), draw.randint(0, 2 * self.shift)
+            margins = (self.shift, self.shift)
+            wide = np.pad(pixels, (margins, margins, (0, 0)), constant_values=self.outside)
+            pixels = wide[top : top + height, left : left + width]
+        if not (self.turn or self.stretch or self.slant):
             return pixels
-        height, width, _ = pixels.shape
-        top, left = draw.randint(0, 2 * self.shift), draw.randint(0, 2 * self.shift)
-        margins = (self.shift, self.shift)
-        return np.pad(pixels, (margins, margins, (0, 0)))[top : top + height, left : left + width]
+        degrees, slant = draw.uniform(-self.turn, self.turn), draw.uniform(-self.slant, self.slant)
+        wider, higher = (1 + draw.uniform(-self.stretch, self.stretch) for _ in range(2))
+        return warped(np.ascontiguousarray(pixels), degrees, (wider, higher), slant, self.outside)
 
 
 def collate_images(examples: Sequence[tuple[Float[Tensor, "channel height width"], int]]) -> ImageBatch:

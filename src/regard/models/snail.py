@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import torch
-from einops import rearrange
+from einops import rearrange, repeat
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
@@ -99,7 +99,8 @@ class FewShotSnail(nn.Module):
     """Reads images with their labels, in any order, and tells the label of one more.
 
     What the network is given at a position is the image's code and its label as one of `ways`; of the last image the
-    label is zeros. Its loss is that of the last position alone.
+    label is zeros. Its loss is that of the last position alone. Several images may be asked about: each is the last of
+    a sequence of its own, and what the labelled ones are coded as is shared.
     """
 
     self_attention = "network.*"
@@ -116,12 +117,18 @@ class FewShotSnail(nn.Module):
         images: Float[Tensor, "batch image channel height width"],
         labels: Int[Tensor, "batch shown"],
         *,
-        expected: Int[Tensor, " batch"] | None = None,
+        expected: Int[Tensor, "batch asked"] | None = None,
     ) -> Tensor:
-        """Logits `(batch, way)` of the last image's label, the `labels (batch, image - 1)` of those before it being
-        known; with `expected (batch,)` their cross-entropy instead, summed."""
-        batch = len(images)
+        """Logits `(batch, asked, way)` of the labels of the images behind those whose `labels (batch, shown)` are
+        known; with `expected (batch, asked)` their cross-entropy instead, summed. In maps every question is a row."""
+        batch, shown = labels.shape
         codes = rearrange(self.code(rearrange(images, "b t c h w -> (b t) c h w")), "(b t) d -> b t d", b=batch)
-        known = functional.pad(functional.one_hot(labels, self.ways), (0, 0, 0, 1)).to(codes.dtype)
-        logits = self.output(self.network(torch.cat([codes, known], -1))[:, -1])
-        return logits if expected is None else functional.cross_entropy(logits, expected, reduction="sum")
+        asked = images.shape[1] - shown
+        told = torch.cat([codes[:, :shown], functional.one_hot(labels, self.ways).to(codes.dtype)], -1)
+        open_ = functional.pad(codes[:, shown:], (0, self.ways))
+        sequences = torch.cat([repeat(told, "b s d -> b q s d", q=asked), open_[:, :, None]], 2)
+        states = self.network(rearrange(sequences, "b q t d -> (b q) t d"))[:, -1]
+        logits = self.output(rearrange(states, "(b q) d -> b q d", q=asked))
+        if expected is None:
+            return logits
+        return functional.cross_entropy(logits.flatten(0, 1), expected.flatten(), reduction="sum")

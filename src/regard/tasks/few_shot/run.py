@@ -110,7 +110,7 @@ class FewShotRun(Run):
         with guarded(self.model), record(self.model, only=self.model.self_attention) as maps:
             logits = self.model(seen, numbers)
         weights = maps.layered()[0, :, 0].double().cpu().numpy()
-        found = classified(names, logits[0].softmax(-1).tolist())
+        found = classified(names, logits[0, 0].softmax(-1).tolist())
         return Compared(found, pixels[-1], pixels[:-1], tuple(labels), weights)
 
     def _checked(self, examples: Examples) -> list[str]:

@@ -5,14 +5,14 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import torch
 from jaxtyping import UInt8
-from torch import Tensor, nn
+from torch import nn
 
 from regard.data.batches import require_one_batch, token_batches
 from regard.data.episode_batch import EpisodeBatch
-from regard.data.episodes import Episode, Place, draw, turned
+from regard.data.episodes import Episode, draw, seen
 from regard.data.images import LabelledImage
+from regard.images import Pixels
 from regard.models.snail import FewShotSnail
-from regard.shapes import Float
 from regard.tasks.few_shot.run_file import FewShot
 from regard.training.task import Carried, Loss
 
@@ -27,22 +27,23 @@ def pool(classes: Mapping[str, Sequence[LabelledImage]], config: FewShot) -> Poo
     return [np.stack([pixels_of(each, config) for each in some]) for some in classes.values()]
 
 
-def pixels_of(each: LabelledImage, config: FewShot) -> UInt8[np.ndarray, "height width channel"]:
+def pixels_of(each: LabelledImage, config: FewShot) -> Pixels:
     """What the model is given of an image. Raises InputError for one that cannot be read."""
     return config.images.pixels(each.image, config.model.side, config.model.channels, each.place)
 
 
-def collate_episodes(episodes: Sequence[Episode], images: Pool, config: FewShot) -> EpisodeBatch:
+def pixels_in(episode: Episode, images: Pool) -> list[Pixels]:
+    """The images of an episode, those that are asked about last."""
+    return [seen(images[place.drawn][place.image], place) for place in (*episode.shown, *episode.asked)]
+
+
+def collate_episodes(episodes: Sequence[tuple[Episode, Sequence[Pixels]]], config: FewShot) -> EpisodeBatch:
     """Episodes with their images. Raises ValueError for no episodes at all."""
     if not episodes:
         raise ValueError("collate_episodes() got no episodes; expected at least one")
-    rows = [torch.stack([_seen(place, images, config) for place in (*each.shown, each.asked)]) for each in episodes]
-    labels = torch.tensor([each.labels for each in episodes])
-    return EpisodeBatch(torch.stack(rows), labels, torch.tensor([each.answer for each in episodes]))
-
-
-def _seen(place: Place, images: Pool, config: FewShot) -> Float[Tensor, "channel height width"]:
-    return config.images.tensor(turned(images[place.drawn][place.image], place.quarters))
+    rows = [torch.stack([config.images.tensor(each) for each in pixels]) for _, pixels in episodes]
+    labels, answers = ([getattr(each, name) for each, _ in episodes] for name in ("labels", "answers"))
+    return EpisodeBatch(torch.stack(rows), torch.tensor(labels), torch.tensor(answers))
 
 
 class FewShotTask:
@@ -60,17 +61,23 @@ class FewShotTask:
         return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
 
     def batch(self, epoch: int, indices: list[int]) -> EpisodeBatch:
-        data, sizes = self.config.data, [len(each) for each in self.train]
-        seeds = (f"{data.seed}/{self.settings.seed}/{epoch}/{index}" for index in indices)
-        drawn = [draw(sizes, data.ways, data.shots, seed, rotations=data.rotations) for seed in seeds]
-        return collate_episodes(drawn, self.train, self.config)
+        return collate_episodes([self._episode(epoch, index) for index in indices], self.config)
 
     def loss(self, model: nn.Module, batch: EpisodeBatch, update: int, carried: Carried | None = None) -> Loss:
-        return Loss(model(batch.images, batch.labels, expected=batch.classes), len(batch.classes))
+        return Loss(model(batch.images, batch.labels, expected=batch.classes), batch.classes.numel())
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         assert isinstance(model, FewShotSnail)
         return figures(model, self.valid, self.config, self.config.data.valid_episodes)
+
+    def _episode(self, epoch: int, index: int) -> tuple[Episode, list[Pixels]]:
+        """An episode as it is seen in an epoch."""
+        data, seed, sizes = self.config.data, self.settings.seed, [len(each) for each in self.train]
+        asking = {"questions": data.questions, "rotations": data.rotations, "mirrored": data.mirrored}
+        drawn = draw(sizes, data.ways, data.shots, f"{data.seed}/{seed}/{epoch}/{index}", **asking)
+        first = index * self.config.count
+        pixels = enumerate(pixels_in(drawn, self.train), first)
+        return drawn, [self.config.augmentation(each, seed, epoch, number) for number, each in pixels]
 
 
 def episodes(images: Pool, config: FewShot, count: int, seed: str) -> Iterator[EpisodeBatch]:
@@ -78,8 +85,8 @@ def episodes(images: Pool, config: FewShot, count: int, seed: str) -> Iterator[E
     data, sizes = config.data, [len(each) for each in images]
     for first in range(0, count, ROWS):
         numbers = range(first, min(first + ROWS, count))
-        drawn = [draw(sizes, data.ways, data.shots, f"{seed}/{number}", rotations=False) for number in numbers]
-        yield collate_episodes(drawn, images, config)
+        drawn = [draw(sizes, data.ways, data.shots, f"{seed}/{number}") for number in numbers]
+        yield collate_episodes([(each, pixels_in(each, images)) for each in drawn], config)
 
 
 @torch.no_grad()
