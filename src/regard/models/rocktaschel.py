@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
+from einops import rearrange
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -18,7 +19,7 @@ from regard.models.embedding import ElmoStates, make_embedding
 from regard.models.sizes import Share, Size
 from regard.scores import Additive
 from regard.shapes import Float, Int, Lengths, States
-from regard.text.special import START
+from regard.text.special import PAD, START
 
 ReadingName = Literal["none", "last", "word-by-word"]
 
@@ -133,12 +134,13 @@ class Rocktaschel(Classifier):
         smoothing: float = 0.0,
     ) -> Tensor:
         """Logits `(batch, class)` of tokens without delimiter; with `expected` their cross-entropy with these classes
-        instead, summed. With `both_ways` the representations of both are joined (section 2.4)."""
+        instead, summed. With `both_ways` the representations of both are joined (section 2.4); they are made at once,
+        in half as many steps, and the rows of the second way are behind those of the first."""
         one, other = (premise, premise_lengths), (hypothesis, hypothesis_lengths)
-        ways = [self.represented(*one, *other)]
         if self.both_ways:
-            ways.append(self.represented(*other, *one))
-        return logits_or_loss(self.output(torch.cat(ways, -1)), expected, smoothing)
+            ways = self.represented(*stacked(one, other), *stacked(other, one))
+            return logits_or_loss(self.output(rearrange(ways, "(w b) d -> b (w d)", w=2)), expected, smoothing)
+        return logits_or_loss(self.output(self.represented(*one, *other)), expected, smoothing)
 
     def represented(
         self,
@@ -166,3 +168,12 @@ class Rocktaschel(Classifier):
         outputs, state = self.premise(self.embedding(premise), nothing, lengths.clamp(min=1))
         cell = state[:, 0, self.premise.width :].masked_fill((lengths == 0)[:, None], 0.0)
         return self.dropout(outputs), cell
+
+
+def stacked(
+    *texts: tuple[Int[Tensor, "_ _"], Int[Tensor, " _"]],
+) -> tuple[Int[Tensor, "rows position"], Int[Tensor, " rows"]]:
+    """Tokens and lengths of several batches, one below the other."""
+    longest = max(tokens.shape[1] for tokens, _ in texts)
+    rows = [functional.pad(tokens, (0, longest - tokens.shape[1]), value=PAD) for tokens, _ in texts]
+    return torch.cat(rows), torch.cat([lengths for _, lengths in texts])

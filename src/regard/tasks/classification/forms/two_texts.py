@@ -62,11 +62,12 @@ class TwoTexts(Form[Texts]):
 
 def of_each(found: Sequence[Contributed], both: Sequence[Words]) -> list[np.ndarray]:
     """What the tokens of each of two texts contribute, added up over the ways in which they are read: one text as it
-    is, then the other behind a mark; in a second way the texts are exchanged. A text without tokens is not embedded
-    where it would come first."""
-    amounts, way = [np.zeros(len(words.indices)) for words in both], 0
+    is, then the other behind a mark; in a second way, which is a second row, the texts are exchanged. Texts that have
+    no tokens are not embedded where they would come first."""
+    amounts = [np.zeros(len(words.indices)) for words in both]
     for call in found:
         behind_mark = int(call.given.shape[1] > 0 and call.given[0, 0] == START)
-        amounts[(way + behind_mark) % 2] += call.amounts[0, 0, behind_mark:].double().cpu().numpy()
-        way += behind_mark
+        for way, row in enumerate(call.amounts[0].double().cpu().numpy()):
+            which = (way + behind_mark) % 2
+            amounts[which] += row[behind_mark:][: len(amounts[which])]
     return amounts
