@@ -28,8 +28,8 @@ from regard.training.schedules import rate
 from regard.training.update import make_optimizer
 
 SEEDS = 1, 2, 3
-SETTINGS = {1: [], 5: ["training.batch_tokens=448"]}
-"""16 episodes of 26 images, rounded up to 28."""
+SETTINGS = {1: [], 5: ["training.batch_tokens=384", "training.steps=4000"]}
+"""12 episodes of 30 images, rounded up to 32."""
 Answer = Callable[[EpisodeBatch], Tensor]
 """A batch of episodes -> the class that is told of each."""
 
