@@ -21,6 +21,10 @@ from regard.tasks.few_shot.run_file import FewShot
 QUICK = [
     "model={name: snail, side: 16, code_filters: 16, width: 32, filters: 16}",
     "data.ways=2",
+    "data.questions=1",
+    "data.mirrored=false",
+    "data.held_out=0.1",
+    "augmentation={}",
     "data.test=[gamma]",
     "data.episodes=400",
     "data.valid_episodes=20",

@@ -209,6 +209,11 @@ class Episode:
     answers: tuple[int, ...]
 
 
+def variants(*, rotations: bool, mirrored: bool) -> list[tuple[bool, int]]:
+    """Whether an image is mirrored and the quarters that it is turned by, for each class that is made of one."""
+    return list(product((False, True) if mirrored else (False,), range(QUARTERS if rotations else 1)))
+
+
 def draw(
     sizes: Sequence[int],
     ways: int,
@@ -222,11 +227,11 @@ def draw(
     """An episode from classes of so many images, a function of the seed alone: classes, labels and order are random.
     The images that are asked for are of as many classes as may be."""
     random = Random(seed)  # text is hashed with SHA-512, the same in every process
-    variants = list(product((False, True) if mirrored else (False,), range(QUARTERS if rotations else 1)))
-    kinds = random.sample(range(len(sizes) * len(variants)), ways)
+    ways_to_see = variants(rotations=rotations, mirrored=mirrored)
+    kinds = random.sample(range(len(sizes) * len(ways_to_see)), ways)
     first, shown, asked = random.randrange(ways), [], []
     for label, (drawn, variant) in enumerate((each % len(sizes), each // len(sizes)) for each in kinds):
-        mirror, quarters = variants[variant]
+        mirror, quarters = ways_to_see[variant]
         images = random.sample(range(sizes[drawn]), shots - (-questions // ways))
         places = [Place(drawn, image, quarters, mirror) for image in images]
         shown += [(place, label) for place in places[:shots]]

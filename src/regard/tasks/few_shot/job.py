@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterable
 
+from regard.data.episodes import variants
 from regard.models.snail import FewShotSnail
 from regard.tasks.few_shot.run_file import FewShot
 from regard.tasks.few_shot.task import FewShotTask, Pool, pool
@@ -20,7 +21,8 @@ def prepare(config: FewShot) -> Job:
     train, valid, _ = (pool(each, config) for each in (classes.train, classes.valid, classes.test))
     model = FewShotSnail(config.data.ways, config.data.shots, config.model)
     tests = [each for some in classes.test.values() for each in some]
-    turns = ", each turned four ways" if config.data.rotations else ""
+    kinds = len(variants(rotations=config.data.rotations, mirrored=config.data.mirrored))
+    turns = f", each in {kinds} ways" if kinds > 1 else ""
     return Job(
         model,
         FewShotTask(train, valid, config),
