@@ -241,7 +241,7 @@ def _episode(run: FewShotRun, asking: Asking) -> Shown:
     looked = run.compare(*episode("text 1", asking.text))
 
     def picture(title: str) -> None:
-        figure = drawn_episode(looked.asked, looked.shown, looked.labels, looked.weights, title=title)
+        figure = drawn_episode(looked.asked, looked.shown, looked.labels, looked.maps[:, -1], title=title)
         write_figure(figure, asking.out, title=title)
 
     return Shown(looked.found.line, str(looked.found), tuple(looked.lookups()), picture)

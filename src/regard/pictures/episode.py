@@ -25,34 +25,39 @@ def episode(
     asked: UInt8[np.ndarray, "height width channel"],
     shown: UInt8[np.ndarray, "image height width channel"],
     labels: Sequence[str],
-    weights: Float[np.ndarray, " read"],
+    weights: Float[np.ndarray, "lookup read"],
     *,
     title: str = "",
 ) -> Figure:
-    """A figure with the asked image at the left and a row of examples for each class, framed the darker the more weight
-    they had. `weights` are those of the examples in their order; one more, if there is one, is of the asked image
-    itself. Raises InputError without matplotlib, or where no installed font has a character."""
+    """A figure with a block a lookup, one beside the other: the asked image at the left and a row of examples for each
+    class, framed the darker the more weight they had. `weights` are those of the examples in their order; one more, if
+    there is one, is of the asked image itself. Raises InputError without matplotlib, or where no installed font has a
+    character."""
     names = list(dict.fromkeys(labels))
     rows = [[place for place, label in enumerate(labels) if label == name] for name in names]
     columns = 1 + max(map(len, rows))
     with plotting():
-        width = columns * (SIDE + GAP) + 3 * GAP
-        height = len(rows) * (SIDE + LABEL + GAP) + GAP + HEAD + FOOT
+        block = columns * (SIDE + GAP) + 5 * GAP
+        width, height = len(weights) * block, len(rows) * (SIDE + LABEL + GAP) + 2 * GAP + 2 * HEAD + FOOT
         figure = inches.sheet()
         figure.set_size_inches(width, height)
         inches.text(figure, "frames: white 0, dark 1", (GAP, FOOT / 2 + GAP / 2), size=7, color=MUTED)
 
-        def axes_at(row: int, column: int) -> Axes:
-            left = GAP + column * (SIDE + GAP) + (2 * GAP if column else 0.0)
-            bottom = height - HEAD - (row + 1) * (SIDE + LABEL + GAP) + LABEL
+        def axes_at(lookup: int, row: int, column: int) -> Axes:
+            left = lookup * block + GAP + column * (SIDE + GAP) + (2 * GAP if column else 0.0)
+            bottom = height - 2 * HEAD - (row + 1) * (SIDE + LABEL + GAP) + LABEL
             return figure.add_axes((left / width, bottom / height, SIDE / width, SIDE / height))
 
-        itself = weights[len(labels)] if len(weights) > len(labels) else None
-        _draw(axes_at(0, 0), asked, "asked" if itself is None else f"asked, {itself:.2f}", itself or 0.0)
-        for row, (name, places) in enumerate(zip(names, rows, strict=True)):
-            for column, place in enumerate(places, 1):
-                text = f"{drawable(name, longest=14)} {weights[place]:.2f}"
-                _draw(axes_at(row, column), shown[place], text, float(weights[place]))
+        for lookup, own in enumerate(weights):
+            place = lookup * block + GAP, height - HEAD - GAP
+            inches.text(figure, f"lookup {lookup + 1}", place, size=9, color=MUTED)
+            itself = own[len(labels)] if len(own) > len(labels) else None
+            text = "asked" if itself is None else f"asked, {itself:.2f}"
+            _draw(axes_at(lookup, 0, 0), asked, text, itself or 0.0)
+            for row, (name, places) in enumerate(zip(names, rows, strict=True)):
+                for column, place in enumerate(places, 1):
+                    text = f"{drawable(name, longest=14)} {own[place]:.2f}"
+                    _draw(axes_at(lookup, row, column), shown[place], text, float(own[place]))
         if title:
             text = drawable(title, longest=60)
             family, size, top = families([text])[0], sizes(1).title, 1 - GAP / height
