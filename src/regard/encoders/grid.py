@@ -1,5 +1,6 @@
 """An image as a grid of features, which a decoder reads as it would the words of a sentence."""
 
+import torch
 from einops import rearrange
 from torch import Tensor, nn
 
@@ -27,7 +28,7 @@ class GridEncoder(nn.Module):
 
     def forward(self, images: Float[Tensor, "batch channel height width"]) -> Memory:
         """Images `(batch, channel, height, width)` -> a memory of `(batch, cell, memory_width)`."""
-        found = self.stages(images)
+        found = self.stages(images.contiguous(memory_format=torch.channels_last))  # what norms over channels want
         cells = self.positions(rearrange(found, "b c h w -> b (h w) c"), *found.shape[-2:])
         return Memory(cells, cells, summary=cells.mean(1))
 
