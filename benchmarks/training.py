@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import Random
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import torch
@@ -92,16 +93,20 @@ def prepared(folder: Path) -> Path:
     return python
 
 
-class Worker:
+def started(system: str, batches: Path) -> subprocess.Popen[str]:
     """The process of a system."""
+    python = str(prepared(FOLDER)) if system.startswith("JoeyNMT") else sys.executable
+    command = [python, "-m", "benchmarks.updates", system, str(batches)]
+    variables = report.environment(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1")
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, env=variables, cwd=report.ROOT, stdin=pipe, stdout=pipe, text=True)
 
-    def __init__(self, system: str, batches: Path):
-        python = str(prepared(FOLDER)) if system.startswith("JoeyNMT") else sys.executable
-        command = [python, "-m", "benchmarks.updates", system, str(batches)]
-        variables = report.environment(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1")
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(command, env=variables, cwd=report.ROOT, stdin=pipe, stdout=pipe, text=True)
-        self.system = system
+
+class Worker:
+    """A system whose process is ready."""
+
+    def __init__(self, system: str, process: "subprocess.Popen[str]"):
+        self.system, self.process = system, process
         self._answer("ready")
 
     def seconds(self, number: int, precision: str) -> float:
@@ -122,14 +127,13 @@ class Worker:
 def workers(systems: Sequence[str], batches: Sequence[PairBatch]) -> Iterator[list[Worker]]:
     """Those of several systems, ended afterwards."""
     with ExitStack() as stack:
-        path = report.ROOT / "runs" / "training-batches.pt"
-        path.parent.mkdir(exist_ok=True)
+        path = Path(stack.enter_context(TemporaryDirectory())) / "batches.pt"
         torch.save(list(batches), path)
-        stack.callback(path.unlink)
         found = []
         for system in systems:
-            found.append(Worker(system, path))
-            stack.callback(found[-1].process.kill)
+            process = stack.enter_context(started(system, path))
+            stack.callback(process.kill)
+            found.append(Worker(system, process))
         yield found
 
 

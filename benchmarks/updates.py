@@ -115,7 +115,8 @@ def marian() -> Update:
 
 
 class Plain(nn.Module):
-    """PyTorch's `nn.Transformer` between one embedding, sinusoids and an output layer that shares its weight. Its norms stand behind."""
+    """PyTorch's `nn.Transformer` between one embedding, sinusoids and an output layer that shares its weight. Its norms
+    stand behind the sublayers."""
 
     def __init__(self) -> None:
         super().__init__()

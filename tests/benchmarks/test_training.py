@@ -1,5 +1,6 @@
 """What the benchmark of training asks of each system, and what it tells."""
 
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -96,7 +97,20 @@ def test_aims_are_costs(monkeypatch: pytest.MonkeyPatch):
     assert found[2].ratio == pytest.approx(2.0)
 
 
-def test_a_process_that_ends_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(sys, "executable", "/bin/false")
-    with pytest.raises(SystemExit, match=r"nn\.Transformer ended before it answered, with code 1"):
-        training.Worker("nn.Transformer", tmp_path / "none")
+def test_a_process_that_ends_is_told(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "executable", shutil.which("false"))
+    told = pytest.raises(SystemExit, match=r"nn\.Transformer ended before it answered, with code 1")
+    with told, training.workers(["nn.Transformer"], training.batches_of(SMALL, 32)):
+        pass
+
+
+def test_a_process_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """In place of the interpreter something that takes every update for as long as its number says."""
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\necho loading\necho ready\nwhile read number precision; do echo $number.5; done\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    with training.workers(["a", "b"], training.batches_of(SMALL, 32)) as running:
+        assert [worker.system for worker in running] == ["a", "b"]
+        assert [worker.seconds(number, "fp32") for worker in running for number in (3, 7)] == [3.5, 7.5] * 2
+    assert all(worker.process.poll() is not None for worker in running)
