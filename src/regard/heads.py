@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from regard.attention import Attend, Read, check
 from regard.masks import Mask, as_mask
 from regard.memory import Memory
+from regard.packing import Packing
 from regard.scores import ScaledDot
 from regard.shapes import Float
 
@@ -70,11 +71,14 @@ class MultiHead(nn.Module):
 
     def prepare(self, memory: Memory) -> Memory:
         """The memory as every head sees it: keys and values `(batch, head, key, head_width)`, key sides computed."""
-        key = self.split(self.key(memory.key))
+        key = self.key(memory.key)
         shared = self.value is self.key and memory.value is memory.key
-        value = key if shared else self.split(self.value(memory.value))
-        mask = None if memory.mask is None else memory.mask.over_heads()
-        return self.attend.prepare(Memory(key, value, mask, clean=False))
+        return self._prepared(key, key if shared else self.value(memory.value), memory.mask)
+
+    def _prepared(self, key: Tensor, value: Tensor, mask: Mask | None) -> Memory:
+        split = self.split(key)
+        mask = None if mask is None else mask.over_heads()
+        return self.attend.prepare(Memory(split, split if value is key else self.split(value), mask, clean=False))
 
     def split(self, states: Tensor) -> Tensor:
         """`(batch, position, group * width)` -> `(batch, head, position, width)`, groups repeated for their heads."""
@@ -92,6 +96,19 @@ class MultiHead(nn.Module):
         split = rearrange(self.query(query), "b t (h d) -> b h t d", h=self.heads)
         read = self.attend.read(split, memory, state)
         return read._replace(context=self.output(rearrange(read.context, "b h t d -> b t (h d)")))
+
+    def within(
+        self, states: Float[Tensor, "token width"], packing: Packing, mask: Mask
+    ) -> Float[Tensor, "token width"]:
+        """Every token of sequences without their padding reads its own sequence, under the `mask` of the padded batch;
+        projections are made of these tokens alone."""
+        key = self.key(states)
+        value = key if self.value is self.key else self.value(states)
+        laid_out = packing.unpack(key)
+        memory = self._prepared(laid_out, laid_out if value is key else packing.unpack(value), mask)
+        query = rearrange(packing.unpack(self.query(states)), "b t (h d) -> b h t d", h=self.heads)
+        context: Tensor = self.attend.read(query, memory).context
+        return self.output(packing.pack(rearrange(context, "b h t d -> b t (h d)")))
 
     def forward(self, query: Float[Tensor, "..."], memory: Memory) -> Float[Tensor, "batch query width"]:
         """Queries `(batch, query, width)` over a memory of `memory_width` -> `(batch, query, width)`.

@@ -21,6 +21,7 @@ LEVELS = {
     "align": 1,
     "history": 1,
     "memory": 1,
+    "packing": 1,
     "tape": 1,
     "recording": 1,
     "worked": 1,

@@ -62,13 +62,9 @@ def test_states_maps_and_logits_are_those_of_transformers(kind: str, sizes: dict
     wanted = theirs(
         published[tokens], attention_mask=real.long(), output_attentions=True, output_hidden_states=True, **more
     )
-    layers: list[Tensor] = []
-    hooks = [each.register_forward_hook(lambda *given: layers.append(given[2])) for each in model.encoder.layers]
-    hooks.append(model.encoder.dropout.register_forward_hook(lambda *given: layers.append(given[2])))
+    layers: list[Tensor] = [*model.encoder.layered(tokens, lengths, segments)]
     with record(model, only=model.self_attention) as maps:
         states = model(tokens, lengths, segments)
-    for hook in hooks:
-        hook.remove()
     assert len(layers) == len(maps) + 1 == sizes["num_hidden_layers"] + 1
     for ours, expected in zip(layers, wanted.hidden_states, strict=True):
         torch.testing.assert_close(ours[real], expected[real], rtol=1e-5, atol=1e-5)

@@ -1,8 +1,9 @@
 """The self-attentive encoder (Vaswani 2017, section 3.1)."""
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Iterator
 
-from torch import nn
+from torch import Tensor, nn
 
 from regard.encoders.protocol import Encoder
 from regard.heads import MultiHead
@@ -14,7 +15,8 @@ from regard.layers.residual import Residual
 from regard.layers.summary import mean
 from regard.masks import Mask, padding
 from regard.memory import Memory
-from regard.shapes import Lengths, States, Tokens
+from regard.packing import Packing
+from regard.shapes import Float, Lengths, States, Tokens
 
 
 class EncoderLayer(nn.Module):
@@ -25,9 +27,29 @@ class EncoderLayer(nn.Module):
         self.self_attention, self.feedforward = self_attention, feedforward
         self.residuals = nn.ModuleList(residuals)
 
-    def forward(self, states: States, mask: Mask | None) -> States:
-        states = self.residuals[0](states, lambda x: self.self_attention(x, Memory(x, x, mask, clean=False)))
+    def forward(
+        self, states: Float[Tensor, "*tokens width"], mask: Mask | None, packing: Packing | None = None
+    ) -> Float[Tensor, "*tokens width"]:
+        """States `(batch, position, width)`, or with a `packing`, for which there is a mask, `(token, width)`."""
+
+        def attended(states: Tensor) -> Tensor:
+            if packing is None or mask is None:
+                return self.self_attention(states, Memory(states, states, mask, clean=False))
+            return self.self_attention.within(states, packing, mask)
+
+        states = self.residuals[0](states, attended)
         return self.residuals[1](states, self.feedforward)
+
+
+def encoded(layers: Iterable[nn.Module], states: States, lengths: Lengths) -> Iterator[States]:
+    """What each of such layers makes of states `(batch, position, width)` of these `lengths (batch,)`, the first of
+    what it is given. Where much is padding, it is left out in between, and zeros stand in its place."""
+    mask, packing = padding(lengths, states.shape[1]), Packing.of(lengths, states.shape[1])
+    given = () if packing is None else (packing,)
+    states = states if packing is None else packing.pack(states)
+    for layer in layers:
+        states = layer(states, mask, *given)
+        yield states if packing is None else packing.unpack(states)
 
 
 class TransformerEncoder(Encoder):
@@ -50,9 +72,6 @@ class TransformerEncoder(Encoder):
         self.memory_width = self.summary_width = embedding.width
 
     def forward(self, tokens: Tokens, lengths: Lengths) -> Memory:
-        mask = padding(lengths, tokens.shape[1])
         states = self.dropout(self.positions(self.embedding(tokens)))
-        for layer in self.layers:
-            states = layer(states, mask)
-        states = self.norm(states)
-        return Memory.of(states, lengths, mean(states, mask, lengths), tokens)
+        states = self.norm(deque(encoded(self.layers, states, lengths), maxlen=1).pop())
+        return Memory.of(states, lengths, mean(states, padding(lengths, tokens.shape[1]), lengths), tokens)

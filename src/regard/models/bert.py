@@ -10,7 +10,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.encoders.transformer import EncoderLayer
+from regard.encoders.transformer import EncoderLayer, encoded
 from regard.heads import MultiHead
 from regard.layers.dropout import Dropout
 from regard.layers.embeddings import TokenEmbedding
@@ -18,7 +18,6 @@ from regard.layers.feedforward import FeedForward
 from regard.layers.output import Output
 from regard.layers.positions import Learned
 from regard.layers.residual import PostNorm
-from regard.masks import padding
 from regard.models.sizes import NamedSizes, Share, Size, check_heads
 from regard.shapes import Float, Int, Lengths, States, Tokens
 
@@ -85,11 +84,8 @@ class BertEncoder(nn.Module):
             last = self.segments.num_embeddings - 1
             states = states + self.segments(torch.zeros_like(tokens) if segments is None else segments.clamp(max=last))
         states = self.dropout(self.norm(states))
-        mask = padding(lengths, tokens.shape[1])
         yield states
-        for each in self.layers:
-            states = each(states, mask)
-            yield states
+        yield from encoded(self.layers, states, lengths)
 
 
 def layer(config: BertConfig) -> EncoderLayer:
