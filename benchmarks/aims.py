@@ -9,13 +9,14 @@ from collections.abc import Callable
 
 import torch
 
-from benchmarks import product_scores, report, startup, training
+from benchmarks import product_scores, ragged, report, startup, training
 from benchmarks.aim import Aim, show
 
 AIMS: dict[str, Callable[[], list[Aim]]] = {
     "startup": startup.aims,
     "product_scores": product_scores.aims,
     "training": training.aims,
+    "ragged": ragged.aims,
 }
 """The benchmarks that hold an aim, each a quick pass that gives its rows."""
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from regard.shapes import Float, Int, Lengths, States
 
-PAYS = 0.85
+PAYS = 0.9
 """Up to this share of real tokens it takes less time without the others."""
 
 

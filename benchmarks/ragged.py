@@ -1,0 +1,81 @@
+"""BERT on texts of different lengths beside Hugging Face's: `python -m benchmarks.ragged`.
+
+Both of the sizes of BERT-base, with weights that are drawn, in one thread and in turn; told are medians of the
+processor's time of a forward pass.
+"""
+
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import torch
+from transformers import BertConfig as TheirConfig
+from transformers import BertModel
+
+from benchmarks import report
+from benchmarks.aim import Aim
+from regard.masks import padding
+from regard.models.bert import Bert, BertConfig
+from regard.training.devices import multiplies_bf16
+
+VOCABULARY, ROWS, LONGEST, LAYERS, FIRST = 30_522, 32, 128, 12, 1000
+SHORTEST = {"ragged": 10, "full": LONGEST}
+"""The length of the shortest text; the others are spread evenly up to `LONGEST`."""
+ROUNDS, TIMES, QUICK = 7, 1.7, 4
+"""QUICK: layers of the quick pass, which are like all others."""
+
+
+def forms(lengths: torch.Tensor, layers: int, dtype: torch.dtype) -> dict[str, Callable[[], object]]:
+    """A forward pass of ours, and of theirs."""
+    tokens = torch.randint(FIRST, VOCABULARY, (len(lengths), LONGEST))
+    real = padding(lengths, LONGEST).readable()
+    tokens = tokens.masked_fill(~real, 0)
+    sizes = {**BertConfig.named_sizes["base"], "layers": layers}
+    ours = Bert(VOCABULARY, BertConfig(**sizes, predictions=False)).to(dtype).eval()
+    theirs = BertModel(TheirConfig(num_hidden_layers=layers)).to(dtype).eval()
+    return {
+        "regard": lambda: ours(tokens, lengths),
+        "Hugging Face": lambda: theirs(input_ids=tokens, attention_mask=real.long()),
+    }
+
+
+@torch.inference_mode()
+def seconds(shortest: int, layers: int, dtype: torch.dtype, rounds: int) -> dict[str, float]:
+    """Medians, both taking turns; the first round warms up."""
+    torch.manual_seed(1)
+    lengths = torch.linspace(shortest, LONGEST, ROWS).round().long()
+    passes = forms(lengths, layers, dtype)
+    found: dict[str, list[float]] = {name: [] for name in passes}
+    for _ in range(rounds + 1):
+        for name, one in passes.items():
+            began = time.process_time()
+            one()
+            found[name].append(time.process_time() - began)
+    return {name: median(each[1:]) for name, each in found.items()}
+
+
+def aims() -> list[Aim]:
+    """The quick pass."""
+    found = seconds(SHORTEST["ragged"], QUICK, torch.float32, 3)
+    what = f"BERT-base, {QUICK} of {LAYERS} layers, {ROWS} texts of {SHORTEST['ragged']} to {LONGEST} tokens"
+    return [Aim(what, "s", found["regard"], "Hugging Face", found["Hugging Face"], times=TIMES)]
+
+
+def main() -> None:
+    """Prints the table and writes the results."""
+    torch.set_num_threads(1)
+    report.head("texts", "dtype", "regard, s", "Hugging Face, s", "Hugging Face / regard")
+    rows: list[dict[str, Any]] = []
+    for name, shortest in SHORTEST.items():
+        for dtype in (torch.float32, *([torch.bfloat16] if multiplies_bf16("cpu") else [])):
+            found = seconds(shortest, LAYERS, dtype, ROUNDS)
+            ours, theirs = found.values()
+            kind = str(dtype).removeprefix("torch.")
+            report.row(name, kind, f"{ours:.2f}", f"{theirs:.2f}", f"{theirs / ours:.2f}")
+            rows.append({"texts": name, "dtype": kind, "regard_seconds": ours, "hugging_face_seconds": theirs})
+    report.write("ragged", rows, texts=ROWS, shortest=SHORTEST, longest=LONGEST)
+
+
+if __name__ == "__main__":
+    main()
