@@ -46,10 +46,10 @@ class Augmentation:
         if self.flip and draw.random() < 0.5:
             pixels = pixels[:, ::-1]
         if self.shift:
-            height, width, _ = pixels.shape
+            height, width, channels = pixels.shape
             top, left = draw.randint(0, 2 * self.shift), draw.randint(0, 2 * self.shift)
-            margins = (self.shift, self.shift)
-            wide = np.pad(pixels, (margins, margins, (0, 0)), constant_values=self.outside)
+            wide = np.full((height + 2 * self.shift, width + 2 * self.shift, channels), self.outside, np.uint8)
+            wide[self.shift : self.shift + height, self.shift : self.shift + width] = pixels
             pixels = wide[top : top + height, left : left + width]
         if not (self.turn or self.stretch or self.slant):
             return pixels

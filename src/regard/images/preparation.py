@@ -66,12 +66,14 @@ class Preparation:
         top, left = (found.shape[0] - size) // 2, (found.shape[1] - size) // 2
         return found[top : top + size, left : left + size]
 
-    def tensor(self, pixels: Pixels) -> Float[Tensor, "channel height width"]:
+    def tensor(
+        self, pixels: UInt8[np.ndarray, "*batch height width channel"]
+    ) -> Float[Tensor, "*batch channel height width"]:
         """Numbers around 0. Raises InputError where mean or deviation are of another number of channels."""
-        channels = pixels.shape[2]
+        channels = pixels.shape[-1]
         mean, deviation = (_of_channels(name, getattr(self, name), channels) for name in ("mean", "deviation"))
         scaled = (pixels / 255 - mean) / deviation
-        return torch.from_numpy(np.ascontiguousarray(scaled.transpose(2, 0, 1), dtype=np.float32))
+        return torch.from_numpy(np.ascontiguousarray(np.moveaxis(scaled, -1, -3), dtype=np.float32))
 
     def _resized(self, pixels: np.ndarray, target: tuple[int, int]) -> np.ndarray:
         if pixels.shape[:2] == target:

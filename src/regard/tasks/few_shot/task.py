@@ -41,9 +41,9 @@ def collate_episodes(episodes: Sequence[tuple[Episode, Sequence[Pixels]]], confi
     """Episodes with their images. Raises ValueError for no episodes at all."""
     if not episodes:
         raise ValueError("collate_episodes() got no episodes; expected at least one")
-    rows = [torch.stack([config.images.tensor(each) for each in pixels]) for _, pixels in episodes]
+    images = config.images.tensor(np.stack([np.stack(pixels) for _, pixels in episodes]))
     labels, answers = ([getattr(each, name) for each, _ in episodes] for name in ("labels", "answers"))
-    return EpisodeBatch(torch.stack(rows), torch.tensor(labels), torch.tensor(answers))
+    return EpisodeBatch(images, torch.tensor(labels), torch.tensor(answers))
 
 
 class FewShotTask:
