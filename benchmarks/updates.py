@@ -2,8 +2,8 @@
 
 FILE has batches, as `torch.save` wrote them. Each line that it reads says the number of a batch and `fp32` or `bf16`;
 each that it writes, the seconds of processor time that the update took. Peers are trained as a plain loop would:
-autocast, clipping, PyTorch's fused AdamW. Their libraries are imported when they are asked for, because no environment
-has them all.
+autocast, clipping, PyTorch's fused AdamW. Sizes are the same but of the one-pass model, whose encoder is twice as wide
+as JoeyNMT's. Their libraries are imported when they are asked for, because no environment has them all.
 """
 
 import math
