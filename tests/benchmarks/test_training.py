@@ -21,7 +21,7 @@ SMALL = [([5, 7, 11], [13, 5]), ([7], [5, 11, 7, 13]), ([5, 11], [5])] * 8
 def test_drawn_pairs_are_like_multi30ks():
     pairs = training.drawn()
     assert len(pairs) == training.PAIRS
-    assert all(12 < mean(len(pair[side]) for pair in pairs) < 14 for side in (0, 1))
+    assert all(13 < mean(len(pair[side]) for pair in pairs) < 15 for side in (0, 1))
     assert all(training.FIRST <= token < training.VOCABULARY for pair in pairs[:101] for side in pair for token in side)
     assert max(len(side) for pair in pairs for side in pair) < training.LONGEST
 
