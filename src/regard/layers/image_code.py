@@ -1,10 +1,8 @@
 """One vector of an image, by convolutions (Vinyals 2016, 1606.04080, section 4.1.1)."""
 
-import torch
 from einops import rearrange
 from torch import Tensor, nn
 
-from regard.layers.batch_norm import BatchNorm
 from regard.shapes import Float
 
 STAGES = 4
@@ -28,13 +26,11 @@ class ImageCode(nn.Module):
 
     def forward(self, pixels: Float[Tensor, "batch channel height width"]) -> Float[Tensor, "batch code"]:
         """Images `(batch, channel, side, side)` -> `(batch, width)`."""
-        # in the memory the channels of a pixel stand together: the largest of 2 x 2 is a fifth of the work then
-        laid_out = pixels.clone(memory_format=torch.channels_last)
-        return self.output(rearrange(self.stages(laid_out), "b c h w -> b (c h w)"))
+        return self.output(rearrange(self.stages(pixels), "b c h w -> b (c h w)"))
 
 
 def stage(channels: int, filters: int) -> nn.Sequential:
     """One of the four; what a bias would add, the normalisation takes away. The largest of 2 x 2 and ReLU can be
     exchanged, and ReLU has a quarter to do after it."""
     convolution = nn.Conv2d(channels, filters, 3, padding=1, bias=False)
-    return nn.Sequential(convolution, BatchNorm(filters), nn.MaxPool2d(2), nn.ReLU())
+    return nn.Sequential(convolution, nn.BatchNorm2d(filters), nn.MaxPool2d(2), nn.ReLU())

@@ -59,10 +59,15 @@ def episode(
                     text = f"{drawable(name, longest=14)} {own[place]:.2f}"
                     _draw(axes_at(lookup, row, column), shown[place], text, float(own[place]))
         if title:
-            text = drawable(title, longest=60)
-            family, size, top = families([text])[0], sizes(1).title, 1 - GAP / height
-            figure.text(GAP / width, top, text, ha="left", va="top", size=size, family=family, parse_math=False)
+            _head(figure, title, (width, height))
     return figure
+
+
+def _head(figure: Figure, title: str, inside: tuple[float, float]) -> None:
+    """Puts a title above a figure of so many inches."""
+    text, (width, height) = drawable(title, longest=60), inside
+    family, size, top = families([text])[0], sizes(1).title, 1 - GAP / height
+    figure.text(GAP / width, top, text, ha="left", va="top", size=size, family=family, parse_math=False)
 
 
 def _draw(axes: Axes, pixels: UInt8[np.ndarray, "height width channel"], text: str, weight: float) -> None:
