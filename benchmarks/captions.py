@@ -13,7 +13,7 @@ from benchmarks import report
 
 SCENES = "scenes"
 HARD = {
-    SCENES: ["model.align={name: hard, soft_share: 0.5}", "attention_losses={reinforce: 1.0, entropy: 0.01}"],
+    SCENES: ["model.align={name: hard, soft_share: 0.5}", "attention_losses={reinforce: 0.1, entropy: 0.01}"],
     "captions": ["model.align={name: hard, soft_share: 0.5}", "attention_losses={reinforce: 1.0, draw_entropy: 0.02}"],
 }
 """Half of the sequences read softly, as in the paper."""

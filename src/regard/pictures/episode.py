@@ -52,8 +52,7 @@ def episode(
             place = lookup * block + GAP, height - HEAD - GAP
             inches.text(figure, f"lookup {lookup + 1}", place, size=9, color=MUTED)
             itself = own[len(labels)] if len(own) > len(labels) else None
-            text = "asked" if itself is None else f"asked, {itself:.2f}"
-            _draw(axes_at(lookup, 0, 0), asked, text, itself or 0.0)
+            _draw(axes_at(lookup, 0, 0), asked, "asked" if itself is None else f"asked, {itself:.2f}", itself or 0.0)
             for row, (name, places) in enumerate(zip(names, rows, strict=True)):
                 for column, place in enumerate(places, 1):
                     text = f"{drawable(name, longest=14)} {own[place]:.2f}"
