@@ -20,44 +20,37 @@ from regard.kernels.chosen import Chosen, Projected, part
 from regard.kernels.hugging_face import opened, refuse_closed
 from regard.listening import Listening
 from regard.maps.lookups import Lookups
+from regard.maps.reductions import Reduction, Whole
 from regard.maps.workings import Sums, Workings, of_products
-
-TOGETHER = 256
-"""Rows of weights of which the greatest are looked for at once."""
-
 
 Measure = Callable[[nn.Module, Tensor, Tensor], Tensor]
 """A module, its weights `(*batch, query, key)` and the values it reads with them, `(*batch, key, value_width)` -> what
 is kept in place of the weights, of the same shape."""
 
 
+ALL = Whole()
+
+
 @dataclass(frozen=True)
 class Choice:
-    """What is kept of weights: heads, query positions and so many of each query; None: all. And what is made of them
+    """What is kept of weights: heads and query positions, None: all; and of those what. And what is made of all of them
     before; None: nothing."""
 
-    heads: Sequence[int] | None
-    rows: Sequence[int] | None
-    top: int | None
-    measure: Measure | None
+    heads: Sequence[int] | None = None
+    rows: Sequence[int] | None = None
+    reduce: Reduction = ALL
+    measure: Measure | None = None
 
     @property
     def whole(self) -> bool:
         """Whether all weights are kept, as they are."""
-        return self.measure is None and self.heads is None and not self.partial
+        every = self.heads is None and self.rows is None
+        return every and self.measure is None and self.reduce == ALL
 
     @property
     def partial(self) -> bool:
-        """Whether less is kept than every query's weights: then it need not be there at once."""
-        return self.measure is None and (self.rows is not None or self.top is not None)
-
-
-def greatest(weights: Chosen, heads: Sequence[int] | None, rows: Sequence[int], top: int) -> tuple[Tensor, Tensor]:
-    """The greatest weights of each of the rows, and the keys they belong to, both `(batch, [head,] row, top)`."""
-    firsts = range(0, max(1, len(rows)), TOGETHER)  # of no rows too there is a tensor
-    parts = (weights(heads, rows[first : first + TOGETHER]) for first in firsts)
-    found = [part.topk(min(top, part.shape[-1]), -1) for part in parts]
-    return torch.cat([values for values, _ in found], -2), torch.cat([places for _, places in found], -2)
+        """Whether less is kept: then they need not be there at once."""
+        return self.measure is None and not self.whole
 
 
 class Maps(Mapping[str, Tensor]):
@@ -106,12 +99,13 @@ class Maps(Mapping[str, Tensor]):
         self._queries[name] = first + queries
         asked = range(first, first + queries) if self.choice.rows is None else self.choice.rows
         rows = [row - first for row in asked if first <= row < first + queries]
-        if self.choice.top is None:
-            found = weights(self.choice.heads, None if self.choice.rows is None else rows)
-        else:
-            found, places = greatest(weights, self.choice.heads, rows, self.choice.top)
-            self._places.setdefault(name, []).append(places)
-        self._steps.setdefault(name, []).append(found if self._differentiable else found.detach())
+        reduce, every = self.choice.reduce, list(range(queries))
+        for some in reduce.parts(rows):
+            found, places = reduce.of(weights(self.choice.heads, None if some == every else some))
+            found = found if self._differentiable else found.detach()
+            self._steps[name] = reduce.after(self._steps.get(name, []), found)
+            if places is not None:
+                self._places.setdefault(name, []).append(places)
 
     def add_draw(self, module: nn.Module, draw: Any) -> None:
         self.draws.setdefault(self._names[id(module)], []).append(draw)
@@ -120,7 +114,7 @@ class Maps(Mapping[str, Tensor]):
         return self._joined(name, self._steps[name], 0)
 
     def places(self, name: str) -> Tensor:
-        """Of weights that are the greatest alone: the key that each belongs to, -1 where there were not so many."""
+        """Of the greatest weights: the key that each belongs to, -1 where there were not so many."""
         return self._joined(name, self._places[name], -1)
 
     def _joined(self, name: str, steps: list[Tensor], empty: int) -> Tensor:
@@ -206,33 +200,32 @@ def record(
     *,
     heads: Sequence[int] | None = None,
     rows: Sequence[int] | None = None,
-    top: int | None = None,
+    reduce: Reduction = ALL,
     differentiable: bool = False,
     measure: Measure | None = None,
 ) -> Iterator[Maps]:
     """Collect the attention weights that `model` computes inside the block.
 
-    Where only some rows or the greatest weights are asked for, attention whose score is a product stays fused on long
-    inputs, and of its weights only those asked for are computed, apart. The model may be, or hold, one of the
-    transformers library, whose attention stays fused always.
+    Where less than all weights is asked for, attention by a softmax of products stays fused, and its weights are
+    computed apart, of no more than `TOGETHER` queries at a time unless the weights themselves are kept. Other attention
+    has its weights whole, and what is asked for is made of those. The model may be, or hold, one of the transformers
+    library, whose attention stays fused always.
 
     Args:
         only: names of the modules to listen to, with `*` and `?` as wildcards, e.g. `"decoder.*.cross_attention"`.
         heads: heads to keep, of maps that have heads. Default all.
         rows: query positions to keep, counted over all steps of a decode. Default all.
-        top: of each query keep only so many weights, the greatest first; `maps.places(name)` says whose they are. Of
-            attention that stays fused no more than `TOGETHER` rows of weights are then there at a time.
+        reduce: what to keep of these weights (`regard.maps.reductions`): by default `Whole()`, or the `Greatest(count)`
+            of each query, whose keys `maps.places(name)` says, the `Entropy()` of each, or the `Totals()` over queries.
         differentiable: leave the weights in the graph, so that a loss may be made of them.
         measure: what to keep in place of the weights, made of these and the values that are read.
 
     Raises:
-        ValueError: no module of the model has a name that `only` asks for, or `top` is less than 1; or there is a
-            `measure`, and a module has no values to hand over; or all that is asked for is of transformers, in models
-            that do not use the library's common attention.
+        ValueError: no module of the model has a name that `only` asks for; or there is a `measure`, and a module has no
+            values to hand over; or all that is asked for is of transformers, in models that do not use the library's
+            common attention.
     """
-    if top is not None and top < 1:
-        raise ValueError(f"top is {top}; expected at least 1 weight of each query")
-    maps = Maps(named(model, only), Choice(heads, rows, top, measure), differentiable)
+    maps = Maps(named(model, only), Choice(heads, rows, reduce, measure), differentiable)
     with listening.by(maps), opened(model, give_chosen):
         yield maps
 
@@ -259,7 +252,7 @@ def wanted(module: nn.Module) -> bool:
 
 
 def chosen_from(module: nn.Module) -> bool:
-    """Whether somebody listens to this module who keeps only some rows of its weights, or of each only the greatest."""
+    """Whether somebody listens to this module who keeps less than all of its weights."""
     maps = listening.now()
     return maps is not None and maps.wants(module) and maps.choice.partial
 

@@ -11,6 +11,7 @@ from torch.overrides import TorchFunctionMode
 from regard.attention import Attend
 from regard.experiments.measuring import peak
 from regard.heads import MultiHead
+from regard.maps.reductions import Greatest
 from regard.masks import causal, padding
 from regard.memory import Memory
 from regard.recording import record
@@ -102,7 +103,7 @@ def test_the_greatest_weights_of_each_step():
     names = [EVERY[2], EVERY[3]]
     with record(model, names) as whole, torch.no_grad():
         model(batch.tokens, batch.lengths, batch.target)
-    with record(model, names, top=3, rows=[1, 2, 4]) as maps, torch.no_grad():
+    with record(model, names, reduce=Greatest(3), rows=[1, 2, 4]) as maps, torch.no_grad():
         state = model.decoder.start(model.encoder(batch.tokens, batch.lengths))
         for token in batch.target.unbind(1):
             _, state = model.decoder.step(token, state)
@@ -113,8 +114,8 @@ def test_the_greatest_weights_of_each_step():
         assert (places[..., 0, 2] == (-1 if name == EVERY[2] else places[..., 0, 2])).all()  # a step that knew two keys
         found = whole[name][..., [1, 2, 4], :].gather(-1, places.clamp(min=0)) * (places >= 0)
         torch.testing.assert_close(found, weights)
-    with pytest.raises(ValueError, match="top is 0; expected at least 1"), record(model, top=0):
-        pass
+    with pytest.raises(ValueError, match="the greatest 0 weights are asked for; expected at least 1 of each query"):
+        Greatest(0)
 
 
 def test_a_batch_that_shrinks_between_steps_says_what_to_do():
@@ -223,7 +224,7 @@ def test_chosen_rows_of_a_long_read_are_those_of_the_whole(score: Score):
         found = attend(query, memory)
     torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(some[""], whole[""][:, [1]][..., rows, :], rtol=1e-12, atol=1e-12)
-    with record(attend, rows=rows, top=3) as most:
+    with record(attend, rows=rows, reduce=Greatest(3)) as most:
         attend(query, memory)
     expected = whole[""][..., rows, :].topk(3, -1)
     torch.testing.assert_close(most[""], expected.values, rtol=1e-12, atol=1e-12)
@@ -251,10 +252,10 @@ def test_nothing_as_large_as_the_scores_is_made_for_some_rows(lengths: list[int]
     memory = Memory(states, states, mask)
     with torch.no_grad():
         assert peak(lambda: heads(states, memory)) < scores / 20
-        with record(heads, rows=[3, 999], top=2):
+        with record(heads, rows=[3, 999], reduce=Greatest(2)):
             assert peak(lambda: heads(states, memory)) < scores / 20
         with record(heads):
             whole = peak(lambda: heads(states, memory))
-        with record(heads, top=1):  # the arg-max of every row, some rows at a time
+        with record(heads, reduce=Greatest()):  # the arg-max of every row, some rows at a time
             assert peak(lambda: heads(states, memory)) < whole / 2
     assert whole > scores

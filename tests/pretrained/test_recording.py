@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from regard import record
+from regard.maps.reductions import Greatest
 
 transformers = pytest.importorskip("transformers")
 TOKENS = torch.randint(5, 31, (2, 11), generator=torch.Generator().manual_seed(2))
@@ -146,9 +147,9 @@ def test_inside_a_model_of_your_own():
 @models
 @pytest.mark.parametrize("together", [4, 256])
 def test_the_greatest_weights_alone(name: str, together: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("regard.recording.TOGETHER", together)
+    monkeypatch.setattr("regard.maps.reductions.TOGETHER", together)
     model, attention = made(name)
-    with record(model, attention, heads=[1, 0], rows=[0, 2, 3, 7, 8, 10], top=3) as maps:
+    with record(model, attention, heads=[1, 0], rows=[0, 2, 3, 7, 8, 10], reduce=Greatest(3)) as maps:
         model(TOKENS, attention_mask=REAL.long())
     with record(model, attention, heads=[1, 0], rows=[0, 2, 3, 7, 8, 10]) as whole:
         model(TOKENS, attention_mask=REAL.long())

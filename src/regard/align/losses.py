@@ -2,6 +2,7 @@
 
 from torch import Tensor
 
+from regard.maps.entropy import logarithm, row_entropy
 from regard.shapes import Float, Weights
 
 
@@ -21,11 +22,6 @@ def entropy(weights: Weights) -> Float[Tensor, "*batch"]:
     return row_entropy(weights).sum(-1)
 
 
-def row_entropy(weights: Weights) -> Float[Tensor, "*batch query"]:
-    """The same for each query alone."""
-    return -(weights * _logarithm(weights)).sum(-1)
-
-
 def coverage(weights: Weights) -> Float[Tensor, "*batch"]:
     """sum_t sum_i min(a_ti, sum_{u < t} a_ui): what is read once more (See 2017, 1704.04368, equation 12)."""
     before = weights.cumsum(-2) - weights
@@ -38,8 +34,4 @@ def guided(weights: Weights, links: Weights) -> Float[Tensor, "*batch"]:
     Args:
         links: of the shape of the weights; rows sum to 1, or to 0 where nothing is known.
     """
-    return -(links * _logarithm(weights)).sum((-2, -1))
-
-
-def _logarithm(weights: Weights) -> Weights:
-    return weights.clamp(min=1e-30 if weights.dtype.itemsize < 8 else 1e-300).log()
+    return -(links * logarithm(weights)).sum((-2, -1))

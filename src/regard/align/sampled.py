@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from regard.align.extent import dense
-from regard.align.losses import row_entropy
 from regard.align.protocol import Align, Aligned, Draw
 from regard.align.soft import softmax
+from regard.maps.entropy import row_entropy
 from regard.masks import Mask
 from regard.shapes import Int, Query, Scores, Weights
 
