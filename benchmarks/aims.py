@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import torch
 
-from benchmarks import product_scores, ragged, report, startup, training
+from benchmarks import product_scores, ragged, recording, report, startup, training
 from benchmarks.aim import Aim, show
 
 AIMS: dict[str, Callable[[], list[Aim]]] = {
@@ -17,6 +17,7 @@ AIMS: dict[str, Callable[[], list[Aim]]] = {
     "product_scores": product_scores.aims,
     "training": training.aims,
     "ragged": ragged.aims,
+    "recording": recording.aims,
 }
 """The benchmarks that hold an aim, each a quick pass that gives its rows."""
 

@@ -17,7 +17,7 @@ from regard.align.extent import reaching
 from regard.history import History
 from regard.kernels.chosen import part, shared_part
 from regard.kernels.fused_additive import can_fuse, exponentials, fused_additive
-from regard.kernels.product import Masked, fused, fused_is_faster
+from regard.kernels.product import Masked, fused, fused_is_faster, scaled
 from regard.kernels.windows import pays, windowed
 from regard.masks import Mask, as_mask
 from regard.memory import Memory
@@ -111,17 +111,17 @@ def masked(mask: Mask | None) -> Masked:
     return "causal" if mask.is_causal else "keys"
 
 
-def without_weights(product: Tensor, memory: Memory) -> Context:
-    """softmax(product . key) value, by the kernel that knows the mask's structure."""
-    mask = memory.mask
+def without_weights(product: Tensor, memory: Memory, scale: float) -> Context:
+    """softmax(scale product . key) value, by the kernel that knows the mask's structure."""
+    mask, sides = memory.mask, (product, memory.key, memory.value)
     if mask is None:
-        return fused(product, memory.key, memory.value)
+        return fused(*sides, scale=scale)
     if mask.near is not None and pays(product.shape[-2], memory.key.shape[-2], mask.near.before, mask.near.after):
         near, keys = mask.near[:3], mask.near.keys
-        return windowed(product, memory.key, memory.value, near, None if keys is None else keys.dense())
+        return windowed(*sides, near, None if keys is None else keys.dense(), scale=scale)
     if mask.is_causal:
-        return fused(product, memory.key, memory.value, causal=True)
-    return fused(product, memory.key, memory.value, mask.dense())
+        return fused(*sides, causal=True, scale=scale)
+    return fused(*sides, mask.dense(), scale=scale)
 
 
 def some_weights(product: Tensor, memory: Memory, heads: Sequence[int] | None, rows: Sequence[int] | None) -> Weights:
@@ -179,9 +179,10 @@ class Attend(nn.Module):
         if not plain and fused_is_faster(query, memory.key, masked(memory.mask)):
             product = self.score.as_product(query)
             if product is not None:
+                scale = self.score.scale(product)
                 if listened:
-                    give_chosen(self, query.shape[-2], partial(some_weights, product, memory))
-                return Read(without_weights(product, memory))
+                    give_chosen(self, query.shape[-2], partial(some_weights, scaled(product, scale), memory))
+                return Read(without_weights(product, memory, scale))
         aligned = self.weigh(query, memory, state) if self.history is None else self.in_turn(query, memory, state)
         if listened:
             give(self, aligned.weights, memory.value)

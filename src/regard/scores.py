@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.kernels.additive import additive
+from regard.kernels.product import scaled
 from regard.shapes import Key, Query, Scores
 
 
@@ -52,8 +53,13 @@ class Score(nn.Module, ABC):
         return key
 
     def as_product(self, query: Query) -> Tensor | None:
-        """`(*batch, query, width)` whose bare product with the prepared keys is the score; None if there is no such."""
+        """`(*batch, query, width)` whose product with the prepared keys, times its `scale`, is the score; None if there
+        is no such."""
         return None
+
+    def scale(self, product: Tensor) -> float:
+        """What that is multiplied by, of which a kernel spares one the pass over the queries."""
+        return 1.0
 
     def as_tanh_sum(self, query: Query) -> tuple[Tensor, Tensor]:
         """A query side `(*batch, query, width)` and an energy `([head,] width)`: energy . tanh(query + key) with the
@@ -66,7 +72,7 @@ class Score(nn.Module, ABC):
             summand, energy = self.as_tanh_sum(query)
             return Sides(summand, key, energy=energy)
         product = self.as_product(query)
-        return None if product is None else Sides(product, key)
+        return None if product is None else Sides(product, key, self.scale(product))
 
     @abstractmethod
     def forward(self, query: Query, key: Key) -> Scores:
@@ -86,7 +92,7 @@ class Product(Score):
                 f"a product needs equal widths; query {tuple(query.shape)} gives {product.shape[-1]}, "
                 f"key is {tuple(key.shape)}"
             )
-        return product @ key.mT
+        return scaled(product, self.scale(product)) @ key.mT
 
 
 class Dot(Product):
@@ -100,10 +106,10 @@ class ScaledDot(Product):
     """q . k / sqrt(d), d the width of the keys, of one head where there are heads (Vaswani 2017, equation 1)."""
 
     def as_product(self, query: Query) -> Tensor:
-        return query * query.shape[-1] ** -0.5
+        return query
 
-    def sides(self, query: Query, key: Key) -> Sides:
-        return Sides(query, key, query.shape[-1] ** -0.5)
+    def scale(self, product: Tensor) -> float:
+        return product.shape[-1] ** -0.5
 
 
 class General(Product):

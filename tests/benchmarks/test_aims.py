@@ -5,7 +5,7 @@ import sys
 import pytest
 import torch
 
-from benchmarks import aims, product_scores, startup
+from benchmarks import aims, product_scores, recording, startup
 from benchmarks.aim import COLUMNS, Aim, show
 from benchmarks.startup import Taken
 
@@ -77,3 +77,17 @@ def test_every_case_can_be_read():
         assert found is not None
         tensors = found if case.backward else [found]
         assert all(isinstance(each, torch.Tensor) and each.isfinite().all() for each in tensors)  # type: ignore[union-attr]
+
+
+def test_what_recording_costs_is_measured(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(recording, "timed_apart", lambda shape: (1.02, 1.0) if shape == recording.QUICK else None)
+    time, memory = recording.aims()
+    assert (time.ours, time.theirs, time.met) == (1020.0, 1000.0, False)
+    assert memory.met
+    assert memory.theirs is not None
+    assert memory.theirs > 4 * recording.LENGTH**2 / 1e6 > 3 * memory.ours
+
+
+def test_both_forms_of_a_layer_are_one_function():
+    ours, theirs = recording.forms("2x5x6x3")
+    torch.testing.assert_close(ours(), theirs())

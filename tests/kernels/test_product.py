@@ -8,12 +8,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.attention import attend
+from regard.attention import Attend
+from regard.attention import attend as attend_plainly
 from regard.experiments.measuring import peak
 from regard.kernels import product
 from regard.kernels.product import Masked, fused, fused_is_faster
-from regard.masks import causal, padding
-from regard.scores import Dot
+from regard.masks import Mask, causal, padding, window
+from regard.memory import Memory
+from regard.scores import Dot, ScaledDot
 
 Lookup = tuple[Tensor, Tensor, Tensor]
 """Query, key and value."""
@@ -27,7 +29,7 @@ def inputs(queries: int, keys: int, batch: tuple[int, ...] = (2, 3)) -> Lookup:
 
 
 def assert_equal(given: Lookup, found: Tensor, allowed: Tensor | None) -> None:
-    wanted, _ = attend(*given, score=Dot(), mask=allowed)
+    wanted, _ = attend_plainly(*given, score=Dot(), mask=allowed)
     torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
     gradients = [torch.autograd.grad(each.square().sum(), given, materialize_grads=True) for each in (found, wanted)]
     torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-12, atol=1e-12)
@@ -37,6 +39,22 @@ def assert_equal(given: Lookup, found: Tensor, allowed: Tensor | None) -> None:
 def test_without_a_mask(sizes: tuple[int, int]):
     given = inputs(*sizes)
     assert_equal(given, fused(*given), None)
+
+
+@pytest.mark.parametrize(
+    "mask", [None, causal(131), padding(torch.tensor([131, 70]), 131), window(131, before=3, after=2)]
+)
+def test_a_scale_costs_no_pass_over_the_queries(mask: Mask | None):
+    """On the fused path a scaled product takes what one without takes, and gives what the plain path gives."""
+    query, key = torch.randn(2, 131, 512, dtype=torch.float64), torch.randn(2, 131, 512, dtype=torch.float64)
+    memory, taken = Memory(key, key, mask), []
+    for score in (Dot(), ScaledDot()):
+        attend = Attend(score)
+        with torch.no_grad():
+            wanted, _ = attend_plainly(query, key, key, score=score, mask=mask)
+            torch.testing.assert_close(attend(query, memory), wanted, rtol=1e-12, atol=1e-12)
+            taken.append(peak(lambda attend=attend: attend(query, memory)))  # the mask is made by now
+    assert taken[0] == taken[1]
 
 
 @pytest.mark.parametrize("size", [1, 2, 7])
@@ -101,5 +119,5 @@ def test_no_weights_are_kept_whatever_the_axes_and_widths(batch: tuple[int, ...]
     assert (
         peak(lambda: torch.autograd.grad(fused(query, key, value, allowed), (query, key, value), gradient)) < size / 2
     )
-    wanted = attend(query, key, value, score=Dot(), mask=allowed)[0]
+    wanted = attend_plainly(query, key, value, score=Dot(), mask=allowed)[0]
     torch.testing.assert_close(fused(query, key, value, allowed), wanted, rtol=1e-12, atol=1e-12)

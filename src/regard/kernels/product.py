@@ -38,21 +38,34 @@ def fused_is_faster(query: Tensor, key: Tensor, masked: Masked = "none") -> bool
     return query.shape[-2] * key.shape[-2] >= LEAST[query.dtype.itemsize < 4, training, masked]
 
 
-def fused(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None = None, *, causal: bool = False) -> Tensor:
-    """softmax(query . key) value without the weights: `(*batch, query, value_width)`.
+def scaled(product: Tensor, scale: float) -> Tensor:
+    """The product, with a pass over it only where that changes anything."""
+    return product if scale == 1.0 else product * scale
 
-    The scores are the bare product: whatever scale there is lies in the query already. Either `allowed`, a boolean mask
+
+def fused(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    allowed: Tensor | None = None,
+    *,
+    causal: bool = False,
+    scale: float = 1.0,
+) -> Tensor:
+    """softmax(scale query . key) value without the weights: `(*batch, query, value_width)`.
+
+    Either `allowed`, a boolean mask
     that broadcasts to the scores, or `causal` for the square lower triangle, never both. An axis of `allowed` that has
     one size for all stays so: of padding nothing as large as the scores is made.
     """
     shape = *query.shape[:-1], value.shape[-1]
     query, key, value = (with_heads(each) for each in of_one_width(query, key, value))
     if allowed is None:
-        context = functional.scaled_dot_product_attention(query, key, value, is_causal=causal, scale=1.0)
+        context = functional.scaled_dot_product_attention(query, key, value, is_causal=causal, scale=scale)
     else:
         if allowed.ndim == 3:
             allowed = allowed.unsqueeze(-3 if len(shape) == 3 else 0)
-        context = functional.scaled_dot_product_attention(query, key, value, attn_mask=allowed, scale=1.0)
+        context = functional.scaled_dot_product_attention(query, key, value, attn_mask=allowed, scale=scale)
         context = torch.where(allowed.any(-1, keepdim=True), context, 0.0)
     return context[..., : shape[-1]].reshape(shape)
 

@@ -22,7 +22,13 @@ def pays(queries: int, keys: int, before: int, after: int) -> bool:
 
 
 def windowed(
-    query: Tensor, key: Tensor, value: Tensor, near: tuple[int, int, int], allowed: Tensor | None = None
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    near: tuple[int, int, int],
+    allowed: Tensor | None = None,
+    *,
+    scale: float = 1.0,
 ) -> Tensor:
     """What `fused` gives for queries that stand at `first`, `first` + 1, ... among the keys and read from `before` keys
     before that place to `after` behind it. `near` is (before, after, first), `allowed` a boolean mask of the keys,
@@ -45,14 +51,15 @@ def windowed(
         rearrange(functional.pad(each, (0, 0, *ends)).unfold(-2, size + before + after, size), "... n d k -> ... n k d")
         for each in (key, value)
     )
-    return flat(query, key, value, open_)[..., :queries, :]
+    return flat(query, key, value, open_, scale)[..., :queries, :]
 
 
-def flat(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor) -> Tensor:
+def flat(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor, scale: float) -> Tensor:
     """Blocks `(*batch, block, position, width)` read as if they were heads -> `(*batch, query, width)`."""
     batch = query.shape[:-3]
     allowed = allowed.expand(*batch, *allowed.shape[-3:]) if allowed.ndim > 3 else allowed
     allowed = allowed.flatten(0, -4) if allowed.ndim > 3 else allowed
-    context = fused(*(each.flatten(0, -4) if batch else each for each in (query, key, value)), allowed=allowed)
+    sides = (each.flatten(0, -4) if batch else each for each in (query, key, value))
+    context = fused(*sides, allowed=allowed, scale=scale)
     blocks, size = query.shape[-3:-1]
     return context.reshape(*batch, blocks * size, value.shape[-1])
