@@ -17,6 +17,7 @@ from regard.align.extent import reaching
 from regard.history import History
 from regard.kernels.chosen import part, shared_part
 from regard.kernels.fused_additive import can_fuse, exponentials, fused_additive
+from regard.kernels.near import picked
 from regard.kernels.product import Masked, fused, fused_is_faster, scaled
 from regard.kernels.windows import pays, windowed
 from regard.masks import Mask, as_mask
@@ -183,10 +184,27 @@ class Attend(nn.Module):
                 if listened:
                     give_chosen(self, query.shape[-2], partial(some_weights, scaled(product, scale), memory))
                 return Read(without_weights(product, memory, scale))
+        if not (listened or whole) and self.picks(query, memory):
+            return self.nearby(query, memory, state)
         aligned = self.weigh(query, memory, state) if self.history is None else self.in_turn(query, memory, state)
         if listened:
             give(self, aligned.weights, memory.value)
         return Read(aligned.weights @ memory.value, aligned.state, aligned.weights if weights else None)
+
+    def picks(self, query: Tensor, memory: Memory) -> bool:
+        """Whether these queries are faster read with the keys of their windows alone."""
+        return self.history is None and not self.score.by_place and self.align.picks(query, memory.key)
+
+    def nearby(self, query: Tensor, memory: Memory, state: Any) -> Read:
+        """Queries of which each is scored against the keys in its window alone, a memory of its own."""
+        like = memory.key[..., 0].unsqueeze(-2).expand(*query.shape[:-1], memory.key.shape[-2])
+        near = self.align.near(like, memory.mask, query, state)
+        pick = partial(picked, places=near.places.movedim(-2, 0))
+        ready = None if memory.exponentials is None else pick(memory.exponentials)
+        windows = Memory(pick(memory.key), pick(memory.value), exponentials=ready)
+        scores = self.scores(query.movedim(-2, 0).unsqueeze(-2), windows)  # (query, *batch, 1, near)
+        weights = near.weigh(scores.squeeze(-2).movedim(0, -2)).movedim(-2, 0).unsqueeze(-2)
+        return Read((weights @ windows.value).squeeze(-2).movedim(0, -2), near.state)
 
     def scores(self, query: Tensor, memory: Memory) -> Tensor:
         """Of all queries against all prepared keys."""

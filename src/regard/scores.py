@@ -40,6 +40,8 @@ class Score(nn.Module, ABC):
     query_width: int | None = None
     """Width of the queries it takes; None: any, equal to the keys' (or, for location, no key is looked at)."""
     key_width: int | None = None
+    by_place = False
+    """Whether it matters which of a memory's keys a key is: then scores of some keys are not those that all have."""
     is_tanh_sum = False
     """Whether the score is what `as_tanh_sum` gives, and may therefore run on a kernel of our own."""
 
@@ -276,6 +278,8 @@ class Location(Score):
 
     A shorter source uses the first rows.
     """
+
+    by_place = True
 
     def __init__(self, query_width: int, max_source: int, *, ignore_tail: bool = False, heads: int | None = None):
         super().__init__()
