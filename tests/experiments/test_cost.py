@@ -81,11 +81,16 @@ def test_every_mechanism_has_its_rows_and_lines(tmp_path: Path, monkeypatch: pyt
     finding = cost.cost(Setting(tmp_path))
     found = [(row[0], row[2]) for row in finding.rows]
     assert found == [(name, by) for name in MECHANISMS for by in ("heads", "length") if (name, by) != ("GRU", "heads")]
-    time, memory = finding.charts
+    time, memory, *by_heads = finding.charts
     assert isinstance(time, Pairs)
     assert isinstance(memory, Pairs)
     assert [*time.rows] == [*memory.rows]
     assert {*time.rows} == {*MECHANISMS}
+    assert [each.title for each in by_heads] == [
+        "how time grows with the number of heads H",
+        "how memory grows with the number of heads H",
+    ]
+    assert all(isinstance(each, Pairs) and {*each.rows} == {*MECHANISMS} - {"GRU"} for each in by_heads)
     of_dot = dict(
         zip(cost.COLUMNS, next(row for row in finding.rows if (row[0], row[2]) == ("dot", "length")), strict=True)
     )
@@ -97,7 +102,8 @@ def test_every_mechanism_has_its_rows_and_lines(tmp_path: Path, monkeypatch: pyt
 
 def test_those_that_grow_most_come_first():
     rows = [(name, "", "length", 1.0, grown, 1.0, 1.0, 1024, 2.0, 3.0) for name, grown in (("a", 1.0), ("b", 2.0))]
-    time, memory = cost.drawn([*rows, ("a", "", "heads", *(9.0 for _ in range(4)), 16, 2.0, 3.0)])
+    time, memory, heads, _ = cost.drawn([*rows, ("a", "", "heads", *(9.0 for _ in range(4)), 16, 2.0, 3.0)])
+    assert [*heads.rows.items()] == [("a", (9.0, 9.0))]
     assert [*time.rows.items()] == [("b", (1.0, 2.0)), ("a", (1.0, 1.0))]
     assert [*memory.rows] == ["b", "a"]
 

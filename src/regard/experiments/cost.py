@@ -1,9 +1,9 @@
 """How the cost of each mechanism grows: time and memory against length, batch, width and heads."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -65,6 +65,9 @@ SWEEPS_FULL = {
     "length": (64, 128, 256, 512, 1024, 2048, 4096),
 }
 """Each in turn, the others as they are by default. Sizes that would store more than the limit are left out."""
+SIZES = {"length": "length N", "batch": "batch B", "width": "width D", "heads": "number of heads H"}
+"""What is varied, as a reader calls it, in the order of the charts."""
+FIGURES = ("time", "ms"), ("memory", "MB")
 COLUMNS = (
     *("mechanism", "operations", "by", "time, theory", "time, measured", "memory, theory", "memory, measured"),
     *("at", "ms", "MB"),
@@ -110,17 +113,20 @@ def written(terms: Terms) -> str:
 
 
 def drawn(rows: Sequence[tuple]) -> list[Pairs]:
-    """How time and memory grow with the length: of each mechanism, those first that take the longest at last, the
-    power of the length with which they should and do, and what the greatest length took."""
+    """How time and memory grow with each size that was varied, side by side."""
     found = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
-    grown = sorted((each for each in found if each["by"] == "length"), key=lambda each: -each["time, measured"])
-    return [
-        Pairs(
-            f"how {what} grows with the length N",
-            "exponent of N",
-            {each["mechanism"]: (each[f"{what}, theory"], each[f"{what}, measured"]) for each in grown},
-            {each["mechanism"]: f"{each[unit]:.3g} {unit} at {each['at']:,}" for each in grown},
-            ("as counted", "as measured"),
-        )
-        for what, unit in (("time", "ms"), ("memory", "MB"))
-    ]
+    varied = {by: [each for each in found if each["by"] == by] for by in SIZES}
+    return [grown(by, varied[by], *figure) for by in SIZES if varied[by] for figure in FIGURES]
+
+
+def grown(by: str, rows: Sequence[Mapping[str, Any]], what: str, unit: str) -> Pairs:
+    """Of each mechanism, those first that take the longest at last, the power of the size with which its time or memory
+    should and does grow, and what the greatest size took."""
+    ordered = sorted(rows, key=lambda each: -each["time, measured"])
+    return Pairs(
+        f"how {what} grows with the {SIZES[by]}",
+        f"exponent of {SIZES[by][-1]}",
+        {each["mechanism"]: (each[f"{what}, theory"], each[f"{what}, measured"]) for each in ordered},
+        {each["mechanism"]: f"{each[unit]:.3g} {unit} at {each['at']:,}" for each in ordered},
+        ("as counted", "as measured"),
+    )

@@ -5,7 +5,8 @@ from torch import Tensor
 
 LEAST_SCORES, LEAST_NUMBERS = 2**16, 2**19
 """Scores of a batch from which a softmax over windows is faster on a CPU where these are taken out first, and numbers
-in its keys from which queries are faster read with their own: below, more calls cost more than is saved."""
+of keys to look at, for all queries, from which these are faster read with their own: below, more calls cost more than
+is saved."""
 SHARE_OF_SCORES, SHARE_OF_KEYS, SHARE_OF_ALL_KEYS = 4, 12, 96
 """So many times as many keys as a window has there must be: for its scores to be taken out, for the keys of one query
 to be picked, and for those of several. `docs/log.md` has the figures."""
@@ -22,10 +23,10 @@ def fewer_is_faster(scores: Tensor, count: int) -> bool:
 def picking_is_faster(query: Tensor, key: Tensor, count: int) -> bool:
     """Whether queries `(*batch, query, width)` are faster read each with `count` of the keys `(*batch, key, width)`
     than all with all. Of several each has a copy of its own, where one product would have served them all."""
-    if torch.compiler.is_exporting() or key.numel() < LEAST_NUMBERS:
+    queries, (keys, width) = query.shape[-2], key.shape[-2:]
+    if torch.compiler.is_exporting() or queries * key.numel() < LEAST_NUMBERS:
         return False
-    keys, width = key.shape[-2:]
-    if query.shape[-2] == 1:
+    if queries == 1:
         return keys >= SHARE_OF_KEYS * count
     return keys >= SHARE_OF_ALL_KEYS * count and 2 * keys >= count * width  # copies no larger than twice the scores
 

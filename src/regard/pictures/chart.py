@@ -6,7 +6,7 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from regard.pictures.scale import colour_map
 from regard.pictures.style import COLOURS, DARK, GRID, INK, MUTED, PAPER, plotting, resolution
@@ -24,8 +24,6 @@ LONG = 4.5
 """Of a sample of a line beside its name, in letters, so that its dashes are seen."""
 MOST_INSIDE = 3
 """Names of more lines stand beside a chart."""
-MOST_ACROSS = 4
-"""Charts in one row of a figure."""
 FEW = 3000
 """The share of the ends of a logarithmic axis up to which its numbers are written out."""
 
@@ -34,8 +32,9 @@ Scales = tuple[Literal["linear", "log"], Literal["linear", "log"]]
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines by name, each its points (x, y); axes are linear or logarithmic."""
+    """Lines by name, each its points (x, y); axes are linear or logarithmic. `across` are in a row at most."""
 
+    across: ClassVar[int] = 4
     title: str
     x: str
     y: str
@@ -47,6 +46,7 @@ class Chart:
 class Grid:
     """Percentages in rows by name, or numbers from 0 to another `most`, a cell for each, its column counted from 0."""
 
+    across: ClassVar[int] = 4
     title: str
     x: str
     rows: Mapping[str, Sequence[float]]
@@ -58,6 +58,7 @@ class Pairs:
     """For each name what was expected and what was found, on one line, and a remark behind them. `told` says what the
     two are."""
 
+    across: ClassVar[int] = 2
     title: str
     x: str
     rows: Mapping[str, tuple[float, float]]
@@ -72,7 +73,8 @@ def charts(parts: Sequence[Part]) -> Figure:
     """A figure of the charts, next to each other. Raises InputError without matplotlib, ValueError for none."""
     if not parts:
         raise ValueError("charts() got no chart; expected at least one")
-    rows = [parts[first : first + MOST_ACROSS] for first in range(0, len(parts), MOST_ACROSS)]
+    most = min(part.across for part in parts)
+    rows = [parts[first : first + most] for first in range(0, len(parts), most)]
     told = [[_names_beside(part, row[place + 1 :]) for place, part in enumerate(row)] for row in rows]
     across = [max(6.4 if row[column] else 4.4 for row in told if column < len(row)) for column in range(len(rows[0]))]
     with plotting():
@@ -83,7 +85,7 @@ def charts(parts: Sequence[Part]) -> Figure:
         FigureCanvasAgg(figure)
         grid = figure.add_gridspec(len(rows), len(across), width_ratios=across)
         for place, part in enumerate(parts):
-            row, column = divmod(place, MOST_ACROSS)
+            row, column = divmod(place, most)
             axes = figure.add_subplot(grid[row, column])
             _dress(axes, part.title, part.x)
             match part:
@@ -136,8 +138,9 @@ def _pair(axes: Axes, chart: Pairs) -> None:
     places = range(len(chart.rows))
     expected, found = zip(*chart.rows.values(), strict=True)
     axes.hlines(places, expected, found, color=MUTED, linewidth=1.2, zorder=2)
-    axes.plot(expected, places, "o", color=PAPER, markeredgecolor=INK, markersize=7, zorder=3, label=chart.told[0])
-    axes.plot(found, places, "o", color=COLOURS[1], markersize=5, zorder=4, label=chart.told[1])
+    ring = {"color": PAPER, "markeredgecolor": INK, "markersize": 7, "clip_on": False}  # whole at the edge too
+    axes.plot(expected, places, "o", zorder=3, label=chart.told[0], **ring)
+    axes.plot(found, places, "o", color=COLOURS[1], markersize=5, zorder=4, label=chart.told[1], clip_on=False)
     axes.set_yticks(places, [*chart.rows], fontsize=9, color=INK, parse_math=False)
     axes.set_xlim(min(0.0, *expected, *found), 0.5 * math.ceil(2 * max(*expected, *found) + 0.1))
     axes.locator_params("x", nbins=6, steps=[1, 2, 5, 10])
