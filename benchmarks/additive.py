@@ -5,9 +5,11 @@ torch.compile. Of one thread (OMP_NUM_THREADS=1) the times are those that it had
 """
 
 import math
+import re
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -15,10 +17,14 @@ import torch
 from torch import Tensor
 
 from benchmarks import report
+from benchmarks.aim import Aim
 from regard.kernels.fused_additive import exponentials, fused_additive, library
 
 AIMS = {"64x13x13x256": 10, "64x32x32x256": 10, "32x128x128x256": 50, "8x128x1024x256": 50, "64x1x32x256": 20}
 """How many times faster than the naive form. One query is a decoder's step: keys prepared, and no gradients."""
+LARGE, MOST = "8x128x1024x256", 50
+"""Whose forward and backward pass may take so many megabytes beyond inputs and gradients."""
+FORMS = "naive", "fused"
 ROUNDS, SAMPLE, LONG = 9, 0.02, 0.5
 """Samples of each form, taken in turn, the least seconds of one, and a call's seconds from which on 3 are enough."""
 Form = Callable[[], object]
@@ -58,8 +64,8 @@ def seconds(call: Form, times: int = 1) -> float:
     return (clock() - began) / times
 
 
-def measure(shape: str, compiled: bool) -> dict[str, Any]:
-    """One row, printed."""
+def timed(shape: str, compiled: bool) -> dict[str, float]:
+    """Seconds of each form, medians of samples taken in turn."""
     calls = forms(shape, compiled)
     first = {name: min(seconds(call), seconds(call)) for name, call in calls.items()}  # warms up
     times = {name: math.ceil(SAMPLE / each) for name, each in first.items()}
@@ -67,7 +73,44 @@ def measure(shape: str, compiled: bool) -> dict[str, Any]:
     for _ in range(3 if max(first.values()) > LONG else ROUNDS):
         for name, call in calls.items():
             samples[name].append(seconds(call, times[name]))
-    found = {name: median(each) for name, each in samples.items()}
+    return {name: median(each) for name, each in samples.items()}
+
+
+def resident(name: str) -> int:
+    """Bytes of this process, now (VmRSS) or at most (VmHWM), on Linux."""
+    told = re.search(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert told is not None
+    return 1024 * int(told[1])
+
+
+def beyond(shape: str, form: str) -> tuple[float]:
+    """Megabytes of this process that a forward and backward pass takes at most beyond its inputs and gradients."""
+    forms("2x3x5x7", compiled=False)[form]()  # what is loaded once
+    call = forms(shape, compiled=False)[form]
+    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    before = resident("VmRSS")
+    gradients: Any = call()
+    return ((resident("VmHWM") - before - sum(each.nbytes for each in gradients)) / 1e6,)
+
+
+def aims() -> list[Aim]:
+    """The quick pass, without torch.compile; nothing where there is no kernel."""
+    if library() is None:
+        print("additive: there is no kernel to time: it needs a C++ compiler", file=sys.stderr)
+        return []
+    found = []
+    for shape, times in AIMS.items():
+        took = timed(shape, compiled=False)
+        found.append(Aim(f"additive scores: {shape}", "ms", 1e3 * took["fused"], "naive", 1e3 * took["naive"], times))
+    if not Path("/proc/self/clear_refs").exists():
+        return found
+    theirs, ours = (report.apart("additive", "beyond", LARGE, form)[0] for form in FORMS)
+    return [*found, Aim(f"additive scores, memory: {LARGE}", "MB", ours, "naive", theirs, most=MOST)]
+
+
+def measure(shape: str, compiled: bool) -> dict[str, Any]:
+    """One row, printed."""
+    found = timed(shape, compiled)
     ratio, aim = found["naive"] / found["fused"], AIMS.get(shape)
     times_shown = (f"{found[name] * 1e3:.3f}" if name in found else "-" for name in ("naive", "compiled", "fused"))
     met = None if aim is None else ratio >= aim

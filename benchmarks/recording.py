@@ -6,7 +6,6 @@ of the processor. Freed memory is kept, as `regard train` keeps it: pages that a
 others make more difference than what is measured.
 """
 
-import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -26,12 +25,12 @@ from regard.recording import record
 from regard.scores import ScaledDot
 from regard.training.allocator import keep_freed_memory
 
-SHAPES = ("64x32x256x4", "8x128x256x4", "8x128x768x12", "2x512x512x8")
-QUICK = "8x128x768x12"
-"""A layer of BERT-base."""
+SHAPES = ("64x32x256x4", "8x128x256x4", "8x128x768x12", "4x512x768x12")
+QUICK = "4x512x768x12"
+"""A layer of BERT-base on four texts of its full length. Of small shapes the calls alone are more than a hundredth."""
 MOST_COST = 0.01
 """What the layer may cost beyond the same arithmetic."""
-ROUNDS = 40
+ROUNDS = 30
 LENGTH, WIDTH = 2048, 64
 """Queries and keys, and the width of the head, of which memory is told."""
 REDUCTIONS: dict[str, Reduction] = {
@@ -68,16 +67,6 @@ def timed(shape: str) -> tuple[float, float]:
     return ours, theirs
 
 
-def timed_apart(shape: str) -> tuple[float, float]:
-    """The same in a process of its own."""
-    program = f"from benchmarks.recording import timed; print(*timed({shape!r}))"
-    told = subprocess.run(
-        [sys.executable, "-c", program], cwd=report.ROOT, env=report.environment(), check=True, stdout=subprocess.PIPE
-    )
-    ours, theirs = map(float, told.stdout.split())
-    return ours, theirs
-
-
 def megabytes() -> dict[str, float]:
     """What all tensors of a long read take at once, by what is recorded of its weights."""
     attend, states = Attend(ScaledDot()), torch.randn(1, LENGTH, WIDTH)
@@ -96,7 +85,7 @@ def megabytes() -> dict[str, float]:
 
 def aims() -> list[Aim]:
     """The quick pass. What may be taken is what is asked for and the scores and weights of one chunk of queries."""
-    ours, theirs = timed_apart(QUICK)
+    ours, theirs = report.apart("recording", "timed", QUICK)
     taken = megabytes()
     chunk = 2 * 4 * TOGETHER * LENGTH / 1e6
     asked = LENGTH * (4 + 8) / 1e6

@@ -49,6 +49,17 @@ def trained(recipe: str, name: str, settings: Sequence[str]) -> Path:
     return run
 
 
+def apart(benchmark: str, function: str, *arguments: str) -> list[float]:
+    """The numbers that a function of a benchmark gives in a process of its own. Raises CalledProcessError where it
+    fails."""
+    call = f"{function}({', '.join(map(repr, arguments))})"
+    program = f"from benchmarks.{benchmark} import {function}; print(*{call})"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=environment(), check=True, stdout=subprocess.PIPE
+    )
+    return [float(each) for each in done.stdout.split()]
+
+
 def head(*names: str) -> None:
     """The first lines of a markdown table."""
     row(*names)

@@ -5,7 +5,7 @@ import sys
 import pytest
 import torch
 
-from benchmarks import aims, product_scores, recording, startup
+from benchmarks import additive, aims, product_scores, recording, report, startup
 from benchmarks.aim import COLUMNS, Aim, show
 from benchmarks.startup import Taken
 
@@ -39,7 +39,7 @@ def test_the_table_counts_what_is_missed(capsys: pytest.CaptureFixture[str]):
 
 
 def test_a_name_that_is_none_is_refused():
-    with pytest.raises(SystemExit, match="no benchmark with an aim: startups; expected some of startup"):
+    with pytest.raises(SystemExit, match="no benchmark with an aim: startups; expected some of additive, startup"):
         aims.main(["startups"])
 
 
@@ -80,7 +80,7 @@ def test_every_case_can_be_read():
 
 
 def test_what_recording_costs_is_measured(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(recording, "timed_apart", lambda shape: (1.02, 1.0) if shape == recording.QUICK else None)
+    monkeypatch.setattr(report, "apart", lambda *asked: {("recording", "timed", recording.QUICK): [1.02, 1.0]}[asked])
     time, memory = recording.aims()
     assert (time.ours, time.theirs, time.met) == (1020.0, 1000.0, False)
     assert memory.met
@@ -91,3 +91,23 @@ def test_what_recording_costs_is_measured(monkeypatch: pytest.MonkeyPatch):
 def test_both_forms_of_a_layer_are_one_function():
     ours, theirs = recording.forms("2x5x6x3")
     torch.testing.assert_close(ours(), theirs())
+
+
+def test_additive_scores_have_their_rows(monkeypatch: pytest.MonkeyPatch):
+    megabytes = {
+        ("additive", "beyond", additive.LARGE, form): [1e3 if form == "naive" else 49.0] for form in additive.FORMS
+    }
+    monkeypatch.setattr(report, "apart", lambda *asked: megabytes[asked])
+    monkeypatch.setattr(additive, "AIMS", {"2x3x5x7": 0.001, "2x1x5x7": 1e6})
+    if additive.library() is None:
+        assert additive.aims() == []
+        return
+    training, step, memory = additive.aims()
+    assert (training.met, step.met) == (True, False)
+    assert (memory.ours, memory.theirs, memory.met) == (49.0, 1000.0, True)
+
+
+def test_memory_of_a_process_apart():
+    """Beyond the gradients of 3 MB and 0.75 MB no less than all pairs' numbers, of the naive form."""
+    [taken] = report.apart("additive", "beyond", "3x64x256x1024", "naive")
+    assert taken > 3 * 64 * 256 * 1024 * 4 / 1e6
