@@ -113,9 +113,13 @@ class LocalPredictive(Local):
         """Raises ValueError without the query."""
         if query is None:
             raise ValueError("local-p places its window by the query; give it")
+        return self.centre(query, extent), None
+
+    def centre(self, query: Query, extent: Tensor) -> Tensor:
+        """p of each query, `(*batch, query)`, in memories of that extent."""
         share = self.place(self.hidden(query).tanh())[..., 0].sigmoid()
         # half precision has no places of its own beyond 256
-        return extent * share.to(torch.promote_types(share.dtype, torch.float32)), None
+        return extent * share.to(torch.promote_types(share.dtype, torch.float32))
 
     def within(self, scores: Scores, distance: Tensor, allowed: Tensor) -> Tensor:
         weights = super().within(scores, distance, allowed)
