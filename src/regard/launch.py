@@ -42,6 +42,7 @@ from regard.tasks.pointing.run_file import Pointing
 from regard.tasks.span_answers.job import prepare as prepare_span_answers
 from regard.tasks.span_answers.run_file import SpanAnswers
 from regard.tasks.startable import Startable
+from regard.tasks.taken import Taking, fill_in
 from regard.tasks.text_to_text.job import prepare as prepare_text_to_text
 from regard.tasks.text_to_texts.job import prepare as prepare_text_to_texts
 from regard.tasks.text_to_texts.run_file import TextToTexts
@@ -101,11 +102,18 @@ def train(config: RunFile, out: Path, *, resume: bool = False, allow_change: boo
 
 
 def begin(config: RunFile, run: RunDirectory, process: PartialState, resume: bool) -> tuple[RunFile, Job]:
-    """What is trained, with what it takes from the run that it starts from, if it names one. Raises InputError."""
-    if isinstance(config, Classification) and config.states is not None and config.states.sizes is None:
-        config = config.sized(run_file.read(RunDirectory.open(Path(config.states.elmo)).file(CONFIG)))
+    """What is trained, with what it takes from other runs: that which gives a part of its model, and that which it
+    starts from. Raises InputError."""
+    taken = config.taken if isinstance(config, Taking) else None
+    if isinstance(config, Taking) and taken is not None and not taken.sized:
+        other = run_file.read(RunDirectory.open(Path(taken.folder)).file(CONFIG))
+        taken.check(other)
+        config = config.with_sizes(other)
     if config.training.start is None:
-        return config, prepare(config, run, process.num_processes)
+        job = prepare(config, run, process.num_processes)
+        if taken is not None and not run.checkpoint_steps():
+            fill_in(job.model, job.taken, RunDirectory.open(Path(taken.folder)).load_tensors(WEIGHTS))
+        return config, job
     started = RunDirectory.open(Path(config.training.start))
     if isinstance(config, Startable):
         config = config.started(run_file.read(started.file(CONFIG)))
