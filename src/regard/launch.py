@@ -60,7 +60,7 @@ ABOUT_TRAINING = ("seconds", "steps", "parameters", "tokens_per_second")
 """What `fit` tells beside the figures of the validation."""
 HARMLESS = ("workers", "log_every", "tensorboard")
 """Settings of the training that do not change the weights and may differ when a run is resumed."""
-LATER = {"compile": False}
+LATER = {"training": {"compile": False}, "model": {"trunk": None}}
 """Settings that earlier runs do not have, with what they were trained with."""
 
 log = logging.getLogger("regard")
@@ -194,9 +194,11 @@ def identify(config: RunFile, job: Job, processes: int) -> dict[str, Any]:
     """What must be the same, or knowingly changed, for a run to be resumed."""
     configuration = asdict(config)
     configuration.pop("search", None)
-    training = configuration["training"]
-    for name in [*HARMLESS, *(name for name, value in LATER.items() if training[name] == value)]:
-        del training[name]
+    for name in HARMLESS:
+        del configuration["training"][name]
+    for part, settings in LATER.items():
+        found = configuration[part]
+        configuration[part] = {name: value for name, value in found.items() if (name, value) not in settings.items()}
     return {
         "format_version": FORMAT,
         "architecture": configuration["model"]["name"],
