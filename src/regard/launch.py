@@ -42,6 +42,7 @@ from regard.tasks.pointing.run_file import Pointing
 from regard.tasks.span_answers.job import prepare as prepare_span_answers
 from regard.tasks.span_answers.run_file import SpanAnswers
 from regard.tasks.startable import Startable
+from regard.tasks.taken import Taking, fill_in
 from regard.tasks.text_to_text.job import prepare as prepare_text_to_text
 from regard.tasks.text_to_texts.job import prepare as prepare_text_to_texts
 from regard.tasks.text_to_texts.run_file import TextToTexts
@@ -59,7 +60,7 @@ ABOUT_TRAINING = ("seconds", "steps", "parameters", "tokens_per_second")
 """What `fit` tells beside the figures of the validation."""
 HARMLESS = ("workers", "log_every", "tensorboard")
 """Settings of the training that do not change the weights and may differ when a run is resumed."""
-LATER = {"compile": False}
+LATER = {"training": {"compile": False}, "model": {"trunk": None}}
 """Settings that earlier runs do not have, with what they were trained with."""
 
 log = logging.getLogger("regard")
@@ -101,11 +102,18 @@ def train(config: RunFile, out: Path, *, resume: bool = False, allow_change: boo
 
 
 def begin(config: RunFile, run: RunDirectory, process: PartialState, resume: bool) -> tuple[RunFile, Job]:
-    """What is trained, with what it takes from the run that it starts from, if it names one. Raises InputError."""
-    if isinstance(config, Classification) and config.states is not None and config.states.sizes is None:
-        config = config.sized(run_file.read(RunDirectory.open(Path(config.states.elmo)).file(CONFIG)))
+    """What is trained, with what it takes from other runs: that which gives a part of its model, and that which it
+    starts from. Raises InputError."""
+    taken = config.taken if isinstance(config, Taking) else None
+    if isinstance(config, Taking) and taken is not None and not taken.sized:
+        other = run_file.read(RunDirectory.open(Path(taken.folder)).file(CONFIG))
+        taken.check(other)
+        config = config.with_sizes(other)
     if config.training.start is None:
-        return config, prepare(config, run, process.num_processes)
+        job = prepare(config, run, process.num_processes)
+        if taken is not None and not run.checkpoint_steps():
+            fill_in(job.model, job.taken, RunDirectory.open(Path(taken.folder)).load_tensors(WEIGHTS))
+        return config, job
     started = RunDirectory.open(Path(config.training.start))
     if isinstance(config, Startable):
         config = config.started(run_file.read(started.file(CONFIG)))
@@ -186,9 +194,11 @@ def identify(config: RunFile, job: Job, processes: int) -> dict[str, Any]:
     """What must be the same, or knowingly changed, for a run to be resumed."""
     configuration = asdict(config)
     configuration.pop("search", None)
-    training = configuration["training"]
-    for name in [*HARMLESS, *(name for name, value in LATER.items() if training[name] == value)]:
-        del training[name]
+    for name in HARMLESS:
+        del configuration["training"][name]
+    for part, settings in LATER.items():
+        found = configuration[part]
+        configuration[part] = {name: value for name, value in found.items() if (name, value) not in settings.items()}
     return {
         "format_version": FORMAT,
         "architecture": configuration["model"]["name"],

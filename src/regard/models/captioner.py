@@ -9,31 +9,34 @@ from regard.decoders.protocol import Decoder
 from regard.encoders.grid import GridEncoder, cells_of
 from regard.models.encoder_decoder import decoded
 from regard.models.sizes import Share, Size
+from regard.models.vit_trunk import VitGrid, VitTrunk
 from regard.shapes import Float, Tokens
 
 
 @dataclass(frozen=True, kw_only=True)
 class Eye:
-    """What every model that tells of images has: the side of its images and their channels, and the widths of the
-    stages that make cells of them, each half as many a side as before."""
+    """What every model that tells of images has: the side of its images and their channels, and what makes cells of
+    them: stages of convolutions of these widths, each with half as many cells a side as before, or in their place a
+    `trunk`, a trained Vision Transformer. Side and channels are then its own, and there are no stages."""
 
     image: Size = 64
     channels: Literal[1, 3] = 3
     stages: tuple[Size, ...] = (32, 64, 128)
     dropout: Share = 0.3
+    trunk: VitTrunk | None = None
 
     def __post_init__(self) -> None:
-        if not self.stages:
+        if not self.stages and self.trunk is None:
             raise ValueError("stages is empty; name the width of at least one")
 
     @property
     def side(self) -> int:
         """Cells along one side of the image."""
-        return cells_of(self.image, len(self.stages))
+        return cells_of(self.image, len(self.stages)) if self.trunk is None else self.trunk.side(self.image)
 
-    def encoder(self) -> GridEncoder:
+    def encoder(self) -> GridEncoder | VitGrid:
         """With fresh weights."""
-        return GridEncoder(self.channels, self.stages, self.side)
+        return GridEncoder(self.channels, self.stages, self.side) if self.trunk is None else self.trunk.encoder()
 
 
 class Captioner(nn.Module):

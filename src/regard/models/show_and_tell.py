@@ -25,7 +25,8 @@ class ShowAndTell(Captioner):
     """The image is the first input of an LSTM, x_{-1} = W CNN(I), and is not seen again (equations 10 to 12).
 
     The paper's CNN(I) is the last layer of a network that was trained to tell classes; here it is the mean of the cells
-    that Show, Attend and Tell reads, so that the two are given the same.
+    that Show, Attend and Tell reads, so that the two are given the same. With a trunk that has [CLS], by which it told
+    classes, it is the state of that.
     """
 
     def __init__(self, vocabulary: int, config: ShowAndTellConfig):

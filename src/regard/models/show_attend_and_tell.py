@@ -34,7 +34,8 @@ class ShowAttendAndTellConfig(Eye):
 
 class ShowAttendAndTell(Captioner):
     """Additive attention of h_{t-1} to the cells of the image, a gate on what it reads, a deep output; h_0 and c_0 come
-    of the cells' mean, through one layer with a tanh each (the paper says an MLP and not how deep)."""
+    of the cells' mean, or of a trunk's [CLS], through one layer with a tanh each (the paper says an MLP and not how
+    deep)."""
 
     def __init__(self, vocabulary: int, config: ShowAttendAndTellConfig):
         encoder = config.encoder()

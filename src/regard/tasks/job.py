@@ -19,7 +19,8 @@ class Job:
     `tokenizers` go by the name of the file that keeps each, `tests` are what the finished run is measured on, as its
     `evaluate` takes them, `digest` is of all that is learned from and validated on, `summary` says in a line what is
     about to be trained. `kept` is what else the run must know, by the name of its JSON file. Parts of the model whose
-    names begin as one of `fresh` are new where the run starts from one of another task.
+    names begin as one of `fresh` are new where the run starts from one of another task. `taken` are the parts of the
+    model that have the weights of another run, with how the names of these begin there.
     """
 
     model: nn.Module
@@ -30,6 +31,7 @@ class Job:
     tests: Sequence[Any] | Mapping[str, Sequence[Any]] = ()
     kept: Mapping[str, Any] = field(default_factory=dict)
     fresh: tuple[str, ...] = ()
+    taken: Mapping[str, str] = field(default_factory=dict)
 
 
 def check_beam(beam: int, size: int, vocabulary: str) -> None:

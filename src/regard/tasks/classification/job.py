@@ -5,7 +5,7 @@ from typing import Any
 
 from regard.catalog import build_classifier
 from regard.errors import InputError
-from regard.tasks.bidirectional_language_model.states import fill_in
+from regard.tasks.bidirectional_language_model.states import TAKEN, spell_out
 from regard.tasks.classification.forms.catalog import form_of
 from regard.tasks.classification.run import LABELS
 from regard.tasks.classification.run_file import Classification
@@ -28,8 +28,7 @@ def prepare(config: Classification, run: RunDirectory) -> Job:
         raise InputError(f"{config.data.train}: every label is {labels[0]!r}; expected two classes or more")
     tokenizer = kept_or_trained(run, config.cutting, [text for each in splits.train for text in each.texts])
     model = build_classifier(config.classifier, tokenizer.size, len(labels))
-    if config.states is not None and config.training.start is None and not run.checkpoint_steps():
-        fill_in(model, config.states, tokenizer)
+    spell_out(model, tokenizer)
     form = form_of(config.classifier, tokenizer, truncate=config.truncate)
     train, valid, _ = (
         list(zip(map(form.encoded, some), numbers(labels, some), strict=True))
@@ -45,6 +44,7 @@ def prepare(config: Classification, run: RunDirectory) -> Job:
         splits.test,
         kept={LABELS: labels},
         fresh=("pooler.", "output."),
+        taken={} if config.states is None else TAKEN,
     )
 
 

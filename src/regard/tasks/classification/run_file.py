@@ -5,16 +5,18 @@ from typing import Any, ClassVar, Literal
 
 from regard.catalog import CLASSIFIERS, ClassifierConfig
 from regard.data.labelled import LabelledTables
-from regard.errors import InputError
 from regard.models.bert import BertConfig
 from regard.models.embedding import ElmoStates
 from regard.models.rocktaschel import RocktaschelConfig
 from regard.tasks.bidirectional_language_model.run_file import WORDS, BidirectionalLanguageModelling
 from regard.tasks.startable import Startable
+from regard.tasks.taken import Taken, Taking
+
+STATES = "model.embedding.elmo"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Classification(Startable):
+class Classification(Startable, Taking):
     """A run, whole. `truncate` cuts texts that are longer than the model can take, which is refused otherwise."""
 
     takes: ClassVar[tuple[str, ...]] = tuple(CLASSIFIERS)
@@ -37,8 +39,7 @@ class Classification(Startable):
             )
         if self.states is not None and self.tokenizer is not None and self.tokenizer.kind not in WORDS:
             raise ValueError(
-                f"tokenizer.kind is {self.tokenizer.kind}; model.embedding.elmo reads words, expected "
-                f"{' or '.join(WORDS)}"
+                f"tokenizer.kind is {self.tokenizer.kind}; {STATES} reads words, expected {' or '.join(WORDS)}"
             )
 
     @property
@@ -48,18 +49,19 @@ class Classification(Startable):
             return None
         return self.model.embedding
 
-    def sized(self, other: Any) -> "Classification":
-        """With the sizes of the model whose states it reads, from the run file of that run. Raises InputError for one
-        of another task."""
+    @property
+    def taken(self) -> Taken | None:
+        """Those states' model."""
+        if self.states is None:
+            return None
+        sized = self.states.sizes is not None
+        return Taken(STATES, self.states.elmo, BidirectionalLanguageModelling.task, "`regard train elmo`", sized)
+
+    def with_sizes(self, other: Any) -> "Classification":
+        """With the sizes of the model whose states it reads."""
         assert self.model is not None
         assert self.states is not None
-        if not isinstance(other, BidirectionalLanguageModelling):
-            raise InputError(
-                f"model.embedding.elmo: {self.states.elmo} is a run of the task {other.task}; expected one of "
-                "bidirectional-language-model, as `regard train elmo` makes"
-            )
-        states = replace(self.states, sizes=other.model)
-        return replace(self, model=replace(self.model, embedding=states))
+        return replace(self, model=replace(self.model, embedding=replace(self.states, sizes=other.model)))
 
     @property
     def classifier(self) -> ClassifierConfig:

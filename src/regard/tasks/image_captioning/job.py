@@ -3,6 +3,7 @@
 from regard.catalog import build_captioner
 from regard.data.captions import Captioned
 from regard.data.images import contents
+from regard.models.vit_trunk import VitTrunk
 from regard.tasks.image_captioning.looking import pixels_of
 from regard.tasks.image_captioning.run_file import ImageCaptioning
 from regard.tasks.image_captioning.task import CaptionTask, read
@@ -10,6 +11,9 @@ from regard.tasks.job import Job, check_beam, digest
 from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
 from regard.training.parameters import count_parameters
 from regard.training.run_directory import RunDirectory
+
+TAKEN = {"encoder.vit": "encoder."}
+"""What a model with a trunk takes, with the beginning of its weights' names in that run."""
 
 
 def prepare(config: ImageCaptioning, run: RunDirectory) -> Job:
@@ -32,10 +36,19 @@ def prepare(config: ImageCaptioning, run: RunDirectory) -> Job:
         CaptionTask(splits.train, splits.valid, tokenizer, config, model),
         digest(line(each) for each in (*splits.train, *splits.valid)),
         f"{len(splits.train):,} images with {captions:,} captions to train on, {len(splits.valid):,} to validate, "
-        f"{len(splits.test):,} to test; a vocabulary of {tokenizer.size:,}; {count_parameters(model):,} parameters",
+        f"{len(splits.test):,} to test; a vocabulary of {tokenizer.size:,}; {count_parameters(model):,} parameters"
+        f"{about(config.model.trunk)}",
         {TOKENIZER: tokenizer},
         splits.test,
+        taken={} if config.model.trunk is None else TAKEN,
     )
+
+
+def about(trunk: VitTrunk | None) -> str:
+    """What becomes of a trunk, and what is not the run file's then."""
+    if trunk is None:
+        return ""
+    return f"; images as {trunk.vit} prepares them, whose weights {'stay' if trunk.frozen else 'learn with the rest'}"
 
 
 def line(each: Captioned) -> str:

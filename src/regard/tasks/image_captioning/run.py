@@ -187,7 +187,8 @@ class ImageCaptioningRun(Run):
         kind: Kind = "weights",
     ) -> Reading:
         """The caption of an image, and what the tokens that were written read of each other, START first. Of all maps,
-        or of those whose numbers, layer x heads + head, are given. Cells of the image do not read each other.
+        or of those whose numbers, layer x heads + head, are given. Cells of convolutions do not read each other;
+        how the patches of a trunk do is not among them.
 
         Raises:
             InputError: as `tell`, and as `within_part`.
