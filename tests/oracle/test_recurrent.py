@@ -240,3 +240,17 @@ def test_bottleneck(summary: Literal["start", "every-step"]):
         h, c = reference.lstm(p, "decoder.recurrent.network", x, h, c, "_l0")
         logits.append(p["decoder.output.weight"] @ h + p["decoder.output.bias"])
     close(model(SOURCE, LENGTHS, TARGET)[0], np.array(logits))
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("kind", ["tanh", "gru", "lstm"])
+@torch.no_grad()
+def test_one_position_goes_through_a_cell(kind: RecurrentName, layers: int):
+    """PyTorch's cells and networks are different code."""
+    network = Recurrent(kind, 3, 5, layers).double().eval()
+    inputs, state = torch.randn(7, 11, 3).double(), torch.randn(7, *network.state_shape).double()
+    outputs, last = network(inputs, state)
+    for position in range(11):
+        output, state = network(inputs[:, position : position + 1], state)
+        torch.testing.assert_close(output[:, 0], outputs[:, position], rtol=0, atol=1e-12)
+    torch.testing.assert_close(state, last, rtol=0, atol=1e-12)

@@ -15,6 +15,13 @@ from regard.shapes import Bool, Float, Inputs, Int, Lengths, States
 
 RecurrentName = Literal["tanh", "gru", "lstm"]
 KINDS: dict[RecurrentName, Callable[..., nn.RNNBase]] = {"tanh": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
+CELLS: dict[RecurrentName, Callable[..., Tensor | tuple[Tensor, Tensor]]] = {
+    "tanh": torch.rnn_tanh_cell,
+    "gru": torch.gru_cell,
+    "lstm": torch.lstm_cell,
+}
+FEW = 64
+"""Rows up to which one position goes through a cell: oneDNN's networks pack their weights anew at every call."""
 
 
 class Recurrent(nn.Module):
@@ -24,7 +31,7 @@ class Recurrent(nn.Module):
         super().__init__()
         between = dropout if layers > 1 else 0.0
         self.network = KINDS[kind](input_width, width, layers, batch_first=True, dropout=between)
-        self.parts = 2 if kind == "lstm" else 1
+        self.cell, self.parts = CELLS[kind], 2 if kind == "lstm" else 1
         self.width, self.layers = width, layers
 
     @property
@@ -41,6 +48,9 @@ class Recurrent(nn.Module):
 
         With `lengths (batch,)`, none of them 0, that is each sequence's own last, and outputs are zero past its end.
         """
+        alone = lengths is None and inputs.shape[1] == 1 and len(inputs) <= FEW and not inputs.is_cuda
+        if alone and not (torch.is_grad_enabled() or self.training):
+            return self.step(inputs[:, 0], state)
         parts = tuple(part.contiguous() for part in rearrange(state, "b l (p w) -> p l b w", p=self.parts))
         first = parts if self.parts == 2 else parts[0]
         if lengths is None:
@@ -51,6 +61,15 @@ class Recurrent(nn.Module):
             outputs, _ = pad_packed_sequence(outputs, batch_first=True, total_length=inputs.shape[1])
         after = after if self.parts == 2 else (after,)
         return outputs, rearrange(torch.stack(tuple(after)), "p l b w -> b l (p w)")
+
+    def step(self, inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """The same of one position `(batch, input_width)`, without dropout."""
+        after = []
+        for before, weights in zip(state.unbind(1), self.network.all_weights, strict=True):
+            found = self.cell(inputs, before.chunk(2, -1) if self.parts == 2 else before, *weights)
+            after.append(torch.cat(found, -1) if isinstance(found, tuple) else found)
+            inputs = after[-1][:, : self.width]
+        return inputs[:, None], torch.stack(after, 1)
 
 
 class RecurrentStack(nn.Module):
