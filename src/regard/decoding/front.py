@@ -108,12 +108,13 @@ class Front:
             with record(decoder, only=decoder.source_attention) as maps:
                 logits, state = decoder.step(last, self.state)
             read = self.read + torch.stack([each.flatten(1, -2).mean(1) for each in maps.values()]).mean(0)
-        empty = self.scores == -torch.inf
-        following = next_scores(logits)
-        require_token(following.amax(-1).masked_fill(empty.flatten(), 0.0))
+        empty, following = self.scores.flatten() == -torch.inf, next_scores(logits)
+        require_token(following.amax(-1).masked_fill(empty, 0.0))
+        if empty.any():  # what stands there may be anything, NaN too
+            following[empty] = -torch.inf
         following = held(rules, following, self.written, self.owners)
         extended = self.scores[..., None] + following.unflatten(0, (-1, self.scores.shape[1]))
-        return replace(self, state=state, read=read), extended.masked_fill(empty[..., None], -torch.inf)
+        return replace(self, state=state, read=read), extended
 
     def follow(self, extensions: Extensions) -> "Front":
         """The texts with these tokens behind them, `width` for each source."""
