@@ -7,6 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from regard.cli.loading import loading
 from regard.cli.options import AllowMissing, Beam, Json, RunFolder, check_search
 from regard.cli.output import say, table
 
@@ -48,10 +49,11 @@ def evaluate(
 ) -> None:
     """Score a run on its test set, or on your files."""
     check_search(beam)
-    from regard.cli.measured import Given, measured
-    from regard.runs import load
+    with loading():
+        from regard.cli.measured import Given, measured
+        from regard.runs import load
 
-    opened = load(run, allow_missing=allow_missing)
+        opened = load(run, allow_missing=allow_missing)
     figures = measured(opened, Given(files, columns, skip_bad, beam, cache))
     if (convention := opened.convention()) is not None:
         print(f"regard: {convention}", file=sys.stderr)
