@@ -68,6 +68,11 @@ def worked(model: nn.Module, names: str | Sequence[str]) -> Iterator[Worked]:
         yield kept
 
 
+def asking() -> bool:
+    """Whether somebody asks what any weights are made of."""
+    return _asking.now() is not None
+
+
 def asked(module: nn.Module) -> bool:
     """Whether somebody asks what the weights of this module are made of."""
     kept = _asking.now()

@@ -1,7 +1,8 @@
 """The self-attentive encoder (Vaswani 2017, section 3.1)."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import cast
 
 from torch import Tensor, nn
 
@@ -10,6 +11,7 @@ from regard.heads import MultiHead
 from regard.layers.dropout import Dropout
 from regard.layers.embeddings import Embedding
 from regard.layers.feedforward import FeedForward
+from regard.layers.fused import Parts, fused_layers, unseen
 from regard.layers.positions import Positions
 from regard.layers.residual import Residual
 from regard.layers.summary import mean
@@ -39,6 +41,11 @@ class EncoderLayer(nn.Module):
 
         states = self.residuals[0](states, attended)
         return self.residuals[1](states, self.feedforward)
+
+    @property
+    def parts(self) -> Parts:
+        """What it consists of."""
+        return Parts(self.self_attention, None, self.feedforward, [*self.residuals])
 
 
 def encoded(layers: Iterable[nn.Module], states: States, lengths: Lengths) -> Iterator[States]:
@@ -73,5 +80,11 @@ class TransformerEncoder(Encoder):
 
     def forward(self, tokens: Tokens, lengths: Lengths) -> Memory:
         states = self.dropout(self.positions(self.embedding(tokens)))
-        states = self.norm(deque(encoded(self.layers, states, lengths), maxlen=1).pop())
+        layers = cast("Sequence[EncoderLayer]", self.layers)
+        kernel = fused_layers([layer.parts for layer in layers]) if unseen(states) else None
+        if kernel is None:
+            states = deque(encoded(layers, states, lengths), maxlen=1).pop()
+        else:
+            states = kernel.whole(states, lengths)
+        states = self.norm(states)
         return Memory.of(states, lengths, mean(states, padding(lengths, tokens.shape[1]), lengths), tokens)

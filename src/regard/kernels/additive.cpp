@@ -14,6 +14,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "parallel.h"
 #include "vectors.h"
 
 namespace {
@@ -58,17 +59,6 @@ struct Problem {
   const float *exponentials, *energy;
   Size batches, queries, keys, width, query_step, key_step, exponentials_step, energy_step;
 };
-using ParallelFor = std::int32_t (*)(Size begin, Size end, Size grain, void (*)(Size, Size, void*), void*);
-
-template <class Work>
-std::int32_t in_parallel(ParallelFor parallel_for, Size units, Size size, const Work& work) {
-  constexpr Size WORTH = 65536;  // pairs and dimensions, for a thread
-  return parallel_for(
-      0, units, std::max<Size>(1, WORTH / std::max<Size>(1, size)),
-      [](Size begin, Size end, void* context) { (*static_cast<const Work*>(context))(begin, end); },
-      const_cast<void*>(static_cast<const void*>(&work)));
-}
-
 Size parts(Size size, Size part) { return (size + part - 1) / part; }
 
 // The blocks of LANES that a row of exponentials has: it is filled up to a multiple of ROUND, on every machine.

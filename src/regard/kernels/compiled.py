@@ -55,6 +55,12 @@ def compiled(name: str, *flags: str) -> ctypes.CDLL | None:
         return None
 
 
+@cache
+def threads() -> ctypes.c_void_p:
+    """PyTorch's own parallel_for, of its stable interface: its threads, and no second pool beside them."""
+    return ctypes.cast(ctypes.CDLL(str(TORCH / "lib" / "libtorch_cpu.so")).torch_parallel_for, ctypes.c_void_p)
+
+
 def _digest(source: Path, flags: tuple[str, ...]) -> str:
     sources = [file.read_bytes() for file in (source, *sorted(source.parent.glob("*.h")))]
     made_of = sources, torch.__version__, str(TORCH), (*FLAGS, *flags), platform.machine()

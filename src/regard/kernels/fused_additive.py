@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.kernels.additive import additive
-from regard.kernels.compiled import TORCH, compiled
+from regard.kernels.compiled import compiled, threads
 
 INSTRUCTIONS = {"AVX512": ("-mavx512f", "-mfma"), "AVX2": ("-mavx2", "-mfma")}
 """The compiler's names for what PyTorch finds on this machine; elsewhere, and otherwise, what every machine has."""
@@ -36,12 +36,6 @@ def library() -> ctypes.CDLL | None:
         made.additive_scores.argtypes = [problem, half, pointer, pointer]
         made.additive_gradients.argtypes = [problem, half, *(5 * [pointer])]
     return made
-
-
-@cache
-def _threads() -> ctypes.c_void_p:
-    """PyTorch's own parallel_for, of its stable interface: its threads, and no second pool beside them."""
-    return ctypes.cast(ctypes.CDLL(str(TORCH / "lib" / "libtorch_cpu.so")).torch_parallel_for, ctypes.c_void_p)
 
 
 def can_fuse(key: Tensor) -> bool:
@@ -103,7 +97,7 @@ def _exponentials(key: Tensor) -> Tensor:
         return made.zero_()  # the plain form reads the keys
     key = key.contiguous()
     rows, half = math.prod(key.shape[:-1]), key.dtype == torch.bfloat16
-    _check(kernel.additive_exponentials(key.data_ptr(), rows, key.shape[-1], half, made.data_ptr(), _threads()))
+    _check(kernel.additive_exponentials(key.data_ptr(), rows, key.shape[-1], half, made.data_ptr(), threads()))
     return made
 
 
@@ -114,7 +108,7 @@ def _scores(query: Tensor, key: Tensor, exponentials: Tensor, energy: Tensor) ->
         return _plain(query, key, energy)
     sides = [_dense(each) for each in (query, key, exponentials, energy)]
     scores = query.new_empty(*query.shape[:2], key.shape[1])
-    _check(kernel.additive_scores(_problem(*sides), query.dtype == torch.bfloat16, scores.data_ptr(), _threads()))
+    _check(kernel.additive_scores(_problem(*sides), query.dtype == torch.bfloat16, scores.data_ptr(), threads()))
     return scores
 
 
@@ -126,7 +120,7 @@ def _gradients(scores: Tensor, query: Tensor, key: Tensor, exponentials: Tensor,
     scores, sides = scores.contiguous(), [_dense(each) for each in (query, key, exponentials, energy)]
     made = tuple(each.new_empty(each.shape) for each in (query, key, energy))
     pointers = (each.data_ptr() for each in (scores, *made))
-    _check(kernel.additive_gradients(_problem(*sides), query.dtype == torch.bfloat16, *pointers, _threads()))
+    _check(kernel.additive_gradients(_problem(*sides), query.dtype == torch.bfloat16, *pointers, threads()))
     return made
 
 

@@ -10,12 +10,17 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.kernels.cross_entropy import cross_entropy
+from regard.kernels.fused_layer import Affine, linear, serves
 from regard.layers.embeddings import TokenEmbedding
 from regard.shapes import Float, Int, Tokens
 from regard.text.special import PAD
 
 NEVER = -1e4
 """The logit, but for what the features add, of a token that is never predicted: its exponential is zero."""
+
+
+MANY = 12
+"""Positions from which on PyTorch's product is as fast as the kernel's (`kernels/layer.cpp`)."""
 
 
 class Predictor(ABC):
@@ -80,6 +85,8 @@ class Output(nn.Linear, Predictor):
         self.bias.copy_((counts + 1).log() - (counts + 1).sum().log())
 
     def forward(self, input: Any) -> Float[Tensor, "..."]:
+        if input.numel() < MANY * self.in_features and serves(input) and serves(self.weight):
+            return linear(input, Affine(self.weight, self.bias))
         return super().forward(input)
 
     def loss(

@@ -1,6 +1,7 @@
 """Where a token stands: encodings that are added to the embeddings."""
 
 from abc import ABC, abstractmethod
+from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
@@ -29,11 +30,19 @@ def sinusoids(size: int, width: int, first: int = 0) -> Float[Tensor, "size widt
     return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)[:, :width]
 
 
+@lru_cache(maxsize=1024)
+def sinusoid(width: int, position: int) -> Float[Tensor, "1 width"]:
+    """That of one position, as a decoder's steps ask for it again and again; not to be written to."""
+    return sinusoids(1, width, position)
+
+
 class Sinusoidal(Positions):
     """Sines and cosines of geometrically growing wavelengths: any length, nothing to learn."""
 
     def forward(self, states: States, first: int = 0) -> States:
-        return states + sinusoids(states.shape[1], states.shape[2], first).to(states)
+        size, width = states.shape[1:]
+        stepping = size == 1 and not torch.compiler.is_compiling()
+        return states + (sinusoid(width, first) if stepping else sinusoids(size, width, first)).to(states)
 
 
 class SinesThenCosines(Positions):

@@ -8,9 +8,11 @@ from torch import Tensor, nn
 
 from regard.decoders.protocol import State
 from regard.heads import MultiHead
+from regard.kernels.fused_layer import FusedLayers
 from regard.layers.dropout import Dropout
 from regard.layers.embeddings import TokenEmbedding
 from regard.layers.feedforward import FeedForward
+from regard.layers.fused import Parts, fused_layers, go_on, unseen
 from regard.layers.past import Past, empty_past, read_past
 from regard.layers.positions import Learned
 from regard.layers.residual import PreNorm
@@ -55,9 +57,10 @@ class GPT2Config:
 
 @dataclass(frozen=True, eq=False)
 class GPT2State(State):
-    """What each layer has read, prepared."""
+    """What each layer has read, prepared, and the kernel that serves them all, if one does."""
 
     pasts: tuple[Past, ...]
+    kernel: FusedLayers | None = None
 
     @property
     def position(self) -> int:
@@ -74,6 +77,11 @@ class Block(nn.Module):
         hidden = config.hidden or 4 * config.width
         self.feedforward = FeedForward(config.width, hidden, nn.GELU(approximate="tanh"))
         self.residuals = nn.ModuleList(PreNorm(config.width, config.dropout) for _ in range(2))
+
+    @property
+    def parts(self) -> Parts:
+        """What it consists of."""
+        return Parts(self.self_attention, None, self.feedforward, [*self.residuals])
 
     def forward(self, states: States, past: Past) -> tuple[States, Past]:
         """Positions that follow `past` -> their states, and the past with them in it."""
@@ -114,7 +122,8 @@ class GPT2(LanguageModel[GPT2State]):
 
     def begin(self, batch: int) -> GPT2State:
         blocks = cast("Sequence[Block]", self.blocks)
-        return GPT2State(tuple(empty_past(block.self_attention, self.nothing(batch)) for block in blocks))
+        pasts = tuple(empty_past(block.self_attention, self.nothing(batch)) for block in blocks)
+        return GPT2State(pasts, fused_layers([block.parts for block in blocks]))
 
     def carried(self, state: GPT2State) -> None:
         return None
@@ -122,8 +131,11 @@ class GPT2(LanguageModel[GPT2State]):
     def run(self, tokens: Tokens, state: GPT2State) -> tuple[States, GPT2State]:
         """Raises ValueError for more tokens than `context`."""
         states = self.dropout(self.positions(self.embedding(tokens), state.position))
+        if state.kernel is not None and unseen(states):
+            states, grown = go_on(state.kernel, states, state.pasts)
+            return self.norm(states), GPT2State(grown, state.kernel)
         pasts = []
         for block, past in zip(self.blocks, state.pasts, strict=True):
             states, grown = block(states, past)
             pasts.append(grown)
-        return self.norm(states), GPT2State(tuple(pasts))
+        return self.norm(states), GPT2State(tuple(pasts), state.kernel)

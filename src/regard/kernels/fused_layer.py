@@ -1,0 +1,235 @@
+"""Linear maps, and layers of a Transformer, in one call: C++ around PyTorch's tensors, for inference on a CPU.
+
+Weights are read as they lie in their modules, so that nothing is packed and no copy of them can be old.
+"""
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from regard.kernels.compiled import compiled, threads
+from regard.kernels.fused_additive import INSTRUCTIONS
+from regard.kernels.int8 import Codes
+
+ACTIVATIONS = ("relu", "gelu", "gelu-tanh", "swish")
+"""In the order of the kernel's own."""
+LINEARS = ("own_query", "own_key", "own_value", "own_output", "query", "output", "wide", "narrow")
+NORMS = ("own_norm", "norm", "network_norm")
+_pointer, _size, _half = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
+
+
+class Affine(NamedTuple):
+    """A linear map: its weight `(outputs, inputs)` in float32 or in bytes, and its bias."""
+
+    weight: Tensor | Codes
+    bias: Tensor | None
+
+
+class Normed(NamedTuple):
+    """A layer normalisation."""
+
+    weight: Tensor
+    bias: Tensor
+    epsilon: float
+
+
+class _Linear(ctypes.Structure):
+    _fields_ = [
+        *((name, _pointer) for name in ("weight", "bias", "scale", "shift")),
+        ("inputs", _size),
+        ("outputs", _size),
+    ]
+
+
+class _Norm(ctypes.Structure):
+    _fields_ = [("weight", _pointer), ("bias", _pointer), ("epsilon", ctypes.c_float)]
+
+
+class _Layer(ctypes.Structure):
+    _fields_ = [
+        *((name, _Linear) for name in LINEARS),
+        *((name, _Norm) for name in NORMS),
+        *((name, _size) for name in ("width", "heads")),
+        *((name, _half) for name in ("crossed", "before", "activation")),
+    ]
+
+
+class _Readable(ctypes.Structure):
+    _fields_ = [
+        *((name, _pointer) for name in ("key", "value")),
+        *((name, _size) for name in ("row_step", "head_step", "key_step")),
+        ("rows", _pointer),
+        *((name, _size) for name in ("text_step", "place_step", "known")),
+    ]
+
+
+class _Memories(ctypes.Structure):
+    _fields_ = [("own", _Readable), ("source", _Readable)]
+
+
+class _Call(ctypes.Structure):
+    _fields_ = [
+        ("states", _pointer),
+        *((name, _size) for name in ("texts", "positions", "length", "source_keys")),
+        *((name, _pointer) for name in ("lengths", "source_lengths")),
+        ("causal", _half),
+        ("scratch", _pointer),
+    ]
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    """The kernel for this machine; None where it cannot be had."""
+    capability = torch.backends.cpu.get_cpu_capability()
+    bytewise = ("-mavx512vnni",) if capability == "AVX512" and torch.cpu.get_capabilities().get("avx512_vnni") else ()
+    made = compiled("layer", "-O3", "-ffp-contract=fast", *INSTRUCTIONS.get(capability, ()), *bytewise)
+    if made is not None:
+        made.layer_linear.argtypes = [ctypes.POINTER(_Linear), _pointer, _size, _pointer, _pointer]
+        layers = ctypes.POINTER(_Layer), ctypes.POINTER(_Memories)
+        made.layer_pass.argtypes = [*layers, _size, ctypes.POINTER(_Call), _pointer]
+    return made
+
+
+def serves(tensor: Tensor) -> bool:
+    """Whether the kernel is for such numbers, and whether it is there. It knows no gradients, and no graphs."""
+    taken = tensor.is_cpu and tensor.dtype == torch.float32 and type(tensor) in (Tensor, nn.Parameter)
+    mode = torch.is_grad_enabled() or torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu")
+    return taken and not mode and library() is not None
+
+
+def linear(states: Tensor, affine: Affine) -> Tensor:
+    """W x + b of states `(*batch, inputs)` that it `serves` -> `(*batch, outputs)`."""
+    kernel, described = library(), _linear(affine)
+    assert kernel is not None
+    states = states.contiguous()
+    made = states.new_empty(*states.shape[:-1], described.outputs)
+    rows = states.numel() // max(1, described.inputs)
+    _check(kernel.layer_linear(described, states.data_ptr(), rows, made.data_ptr(), threads()))
+    return made
+
+
+class Reading(NamedTuple):
+    """Keys and values `(row, head, key, width)`, which lie alike. What text t reads at place i lies in row
+    `rows[t, i]`, or `rows[t]` where there is one for all; behind these, and without `rows`, in its own."""
+
+    key: Tensor
+    value: Tensor
+    rows: Tensor | None = None
+
+
+class Weights(NamedTuple):
+    """One layer's.
+
+    linears: by the names of `LINEARS`; `query` and `output` are those of the cross-attention, if there is one.
+    norms: by the names of `NORMS`, likewise.
+    before: whether the norms stand before the sublayers.
+    activation: one of `ACTIVATIONS`.
+    """
+
+    linears: Mapping[str, Affine]
+    norms: Mapping[str, Normed]
+    heads: int
+    before: bool
+    activation: str
+
+
+class FusedLayers:
+    """Layers of one width on top of each other as the kernel reads them. Their weights, which it does not copy, must
+    stay where they are while it is used."""
+
+    def __init__(self, layers: Sequence[Weights]):
+        self.layers, first = tuple(layers), layers[0].linears
+        self.heads = layers[0].heads
+        self.width, self.hidden = first["own_query"].weight.shape[1], first["wide"].weight.shape[0]
+        self._described = (_Layer * len(layers))(*(_layer(each) for each in layers))
+
+    def select(self, rows: Tensor) -> "FusedLayers":
+        """The weights are the same for all rows."""
+        return self
+
+    def __call__(
+        self,
+        states: Tensor,
+        own: Sequence[Reading],
+        length: int,
+        sources: Sequence[Reading] = (),
+        lengths: Tensor | None = None,
+    ) -> Tensor:
+        """What the layers make of states `(text, position, width)` that stand behind `length` others. Keys and values
+        are written into each layer's `own`, behind those; `lengths (row,)` says how much of its source can be read."""
+        states = states.clone(memory_format=torch.contiguous_format)
+        keys = sources[0].key.shape[-2] if sources else 0
+        call = self._call(states, length, keys)
+        call.causal, call.source_lengths = True, _place(lengths)
+        read = map(_readable, sources) if sources else (_Readable() for _ in own)
+        self._run(call, [_Memories(_readable(each), source) for each, source in zip(own, read, strict=True)])
+        return states
+
+    def whole(self, states: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """The same of states that all read the first `lengths (text,)` positions of each other; None: all."""
+        texts, positions, width = states.shape
+        states = states.clone(memory_format=torch.contiguous_format)
+        call = self._call(states, 0, 0)
+        call.lengths = _place(lengths)
+        pair = states.new_empty(2, texts, self.heads, positions, width // self.heads)
+        memories = _Memories(_readable(Reading(pair[0], pair[1])), _Readable())
+        self._run(call, [memories for _ in self.layers])
+        return states
+
+    def _call(self, states: Tensor, length: int, source_keys: int) -> _Call:
+        return _Call(states.data_ptr(), *states.shape[:2], length, source_keys)
+
+    def _run(self, call: _Call, memories: Sequence[_Memories]) -> None:
+        kernel = library()
+        assert kernel is not None
+        scratch = torch.empty(call.texts * call.positions * (2 * self.width + self.hidden))
+        call.scratch = scratch.data_ptr()
+        count = len(self.layers)
+        _check(kernel.layer_pass(self._described, (_Memories * count)(*memories), count, call, threads()))
+
+
+def _layer(weights: Weights) -> _Layer:
+    linears, norms, heads, before, activation = weights
+    return _Layer(
+        *(_linear(linears[name]) if name in linears else _Linear() for name in LINEARS),
+        *(_norm(norms[name]) if name in norms else _Norm() for name in NORMS),
+        *(linears["own_query"].weight.shape[1], heads),
+        *("query" in linears, before, ACTIVATIONS.index(activation)),
+    )
+
+
+def _linear(affine: Affine) -> _Linear:
+    weight, bias = affine
+    outputs, inputs = weight.shape
+    if isinstance(weight, Codes):
+        places = weight.codes.data_ptr(), _place(bias), weight.scale.data_ptr(), weight.shift.data_ptr()
+        return _Linear(*places, inputs, outputs)
+    return _Linear(weight.data_ptr(), _place(bias), None, None, inputs, outputs)
+
+
+def _norm(norm: Normed) -> _Norm:
+    return _Norm(norm.weight.data_ptr(), norm.bias.data_ptr(), norm.epsilon)
+
+
+def _readable(reading: Reading) -> _Readable:
+    key, value, rows = reading
+    known = () if rows is None else (rows.data_ptr(), rows.stride(0), *_along(rows, key.shape[-2]))
+    return _Readable(key.data_ptr(), value.data_ptr(), *key.stride()[:3], *known)
+
+
+def _along(rows: Tensor, keys: int) -> tuple[int, int]:
+    """From one place to the next, and for how many."""
+    return (0, keys) if rows.ndim == 1 else (1, rows.shape[1])
+
+
+def _place(tensor: Tensor | None) -> int | None:
+    return None if tensor is None else tensor.data_ptr()
+
+
+def _check(failed: int) -> None:
+    if failed:
+        raise RuntimeError("the kernel for layers failed; report it")

@@ -1,0 +1,83 @@
+// Linear maps of float32 and of bytes.
+
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "parallel.h"
+#include "products.h"
+#include "vectors.h"
+
+namespace {
+
+// y = W x + b, W (outputs, inputs) in float32; or, where there are scales (outputs,), in bytes, each row filled up to a
+// multiple of FILL, and with `shift (outputs,)`, 128 times the sum of each row.
+struct Linear {
+  const void* weight;
+  const float *bias, *scale;
+  const std::int32_t* shift;
+  Size inputs, outputs;
+};
+constexpr Size FILL = 64;
+
+// The first `count` lanes, zeros behind them.
+Vec kept(Vec numbers, Size count) { return load(reinterpret_cast<const float*>(&numbers), count); }
+
+// A row as bytes around 128, and what one of them is worth: not a number if one of the row is none.
+float quantise(const float* row, Size count, Size filled, std::uint8_t* to) {
+  typedef std::uint8_t Few __attribute__((vector_size(LANES)));
+  Vec most{}, wrong{};
+  for (Size k = 0; k < count; k += LANES) {
+    const Vec numbers = load(row + k, count - k), size = absolute(numbers);
+    most = size > most ? size : most;
+    wrong += numbers - numbers;
+  }
+  const Stored sizes = most;
+  const float widest = *std::max_element(sizes.numbers, sizes.numbers + LANES);
+  const float inverse = widest > 0 ? 127.0f / widest : 0.0f;
+  for (Size k = 0; k < count; k += LANES) {
+    const Vec numbers = load(row + k, count - k) * inverse + 128.5f;
+    const Few bytes = __builtin_convertvector(__builtin_convertvector(numbers, Whole), Few);
+    std::memcpy(to + k, &bytes, std::min<Size>(LANES, count - k));
+  }
+  std::memset(to + count, 128, filled - count);
+  return widest / 127.0f + total(wrong);
+}
+
+// `write(row, first, numbers, count)` takes the outputs as they come.
+template <class Write>
+std::int32_t apply(const Linear& linear, const float* x, Size rows, ParallelFor parallel_for, const Write& write) {
+  const Size panels = parts(linear.outputs, 2 * LANES), work = 2 * LANES * linear.inputs * rows;
+  const auto biased = [&](Size row, Size first, Vec numbers, Size count) {
+    write(row, first, linear.bias ? numbers + load(linear.bias + first, count) : numbers, count);
+  };
+  if (!linear.scale) {
+    const Product<Floats> product{x, static_cast<const float*>(linear.weight), rows, linear.inputs, linear.outputs};
+    return in_parallel(parallel_for, panels, work,
+                       [&](Size begin, Size end) { multiply(product, begin, end, biased); });
+  }
+  const Size filled = parts(linear.inputs, FILL) * FILL;
+  std::vector<std::int32_t> bytes(rows * filled / 4);
+  std::vector<float> worths(rows);
+  for (Size row = 0; row < rows; ++row) {
+    auto* to = reinterpret_cast<std::uint8_t*>(bytes.data()) + row * filled;
+    worths[row] = quantise(x + row * linear.inputs, linear.inputs, filled, to);
+  }
+  const Product<Bytes> product{bytes.data(), static_cast<const std::int32_t*>(linear.weight), rows, filled / 4,
+                               linear.outputs};
+  const auto scaled = [&](Size row, Size first, Whole sums, Size count) {
+    const Whole around = sums - take<Whole>(linear.shift + first, count);
+    biased(row, first, __builtin_convertvector(around, Vec) * load(linear.scale + first, count) * worths[row], count);
+  };
+  return in_parallel(parallel_for, panels, work, [&](Size begin, Size end) { multiply(product, begin, end, scaled); });
+}
+
+std::int32_t apply(const Linear& linear, const float* x, Size rows, float* to, ParallelFor parallel_for) {
+  return apply(linear, x, rows, parallel_for, [&](Size row, Size first, Vec numbers, Size count) {
+    store(to + row * linear.outputs + first, numbers, count);
+  });
+}
+
+}  // namespace

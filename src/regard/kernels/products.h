@@ -1,0 +1,237 @@
+// Products of rows with matrices whose columns are the rows of a PyTorch weight, as these lie in memory: nothing is
+// packed beforehand. y_mn = sum_k x_mk w_nk, in float32, or of bytes in 32-bit integers.
+
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "vectors.h"
+
+namespace {
+
+Size parts(Size size, Size part) { return (size + part - 1) / part; }
+
+// A kind of number: what a lane holds, and what it adds of two of them.
+struct Floats {
+  using Number = float;
+  using Lanes = Vec;
+  static Lanes add(Lanes sum, Lanes x, Lanes weight) { return sum + x * weight; }
+  static Lanes same(Number number) { return all(number); }
+};
+
+struct Bytes {  // four to a lane: x from 0 to 255, weights from -127 to 127
+  using Number = std::int32_t;
+  using Lanes = Whole;
+  static Lanes add(Lanes sum, Lanes x, Lanes weight) {
+#ifdef __AVX512VNNI__
+    return reinterpret_cast<Whole>(_mm512_dpbusd_epi32(
+        reinterpret_cast<__m512i>(sum), reinterpret_cast<__m512i>(x), reinterpret_cast<__m512i>(weight)));
+#else
+    for (int shift = 0; shift < 32; shift += 8) {
+      sum += (x >> shift & 0xff) * (weight << (24 - shift) >> 24);
+    }
+    return sum;
+#endif
+  }
+  static Lanes same(Number number) { return number - Lanes{}; }
+};
+
+// Of two vectors those lanes whose number lacks the bit SIDE, and those that have it, each beside its fellow.
+template <int SIDE, class Lanes, int... LANE>
+Lanes lower(Lanes a, Lanes b, std::integer_sequence<int, LANE...>) {
+  return __builtin_shufflevector(a, b, (LANE & SIDE ? LANE - SIDE + LANES : LANE)...);
+}
+template <int SIDE, class Lanes, int... LANE>
+Lanes upper(Lanes a, Lanes b, std::integer_sequence<int, LANE...>) {
+  return __builtin_shufflevector(a, b, (LANE & SIDE ? LANE + LANES : LANE + SIDE)...);
+}
+constexpr auto EVERY = std::make_integer_sequence<int, LANES>{};
+
+// The sums of LANES vectors, each in the lane of its number.
+template <int SIDE = LANES / 2, class Lanes>
+inline Lanes totals(Lanes* vectors) {
+#pragma GCC unroll 16
+  for (int i = 0; i < SIDE; ++i) {
+    vectors[i] = lower<SIDE>(vectors[i], vectors[i + SIDE], EVERY) + upper<SIDE>(vectors[i], vectors[i + SIDE], EVERY);
+  }
+  if constexpr (SIDE > 1) {
+    return totals<SIDE / 2>(vectors);
+  } else {
+    return vectors[0];
+  }
+}
+
+// Rows become columns.
+template <int SIDE = LANES / 2, class Lanes>
+inline void transpose(Lanes* rows) {
+#pragma GCC unroll 16
+  for (int i = 0; i < LANES; ++i) {
+    if (!(i & SIDE)) {
+      const Lanes low = lower<SIDE>(rows[i], rows[i + SIDE], EVERY);
+      rows[i + SIDE] = upper<SIDE>(rows[i], rows[i + SIDE], EVERY);
+      rows[i] = low;
+    }
+  }
+  if constexpr (SIDE > 1) {
+    transpose<SIDE / 2>(rows);
+  }
+}
+
+template <class Lanes, class Number>
+inline Lanes take(const Number* from, Size count) {
+  Lanes lanes{};
+  if (count >= LANES) {
+    std::memcpy(&lanes, from, sizeof lanes);
+  } else {
+    std::memcpy(&lanes, from, count * sizeof(Number));
+  }
+  return lanes;
+}
+
+// What one product is of: rows x `(rows, depth)` and weights `(outputs, depth)`; `write(row, first, sums, count)` is
+// given `count` sums, at most LANES, of a row's outputs from `first` on.
+template <class Kind>
+struct Product {
+  const typename Kind::Number *x, *weight;
+  Size rows, depth, outputs;
+};
+
+constexpr Size MANY = 12;      // rows from which on a panel of weights is worth turning
+constexpr Size STRETCH = 128;  // numbers that are added up one after the other: of more, sums of sums lose less
+
+// Few rows: ROWS of them and LANES outputs, multiplied as they lie, LANES / ROWS outputs at a time.
+template <class Kind, int ROWS, class Write>
+inline void few(const Product<Kind>& p, Size row, Size first, const Write& write) {
+  using Lanes = typename Kind::Lanes;
+  constexpr int OUTPUTS = LANES / ROWS;
+  typename Kind::Number found[ROWS][LANES];
+  for (int block = 0; block < ROWS; ++block) {
+    const typename Kind::Number *x = p.x + row * p.depth, *weights[OUTPUTS];
+    for (int o = 0; o < OUTPUTS; ++o) {
+      weights[o] = p.weight + std::min(first + block * OUTPUTS + o, p.outputs - 1) * p.depth;
+    }
+    Lanes sums[LANES] = {};
+    const auto add = [&](Size k, Size some) __attribute__((always_inline)) {
+      Lanes numbers[ROWS];
+#pragma GCC unroll 4
+      for (int r = 0; r < ROWS; ++r) {
+        numbers[r] = take<Lanes>(x + r * p.depth + k, some);
+      }
+#pragma GCC unroll 16
+      for (int o = 0; o < OUTPUTS; ++o) {
+        const Lanes weight = take<Lanes>(weights[o] + k, some);
+#pragma GCC unroll 4
+        for (int r = 0; r < ROWS; ++r) {
+          sums[r * OUTPUTS + o] = Kind::add(sums[r * OUTPUTS + o], numbers[r], weight);
+        }
+      }
+    };
+    Size k = 0;
+    for (; k + LANES <= p.depth; k += LANES) {
+      add(k, LANES);
+    }
+    if (k < p.depth) {
+      add(k, p.depth - k);
+    }
+    const Lanes summed = totals(sums);
+    for (int r = 0; r < ROWS; ++r) {
+      std::memcpy(found[r] + block * OUTPUTS, reinterpret_cast<const typename Kind::Number*>(&summed) + r * OUTPUTS,
+                  OUTPUTS * sizeof(typename Kind::Number));
+    }
+  }
+  for (int r = 0; r < ROWS; ++r) {
+    write(row + r, first, take<Lanes>(found[r], LANES), std::min<Size>(LANES, p.outputs - first));
+  }
+}
+
+// Many rows: ROWS of them and both halves of a turned panel, of which `(depth, 2 LANES)` numbers lie one after the other.
+template <class Kind, int ROWS, class Write>
+inline void tile(const Product<Kind>& p, const typename Kind::Lanes* panel, Size row, Size first, const Write& write) {
+  using Lanes = typename Kind::Lanes;
+  Lanes sums[ROWS][2] = {};
+  const typename Kind::Number* x = p.x + row * p.depth;
+  for (Size begin = 0; begin < p.depth; begin += STRETCH) {
+    Lanes some[ROWS][2] = {};
+    for (Size k = begin; k < std::min(begin + STRETCH, p.depth); ++k) {
+      const Lanes left = panel[2 * k], right = panel[2 * k + 1];
+#pragma GCC unroll 12
+      for (int r = 0; r < ROWS; ++r) {
+        const Lanes number = Kind::same(x[r * p.depth + k]);
+        some[r][0] = Kind::add(some[r][0], number, left);
+        some[r][1] = Kind::add(some[r][1], number, right);
+      }
+    }
+    for (int r = 0; r < ROWS; ++r) {
+      sums[r][0] += some[r][0];
+      sums[r][1] += some[r][1];
+    }
+  }
+  for (int r = 0; r < ROWS; ++r) {
+    for (int half = 0; half < 2; ++half) {
+      const Size at = first + half * LANES;
+      if (at < p.outputs) {
+        write(row + r, at, sums[r][half], std::min<Size>(LANES, p.outputs - at));
+      }
+    }
+  }
+}
+
+// Weights from output `first` on, turned: 2 LANES outputs side by side, zeros where there are none.
+template <class Kind>
+inline void turn(const Product<Kind>& p, Size first, typename Kind::Lanes* panel) {
+  typename Kind::Lanes block[LANES];
+  for (Size k = 0; k < p.depth; k += LANES) {
+    const Size some = std::min<Size>(LANES, p.depth - k);
+    for (int half = 0; half < 2; ++half) {
+      for (int o = 0; o < LANES; ++o) {
+        const Size output = first + half * LANES + o;
+        block[o] = output < p.outputs ? take<typename Kind::Lanes>(p.weight + output * p.depth + k, some)
+                                      : typename Kind::Lanes{};
+      }
+      transpose(block);
+      for (Size o = 0; o < some; ++o) {
+        panel[2 * (k + o) + half] = block[o];
+      }
+    }
+  }
+}
+
+// The outputs of all rows from 2 LANES * `begin` to 2 LANES * `end`.
+template <class Kind, class Write>
+void multiply(const Product<Kind>& p, Size begin, Size end, const Write& write) {
+  const Size from = 2 * LANES * begin, to = std::min(2 * LANES * end, p.outputs);
+  if (p.rows < MANY) {
+    for (Size first = from; first < to; first += LANES) {
+      Size row = 0;
+      for (; row + 4 <= p.rows; row += 4) {
+        few<Kind, 4>(p, row, first, write);
+      }
+      for (; row + 2 <= p.rows; row += 2) {
+        few<Kind, 2>(p, row, first, write);
+      }
+      for (; row < p.rows; ++row) {
+        few<Kind, 1>(p, row, first, write);
+      }
+    }
+    return;
+  }
+  std::vector<typename Kind::Lanes> panel(2 * p.depth);
+  constexpr int ROWS = LANES == 16 ? MANY : 4;
+  for (Size first = from; first < to; first += 2 * LANES) {
+    turn(p, first, panel.data());
+    Size row = 0;
+    for (; row + ROWS <= p.rows; row += ROWS) {
+      tile<Kind, ROWS>(p, panel.data(), row, first, write);
+    }
+    for (; row + 4 <= p.rows; row += 4) {
+      tile<Kind, 4>(p, panel.data(), row, first, write);
+    }
+    for (; row < p.rows; ++row) {
+      tile<Kind, 1>(p, panel.data(), row, first, write);
+    }
+  }
+}
+
+}  // namespace
