@@ -5,6 +5,7 @@ from typing import Any, TypeVar, overload
 
 from regard import run_file
 from regard.errors import InputError
+from regard.inference.int8 import quantised
 from regard.tasks.catalog import RUNS
 from regard.tasks.run import Run
 from regard.training.devices import choose_device
@@ -32,15 +33,26 @@ WHAT: dict[str, str] = {
 
 
 @overload
-def load(path: Path | str, device: str = "auto", *, allow_missing: bool = False) -> Any: ...
+def load(path: Path | str, device: str = "auto", *, allow_missing: bool = False, int8: bool = False) -> Any: ...
 @overload
-def load(path: Path | str, device: str = "auto", *, allow_missing: bool = False, task: type[R]) -> R: ...
-def load(path: Path | str, device: str = "auto", *, allow_missing: bool = False, task: type[Run] = Run) -> Any:
+def load(
+    path: Path | str, device: str = "auto", *, allow_missing: bool = False, int8: bool = False, task: type[R]
+) -> R: ...
+def load(
+    path: Path | str,
+    device: str = "auto",
+    *,
+    allow_missing: bool = False,
+    int8: bool = False,
+    task: type[Run] = Run,
+) -> Any:
     """The trained run in the folder `path`; with `allow_missing`, parameters that its weights lack stay as initialised.
+    With `int8` the weights of its linear maps are bytes, for answers on a CPU.
 
     What it can do depends on its task; its class is one of `regard.tasks.catalog.RUNS`, and that which `task` asks for.
 
-    Raises InputError that names what is missing, damaged or not a run, or not of this task."""
+    Raises InputError that names what is missing, damaged or not a run, or not of this task, or for `int8` of a model or
+    device that it is not for."""
     folder = RunDirectory.open(Path(path))
     if not folder.has(WEIGHTS):
         raise InputError(
@@ -50,7 +62,9 @@ def load(path: Path | str, device: str = "auto", *, allow_missing: bool = False,
     run = RUNS[config.task].open(folder, config)
     expect(run, task, path)
     load_into(run.model, folder.load_tensors(WEIGHTS), allow_missing=allow_missing)
-    run.model.to(choose_device(device)).eval()
+    run.model.to(choose_device("cpu" if int8 and device == "auto" else device)).eval()
+    if int8:
+        quantised(run.model, str(path))
     return run
 
 

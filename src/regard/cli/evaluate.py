@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from regard.cli.loading import loading
-from regard.cli.options import AllowMissing, Beam, Json, RunFolder, check_search
+from regard.cli.options import Beam, Json, Opening, RunFolder, check_search
 from regard.cli.output import say, table
 
 Files = Annotated[
@@ -34,6 +34,7 @@ CacheSettings = Annotated[
         help="Of a language model, with a cache beside it: its states, share and sharpness (2000 0.1 0.3).",
     ),
 ]
+AS_THEY_ARE = Opening()
 
 
 def evaluate(
@@ -44,7 +45,7 @@ def evaluate(
     skip_bad: SkipBad = False,
     beam: Beam = None,
     cache: CacheSettings = None,
-    allow_missing: AllowMissing = False,
+    opening: Opening = AS_THEY_ARE,
     json_: Json = False,
 ) -> None:
     """Score a run on its test set, or on your files."""
@@ -53,7 +54,7 @@ def evaluate(
         from regard.cli.measured import Given, measured
         from regard.runs import load
 
-        opened = load(run, allow_missing=allow_missing)
+        opened = load(run, allow_missing=opening.allow_missing, int8=opening.int8)
     figures = measured(opened, Given(files, columns, skip_bad, beam, cache))
     if (convention := opened.convention()) is not None:
         print(f"regard: {convention}", file=sys.stderr)

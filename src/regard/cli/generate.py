@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from regard.cli.loading import loading
-from regard.cli.options import AllowMissing, Drawing, Json, Piped, RunFolder, check_source, searching
+from regard.cli.options import Drawing, Json, Opening, Piped, RunFolder, check_source, searching
 from regard.cli.output import say
 
 Prompts = Annotated[str, Parameter(name="PROMPT", help="What the text begins with. None: nothing.")]
-OWN = Drawing()
+OWN, AS_THEY_ARE = Drawing(), Opening()
 
 
 def generate(
@@ -23,7 +23,7 @@ def generate(
         Literal["stop", "slide"] | None,
         Parameter(help="Where a text outgrows the model's context: end it, or read its last part anew and go on."),
     ] = None,
-    allow_missing: AllowMissing = False,
+    opening: Opening = AS_THEY_ARE,
     json_: Json = False,
     piped: Piped = False,
 ) -> None:
@@ -36,7 +36,7 @@ def generate(
         from regard.runs import load
         from regard.tasks.language_model.run import LanguageModelRun
 
-        loaded = load(run, allow_missing=allow_missing, task=LanguageModelRun)
+        loaded = load(run, allow_missing=opening.allow_missing, int8=opening.int8, task=LanguageModelRun)
     search = drawn(loaded.config.search, asked) or loaded.config.search.searching(asked.beam or 1)
     for batch in chunks(standard_input()) if piped else [list(prompts) or [""]]:
         with searching(asked):

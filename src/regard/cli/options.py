@@ -24,8 +24,26 @@ AllowMissing = Annotated[
     bool,
     Parameter(negative="", show_default=False, help="Leave parameters that the weights lack as they are initialised."),
 ]
+Int8 = Annotated[
+    bool,
+    Parameter(
+        name="--int8",
+        negative="",
+        show_default=False,
+        help="Of a Transformer or GPT-2, on a CPU: weights as bytes, for nearly the same answers sooner.",
+    ),
+]
 Piped = Annotated[bool, Parameter(name="-", negative="", show_default=False, help="The lines of standard input.")]
 Json = Annotated[bool, Parameter(name="--json", negative="", show_default=False, help="Print JSON.")]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Opening:
+    """How the user wants the weights of runs that answer."""
+
+    allow_missing: AllowMissing = False
+    int8: Int8 = False
 
 
 @Parameter(name="*")

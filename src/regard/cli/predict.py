@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from regard.cli.loading import loading
-from regard.cli.options import AllowMissing, Asked, Json, Piped, RunFolder, check_source
+from regard.cli.options import Asked, Json, Opening, Piped, RunFolder, check_source
 from regard.cli.output import say, warn_of_missing, warn_of_unfinished
 from regard.errors import InputError
 
@@ -26,7 +26,7 @@ With = Annotated[
         name="--with", negative="", show_default=False, help="Answer together with this run of the same tokenizers."
     ),
 ]
-OWN = Asked()
+OWN, AS_THEY_ARE = Asked(), Opening()
 
 
 def predict(
@@ -36,7 +36,7 @@ def predict(
     asked: Asked = OWN,
     with_: With = (),
     attention: Attention = False,
-    allow_missing: AllowMissing = False,
+    opening: Opening = AS_THEY_ARE,
     json_: Json = False,
     piped: Piped = False,
 ) -> None:
@@ -49,7 +49,7 @@ def predict(
         from regard.cli.told import tell, tells
         from regard.runs import expect, load
 
-        loaded = load(run, allow_missing=allow_missing)
+        loaded = load(run, allow_missing=opening.allow_missing, int8=opening.int8)
     if tells(loaded):
         tell(loaded, texts, asked, as_json=json_, more=bool(with_ or attention))
         return
@@ -57,7 +57,7 @@ def predict(
     from regard.tasks.text_to_text.run import TextToTextRun
 
     loaded = expect(loaded, TextToTextRun, run)
-    others = [load(each, allow_missing=allow_missing, task=TextToTextRun) for each in with_]
+    others = [load(each, allow_missing=opening.allow_missing, int8=opening.int8, task=TextToTextRun) for each in with_]
     answer = Answer(loaded.joined(others), asked, attention)
     _say(zip(texts, answer.texts(texts), strict=True) if texts else answer.lines(), asked, json_)
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from regard.cli.options import Int8
 from regard.cli.output import say
 from regard.errors import InputError
 
@@ -61,7 +62,7 @@ class Most:
 HERE, OWN = Place(), Most()
 
 
-def serve(run: Runs, /, *more: Runs, place: Place = HERE, most: Most = OWN) -> None:
+def serve(run: Runs, /, *more: Runs, place: Place = HERE, most: Most = OWN, int8: Int8 = False) -> None:
     """Serve runs to a browser and to programs: a page that shows answers while they are written, and JSON."""
     place.check()
     most.check()
@@ -74,7 +75,7 @@ def serve(run: Runs, /, *more: Runs, place: Place = HERE, most: Most = OWN) -> N
     hosts = allowed(place.host, place.allow_host, place.token)
     limits = Limits(text=most.max_text, inside=most.queue, answer_seconds=most.seconds)
     with listen(place.host, place.port) as listening:
-        runs = opened([run, *more])
+        runs = opened([run, *more], int8=int8)
         app = application(runs, limits, hosts=hosts, token=place.token)
         names = ", ".join(each.name for each in runs)
         secret = "" if place.token is None else "#token=..."

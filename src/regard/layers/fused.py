@@ -41,7 +41,7 @@ class Parts:
 def fused_layers(layers: Sequence[Parts]) -> FusedLayers | None:
     """The kernel's form of such layers; None where it knows a part of them not, or somebody hooked into one. Their
     weights are those of the parts, not copies."""
-    if library() is None or not layers:
+    if torch.compiler.is_compiling() or library() is None or not layers:
         return None
     found = [_weights(each) for each in layers]
     known = [each for each in found if each is not None]

@@ -23,8 +23,10 @@ class Int8Linear(nn.Module):
         super().__init__()
         self.in_features, self.out_features = plain.in_features, plain.out_features
         found, bias = Codes.of(plain.weight.detach()), plain.bias
-        self.codes, self.scale, self.shift = (nn.Buffer(each) for each in (found.codes, found.scale, found.shift))
-        self.bias = None if bias is None else nn.Buffer(bias.detach())
+        self.codes, self.scale, self.shift = (
+            nn.Buffer(each, persistent=False) for each in (found.codes, found.scale, found.shift)
+        )
+        self.bias = None if bias is None else nn.Buffer(bias.detach(), persistent=False)
 
     @property
     def affine(self) -> Affine:

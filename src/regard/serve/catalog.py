@@ -21,15 +21,16 @@ from regard.tasks.text_to_text.run import TextToTextRun
 from regard.tasks.text_to_texts.run import TextToTextsRun
 
 
-def opened(folders: Sequence[Path]) -> list[Served]:
-    """The runs of these folders, each by its folder's name, of a run of several languages one for each.
+def opened(folders: Sequence[Path], *, int8: bool = False) -> list[Served]:
+    """The runs of these folders, each by its folder's name, of a run of several languages one for each; with `int8`,
+    as `load` has them.
 
     Raises:
         InputError: a folder has no run, or one of a task that is not served, or two have the same name.
     """
     found: list[Served] = []
     for folder in folders:
-        found += served(folder.resolve().name, load(folder), folder)
+        found += served(folder.resolve().name, load(folder, int8=int8), folder)
     names = [each.name for each in found]
     if twice := [name for name in names if names.count(name) > 1]:
         raise InputError(f"two runs are called {twice[0]!r}; rename the folder of one")
