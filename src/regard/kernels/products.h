@@ -122,6 +122,7 @@ inline void few(const Product<Kind>& p, Size row, Size first, const Write& write
 #pragma GCC unroll 16
       for (int o = 0; o < OUTPUTS; ++o) {
         const Lanes weight = take<Lanes>(weights[o] + k, some);
+        __builtin_prefetch(weights[o] + k + OUTPUTS * p.depth, 0, 2);  // of the next outputs
 #pragma GCC unroll 4
         for (int r = 0; r < ROWS; ++r) {
           sums[r * OUTPUTS + o] = Kind::add(sums[r * OUTPUTS + o], numbers[r], weight);
