@@ -9,10 +9,11 @@ from collections.abc import Callable
 
 import torch
 
-from benchmarks import additive, product_scores, ragged, recording, report, startup, training
+from benchmarks import additive, decoding, product_scores, ragged, recording, report, startup, training
 from benchmarks.aim import Aim, show
 
 AIMS: dict[str, Callable[[], list[Aim]]] = {
+    "decoding": decoding.aims,
     "additive": additive.aims,
     "startup": startup.aims,
     "product_scores": product_scores.aims,
