@@ -188,8 +188,9 @@ inline void turn(const Product<Kind>& p, Size first, typename Kind::Lanes* panel
     for (int half = 0; half < 2; ++half) {
       for (int o = 0; o < LANES; ++o) {
         const Size output = first + half * LANES + o;
-        block[o] = output < p.outputs ? take<typename Kind::Lanes>(p.weight + output * p.depth + k, some)
-                                      : typename Kind::Lanes{};
+        const typename Kind::Number* weight = p.weight + output * p.depth + k;
+        __builtin_prefetch(weight + 2 * LANES * p.depth, 0, 2);  // of the next panel
+        block[o] = output < p.outputs ? take<typename Kind::Lanes>(weight, some) : typename Kind::Lanes{};
       }
       transpose(block);
       for (Size o = 0; o < some; ++o) {

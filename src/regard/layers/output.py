@@ -19,10 +19,6 @@ NEVER = -1e4
 """The logit, but for what the features add, of a token that is never predicted: its exponential is zero."""
 
 
-MANY = 12
-"""Positions from which on PyTorch's product is as fast as the kernel's (`kernels/layer.cpp`)."""
-
-
 class Predictor(ABC):
     """What stands last in a decoder: a module from features to logits of `out_features` tokens, and their loss."""
 
@@ -85,7 +81,7 @@ class Output(nn.Linear, Predictor):
         self.bias.copy_((counts + 1).log() - (counts + 1).sum().log())
 
     def forward(self, input: Any) -> Float[Tensor, "..."]:
-        if input.numel() < MANY * self.in_features and serves(input) and serves(self.weight):
+        if serves(input) and serves(self.weight):
             return linear(input, Affine(self.weight, self.bias))
         return super().forward(input)
 
