@@ -31,6 +31,7 @@ def active() -> dict[str, str]:
     except Exception as error:  # whatever a broken installation raises is what one wants to know here
         return {"devices": f"unknown: torch cannot be imported ({type(error).__name__}: {one_line(str(error))})"}
     from regard.kernels.compiled import compiled, compiler
+    from regard.kernels import fused_layer
     from regard.kernels.fused_additive import library
     from regard.training.devices import devices, multiplies_bf16
 
@@ -43,10 +44,13 @@ def active() -> dict[str, str]:
         if library() is not None
         else "plain; with a C++ compiler that works they are fused on a CPU, and faster",
         "product scores": "PyTorch's fused attention; on a CPU plain where that was measured to be faster",
+        "layers of Transformers": f"one call when a CPU writes or reads, compiled by {program}"
+        if fused_layer.library() is not None
+        else "module by module; with a C++ compiler that works they are one call on a CPU, and faster",
         "cross-entropy": "chunk by chunk",
-        "tensors' memory": f"kept when freed, in training; compiled by {program}"
+        "tensors' memory": f"kept when freed; compiled by {program}"
         if compiled("allocator") is not None
-        else "the system's; with a C++ compiler that works it is kept when freed, and training is faster",
+        else "the system's; with a C++ compiler that works it is kept when freed, and all is faster",
     }
 
 
