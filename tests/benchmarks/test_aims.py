@@ -39,7 +39,7 @@ def test_the_table_counts_what_is_missed(capsys: pytest.CaptureFixture[str]):
 
 
 def test_a_name_that_is_none_is_refused():
-    with pytest.raises(SystemExit, match="no benchmark with an aim: startups; expected some of additive, startup"):
+    with pytest.raises(SystemExit, match=r"no benchmark with an aim: startups; expected some of .*startup"):
         aims.main(["startups"])
 
 

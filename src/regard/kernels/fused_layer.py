@@ -95,10 +95,12 @@ def library() -> ctypes.CDLL | None:
 
 
 def serves(tensor: Tensor) -> bool:
-    """Whether the kernel is for such numbers, and whether it is there. It knows no gradients, and no graphs."""
+    """Whether the kernel is for such numbers, and whether it is there. It knows no gradients and no graphs, and is not
+    seen by a dispatch mode, which counts operations or memory."""
     taken = tensor.is_cpu and tensor.dtype == torch.float32 and type(tensor) in (Tensor, nn.Parameter)
     mode = torch.is_grad_enabled() or torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu")
-    return taken and not mode and library() is not None
+    watched = torch._C._len_torch_dispatch_stack() > 0
+    return taken and not (mode or watched) and library() is not None
 
 
 def linear(states: Tensor, affine: Affine) -> Tensor:

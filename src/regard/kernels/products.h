@@ -79,17 +79,6 @@ inline void transpose(Lanes* rows) {
   }
 }
 
-template <class Lanes, class Number>
-inline Lanes take(const Number* from, Size count) {
-  Lanes lanes{};
-  if (count >= LANES) {
-    std::memcpy(&lanes, from, sizeof lanes);
-  } else {
-    std::memcpy(&lanes, from, count * sizeof(Number));
-  }
-  return lanes;
-}
-
 // What one product is of: rows x `(rows, depth)` and weights `(outputs, depth)`; `write(row, first, sums, count)` is
 // given `count` sums, at most LANES, of a row's outputs from `first` on.
 template <class Kind>

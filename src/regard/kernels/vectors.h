@@ -57,15 +57,17 @@ void put(Half* place, float number) {
 }
 
 // `count` numbers at most, zeros behind them.
-Vec load(const float* from, Size count) {
-  Vec numbers{};
+template <class Lanes, class Number>
+inline Lanes take(const Number* from, Size count) {
+  Lanes lanes{};
   if (count >= LANES) {
-    std::memcpy(&numbers, from, sizeof numbers);
+    std::memcpy(&lanes, from, sizeof lanes);
   } else {
-    std::memcpy(&numbers, from, count * sizeof(float));
+    std::memcpy(&lanes, from, count * sizeof(Number));
   }
-  return numbers;
+  return lanes;
 }
+Vec load(const float* from, Size count) { return take<Vec>(from, count); }
 Vec load(const Half* from, Size count) {
   Short bits{};
   std::memcpy(&bits, from, std::min<Size>(count, LANES) * sizeof(Half));
