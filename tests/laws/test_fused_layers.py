@@ -1,13 +1,13 @@
 """Layers of a Transformer in one call of a kernel are the layers themselves."""
 
 from collections.abc import Callable
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.decoders.protocol import State
 from regard.decoders.transformer import TransformerDecoder, TransformerState
 from regard.kernels.fused_layer import FusedLayers, library
 from regard.layers.int8_linear import with_int8
@@ -51,7 +51,7 @@ def memory_of(model: Transformer) -> Memory:
     return model.encoder(tokens(len(LENGTHS), SOURCE), LENGTHS)
 
 
-def steps(decoder: TransformerDecoder | GPT2, state: State) -> list[Tensor]:
+def steps(decoder: TransformerDecoder | GPT2, state: Any) -> list[Tensor]:
     """Features of tokens one at a time, of several at once, of chosen rows with repeats, of a few of them, and of many
     more than there was room for."""
     found = []
