@@ -8,11 +8,9 @@ medians of runs in turn. Needs `pip install ctranslate2`, and transformers for G
 
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from statistics import median
 from typing import Any, NamedTuple
 
 import torch
@@ -24,6 +22,7 @@ from regard.data.pair_batch import collate
 from regard.decoding import Beam, greedy
 from regard.decoding.prompted import Prompted
 from regard.decoding.rules import Rule
+from regard.experiments.measuring import seconds
 from regard.exports.ctranslate2 import entries, save
 from regard.layers.int8_linear import with_int8
 from regard.memory import Memory
@@ -59,22 +58,9 @@ class Endless(Rule):
         return scores.index_fill(1, torch.tensor([END]), -torch.inf)
 
 
-def seconds(call: Way) -> float:
-    """Of the processor."""
-    began = time.process_time()
-    call()
-    return time.process_time() - began
-
-
 def in_turn(ways: dict[str, Way], rounds: int) -> dict[str, float]:
-    """The median seconds of each; the first run of all warms up."""
-    samples: dict[str, list[float]] = {name: [] for name in ways}
-    for each in range(rounds + 1):
-        for name, call in ways.items():
-            taken = seconds(call)
-            if each:
-                samples[name].append(taken)
-    return {name: median(each) for name, each in samples.items()}
+    """The median seconds of each, a call a turn."""
+    return dict(zip(ways, seconds([*ways.values()], rounds, least=0.0), strict=True))
 
 
 class Setting(NamedTuple):

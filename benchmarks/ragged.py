@@ -4,9 +4,7 @@ Both of the sizes of BERT-base, with weights that are drawn, in one thread and i
 processor's time of a forward pass.
 """
 
-import time
 from collections.abc import Callable
-from statistics import median
 from typing import Any
 
 import torch
@@ -15,6 +13,7 @@ from transformers import BertModel
 
 from benchmarks import report
 from benchmarks.aim import Aim
+from regard.experiments.measuring import seconds
 from regard.masks import padding
 from regard.models.bert import Bert, BertConfig
 from regard.training.devices import multiplies_bf16
@@ -41,23 +40,17 @@ def forms(lengths: torch.Tensor, layers: int, dtype: torch.dtype) -> dict[str, C
 
 
 @torch.inference_mode()
-def seconds(shortest: int, layers: int, dtype: torch.dtype, rounds: int) -> dict[str, float]:
-    """Medians, both taking turns; the first round warms up."""
+def timed(shortest: int, layers: int, dtype: torch.dtype, rounds: int) -> dict[str, float]:
+    """Medians of the seconds of both, a pass a turn."""
     torch.manual_seed(1)
     lengths = torch.linspace(shortest, LONGEST, ROWS).round().long()
     passes = forms(lengths, layers, dtype)
-    found: dict[str, list[float]] = {name: [] for name in passes}
-    for _ in range(rounds + 1):
-        for name, one in passes.items():
-            began = time.process_time()
-            one()
-            found[name].append(time.process_time() - began)
-    return {name: median(each[1:]) for name, each in found.items()}
+    return dict(zip(passes, seconds([*passes.values()], rounds, least=0.0), strict=True))
 
 
 def aims() -> list[Aim]:
     """The quick pass."""
-    found = seconds(SHORTEST["ragged"], QUICK, torch.float32, 3)
+    found = timed(SHORTEST["ragged"], QUICK, torch.float32, 3)
     what = f"BERT-base, {QUICK} of {LAYERS} layers, {ROWS} texts of {SHORTEST['ragged']} to {LONGEST} tokens"
     return [Aim(what, "s", found["regard"], "Hugging Face", found["Hugging Face"], times=TIMES)]
 
@@ -69,7 +62,7 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     for name, shortest in SHORTEST.items():
         for dtype in (torch.float32, *([torch.bfloat16] if multiplies_bf16("cpu") else [])):
-            found = seconds(shortest, LAYERS, dtype, ROUNDS)
+            found = timed(shortest, LAYERS, dtype, ROUNDS)
             ours, theirs = found.values()
             kind = str(dtype).removeprefix("torch.")
             report.row(name, kind, f"{ours:.2f}", f"{theirs:.2f}", f"{theirs / ours:.2f}")

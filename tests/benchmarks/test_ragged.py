@@ -31,13 +31,13 @@ def test_both_give_states_of_one_shape():
 
 
 def test_the_aim_is_told(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(ragged, "seconds", lambda *_: {"regard": 2.0, "Hugging Face": 3.5})
+    monkeypatch.setattr(ragged, "timed", lambda *_: {"regard": 2.0, "Hugging Face": 3.5})
     (aim,) = ragged.aims()
     assert aim.met
     assert aim.ratio == 1.75
 
 
 def test_times_are_of_both():
-    found = ragged.seconds(2, 1, torch.float32, rounds=1)
+    found = ragged.timed(2, 1, torch.float32, rounds=1)
     assert list(found) == ["regard", "Hugging Face"]
     assert all(each > 0 for each in found.values())
