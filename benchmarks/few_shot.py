@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from benchmarks import report
 from regard.data.episode_batch import EpisodeBatch
 from regard.layers.image_code import ImageCode
+from regard.layers.prototypes import prototype_logits
 from regard.runs import load
 from regard.tasks.few_shot.run import FewShotRun
 from regard.tasks.few_shot.run_file import FewShot
@@ -36,14 +37,6 @@ PROTOTYPES = {"steps": 2_000, "learning_rate": 2e-3}
 """What the training of the prototypical network has in place of SNAIL's."""
 Answer = Callable[[EpisodeBatch], Tensor]
 """A batch of episodes -> the class that is told of each."""
-
-
-def closest(found: Tensor, asked: Tensor, labels: Tensor, ways: int) -> Tensor:
-    """Minus the squared distances of asked `(batch, asked, width)` to the mean of each class of found `(batch, shown,
-    width)`: logits `(batch, asked, way)` (Snell 2017, 1703.05175, equations 1 and 2)."""
-    of_class = nn.functional.one_hot(labels, ways).to(found.dtype)
-    means = of_class.mT @ found / of_class.sum(1)[..., None]
-    return -(means[:, None] - asked[:, :, None]).square().sum(-1)
 
 
 def nearest_pixels(batch: EpisodeBatch) -> Tensor:
@@ -66,7 +59,7 @@ class Prototypes(nn.Module):
         codes = self.code(rearrange(batch.images, "b t c h w -> (b t) c h w"))
         codes = rearrange(codes, "(b t) d -> b t d", b=len(batch.images))
         shown = batch.labels.shape[1]
-        return closest(codes[:, :shown], codes[:, shown:], batch.labels, self.ways)
+        return prototype_logits(codes[:, :shown], batch.labels, codes[:, shown:], self.ways)
 
 
 def train_prototypes(config: FewShot, train: Pool) -> Prototypes:

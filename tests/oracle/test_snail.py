@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from regard.layers.image_code import ImageCode
+from regard.layers.prototypes import prototype_logits
 from regard.layers.temporal import AttentionBlock, DenseBlock, TemporalConvolution
 from regard.models.snail import FewShotSnail, SnailConfig, acting, classifying
 from regard.recording import record
@@ -128,3 +129,29 @@ def test_the_loss_is_that_of_the_last_image():
     known = torch.cat([torch.eye(3, dtype=torch.float64)[labels[0]], torch.zeros(1, 3, dtype=torch.float64)])
     network = model.network(torch.cat([codes, known], -1)[None])
     np.testing.assert_allclose(numbers(logits[0, 0]), linear(model.output, numbers(network[0, -1])), rtol=1e-10)
+
+
+def test_prototypes_are_means():
+    random = np.random.default_rng(3)
+    shown, asked, labels = (
+        random.normal(size=(2, 5, 3)),
+        random.normal(size=(2, 4, 3)),
+        [[0, 1, 1, 2, 1], [2, 2, 0, 1, 0]],
+    )
+    found = prototype_logits(torch.tensor(shown), torch.tensor(labels), torch.tensor(asked), 3)
+    for row, number, way in np.ndindex(2, 4, 3):
+        mean = np.mean([code for code, label in zip(shown[row], labels[row], strict=True) if label == way], 0)
+        assert found[row, number, way].item() == pytest.approx(-(((asked[row, number] - mean) ** 2).sum()))
+
+
+def test_the_loss_of_prototypes_is_beside_the_networks():
+    model = made(FewShotSnail(2, 2, SnailConfig(side=16, code_filters=3, width=5, filters=2))).eval()
+    images, labels = torch.randn(3, 6, 1, 16, 16, dtype=torch.float64), torch.tensor([[0, 1, 1, 0]] * 3)
+    answers = torch.tensor([[1, 0], [0, 0], [0, 1]])
+    codes = torch.stack([model.code(each) for each in images])
+    near = prototype_logits(codes[:, :4], labels, codes[:, 4:], 2)
+    missed = -near.log_softmax(-1).gather(-1, answers[..., None]).sum()
+    alone = model(images, labels, expected=answers)
+    both = model(images, labels, expected=answers, prototypes=0.3)
+    torch.testing.assert_close(both, alone + 0.3 * missed)
+    assert missed.item() > 1e-3

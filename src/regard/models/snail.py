@@ -12,6 +12,7 @@ from torch.nn import functional
 from regard.decoders.protocol import State
 from regard.layers.image_code import ImageCode
 from regard.layers.past import Past
+from regard.layers.prototypes import prototype_logits
 from regard.layers.temporal import AttentionBlock, Found, Given, TemporalConvolution
 from regard.masks import padding
 from regard.models.sizes import Size
@@ -118,9 +119,11 @@ class FewShotSnail(nn.Module):
         labels: Int[Tensor, "batch shown"],
         *,
         expected: Int[Tensor, "batch asked"] | None = None,
+        prototypes: float = 0.0,
     ) -> Tensor:
         """Logits `(batch, asked, way)` of the labels of the images behind those whose `labels (batch, shown)` are
-        known; with `expected (batch, asked)` their cross-entropy instead, summed. In maps every question is a row."""
+        known; with `expected (batch, asked)` their cross-entropy instead, summed, and `prototypes` times that of a
+        prototypical network on the codes. In maps every question is a row."""
         batch, shown = labels.shape
         codes = rearrange(self.code(rearrange(images, "b t c h w -> (b t) c h w")), "(b t) d -> b t d", b=batch)
         asked = images.shape[1] - shown
@@ -131,4 +134,12 @@ class FewShotSnail(nn.Module):
         logits = self.output(rearrange(states, "(b q) d -> b q d", q=asked))
         if expected is None:
             return logits
-        return functional.cross_entropy(logits.flatten(0, 1), expected.flatten(), reduction="sum")
+        if not prototypes:
+            return missed(logits, expected)
+        near = prototype_logits(codes[:, :shown], labels, codes[:, shown:], self.ways)
+        return missed(logits, expected) + prototypes * missed(near, expected)
+
+
+def missed(logits: Float[Tensor, "batch asked way"], expected: Int[Tensor, "batch asked"]) -> Float[Tensor, ""]:
+    """The cross-entropy, summed."""
+    return functional.cross_entropy(logits.flatten(0, 1), expected.flatten(), reduction="sum")

@@ -7,7 +7,7 @@ from regard.data.episodes import FolderEpisodes, OmniglotEpisodes
 from regard.data.image_batch import Augmentation
 from regard.images import Preparation
 from regard.models.snail import SnailConfig
-from regard.training.settings import Training
+from regard.training.settings import Amount, Training
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +20,7 @@ class FewShot:
     images: Preparation = field(default_factory=Preparation)
     augmentation: Augmentation = field(default_factory=Augmentation)
     model: SnailConfig = field(default_factory=SnailConfig)
+    prototypes: Amount = 0.0
     training: Training = field(default_factory=Training)
 
     def __post_init__(self) -> None:

@@ -47,7 +47,7 @@ def collate_episodes(episodes: Sequence[tuple[Episode, Sequence[Pixels]]], confi
 
 
 class FewShotTask:
-    """The cross-entropy of the class that is asked for."""
+    """The cross-entropy of the class that is asked for; as far as the run file says, that of prototypes beside it."""
 
     metric, higher_is_better = "accuracy", True
 
@@ -64,7 +64,8 @@ class FewShotTask:
         return collate_episodes([self._episode(epoch, index) for index in indices], self.config)
 
     def loss(self, model: nn.Module, batch: EpisodeBatch, update: int, carried: Carried | None = None) -> Loss:
-        return Loss(model(batch.images, batch.labels, expected=batch.classes), batch.classes.numel())
+        found = model(batch.images, batch.labels, expected=batch.classes, prototypes=self.config.prototypes)
+        return Loss(found, batch.classes.numel())
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         assert isinstance(model, FewShotSnail)
