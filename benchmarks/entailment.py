@@ -30,13 +30,17 @@ CASES: dict[str, tuple[str, Sequence[str]]] = {
 DENIALS = frozenset(("no", "not", "nobody", "nothing", "without", "never", "n't"))
 
 
+def data(folder: str) -> list[str]:
+    """The settings that name SICK's files and columns."""
+    files = [f"data.{name}={folder}/{file}.tsv.gz" for name, file in FILES.items()]
+    return files + [f"data.{name}={column}" for name, column in COLUMNS.items()]
+
+
 def trained(folder: str, case: str, seed: int) -> dict[str, Any]:
     """The figures of a run, trained if it is not there."""
     recipe, changes = CASES[case]
-    settings = [f"data.{name}={folder}/{file}.tsv.gz" for name, file in FILES.items()]
-    settings += [f"data.{name}={column}" for name, column in COLUMNS.items()]
     name = f"entailment-{case.replace(', ', '-').replace(' ', '-')}-{seed}"
-    run = report.trained(recipe, name, [*settings, f"training.seed={seed}", *changes])
+    run = report.trained(recipe, name, [*data(folder), f"training.seed={seed}", *changes])
     result = json.loads((run / "result.json").read_text(encoding="utf-8"))
     return {"case": case, "seed": seed} | result
 

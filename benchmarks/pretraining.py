@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from benchmarks import report
-from benchmarks.entailment import COLUMNS, FILES
+from benchmarks.entailment import data
 from regard import run_file
 from regard.models.bert import Bert
 from regard.runs import CONFIG, load
@@ -69,9 +69,13 @@ def untrained(path: Path, run: MaskedLanguageModelRun, seed: int) -> Path:
 
 def classifier(folder: str, case: str, start: Path, rate: str, seed: int) -> dict[str, Any]:
     """The figures of a run on SICK, trained if it is not there."""
-    settings = [f"data.{name}={folder}/sick/{file}.tsv.gz" for name, file in FILES.items()]
-    settings += [f"data.{name}={column}" for name, column in COLUMNS.items()]
-    settings += [f"training.start={start}", f"training.learning_rate={rate}", f"training.seed={seed}", *SETTINGS]
+    settings = [
+        *data(f"{folder}/sick"),
+        f"training.start={start}",
+        f"training.learning_rate={rate}",
+        f"training.seed={seed}",
+        *SETTINGS,
+    ]
     run = report.trained("classify", f"sick-{STARTS[case]}-{rate}-{seed}", settings)
     return {"case": case, "learning_rate": rate, "seed": seed} | figures(run)
 

@@ -17,7 +17,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from benchmarks import report
-from benchmarks.entailment import COLUMNS, FILES, SEEDS
+from benchmarks.entailment import COLUMNS, SEEDS, data
 from benchmarks.pretraining import figures, pretrained
 from regard.data.labelled import LabelledTables
 from regard.data.lines import read_lines
@@ -73,9 +73,7 @@ def read_on(folder: Path) -> Path:
 
 def fine_tuned(folder: Path, start: Path, seed: int) -> dict[str, Any]:
     """The figures of a run on SICK, trained if it is not there."""
-    settings = [f"data.{name}={folder}/sick/{file}.tsv.gz" for name, file in FILES.items()]
-    settings += [f"data.{name}={column}" for name, column in COLUMNS.items()]
-    settings += [f"training.start={start}", f"training.seed={seed}", *FINE_TUNED]
+    settings = [*data(f"{folder}/sick"), f"training.start={start}", f"training.seed={seed}", *FINE_TUNED]
     return {"seed": seed} | figures(report.trained("classify", f"sick-captions-{seed}", settings))
 
 

@@ -166,13 +166,14 @@ def combinations() -> str:
 
 REASONS = {
     "bahdanau": "the paper's score",
-    "luong": "input feeding tells the next step what was read",
+    "luong": "input feeding, where it is on, tells the next step what was read",
     "bottleneck": "it has no attention",
     "one-pass": "one score for a fused kernel; a history reads in turn, which takes as many passes as words",
     "pointer-generator": "the paper's score",
     "transformer": "the paper's score; a history reads in turn, as above",
     "show-and-tell": "it has no attention",
     "show-attend-and-tell": "the paper's score; its penalty (`doubly_stochastic`) stands for a history",
+    "spatial-attention": "the paper's score",
     "grid-transformer": "as `transformer`; made to be compared with the one above",
     "pointer-network": "the weights are the answer: they must sum to 1, and a place outside a window could not be one",
 }

@@ -30,6 +30,7 @@ CAPTIONERS = Named(
     "regard.models",
     {
         "show-attend-and-tell": "show_attend_and_tell:ShowAttendAndTell",
+        "spatial-attention": "spatial_attention:SpatialAttention",
         "show-and-tell": "show_and_tell:ShowAndTell",
         "grid-transformer": "grid_transformer:GridTransformer",
     },
@@ -38,6 +39,7 @@ CAPTIONER_CONFIGS = Named(
     "regard.models",
     {
         "show-attend-and-tell": "show_attend_and_tell:ShowAttendAndTellConfig",
+        "spatial-attention": "spatial_attention:SpatialAttentionConfig",
         "show-and-tell": "show_and_tell:ShowAndTellConfig",
         "grid-transformer": "grid_transformer:GridTransformerConfig",
     },
@@ -99,10 +101,11 @@ if TYPE_CHECKING:
     from regard.models.rocktaschel import RocktaschelConfig
     from regard.models.show_and_tell import ShowAndTellConfig
     from regard.models.show_attend_and_tell import ShowAttendAndTellConfig
+    from regard.models.spatial_attention import SpatialAttentionConfig
     from regard.models.transformer import TransformerConfig
 
     ModelConfig = BahdanauConfig | LuongConfig | BottleneckConfig | OnePassConfig | PointerConfig | TransformerConfig
-    CaptionerConfig = ShowAttendAndTellConfig | ShowAndTellConfig | GridTransformerConfig
+    CaptionerConfig = ShowAttendAndTellConfig | SpatialAttentionConfig | ShowAndTellConfig | GridTransformerConfig
     LanguageModelConfig = RecurrentLanguageModelConfig | AttentionLanguageModelConfig | LSTMNConfig | GPT2Config
     ClassifierConfig = BertConfig | HanConfig | FlatConfig | RocktaschelConfig
 else:

@@ -11,7 +11,7 @@ from regard.attention import Attend
 from regard.decoders.bahdanau import BahdanauDecoder, MaxoutReadout
 from regard.decoders.bottleneck import BottleneckDecoder
 from regard.decoders.gated import DeepOutput, GatedDecoder
-from regard.decoders.luong import LuongDecoder
+from regard.decoders.luong import LuongDecoder, UnfedLuongDecoder
 from regard.decoders.onepass import OnePassDecoder
 from regard.decoders.pointer import PointerDecoder
 from regard.decoders.protocol import Decoder
@@ -150,6 +150,13 @@ def luong(encoder: Encoder, start: str) -> Decoder:
     return LuongDecoder(embedding(), attend, stack, STARTS[start](encoder, 28), combine, Output(5, VOCABULARY))
 
 
+def unfed_luong(encoder: Encoder, start: str) -> Decoder:
+    network = Recurrent("lstm", 6, 7, 2)
+    combine = nn.Linear(encoder.memory_width + 7, 5, bias=False)
+    attend = Attend(General(7, encoder.memory_width))
+    return UnfedLuongDecoder(embedding(), attend, network, STARTS[start](encoder, 28), combine, Output(5, VOCABULARY))
+
+
 def one_pass(encoder: Encoder, start: str) -> Decoder:
     networks = Recurrent("gru", 6, 5), Recurrent("lstm", 5 + encoder.memory_width, 7, 2)
     starts = STARTS[start](encoder, 5), STARTS[start](encoder, 28)
@@ -227,6 +234,7 @@ def first_input(encoder: Encoder, start: str) -> Decoder:
 RECURRENT: dict[str, Callable[[Encoder, str], Decoder]] = {
     "bahdanau": bahdanau,
     "luong": luong,
+    "unfed-luong": unfed_luong,
     "one-pass": one_pass,
     "bottleneck": bottleneck,
     "pointer": pointer,

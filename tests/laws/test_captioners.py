@@ -10,6 +10,7 @@ from regard.models.captioner import Captioner
 from regard.models.grid_transformer import GridTransformer, GridTransformerConfig
 from regard.models.show_and_tell import ShowAndTell, ShowAndTellConfig
 from regard.models.show_attend_and_tell import ShowAttendAndTell, ShowAttendAndTellConfig
+from regard.models.spatial_attention import SpatialAttention, SpatialAttentionConfig
 from regard.models.vit import VitConfig, VitEncoder
 from regard.models.vit_trunk import FrozenVitGrid, VitGrid, VitTrunk
 from regard.recording import record
@@ -25,6 +26,10 @@ MODELS = {
     "soft": lambda: ShowAttendAndTell(13, ShowAttendAndTellConfig(**EYE, embedding=3, width=7, attention=4)),
     "hard": lambda: ShowAttendAndTell(
         13, ShowAttendAndTellConfig(**EYE, embedding=3, width=7, attention=4, align="hard")
+    ),
+    "spatial": lambda: SpatialAttention(13, SpatialAttentionConfig(**EYE, embedding=3, width=7, attention=4)),
+    "spatial-hard": lambda: SpatialAttention(
+        13, SpatialAttentionConfig(**EYE, embedding=3, width=7, attention=4, align="hard", start="learned")
     ),
     "transformer": lambda: GridTransformer(13, GridTransformerConfig(**EYE, layers=2, width=6, hidden=5, heads=3)),
     "trunk": lambda: ShowAttendAndTell(13, ShowAttendAndTellConfig(**SEEN, embedding=3, width=7, attention=4)),

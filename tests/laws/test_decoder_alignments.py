@@ -33,6 +33,9 @@ MODELS: dict[str, Callable[[AlignName], EncoderDecoder]] = {
         11, 13, BahdanauConfig(embedding=3, width=5, attention=7, maxout=2, align=align, window=2)
     ),
     "luong": lambda align: Luong(11, 13, LuongConfig(embedding=3, width=5, align=align, window=2)),
+    "luong-unfed": lambda align: Luong(
+        11, 13, LuongConfig(embedding=3, width=5, align=align, window=2, input_feeding=False)
+    ),
     "one-pass": lambda align: OnePass(13, 13, OnePassConfig(width=5, encoder_width=3, align=align, window=2)),
     "one-pass-heads": lambda align: OnePass(
         13, 13, OnePassConfig(width=6, encoder_width=3, heads=2, align=align, window=1)

@@ -8,7 +8,7 @@ import torch
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.layers.cells import GRUCell, GRUResetBefore, LSTMCell, Stack, TanhCell
-from regard.layers.recurrent import KINDS, CellReader, Recurrent, RecurrentName, SequenceReader
+from regard.layers.recurrent import KINDS, CellReader, PlainLSTM, Recurrent, RecurrentName, SequenceReader
 from regard.models.bahdanau import Bahdanau, BahdanauConfig
 from regard.models.bottleneck import Bottleneck, BottleneckConfig
 from regard.models.luong import Luong, LuongConfig, ScoreName
@@ -94,6 +94,20 @@ def test_a_reader_is_pytorchs_network_over_packed_sequences(kind: RecurrentName)
     torch.testing.assert_close(ends, torch.cat([final[-2], final[-1]], -1))
 
 
+def test_autocast_leaves_the_plain_lstm_alone():
+    ours, lengths = PlainLSTM(3, 4, batch_first=True), torch.tensor([5, 2])
+    theirs = torch.nn.LSTM(3, 4, batch_first=True)
+    theirs.load_state_dict(ours.state_dict())
+    x, before = torch.randn(2, 5, 3).bfloat16(), (torch.randn(1, 2, 4).bfloat16(), torch.randn(1, 2, 4))
+    with torch.autocast("cpu", torch.bfloat16):
+        outputs, (state, _) = ours(x, before)
+        packed, _ = ours(pack_padded_sequence(x, lengths, batch_first=True))
+    expected, (last, _) = theirs(x.float(), (before[0].float(), before[1]))
+    assert torch.equal(outputs, expected)
+    assert torch.equal(state, last)
+    assert torch.equal(packed.data, theirs(pack_padded_sequence(x.float(), lengths, batch_first=True))[0].data)
+
+
 def test_a_reader_of_one_direction_ends_with_its_last_state():
     reader = SequenceReader("lstm", 3, 5, 2, bidirectional=False).double()
     lengths = torch.tensor([4, 7, 1, 0])
@@ -177,11 +191,15 @@ def luong(p: Parameters, config: LuongConfig, source: list[int], target: list[in
         "cosine": lambda: reference.cosine(lambda query: np.exp(p["decoder.attend.score.sharpness.logarithm"]).item()),
         "distance": lambda: reference.distance(config.width**0.5),
     }
+    lower, upper = ("decoder.network.network", "_l0"), ("decoder.network.network", "_l1")
+    if config.input_feeding:
+        lower, upper = ("decoder.stack.cells.0.cell", ""), ("decoder.stack.cells.1.cell", "")
     attentional, logits = np.zeros(config.width), []
     for token in target:
-        x = np.concatenate([reference.embed(p, "decoder", token), attentional])
-        h1, c1 = reference.lstm(p, "decoder.stack.cells.0.cell", x, h1, c1)
-        h2, c2 = reference.lstm(p, "decoder.stack.cells.1.cell", h1, h2, c2)
+        x = reference.embed(p, "decoder", token)
+        x = np.concatenate([x, attentional]) if config.input_feeding else x
+        h1, c1 = reference.lstm(p, lower[0], x, h1, c1, lower[1])
+        h2, c2 = reference.lstm(p, upper[0], h1, h2, c2, upper[1])
         if config.score == "location":
             weights = reference.softmax((h2 @ p["decoder.attend.score.weight"])[: len(source)].tolist())
             context = weights @ states
@@ -193,8 +211,9 @@ def luong(p: Parameters, config: LuongConfig, source: list[int], target: list[in
 
 
 @pytest.mark.parametrize("score", ["dot", "general", "concat", "location", "scaled-dot", "cosine", "distance"])
-def test_luong(score: ScoreName):
-    config = LuongConfig(embedding=3, width=5, score=score, max_source=7)
+@pytest.mark.parametrize("input_feeding", [True, False])
+def test_luong(score: ScoreName, input_feeding: bool):
+    config = LuongConfig(embedding=3, width=5, score=score, max_source=7, input_feeding=input_feeding)
     model = Luong(11, 13, config).double().eval()
     expected = luong(reference.parameters(model), config, SOURCE[0].tolist(), TARGET[0].tolist())
     close(model(SOURCE, LENGTHS, TARGET)[0], expected)

@@ -1,4 +1,4 @@
-"""The decoder of Luong, Pham, Manning 2015 (1508.04025), section 3: it moves before it looks."""
+"""The decoders of Luong, Pham, Manning 2015 (1508.04025), section 3: they move before they look."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -7,13 +7,16 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Attend
-from regard.decoders.protocol import State
+from regard.decoders.looks_first import LookingState
+from regard.decoders.protocol import SequenceDecoder, State
 from regard.decoders.stepwise import Stepwise
 from regard.layers.cells import Stack
 from regard.layers.dropout import Dropout
 from regard.layers.embeddings import TokenEmbedding
 from regard.layers.output import Output
+from regard.layers.recurrent import Recurrent
 from regard.memory import Memory
+from regard.shapes import States, Tokens
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,3 +62,38 @@ class LuongDecoder(Stepwise[LuongState]):
         read = self.attend.read(top[:, None], state.memory, state.alignment)
         attentional = self.combine(torch.cat([read.context[:, 0], top], -1)).tanh()
         return attentional, replace(state, cells=cells, attentional=attentional, alignment=read.state)
+
+
+class UnfedLuongDecoder(SequenceDecoder[LookingState]):
+    """h_t = network(E y_{t-1}); c_t reads the memory with h_t; h~_t = tanh(W_c [c_t; h_t]): Luong's without input
+    feeding, so that all steps of training run in one pass.
+
+    The network knows the words alone and nothing that was read: what a word needs of the memory is read when it is due.
+    The weights of step t belong to the word y_t that the step predicts.
+    """
+
+    def __init__(
+        self,
+        embedding: TokenEmbedding,
+        attend: Attend,
+        network: Recurrent,
+        start: nn.Module,
+        combine: nn.Linear,
+        output: Output,
+        *,
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        self.embedding, self.attend, self.network = embedding, attend, network
+        self.initial, self.combine, self.output = start, combine, output
+        self.dropout = Dropout(dropout)
+
+    def start(self, memory: Memory) -> LookingState:
+        cells = self.initial(memory).unflatten(1, self.network.state_shape)
+        return LookingState(cells, self.attend.prepare(memory))
+
+    def run(self, tokens: Tokens, state: LookingState) -> tuple[States, LookingState]:
+        top, cells = self.network(self.embedding(tokens), state.cells)
+        read = self.attend.read(top, state.memory, state.alignment)
+        attentional = self.combine(torch.cat([read.context, top], -1)).tanh()
+        return self.dropout(attentional), replace(state, cells=cells, alignment=read.state)

@@ -1,7 +1,7 @@
 """Recurrent networks over whole sequences."""
 
 from collections.abc import Callable, Iterable
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from einops import rearrange
@@ -13,8 +13,22 @@ from regard.layers.cells import Cell
 from regard.layers.dropout import Dropout
 from regard.shapes import Bool, Float, Inputs, Int, Lengths, States
 
+
+class PlainLSTM(nn.LSTM):
+    """PyTorch's, which autocast leaves alone: it would ask oneDNN for bf16, and fail, where the CPU has no AVX-512."""
+
+    def forward(self, input: Any, hx: tuple[Tensor, Tensor] | None = None) -> Any:
+        if not torch.is_autocast_enabled("cpu"):
+            return super().forward(input, hx)
+        dtype = next(self.parameters()).dtype
+        hx = None if hx is None else (hx[0].to(dtype), hx[1].to(dtype))
+        with torch.autocast("cpu", enabled=False):
+            return super().forward(input.to(dtype), hx)
+
+
 RecurrentName = Literal["tanh", "gru", "lstm"]
-KINDS: dict[RecurrentName, Callable[..., nn.RNNBase]] = {"tanh": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
+LSTM = nn.LSTM if torch.ops.mkldnn._is_mkldnn_bf16_supported() else PlainLSTM
+KINDS: dict[RecurrentName, Callable[..., nn.RNNBase]] = {"tanh": nn.RNN, "gru": nn.GRU, "lstm": LSTM}
 CELLS: dict[RecurrentName, Callable[..., Tensor | tuple[Tensor, Tensor]]] = {
     "tanh": torch.rnn_tanh_cell,
     "gru": torch.gru_cell,

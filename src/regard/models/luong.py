@@ -7,13 +7,13 @@ from typing import Literal
 from torch import nn
 
 from regard.attention import Attend
-from regard.decoders.luong import LuongDecoder
+from regard.decoders.luong import LuongDecoder, UnfedLuongDecoder
 from regard.decoders.starts import StartName, SummaryStart, choose_start
 from regard.encoders.recurrent import RecurrentEncoder
 from regard.layers.cells import Stack
 from regard.layers.embeddings import TokenEmbedding
 from regard.layers.output import Output
-from regard.layers.recurrent import SequenceReader
+from regard.layers.recurrent import Recurrent, SequenceReader
 from regard.models.aligns import AlignChoice, chosen_align
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.scores import SCORES, ScoreName
@@ -27,6 +27,8 @@ class LuongConfig(Sides):
     The paper's scores are the first four; `cosine` learns its sharpness, `distance` is sqrt(width) wide. `max_source`
     bounds the source for the location score alone. With `bidirectional` each direction has half the width.
     `align` is global (softmax) or local (local-m, local-p, with `window` the paper's D) as in section 3, or another.
+    Without `input_feeding` (section 3.3) the decoder's state knows nothing of what was read, and all steps of training
+    run in one pass.
     """
 
     name: Literal["luong"] = "luong"
@@ -36,6 +38,7 @@ class LuongConfig(Sides):
     score: ScoreName = "general"
     cell: Literal["tanh", "gru", "lstm"] = "lstm"
     bidirectional: bool = False
+    input_feeding: bool = True
     max_source: Size = 100
     align: AlignChoice = "softmax"
     window: Size = 10
@@ -66,20 +69,23 @@ class Luong(EncoderDecoder):
             dropout=config.dropout,
         )
         encoder = RecurrentEncoder(source, reader, config.dropout)
-        stack = Stack(config.cell, config.embedding + config.width, config.width, config.layers, config.dropout)
-        size = math.prod(stack.state_shape)
-        decoder = LuongDecoder(
-            target,
-            Attend(
-                SCORES[config.score](config.width, config.max_source),
-                chosen_align(config.align, config.width, config.window),
-            ),
-            stack,
-            choose_start(config.start, SummaryStart(encoder.summary_width, size), size),
-            nn.Linear(encoder.memory_width + config.width, config.width, bias=False),
-            Output(config.width, target_vocabulary),
-            dropout=config.dropout,
+        sizes = config.width, config.layers, config.dropout
+        if config.input_feeding:
+            network = Stack(config.cell, config.embedding + config.width, *sizes)
+        else:
+            network = Recurrent(config.cell, config.embedding, *sizes)
+        attend = Attend(
+            SCORES[config.score](config.width, config.max_source),
+            chosen_align(config.align, config.width, config.window),
         )
+        size = math.prod(network.state_shape)
+        start = choose_start(config.start, SummaryStart(encoder.summary_width, size), size)
+        combine = nn.Linear(encoder.memory_width + config.width, config.width, bias=False)
+        output = Output(config.width, target_vocabulary)
+        if isinstance(network, Stack):
+            decoder = LuongDecoder(target, attend, network, start, combine, output, dropout=config.dropout)
+        else:
+            decoder = UnfedLuongDecoder(target, attend, network, start, combine, output, dropout=config.dropout)
         nn.init.xavier_uniform_(decoder.combine.weight, gain=nn.init.calculate_gain("tanh"))
         super().__init__(encoder, decoder)
         self.max_source = config.max_source if config.score == "location" else None

@@ -1,0 +1,62 @@
+"""The spatial attention model of Lu, Xiong, Parikh, Socher 2017, "Knowing when to look" (1612.01887, section 2.2)."""
+
+from dataclasses import dataclass
+from math import prod
+from typing import Literal
+
+from torch import nn
+
+from regard.attention import Attend
+from regard.decoders.luong import UnfedLuongDecoder
+from regard.decoders.starts import StartName, SummaryStart, choose_start
+from regard.layers.embeddings import TokenEmbedding
+from regard.layers.output import Output
+from regard.layers.recurrent import Recurrent
+from regard.models.aligns import AlignChoice, chosen_align
+from regard.models.captioner import Captioner, Eye
+from regard.models.sizes import Size
+from regard.scores import Additive
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpatialAttentionConfig(Eye):
+    """Sizes. The paper has width and attention 512. `align`, `window` and `start` are as those of
+    `ShowAttendAndTellConfig`: with `start: zero` or `learned` all that the decoder knows of the image it reads where a
+    word needs it."""
+
+    name: Literal["spatial-attention"] = "spatial-attention"
+    embedding: Size = 128
+    width: Size = 256
+    attention: Size = 256
+    align: AlignChoice = "softmax"
+    window: Size = 10
+    start: StartName = "encoder"
+
+
+class SpatialAttention(Captioner):
+    """Additive attention of h_t, the state that knows the words so far, to the cells of the image; each word is told
+    from the state and what it read.
+
+    The paper gives the LSTM the image's mean with every word too; here it comes in by the start alone, if at all, so
+    that an object cannot be named from what was read before. The paper leaves open how c_t and h_t are put together;
+    here as Luong 2015 does it.
+    """
+
+    def __init__(self, vocabulary: int, config: SpatialAttentionConfig):
+        encoder = config.encoder()
+        memory = encoder.memory_width
+        network = Recurrent("lstm", config.embedding, config.width)
+        size = prod(network.state_shape)
+        decoder = UnfedLuongDecoder(
+            TokenEmbedding(vocabulary, config.embedding, dropout=config.dropout),
+            Attend(
+                Additive(config.width, memory, config.attention),
+                chosen_align(config.align, config.width, config.window),
+            ),
+            network,
+            choose_start(config.start, SummaryStart(encoder.summary_width, size), size),
+            nn.Linear(memory + config.width, config.width),
+            Output(config.width, vocabulary),
+            dropout=config.dropout,
+        )
+        super().__init__(encoder, decoder)
