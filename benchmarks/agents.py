@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard.data.environments import qualities
+from regard.tasks.meta_rl.environments import qualities
 
 
 def chosen(scores: Tensor) -> Tensor:

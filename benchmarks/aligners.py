@@ -11,8 +11,8 @@ from benchmarks import report
 from regard.data.pair import Pair
 from regard.maps.averages import average_heads
 from regard.maps.links import Gold, Links, grow_diag_final_and, intersection, score_links, strongest, turned
-from regard.runs import load
-from regard.tasks.text_to_text.run import TextToTextRun
+from regard.runs.load import load
+from regard.tasks.seq2seq.run import TextToTextRun
 
 Sentence = tuple[str, str]
 """Source and target, words between blanks."""

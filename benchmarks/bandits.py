@@ -14,12 +14,12 @@ import torch
 
 from benchmarks import report
 from benchmarks.agents import EpsilonGreedy, Gittins, PosteriorSampling, Random, Thompson, UpperBound
-from regard.data.decisions import Processes
-from regard.inference.acting import Agent
-from regard.runs import load
-from regard.tasks.acting.figures import figures, some
-from regard.tasks.acting.run import ActingRun
-from regard.tasks.acting.run_file import Acting
+from regard.runs.load import load
+from regard.tasks.meta_rl.config import Acting
+from regard.tasks.meta_rl.data import Processes
+from regard.tasks.meta_rl.metrics import figures, some
+from regard.tasks.meta_rl.run import ActingRun
+from regard.tasks.meta_rl.trajectories import Agent
 
 SETTINGS = ["training.seed=1", "data.seed=1", "training.threads=1"]
 

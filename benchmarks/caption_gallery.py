@@ -9,12 +9,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from regard.metrics.cider import ciders
+from regard.metrics.rouge import words
 from regard.pictures.overlay import overlays
 from regard.pictures.write import write_figure
-from regard.runs import load
+from regard.runs.load import load
 from regard.tasks.image_captioning.run import ImageCaptioningRun
-from regard.training.cider import ciders
-from regard.training.rouge import words
 
 
 def chosen(outputs: Sequence[str], references: Sequence[Sequence[str]], count: int) -> dict[str, list[int]]:

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks import report
-from regard.data.bit_sequences import BitSequence, BitSequences, RepeatCopy, bits
-from regard.runs import load
-from regard.tasks.bit_sequences.run import BitSequencesRun
+from regard.runs.load import load
+from regard.tasks.algorithmic.data import BitSequence, BitSequences, RepeatCopy, bits
+from regard.tasks.algorithmic.run import BitSequencesRun
 
 SEEDS = {"8": range(1, 11), "20": range(1, 4), "repeat-copy": range(1, 4), "recall": range(1, 4)}
 SHORT = [

@@ -12,11 +12,11 @@ from typing import Any
 
 from benchmarks import report
 from regard.data.pair import Pair
-from regard.inference.texts import best_texts, search_texts
-from regard.inference.tokenizers import Tokenizers
-from regard.runs import load
-from regard.tasks.text_to_text.run import TextToTextRun
-from regard.training.text_metrics import METRICS, TextMetricName
+from regard.data.tokenizer_pair import Tokenizers
+from regard.decoding.texts import best_texts, search_texts
+from regard.metrics.text import METRICS, TextMetricName
+from regard.runs.load import load
+from regard.tasks.seq2seq.run import TextToTextRun
 
 ROUGE: tuple[TextMetricName, ...] = ("rouge-l", "rouge-1", "rouge-2")
 

@@ -18,16 +18,16 @@ from torch import Tensor
 
 from benchmarks import report
 from benchmarks.aim import Aim
+from regard.attention.memory import Memory
 from regard.data.pair_batch import collate
 from regard.decoding import Beam, greedy
-from regard.decoding.prompted import Prompted
-from regard.decoding.rules import Rule
+from regard.decoding.logits_processors import Rule
+from regard.decoding.prompt import Prompted
 from regard.experiments.measuring import seconds
-from regard.exports.ctranslate2 import entries, save
-from regard.layers.int8_linear import with_int8
-from regard.memory import Memory
+from regard.hub.exports.ctranslate2 import entries, save
 from regard.models.gpt2 import GPT2, GPT2Config
 from regard.models.transformer import Transformer, TransformerConfig
+from regard.nn.int8_linear import with_int8
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END
 from regard.training.allocator import keep_freed_memory

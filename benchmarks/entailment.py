@@ -13,7 +13,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from benchmarks import logistic, report
-from regard.data.labelled import Labelled, LabelledTables
+from regard.tasks.classification.data import Labelled, LabelledTables
 
 COLUMNS = {"text": "sentence_A", "second": "sentence_B", "label": "entailment_judgment"}
 FILES = {"train": "train", "valid": "trial", "test": "test"}

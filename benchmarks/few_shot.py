@@ -19,13 +19,13 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from benchmarks import report
-from regard.data.episode_batch import EpisodeBatch
-from regard.layers.image_code import ImageCode
-from regard.layers.prototypes import prototype_logits
-from regard.runs import load
+from regard.nn.conv4 import ImageCode
+from regard.nn.prototypes import prototype_logits
+from regard.runs.load import load
+from regard.tasks.few_shot.batch import EpisodeBatch
+from regard.tasks.few_shot.config import FewShot
 from regard.tasks.few_shot.run import FewShotRun
-from regard.tasks.few_shot.run_file import FewShot
-from regard.tasks.few_shot.task import FewShotTask, Pool, episodes, pool
+from regard.tasks.few_shot.training import FewShotTask, Pool, episodes, pool
 from regard.training.devices import multiplies_bf16
 from regard.training.schedules import rate
 from regard.training.update import make_optimizer

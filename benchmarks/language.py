@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import report
-from regard.inference.cache import Cache
-from regard.runs import load
+from regard.runs.load import load
+from regard.tasks.language_model.cache import Cache
 from regard.tasks.language_model.run import LanguageModelRun
 
 RECIPES = ("language-lstm", "language-attention", "language-lstmn", "language-gpt2")

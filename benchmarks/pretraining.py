@@ -18,12 +18,12 @@ import torch
 
 from benchmarks import report
 from benchmarks.entailment import data
-from regard import run_file
 from regard.models.bert import Bert
-from regard.runs import CONFIG, load
+from regard.runs import run_file
+from regard.runs.load import CONFIG, load
+from regard.storage.run_folder import WEIGHTS, RunDirectory
 from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
 from regard.tasks.tokenizer_file import TOKENIZER
-from regard.training.run_directory import WEIGHTS, RunDirectory
 
 SEEDS = (1, 2, 3)
 RATES = ("1e-4", "5e-4")

@@ -18,11 +18,11 @@ from einops import rearrange
 
 from benchmarks import report
 from benchmarks.aim import Aim
-from regard.attention import Attend, masked
+from regard.attention.lookup import Attend, masked
+from regard.attention.masks import causal, padding
+from regard.attention.memory import Memory
+from regard.attention.scores import ScaledDot
 from regard.kernels.product import fused_is_faster
-from regard.masks import causal, padding
-from regard.memory import Memory
-from regard.scores import ScaledDot
 
 TRAINING = ("64x4x16x16x64", "64x4x32x32x64", "16x4x64x64x64", "8x4x128x128x64", "4x4x256x256x64", "2x4x512x512x64")
 LONG = ("1x4x1024x1024x64",)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import report
-from regard.runs import load
-from regard.tasks.text_to_text.run import TextToTextRun
+from regard.runs.load import load
+from regard.tasks.seq2seq.run import TextToTextRun
 
 RECIPES = ("questions", "questions-bottleneck")
 

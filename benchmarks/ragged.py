@@ -13,8 +13,8 @@ from transformers import BertModel
 
 from benchmarks import report
 from benchmarks.aim import Aim
+from regard.attention.masks import padding
 from regard.experiments.measuring import seconds
-from regard.masks import padding
 from regard.models.bert import Bert, BertConfig
 from regard.training.devices import multiplies_bf16
 

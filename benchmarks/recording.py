@@ -17,12 +17,12 @@ from torch.nn.functional import scaled_dot_product_attention
 from benchmarks import report
 from benchmarks.aim import Aim
 from regard.attention import Attend
+from regard.attention.heads import MultiHead, self_attention
+from regard.attention.memory import Memory
+from regard.attention.record import record
+from regard.attention.scores import ScaledDot
 from regard.experiments.measuring import peak, seconds
-from regard.heads import MultiHead, self_attention
 from regard.maps.reductions import TOGETHER, Entropy, Greatest, Reduction, Totals, Whole
-from regard.memory import Memory
-from regard.recording import record
-from regard.scores import ScaledDot
 from regard.training.allocator import keep_freed_memory
 
 SHAPES = ("64x32x256x4", "8x128x256x4", "8x128x768x12", "4x512x768x12")

@@ -19,8 +19,8 @@ from typing import Any
 from benchmarks import report
 from benchmarks.entailment import COLUMNS, SEEDS, data
 from benchmarks.pretraining import figures, pretrained
-from regard.data.labelled import LabelledTables
 from regard.data.lines import read_lines
+from regard.tasks.classification.data import LabelledTables
 
 STEPS, TWICE = 2_000, 2
 GOES_ON = (

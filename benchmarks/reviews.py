@@ -14,7 +14,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from benchmarks import logistic, report
-from regard.data.labelled import Labelled, LabelledTables
+from regard.tasks.classification.data import Labelled, LabelledTables
 
 FLAT = "model={name: flat-attention, embedding: 100, width: 50, attention: 100, dropout: 0.5}"
 CASES: dict[str, tuple[Sequence[str], Sequence[int]]] = {

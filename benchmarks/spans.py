@@ -26,8 +26,8 @@ from typing import Any
 
 from benchmarks import report
 from regard.data.squad import Question, read_questions
+from regard.metrics.text import METRICS
 from regard.text.sentences import sentence_spans
-from regard.training.text_metrics import METRICS
 
 TRAIN, DEV = ("train_subset-v1.1.json.gz", "train_extra.jsonl.gz"), "dev_24articles-v1.1.json.gz"
 CHOSEN_ON = 1000

@@ -14,8 +14,8 @@ from typing import Any
 from sacrebleu.metrics.bleu import BLEU
 
 from benchmarks import report
-from regard.runs import load
-from regard.tasks.text_to_text.run import TextToTextRun
+from regard.runs.load import load
+from regard.tasks.seq2seq.run import TextToTextRun
 
 RECIPES = ("translate-rnn", "translate-transformer", "translate-bahdanau", "translate-luong")
 SETS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim import AdamW
 
-from regard.catalog import MODEL_CONFIGS, MODELS
 from regard.data.pair_batch import PairBatch
+from regard.models.catalog import MODEL_CONFIGS, MODELS
 from regard.training.allocator import keep_freed_memory
 from regard.training.batches import Position, Prepared
 from regard.training.processes import Processes

@@ -20,25 +20,25 @@ import torch
 from torch import Tensor
 
 from benchmarks import report
-from regard import run_file
 from regard.data.lines import read_lines
-from regard.data.spelled import spell_vocabulary
-from regard.layers.mix import ScalarMix
 from regard.models.elmo import Elmo
 from regard.models.elmo_embedding import ElmoEmbedding, word_states
 from regard.models.han import FlatAttention
-from regard.recipes import path_of
-from regard.runs import load
+from regard.nn.scalar_mix import ScalarMix
+from regard.runs import run_file
+from regard.runs.load import load
+from regard.runs.recipes import path_of
 from regard.shapes import Int, States
+from regard.storage.run_folder import RunDirectory
+from regard.tasks.bidirectional_language_model.char_words import spell_vocabulary
 from regard.tasks.bidirectional_language_model.run import ElmoRun
-from regard.tasks.classification.job import prepare
+from regard.tasks.classification.config import Classification
 from regard.tasks.classification.run import LABELS, ClassificationRun
-from regard.tasks.classification.run_file import Classification
+from regard.tasks.classification.setup import prepare
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text.special import PAD
 from regard.training.allocator import keep_freed_memory
 from regard.training.loop import fit
-from regard.training.run_directory import RunDirectory
 
 SEEDS = (1, 2, 3)
 LAYERS: dict[str, int | None] = {"a mix of ELMo's layers": None, "ELMo's words without context": 1, "a table": 0}

@@ -11,28 +11,27 @@ from typing import Any, get_args, get_type_hints
 import torch
 from torch import nn
 
-from regard import align as aligns
-from regard import history, scores
-from regard.align import Align
-from regard.attention import Attend
-from regard.catalog import CAPTIONER_CONFIGS, MODEL_CONFIGS, build, build_captioner
-from regard.decoders.luong import LuongDecoder
-from regard.decoders.protocol import Decoder
-from regard.decoders.starts import ZeroStart
-from regard.decoders.transformer import DecoderLayer, TransformerDecoder
-from regard.heads import MultiHead
-from regard.history import History
-from regard.layers.cells import Stack
-from regard.layers.embeddings import TokenEmbedding
-from regard.layers.feedforward import FeedForward
-from regard.layers.output import Output
-from regard.layers.positions import NoPositions
-from regard.layers.residual import PreNorm
-from regard.memory import Memory
+from regard.attention import Attend, history, scores
+from regard.attention import align as aligns
+from regard.attention.align import Align
+from regard.attention.heads import MultiHead
+from regard.attention.history import History
+from regard.attention.memory import Memory
+from regard.attention.scores import Score
 from regard.models.aligns import ALIGNS
 from regard.models.aligns import HISTORIES as HISTORY_NAMES
+from regard.models.catalog import CAPTIONER_CONFIGS, MODEL_CONFIGS, build, build_captioner
 from regard.models.pointer_network import PointerNetwork, PointerNetworkConfig
-from regard.scores import Score
+from regard.nn.cells import Stack
+from regard.nn.decoders.initial_states import ZeroStart
+from regard.nn.decoders.luong import LuongDecoder
+from regard.nn.decoders.protocol import Decoder
+from regard.nn.decoders.transformer import DecoderLayer, TransformerDecoder
+from regard.nn.embeddings import TokenEmbedding
+from regard.nn.feedforward import FeedForward
+from regard.nn.output import Output
+from regard.nn.positions import NoPositions
+from regard.nn.residual import PreNorm
 from regard.shapes import Tokens
 
 WIDTH, HEADS, HIDDEN, TOKENS = 12, 2, 5, 7

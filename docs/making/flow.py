@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from regard.memory import Memory
+from regard.attention.memory import Memory
 
 METHODS = "forward", "read", "features", "loss"
 """By which a part may be called."""

@@ -10,15 +10,15 @@ from regard.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from regard.attention import attend
-    from regard.recording import record
-    from regard.runs import load
+    from regard.attention.record import record
+    from regard.runs.load import load
 
 __all__ = ["__version__", "attend", "load", "record"]
 
 HOMES = {
     "attend": "regard.attention",
-    "load": "regard.runs",
-    "record": "regard.recording",
+    "load": "regard.runs.load",
+    "record": "regard.attention.record",
 }
 
 

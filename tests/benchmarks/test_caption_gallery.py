@@ -6,8 +6,9 @@ import pytest
 
 from benchmarks import caption_gallery
 from benchmarks.caption_gallery import chosen
-from regard import launch, run_file
-from regard.recipes import path_of
+from regard.runs import run_file
+from regard.runs import train as launch
+from regard.runs.recipes import path_of
 from tests.tasks.test_image_captioning import MODEL, settings, squares
 
 REFERENCES = [["a dog runs", "the dog"], ["two cats"], ["a hat"], ["a red car drives by"]]

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from benchmarks import copy, report
-from regard import launch
-from regard.data.bit_sequences import Recall, RepeatCopy
 from regard.models.turing_machine import TuringMachineConfig
-from regard.tasks.bit_sequences.run_file import BitSequencing
+from regard.runs import train as launch
+from regard.tasks.algorithmic.config import BitSequencing
+from regard.tasks.algorithmic.data import Recall, RepeatCopy
 from regard.training.settings import Training
 
 FEW: dict[str, Any] = {"train": 50, "valid": 5, "test": 5, "width": 2}

@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from benchmarks.pretraining import most_frequent, untrained
-from regard import run_file
 from regard.models.bert import Bert
-from regard.recipes import path_of
-from regard.runs import load
+from regard.runs import run_file
+from regard.runs.load import load
+from regard.runs.recipes import path_of
+from regard.tasks.masked_language_model.config import MaskedLanguageModelling
 from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
-from regard.tasks.masked_language_model.run_file import MaskedLanguageModelling
 from regard.text import Tokenizer
 
 

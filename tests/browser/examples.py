@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.data.scenes import Scenes
 from regard.maps import DocumentWeights
 from regard.maps.lookups import Lookups, Patches, of_document, patch_labels
 from regard.pictures import View
 from regard.pictures.write import write_view
-from regard.tasks.image_captioning.pointing import overlap
+from regard.tasks.image_captioning.grounding import overlap
+from regard.tasks.image_captioning.scenes import Scenes
 
 ARABIC = ("جلس", "القط", "الأسود", "على", "الحصيرة", ".")
 CHINESE = ("黑", "猫", "坐", "在", "垫子", "上", "。")

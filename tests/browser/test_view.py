@@ -9,10 +9,10 @@ import pytest
 from numpy.random import default_rng
 
 from regard.maps import DocumentWeights
+from regard.maps.breakdown import Sums, Workings
 from regard.maps.lookups import Lookups, Patches, of_document, patch_labels
 from regard.maps.other_map import OtherMap
 from regard.maps.words import Words
-from regard.maps.workings import Sums, Workings
 from regard.pictures import View
 from regard.pictures.payload import payload
 from regard.pictures.style import COLOURS, DARK_COLOURS

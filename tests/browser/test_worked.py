@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from regard.catalog import build
-from regard.inference.attended import lookups
-from regard.inference.joining import JOININGS
+from regard.attribution.aggregation import JOININGS
+from regard.attribution.forced_decoding import lookups
+from regard.maps.breakdown import Given, Sums, Workings
 from regard.maps.heads import Side
 from regard.maps.lookups import Lookups
-from regard.maps.workings import Given, Sums, Workings
 from regard.models.bahdanau import BahdanauConfig
+from regard.models.catalog import build
 from regard.pictures import View
 
 Opened = Callable[..., Any]

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from regard.attribution.forced_decoding import attended
 from regard.data.pair import Pair
 from regard.data.readers import read_parallel
-from regard.inference.attended import attended
-from regard.runs import load
-from regard.tasks.text_to_text.run import TextToTextRun
+from regard.runs.load import load
+from regard.tasks.seq2seq.run import TextToTextRun
 from tests.runs.test_load import SETTINGS, make
 
 
@@ -67,7 +67,7 @@ def test_align_in_both_directions(
     """The last target word reads the first source word, but the last source word the last target word: that link is a
     neighbour of one that both say, and the other is none. Map 0 of the run is not taken; all of the other are."""
     runs = {"there": Links([3, 2, 1, 0], [0, 1, 2, 0]), "back": Links([0, 1, 2, 3])}
-    monkeypatch.setattr("regard.runs.load", lambda path, **options: runs[path.name])
+    monkeypatch.setattr("regard.runs.load.load", lambda path, **options: runs[path.name])
     (tmp_path / "a").write_text("a b c d\ne f\n", encoding="utf-8")
     (tmp_path / "b").write_text("A B C D\nE F\n", encoding="utf-8")
     files = ["--source", str(tmp_path / "a"), "--target", str(tmp_path / "b")]

@@ -9,8 +9,8 @@ from regard.cli.chat import _source
 from regard.data.dialogue import TURN, context
 from regard.data.sources import Dialogue
 from regard.errors import InputError
-from regard.runs import load
-from regard.tasks.text_to_text.run import TextToTextRun
+from regard.runs.load import load
+from regard.tasks.seq2seq.run import TextToTextRun
 from tests.cli.command import finish, start, tiny
 
 
@@ -39,7 +39,7 @@ def test_what_was_said_is_the_source(
 ):
     from regard.cli import answers, stream
     from regard.cli.main import main
-    from regard.tasks.text_to_text.prediction import Prediction
+    from regard.tasks.seq2seq.prediction import Prediction
 
     asked = []
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from regard.cli.compared import compare
-from regard.cli.drawing import Asking
+from regard.cli.comparison import compare
+from regard.cli.figure import Asking
 from regard.cli.options import Comparing, Looking
 from regard.errors import InputError
-from tests.inference.untrained import TEXT, filling, going_on, writing
+from tests.attribution.untrained import TEXT, filling, going_on, writing
 from tests.pictures.test_view import Reader
 
 OTHER = "the warm cat"

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 import regard
-from regard import attention, recording, runs
+from regard.attention import lookup as attention
+from regard.attention import record as recording
+from regard.runs import load as runs
 from tests.cli.command import environment
 from tests.code.tree import ROOT
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.cli.faults import explain
+from regard.cli.errors import explain
 from regard.cli.main import main
 from regard.errors import InputError, RunError
 from regard.training.signals import Stopped
@@ -131,7 +131,7 @@ def fail() -> None:
 
 @pytest.fixture
 def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    monkeypatch.setattr("regard.recipes.names", fail)
+    monkeypatch.setattr("regard.runs.recipes.names", fail)
     return fail
 
 
@@ -160,6 +160,6 @@ def test_ctrl_c(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
     def interrupt() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("regard.recipes.names", interrupt)
+    monkeypatch.setattr("regard.runs.recipes.names", interrupt)
     assert main(["recipes"]) == 130
     assert capsys.readouterr().err == "regard: interrupted\n"

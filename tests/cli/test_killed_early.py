@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.training.run_directory import RunDirectory
+from regard.storage.run_folder import RunDirectory
 from tests.cli.command import finish, start, tiny
 from tests.cli.test_run import wait_for
 

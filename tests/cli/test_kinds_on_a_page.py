@@ -10,17 +10,17 @@ import pytest
 import torch
 from PIL import Image
 
-from regard.cli.drawing import Asking
+from regard.attention.record import record
+from regard.attribution.kinds import Kind
+from regard.attribution.norms import ValueNorms
+from regard.cli.figure import Asking
+from regard.cli.figure_options import Viewing
+from regard.cli.head_figures import check, draw
 from regard.cli.options import Comparing, Looking
-from regard.cli.viewing import Viewing
-from regard.cli.views import check, draw
 from regard.errors import InputError
-from regard.inference.kinds import Kind
-from regard.inference.norms import ValueNorms
 from regard.maps.lookups import READS, Lookups
-from regard.recording import record
 from regard.tasks.classification.run import Looked
-from tests.inference.untrained import TEXT, filling, going_on, seeing, telling, writing
+from tests.attribution.untrained import TEXT, filling, going_on, seeing, telling, writing
 from tests.pictures.test_view import Reader, numbers
 from tests.tasks.test_kinds import classes, spans
 

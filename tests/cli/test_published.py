@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pretrained.published import BERTS, CONFIGURATIONS, filler, gpt2
+from tests.hub.published import BERTS, CONFIGURATIONS, filler, gpt2
 
 WORDS = "the cat sat on the mat\n" * 60
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from regard.errors import InputError
-from regard.recipes import names, path_of
+from regard.runs.recipes import names, path_of
 
 
 def test_every_recipe_has_a_description():

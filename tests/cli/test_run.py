@@ -13,16 +13,16 @@ from pathlib import Path
 import pytest
 from torch import Tensor
 
-from regard import run_file
-from regard.inference.tokenizers import Tokenizers
+from regard.data.tokenizer_pair import Tokenizers
 from regard.maps.alignment import Alignment
 from regard.models.bottleneck import Bottleneck, BottleneckConfig
-from regard.recipes import path_of
-from regard.tasks.text_to_text.prediction import Prediction
-from regard.tasks.text_to_text.run import TextToTextRun
-from regard.tasks.text_to_text.run_file import TextToText
+from regard.runs import run_file
+from regard.runs.recipes import path_of
+from regard.storage.run_folder import WEIGHTS, RunDirectory
+from regard.tasks.seq2seq.config import TextToText
+from regard.tasks.seq2seq.prediction import Prediction
+from regard.tasks.seq2seq.run import TextToTextRun
 from regard.text import Tokenizer, TokenizerSettings
-from regard.training.run_directory import WEIGHTS, RunDirectory
 from tests.cli.command import environment, finish, start, tiny
 
 PAIRS = [("14 July 1989", "1989-07-14"), ("3 May 2018", "2018-05-03")]
@@ -175,7 +175,7 @@ def test_evaluate_reads_every_kind_of_file(regard, monkeypatch: pytest.MonkeyPat
             pairs, beam = pairs or [], beam or 0
             return {"seen": float([(pair.source, pair.target) for pair in pairs] == PAIRS), "beam": beam}
 
-    monkeypatch.setattr("regard.runs.load", lambda path, **options: Fake())
+    monkeypatch.setattr("regard.runs.load.load", lambda path, **options: Fake())
     assert regard("evaluate", "run", *files, "--beam", "7") == (0, "seen  1\nbeam  7\n", "")
 
 
@@ -229,21 +229,21 @@ class Script(TextToTextRun):
 
 
 def test_n_best_lines(regard, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("regard.runs.load", lambda path, **options: Script())
+    monkeypatch.setattr("regard.runs.load.load", lambda path, **options: Script())
     code, output, _ = regard("predict", "run", "a", "b", "--n-best", "2")
     assert code == 0
     assert output == "1\t-0.5000\tA\n1\t-1.0000\t1 th\n2\t-0.5000\tB\n2\t-1.0000\t1 th\n"
 
 
 def test_row_51_unfinished_answers_are_counted(regard, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("regard.runs.load", lambda path, **options: Script(finished=False))
+    monkeypatch.setattr("regard.runs.load.load", lambda path, **options: Script(finished=False))
     shown = regard("predict", "run", "a", "b")
     assert shown == (0, "A\nB\n", "regard: 2 of 2 answers reached the length limit unfinished\n")
     assert json.loads(regard("predict", "run", "a", "--json")[1])["finished"] is False
 
 
 def test_row_17_a_lone_surrogate_is_shown_as_an_escape(regard, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("regard.runs.load", lambda path, **options: Script())
+    monkeypatch.setattr("regard.runs.load.load", lambda path, **options: Script())
     assert regard("predict", "run", "\ud83d") == (0, "\\ud83d\n", "")
 
 
@@ -253,7 +253,7 @@ def test_a_model_that_does_not_attend_has_no_picture(regard, monkeypatch: pytest
     config = Script.config
     assert isinstance(config, TextToText)
     without = TextToTextRun(config, model, Tokenizers(tokenizer, tokenizer))
-    monkeypatch.setattr("regard.runs.load", lambda path, **options: without)
+    monkeypatch.setattr("regard.runs.load.load", lambda path, **options: without)
     code, _, errors = regard("show", "run", "a", "--out", str(tmp_path / "x.png"))
     assert errors == "regard: the run's model does not attend to its source, so there is nothing to draw\n"
     assert code == 2

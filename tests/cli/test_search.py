@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from regard.runs import load
+from regard.runs.load import load
+from regard.storage.run_folder import WEIGHTS, RunDirectory
 from regard.text.special import END
-from regard.training.run_directory import WEIGHTS, RunDirectory
 from tests.runs.test_load import SETTINGS, make
 
 TEXT = "14 July 1989"

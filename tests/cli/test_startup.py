@@ -8,15 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from regard import catalog
 from regard.cli.loading import loading
 from regard.cli.main import COMMANDS
-from regard.named import Named
+from regard.config.registry import Named
+from regard.models import catalog
 from regard.tasks.catalog import RUN_FILES, RUNS
 from tests.cli.command import environment
 from tests.code.tree import SOURCE
 
-IDLE = {"regard.launch", "regard.serve", "regard.experiments", "regard.exports", "regard.exchange", "regard.pretrained"}
+IDLE = {
+    "regard.runs.train",
+    "regard.serve",
+    "regard.experiments",
+    "regard.hub.exports",
+    "regard.hub",
+    "regard.hub.formats",
+}
 HEAVY = {"torch", "numpy", "matplotlib", "accelerate", "tokenizers", "sacrebleu", "pydantic", "yaml", "einops"}
 
 
@@ -52,7 +59,7 @@ def test_every_command_is_a_function_of_its_name():
 
 def test_a_run_is_loaded_without_what_trains_it():
     """What distributes weights over machines takes a second to load, and the means of training half of one."""
-    found = loaded("import regard.runs")
+    found = loaded("import regard.runs.load")
     assert "torch" in found
     assert not found & {"accelerate", "sympy", "matplotlib", "transformers"}
 
@@ -61,7 +68,7 @@ def test_an_answer_waits_for_its_own_task_and_model_alone(run: Path):
     predicting = "import regard.cli.main as m; assert m.main(['predict', *sys.argv[1:]]) == 0"
     found, bare = modules(predicting, str(run), "14 July 1989"), modules("import torch")
     tasks = {home for table in (RUN_FILES, RUNS) for home in places(table)}
-    assert found & tasks == {"regard.tasks.text_to_text.run_file", "regard.tasks.text_to_text.run"}
+    assert found & tasks == {"regard.tasks.seq2seq.config", "regard.tasks.seq2seq.run"}
     tables = (catalog.MODELS, catalog.CAPTIONERS, catalog.LANGUAGE_MODELS, catalog.CLASSIFIERS)
     assert found & {home for table in tables for home in places(table)} == {"regard.models.bahdanau"}
     assert not found & {"accelerate", "matplotlib", "sacrebleu", "sympy", "transformers", "triton", *IDLE}
@@ -74,7 +81,7 @@ def places(table: Named) -> set[str]:
 
 def test_a_run_file_is_read_by_its_task_alone():
     reading = "from regard import recipes, run_file; run_file.read(recipes.path_of(sys.argv[1]))"
-    assert modules(reading, "sorting") & places(RUN_FILES) == {"regard.tasks.pointing.run_file"}
+    assert modules(reading, "sorting") & places(RUN_FILES) == {"regard.tasks.pointer.config"}
 
 
 @pytest.mark.parametrize("searching", [True, False])

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from regard.cli.drawing import Asking
+from regard.cli.figure import Asking
+from regard.cli.figure_options import USES, Viewing
+from regard.cli.head_figures import draw
 from regard.cli.options import Looking
-from regard.cli.viewing import USES, Viewing
-from regard.cli.views import draw
 from regard.errors import InputError
 from regard.pictures.scale import round_up
-from tests.inference.untrained import TEXT, filling, going_on, seeing, telling, writing
+from tests.attribution.untrained import TEXT, filling, going_on, seeing, telling, writing
 
 PAIR = f"{TEXT}\tthe cat"
 OUT = "a.svg"

@@ -16,7 +16,11 @@ OPTIONAL = {
     *("starlette", "uvicorn"),
 }
 HEAVY = {*OPTIONAL, "accelerate", "numpy", "sacrebleu", "tokenizers", "torch"}
-DEFERRING = ("regard", "regard.cli", "regard.catalog")  # may import our own modules late, so that --help needs no torch
+DEFERRING = (
+    "regard",
+    "regard.cli",
+    "regard.models.catalog",
+)  # may import our own modules late, so that --help needs no torch
 HOSTS = {
     "aclanthology.org",
     "arxiv.org",

@@ -4,7 +4,7 @@ import jaxtyping
 import pytest
 import torch
 
-from regard.align import softmax
+from regard.attention.align import softmax
 
 
 def test_signatures_are_checked():

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from regard.data.batches import LENGTH_MULTIPLE, ROW_MULTIPLE, require_one_batch, rounded, token_batches
+from regard.data.batching import LENGTH_MULTIPLE, ROW_MULTIPLE, require_one_batch, rounded, token_batches
 from regard.data.limit import limit_lengths
 from regard.errors import InputError
 
@@ -61,7 +61,7 @@ def test_a_pure_function_of_its_arguments():
 
 def test_the_same_in_every_process():
     program = (
-        "from regard.data.batches import token_batches\n"
+        "from regard.data.batching import token_batches\n"
         "print(token_batches([(n % 7 + 1, n % 11 + 1) for n in range(130)], 60, 3, 5))"
     )
     here = token_batches([(n % 7 + 1, n % 11 + 1) for n in range(130)], 60, 3, 5)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data.bit_batch import collate_bits
-from regard.data.bit_sequences import Copy, Recall, RepeatCopy
 from regard.errors import InputError
+from regard.tasks.algorithmic.batch import collate_bits
+from regard.tasks.algorithmic.data import Copy, Recall, RepeatCopy
 
 
 def test_copy():

@@ -2,8 +2,8 @@
 
 import pytest
 
-from regard.data import bitext
-from regard.data.generated import Bitext
+from regard.data.generated import bitext
+from regard.data.generated.pairs import Bitext
 from regard.errors import InputError
 from regard.maps.links import Links
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data.caption_batch import collate_captions
-from regard.data.captions import CaptionTables
 from regard.data.images import contents
-from regard.data.scenes import COLOURS, RELATIONS, SHAPES, Scenes, scene
 from regard.errors import InputError
+from regard.tasks.image_captioning.batch import collate_captions
+from regard.tasks.image_captioning.data import CaptionTables
+from regard.tasks.image_captioning.scenes import COLOURS, RELATIONS, SHAPES, Scenes, scene
 from regard.text.special import END, PAD, START
 
 

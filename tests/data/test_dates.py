@@ -9,9 +9,9 @@ from random import Random
 
 import pytest
 
-from regard.data.dates import FIRST_DAY, LAST_DAY, generate
-from regard.data.dates_babel import locale_forms, locale_writer
-from regard.data.dates_english import (
+from regard.data.generated.dates import FIRST_DAY, LAST_DAY, generate
+from regard.data.generated.dates_babel import locale_forms, locale_writer
+from regard.data.generated.dates_english import (
     MONTHS,
     NUMERIC_PATTERNS,
     PATTERNS,
@@ -20,7 +20,7 @@ from regard.data.dates_english import (
     write_numeric,
     write_unambiguous,
 )
-from regard.data.generated import Dates
+from regard.data.generated.pairs import Dates
 from regard.errors import InputError
 
 SIZES = (5003, 307, 509)
@@ -125,7 +125,7 @@ def test_the_seed_decides_and_more_training_data_leaves_the_test_set(english):
 
 def test_twenty_thousand_take_less_than_two_seconds():
     program = (  # in a process of its own, where signatures are not checked
-        "import time; from regard.data.dates import generate; start = time.process_time()\n"
+        "import time; from regard.data.generated.dates import generate; start = time.process_time()\n"
         "generate((20_000, 0, 0), 'unambiguous', 1); print(time.process_time() - start)"
     )
     environment = {"PYTHONPATH": str(Path(__file__).parents[2] / "src")}
@@ -197,7 +197,9 @@ def test_row_49_babel_is_loaded_for_all_forms_only_and_its_absence_names_the_ext
             raise ModuleNotFoundError("No module named 'babel'", name="babel")
         return real(name, *rest)
 
-    for name in [name for name in sys.modules if name.split(".")[0] == "babel" or name == "regard.data.dates_babel"]:
+    for name in [
+        name for name in sys.modules if name.split(".")[0] == "babel" or name == "regard.data.generated.dates_babel"
+    ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(builtins, "__import__", without_babel)
     assert len(Dates(train=3, valid=2, test=1).load().train) == 3
@@ -206,6 +208,6 @@ def test_row_49_babel_is_loaded_for_all_forms_only_and_its_absence_names_the_ext
 
 
 def test_only_the_absence_of_babel_is_explained(monkeypatch):
-    monkeypatch.setitem(sys.modules, "regard.data.dates_babel", None)
+    monkeypatch.setitem(sys.modules, "regard.data.generated.dates_babel", None)
     with pytest.raises(ModuleNotFoundError):
         generate((1, 1, 1), "all", 1)

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.documents import Documents
 from regard.errors import InputError
+from regard.tasks.masked_language_model.data import Documents
 
 WIKI = """
  = Cats =

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data.decisions import Bandits, Processes, generator
-from regard.data.environments import Environments, normal, qualities, seen_width
 from regard.errors import InputError
+from regard.tasks.meta_rl.data import Bandits, Processes, generator
+from regard.tasks.meta_rl.environments import Environments, normal, qualities, seen_width
 
 PULLED = Bandits(arms=3, pulls=7)
 SMALL = Processes(states=2, actions=3, episodes=5, horizon=2)

@@ -5,8 +5,8 @@ from typing import Literal
 
 import pytest
 
-from regard.data.generated import Letters
-from regard.data.letters import make
+from regard.data.generated.letters import make
+from regard.data.generated.pairs import Letters
 from regard.errors import InputError
 
 

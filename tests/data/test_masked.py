@@ -6,8 +6,8 @@ from itertools import product
 import pytest
 import torch
 
-from regard.data.masked import HIDDEN, REPLACED, MaskedTexts, Masking, halved, packed
 from regard.errors import InputError
+from regard.tasks.masked_language_model.masking import HIDDEN, REPLACED, MaskedTexts, Masking, halved, packed
 from regard.text.special import END, MASK, PAD, START
 
 SIZE = 307

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.multiparallel import Multiparallel
 from regard.errors import InputError
+from regard.tasks.multi_target.data import Multiparallel
 
 
 def written(folder: Path, **texts: str) -> dict[str, str]:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from regard.data.generated import Questions
-from regard.data.questions import FORMS, SUBJECTS, TEACHERS, TERMS, generate
+from regard.data.generated.pairs import Questions
+from regard.data.generated.questions import FORMS, SUBJECTS, TEACHERS, TERMS, generate
 from regard.errors import InputError
 
 

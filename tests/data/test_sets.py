@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from regard.data.set_batch import collate_sets
-from regard.data.sets import ConvexHull, PointedSet, Sorting
 from regard.errors import InputError
+from regard.tasks.pointer.batch import collate_sets
+from regard.tasks.pointer.data import ConvexHull, PointedSet, Sorting
 from regard.text.special import END, PAD, START
 
 

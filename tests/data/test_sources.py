@@ -4,7 +4,7 @@ import gzip
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from regard.data.generated import Dates
+from regard.data.generated.pairs import Dates
 from regard.data.pair import Pair, Splits
 from regard.data.sources import Parallel, Table
 from regard.errors import InputError

@@ -5,8 +5,8 @@ from itertools import pairwise
 import pytest
 import torch
 
-from regard.data.windows import Consecutive, Shuffled, WindowBatch, Windows
 from regard.errors import InputError
+from regard.tasks.language_model.batch import Consecutive, Shuffled, WindowBatch, Windows
 
 TOKENS = torch.arange(211)
 

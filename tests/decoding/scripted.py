@@ -8,9 +8,9 @@ from random import Random
 import torch
 from torch import Tensor
 
-from regard.decoders.protocol import Decoder, State
-from regard.layers.output import Output
-from regard.memory import Memory
+from regard.attention.memory import Memory
+from regard.nn.decoders.protocol import Decoder, State
+from regard.nn.output import Output
 from regard.text.special import END
 
 Text = tuple[int, ...]

@@ -8,10 +8,10 @@ from torch import nn
 
 from regard.data.pair_batch import collate
 from regard.decoding import Beam, Hypothesis, LengthPenalty
-from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.ensemble import Ensemble
 from regard.models.luong import Luong, LuongConfig
-from regard.models.pointer import PointerConfig, PointerGenerator
+from regard.models.pointer_generator import PointerConfig, PointerGenerator
+from regard.nn.encoder_decoder import EncoderDecoder
 from regard.text.special import END, PAD, START
 from tests.laws import cases
 

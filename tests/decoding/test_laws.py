@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from regard.decoders.protocol import Decoder
+from regard.attention.memory import Memory
 from regard.decoding import Beam, Hypothesis, LengthPenalty, greedy
-from regard.memory import Memory
+from regard.nn.decoders.protocol import Decoder
 from regard.text.special import END
 from tests.laws import cases
 

@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
+from regard.attention.record import record
 from regard.decoding import Beam, CoveragePenalty, LengthPenalty
 from regard.decoding.penalties import LEAST
-from regard.recording import record
 from regard.text.special import END, START
 from tests.decoding.scripted import sources, spell
 from tests.decoding.test_laws import LIMIT, encoded, prepared

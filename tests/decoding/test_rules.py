@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from regard.decoding import Beam, ConstrainedBeam, DiverseBeam, Hypothesis, NoRepeat, Prefix, greedy
-from regard.decoding.constrained import missing
-from regard.decoding.demand import Demand
+from regard.decoding.constrained_beam import missing
+from regard.decoding.constraints import Demand
 from regard.decoding.search import Search
 from regard.text.special import END
 from tests.decoding.scripted import NO, Language, Scripted, Text, sources, spell

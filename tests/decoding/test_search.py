@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from regard.config import yaml_file
 from regard.decoding import Beam, Hypothesis, LengthPenalty, greedy, sample
-from regard.decoding.demand import Demand
+from regard.decoding.constraints import Demand
 from regard.decoding.sampling import Sampler
 from regard.decoding.search import Search
 from regard.errors import InputError
-from regard.recipes import yaml_file
 from tests.decoding.scripted import Language, Scripted, sources
 
 LIMIT = torch.tensor([5, 3, 7])

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from regard.catalog import build_language_model
+from regard.attention.memory import Memory
 from regard.decoding.sliding import Sliding
-from regard.memory import Memory
+from regard.models.catalog import build_language_model
 from regard.models.gpt2 import GPT2Config
 
 

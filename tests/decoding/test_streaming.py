@@ -3,11 +3,11 @@
 import pytest
 import torch
 
+from regard.attention.record import record
 from regard.decoding import LengthPenalty, greedy, sample
-from regard.decoding.rules import Prefix
+from regard.decoding.logits_processors import Prefix
 from regard.decoding.sampling import Sampler
 from regard.decoding.streaming import Watching, write
-from regard.recording import record
 from regard.text.special import END, START
 from tests.decoding.scripted import Language, Scripted, sources
 from tests.decoding.test_laws import LIMIT, NAMES, encoded, prepared

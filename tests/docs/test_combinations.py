@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 from docs.making import combinations
-from regard import align, history, scores
+from regard.attention import align, history, scores
 from tests.code.tree import ROOT
 
 PAGE = (ROOT / "docs/guide/memory-and-lookup.md").read_text(encoding="utf-8")

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 from cyclopts import UnknownOptionError
 
-from regard import run_file
 from regard.cli.main import application
 from regard.errors import InputError
-from regard.recipes import names, path_of
+from regard.runs import run_file
+from regard.runs.recipes import names, path_of
 from tests.code.tree import ROOT
 
 BLOCK = re.compile(r"^```sh\n(?P<lines>.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -3,7 +3,7 @@
 import re
 
 from docs.making.pages import blocks
-from regard.catalog import CAPTIONERS, CLASSIFIERS, LANGUAGE_MODELS, MODELS
+from regard.models.catalog import CAPTIONERS, CLASSIFIERS, LANGUAGE_MODELS, MODELS
 from tests.code.tree import ROOT
 
 ELSEWHERE: dict[str, str] = {}

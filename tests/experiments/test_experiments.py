@@ -9,23 +9,24 @@ import numpy as np
 import pytest
 import torch
 
-from regard import launch, run_file
+from regard.attention.heads import MultiHead
+from regard.attention.memory import Memory
 from regard.cli.main import main
 from regard.data.pair import Pair
-from regard.encoders.protocol import Encoder
 from regard.errors import InputError
 from regard.experiments import EXPERIMENTS, alignment, bottleneck, context, heads, lengths, teacher_forcing
 from regard.experiments.finding import Finding
 from regard.experiments.scaling import measured
 from regard.experiments.setting import Setting
-from regard.heads import MultiHead
-from regard.memory import Memory
-from regard.models.encoder_decoder import EncoderDecoder
+from regard.nn.encoder_decoder import EncoderDecoder
+from regard.nn.encoders.protocol import Encoder
 from regard.pictures.chart import Chart
-from regard.runs import load
-from regard.tasks.job import digest
-from regard.tasks.text_to_text.prediction import Prediction
-from regard.tasks.text_to_text.run import TextToTextRun
+from regard.runs import run_file
+from regard.runs import train as launch
+from regard.runs.load import load
+from regard.tasks.seq2seq.prediction import Prediction
+from regard.tasks.seq2seq.run import TextToTextRun
+from regard.tasks.setup import digest
 from regard.text.special import END
 from tests.cli.command import finish, start, tiny
 from tests.decoding.scripted import Scripted, Text
@@ -143,7 +144,7 @@ def test_a_trained_part_is_not_trained_again(tmp_path: Path, monkeypatch: pytest
         (out / "result.json").write_text('{"test/exact-match": 3.0}', encoding="utf-8")
         return {"test/exact-match": 3.0}
 
-    monkeypatch.setattr("regard.launch.train", train)
+    monkeypatch.setattr("regard.runs.train.train", train)
     setting = Setting(tmp_path)
     assert setting.train("dates", "one", []) == setting.train("dates", "one", []) == {"test/exact-match": 3.0}
     with pytest.raises(InputError, match="one: holds a run with other settings"):

@@ -7,8 +7,8 @@ import torch
 
 from regard.data.pair import Pair
 from regard.experiments.heads import KINDS, characters, kind, neighbours, readings
-from regard.runs import load
-from regard.tasks.text_to_text.run import TextToTextRun
+from regard.runs.load import load
+from regard.tasks.seq2seq.run import TextToTextRun
 from tests.cli.command import finish, start, tiny
 
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from regard import run_file
 from regard.experiments.languages import SCORES, TASKS, languages
 from regard.experiments.setting import Setting
-from regard.recipes import path_of
+from regard.runs import run_file
+from regard.runs.recipes import path_of
 
 
 def test_both_scores_meet_both_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -5,19 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.letters import Order
-from regard.experiments import (
-    EXPERIMENTS,
-    alignment,
-    bottleneck,
-    positions,
-    teacher_forcing,
-    variants,
-)
+from regard.data.generated.letters import Order
+from regard.experiments import EXPERIMENTS, alignment, bottleneck, positions, teacher_forcing, variants
 from regard.experiments.finding import Finding
 from regard.experiments.lengths import right_by_length
 from regard.experiments.setting import Setting
-from regard.tasks.text_to_text.run import TextToTextRun
+from regard.tasks.seq2seq.run import TextToTextRun
 
 FEW = [
     *("data.train=60", "data.valid=5", "data.test=5", "metrics=[exact-match]"),

@@ -5,11 +5,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard.layers.adaptive_output import AdaptiveOutput
-from regard.layers.embeddings import TokenEmbedding
-from regard.layers.mixture import Copying, CopyOutput
-from regard.layers.output import Output
 from regard.models.softmax import AdaptiveSoftmax
+from regard.nn.adaptive_output import AdaptiveOutput
+from regard.nn.copying import Copying, CopyOutput
+from regard.nn.embeddings import TokenEmbedding
+from regard.nn.output import Output
 
 VOCABULARY, WIDTH, CUTOFFS = 13, 5, (4, 9)
 TARGETS = torch.tensor([[1, 3, 4, 8], [9, 12, 0, 0]])

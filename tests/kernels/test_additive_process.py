@@ -57,8 +57,8 @@ def test_compiled_and_exported():
     run("""
 from torch import nn
 from regard.attention import Attend
-from regard.memory import Memory
-from regard.scores import Additive
+from regard.attention.memory import Memory
+from regard.attention.scores import Additive
 
 class Reads(nn.Module):
     def __init__(self):

@@ -4,18 +4,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.align import local
-from regard.align.protocol import Aligned
 from regard.attention import Attend
+from regard.attention.align import local
+from regard.attention.align.protocol import Aligned
+from regard.attention.heads import MultiHead
+from regard.attention.masks import Dense, Mask, causal, padding
+from regard.attention.memory import Memory
+from regard.attention.record import record
+from regard.attention.scores import Additive, ScaledDot
 from regard.experiments.measuring import peak
-from regard.heads import MultiHead
 from regard.kernels.fused_additive import exponentials
 from regard.kernels.near import LEAST_NUMBERS, LEAST_SCORES, around, fewer_is_faster, picked, picking_is_faster
-from regard.masks import Dense, Mask, causal, padding
-from regard.memory import Memory
 from regard.models.aligns import AlignName
-from regard.recording import record
-from regard.scores import Additive, ScaledDot
 from regard.testing import check_attention
 from tests.laws import cases
 

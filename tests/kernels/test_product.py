@@ -10,12 +10,12 @@ from torch import Tensor
 
 from regard.attention import Attend
 from regard.attention import attend as attend_plainly
+from regard.attention.masks import Mask, causal, padding, window
+from regard.attention.memory import Memory
+from regard.attention.scores import Dot, ScaledDot
 from regard.experiments.measuring import peak
 from regard.kernels import product
 from regard.kernels.product import Masked, fused, fused_is_faster
-from regard.masks import Mask, causal, padding, window
-from regard.memory import Memory
-from regard.scores import Dot, ScaledDot
 
 Lookup = tuple[Tensor, Tensor, Tensor]
 """Query, key and value."""

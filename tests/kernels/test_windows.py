@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from regard.attention import Attend
+from regard.attention.masks import Dense, Mask, causal, padding, window
+from regard.attention.memory import Memory
+from regard.attention.scores import Dot
 from regard.experiments.measuring import peak
 from regard.kernels.product import fused
 from regard.kernels.windows import BLOCK, pays, windowed
-from regard.masks import Dense, Mask, causal, padding, window
-from regard.memory import Memory
-from regard.scores import Dot
 
 
 @pytest.mark.parametrize("batch", [(2, 3), (2,), ()])

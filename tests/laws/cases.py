@@ -6,39 +6,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from regard.align import Align
 from regard.attention import Attend
-from regard.decoders.bahdanau import BahdanauDecoder, MaxoutReadout
-from regard.decoders.bottleneck import BottleneckDecoder
-from regard.decoders.gated import DeepOutput, GatedDecoder
-from regard.decoders.luong import LuongDecoder, UnfedLuongDecoder
-from regard.decoders.onepass import OnePassDecoder
-from regard.decoders.pointer import PointerDecoder
-from regard.decoders.protocol import Decoder
-from regard.decoders.starts import BackwardStart, FirstInputStart, LearnedStart, SummaryStart, ZeroStart
-from regard.decoders.transformer import DecoderLayer, TransformerDecoder
-from regard.encoders.protocol import Encoder
-from regard.encoders.recurrent import RecurrentEncoder
-from regard.encoders.transformer import EncoderLayer, TransformerEncoder
-from regard.heads import MultiHead
-from regard.history import Coverage, History, LocationAware
-from regard.layers.cells import GRUResetBefore, Stack
-from regard.layers.embeddings import OpenEmbedding, TokenEmbedding
-from regard.layers.feedforward import FeedForward
-from regard.layers.mixture import CopyOutput
-from regard.layers.output import Output, Predictor
-from regard.layers.positions import Learned, NoPositions, Positions, Sinusoidal
-from regard.layers.recurrent import CellReader, Recurrent, SequenceReader
-from regard.layers.residual import PostNorm, PreNorm
-from regard.models.aligns import ALIGNS, AlignName
-from regard.models.bahdanau import Bahdanau, BahdanauConfig
-from regard.models.bottleneck import Bottleneck, BottleneckConfig
-from regard.models.encoder_decoder import EncoderDecoder
-from regard.models.luong import Luong, LuongConfig
-from regard.models.onepass import OnePass, OnePassConfig
-from regard.models.pointer import PointerConfig, PointerGenerator
-from regard.models.transformer import Transformer, TransformerConfig
-from regard.scores import (
+from regard.attention.align import Align
+from regard.attention.heads import MultiHead
+from regard.attention.history import Coverage, History, LocationAware
+from regard.attention.scores import (
     Additive,
     Cosine,
     Distance,
@@ -52,6 +24,34 @@ from regard.scores import (
     Score,
     TanhDot,
 )
+from regard.models.aligns import ALIGNS, AlignName
+from regard.models.bahdanau import Bahdanau, BahdanauConfig
+from regard.models.bottleneck import Bottleneck, BottleneckConfig
+from regard.models.luong import Luong, LuongConfig
+from regard.models.one_pass import OnePass, OnePassConfig
+from regard.models.pointer_generator import PointerConfig, PointerGenerator
+from regard.models.transformer import Transformer, TransformerConfig
+from regard.nn.cells import GRUResetBefore, Stack
+from regard.nn.copying import CopyOutput
+from regard.nn.decoders.bahdanau import BahdanauDecoder, MaxoutReadout
+from regard.nn.decoders.bottleneck import BottleneckDecoder
+from regard.nn.decoders.gated import DeepOutput, GatedDecoder
+from regard.nn.decoders.initial_states import BackwardStart, FirstInputStart, LearnedStart, SummaryStart, ZeroStart
+from regard.nn.decoders.luong import LuongDecoder, UnfedLuongDecoder
+from regard.nn.decoders.one_pass import OnePassDecoder
+from regard.nn.decoders.pointer_generator import PointerDecoder
+from regard.nn.decoders.protocol import Decoder
+from regard.nn.decoders.transformer import DecoderLayer, TransformerDecoder
+from regard.nn.embeddings import OpenEmbedding, TokenEmbedding
+from regard.nn.encoder_decoder import EncoderDecoder
+from regard.nn.encoders.protocol import Encoder
+from regard.nn.encoders.recurrent import RecurrentEncoder
+from regard.nn.encoders.transformer import EncoderLayer, TransformerEncoder
+from regard.nn.feedforward import FeedForward
+from regard.nn.output import Output, Predictor
+from regard.nn.positions import Learned, NoPositions, Positions, Sinusoidal
+from regard.nn.recurrent import CellReader, Recurrent, SequenceReader
+from regard.nn.residual import PostNorm, PreNorm
 
 VOCABULARY = 13
 MAX_SOURCE = 17

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from regard.align import Align, Aligned, Hard, Monotonic, StraightThrough
 from regard.attention import Attend
-from regard.masks import Mask
-from regard.memory import Memory
-from regard.recording import record
+from regard.attention.align import Align, Aligned, Hard, Monotonic, StraightThrough
+from regard.attention.masks import Mask
+from regard.attention.memory import Memory
+from regard.attention.record import record
 from regard.shapes import Query, Scores
 
 DRAWS = torch.empty(131, dtype=torch.float64).exponential_(generator=torch.Generator().manual_seed(0))

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from regard.attention import Attend
-from regard.heads import MultiHead
-from regard.masks import as_mask
-from regard.memory import Memory
+from regard.attention.heads import MultiHead
+from regard.attention.masks import as_mask
+from regard.attention.memory import Memory
+from regard.attention.scores import Additive
 from regard.models.aligns import ALIGNS, AlignName
-from regard.scores import Additive
 from regard.testing import check_attention
 from tests.laws import cases
 from tests.laws.drawn import DRAWN, InTraining, ReadAndDrawn

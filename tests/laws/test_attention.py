@@ -6,13 +6,13 @@ import torch
 import regard.attention
 from regard.attention import Attend
 from regard.attention import attend as attend_plainly
-from regard.heads import MultiHead, self_attention
-from regard.history import Coverage, History
+from regard.attention.heads import MultiHead, self_attention
+from regard.attention.history import Coverage, History
+from regard.attention.masks import causal, padding
+from regard.attention.memory import Memory
+from regard.attention.record import record
+from regard.attention.scores import Additive
 from regard.kernels.compiled import compiler
-from regard.masks import causal, padding
-from regard.memory import Memory
-from regard.recording import record
-from regard.scores import Additive
 from regard.testing import check_attention
 from tests.laws import cases
 

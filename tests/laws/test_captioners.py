@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 
+from regard.attention.record import record
 from regard.models.captioner import Captioner
 from regard.models.grid_transformer import GridTransformer, GridTransformerConfig
 from regard.models.show_and_tell import ShowAndTell, ShowAndTellConfig
@@ -13,7 +14,6 @@ from regard.models.show_attend_and_tell import ShowAttendAndTell, ShowAttendAndT
 from regard.models.spatial_attention import SpatialAttention, SpatialAttentionConfig
 from regard.models.vit import VitConfig, VitEncoder
 from regard.models.vit_trunk import FrozenVitGrid, VitGrid, VitTrunk
-from regard.recording import record
 from regard.testing import check_decoder
 
 EYE: dict[str, Any] = {"image": 11, "channels": 1, "stages": (2, 5), "dropout": 0.0}

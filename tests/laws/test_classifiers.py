@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.data.class_batch import collate_documents, collate_texts, collate_two_texts
-from regard.layers.recurrent import SequenceReader, read_in_parts
-from regard.layers.summary import Average, Maximum, Summary, make_summary
-from regard.memory import Memory
+from regard.attention.memory import Memory
+from regard.attention.record import record
 from regard.models.han import FlatAttention, FlatConfig, Han, HanConfig
 from regard.models.rocktaschel import ReadByWord, Reading, ReadOnce, Rocktaschel, RocktaschelConfig
-from regard.recording import record
+from regard.nn.pooling import Average, Maximum, Summary, make_summary
+from regard.nn.recurrent import SequenceReader, read_in_parts
+from regard.tasks.classification.batch import collate_documents, collate_texts, collate_two_texts
 from regard.text.special import PAD
 
 HAN: dict[str, Any] = {"embedding": 5, "width": 3, "attention": 7}

@@ -6,24 +6,24 @@ import pytest
 import torch
 from torch import nn
 
-from regard.align import Monotonic
 from regard.attention import Attend
-from regard.decoders.luong import LuongDecoder
-from regard.decoders.onepass import OnePassDecoder
-from regard.decoders.protocol import Decoder
-from regard.decoders.transformer import DecoderLayer, TransformerDecoder
-from regard.encoders.protocol import Encoder
-from regard.heads import MultiHead
+from regard.attention.align import Monotonic
+from regard.attention.heads import MultiHead
+from regard.attention.record import record
+from regard.attention.scores import Additive
 from regard.models.aligns import ALIGNS, AlignName
 from regard.models.bahdanau import Bahdanau, BahdanauConfig
-from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.luong import Luong, LuongConfig
-from regard.models.onepass import OnePass, OnePassConfig
-from regard.models.pointer import PointerConfig, PointerGenerator
+from regard.models.one_pass import OnePass, OnePassConfig
+from regard.models.pointer_generator import PointerConfig, PointerGenerator
 from regard.models.scores import SCORES, ScoreName
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.recording import record
-from regard.scores import Additive
+from regard.nn.decoders.luong import LuongDecoder
+from regard.nn.decoders.one_pass import OnePassDecoder
+from regard.nn.decoders.protocol import Decoder
+from regard.nn.decoders.transformer import DecoderLayer, TransformerDecoder
+from regard.nn.encoder_decoder import EncoderDecoder
+from regard.nn.encoders.protocol import Encoder
 from regard.testing import check_decoder
 from tests.laws import cases
 from tests.laws.drawn import InTraining

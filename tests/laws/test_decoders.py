@@ -5,15 +5,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.align import Addressing, Hard
-from regard.decoders.protocol import Decoder, State, unroll
-from regard.decoders.starts import SummaryStart
-from regard.decoders.transformer import TransformerDecoder
-from regard.encoders.protocol import Encoder
-from regard.layers.output import Output
-from regard.memory import Memory
+from regard.attention.align import Addressing, Hard
+from regard.attention.memory import Memory
 from regard.models.aligns import ALIGNS, AlignName
-from regard.models.encoder_decoder import EncoderDecoder
+from regard.nn.decoders.initial_states import SummaryStart
+from regard.nn.decoders.protocol import Decoder, State, unroll
+from regard.nn.decoders.transformer import TransformerDecoder
+from regard.nn.encoder_decoder import EncoderDecoder
+from regard.nn.encoders.protocol import Encoder
+from regard.nn.output import Output
 from regard.testing import check_decoder
 from regard.text.special import PAD
 from tests.laws import cases

@@ -6,13 +6,13 @@ from torch import Tensor, nn
 
 import regard.attention
 from regard.attention import Attend, attend
-from regard.heads import MultiHead
+from regard.attention.heads import MultiHead
+from regard.attention.masks import as_mask, causal, padding
+from regard.attention.memory import Memory
+from regard.attention.record import record
+from regard.attention.scores import Additive, Dot, General, Location, ScaledDot
 from regard.kernels.product import fused
-from regard.masks import as_mask, causal, padding
-from regard.memory import Memory
 from regard.nonfinite import detect_nonfinite
-from regard.recording import record
-from regard.scores import Additive, Dot, General, Location, ScaledDot
 from tests.laws import cases
 
 both_paths = pytest.mark.parametrize("path", ["plain", "fused"])

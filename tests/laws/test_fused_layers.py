@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.decoders.transformer import TransformerDecoder, TransformerState
+from regard.attention.breakdown import worked
+from regard.attention.memory import Memory
+from regard.attention.record import record
 from regard.kernels.fused_layer import FusedLayers, library
-from regard.layers.int8_linear import with_int8
-from regard.memory import Memory
 from regard.models.gpt2 import GPT2, GPT2Config
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.recording import record
-from regard.worked import worked
+from regard.nn.decoders.transformer import TransformerDecoder, TransformerState
+from regard.nn.int8_linear import with_int8
 
 pytestmark = pytest.mark.skipif(library() is None, reason="no C++ compiler")
 VOCABULARY, SOURCE = 23, 7
@@ -79,7 +79,7 @@ def both(call: Callable[[], list[Tensor]]) -> tuple[list[Tensor], list[Tensor]]:
     with torch.no_grad(), patch.object(FusedLayers, "_run", autospec=True, side_effect=FusedLayers._run) as run:
         fused = call()
     assert run.call_count
-    with torch.no_grad(), patch("regard.layers.fused.library", lambda: None):
+    with torch.no_grad(), patch("regard.nn.fused.library", lambda: None):
         return fused, call()
 
 
@@ -91,7 +91,7 @@ def assert_same(found: tuple[list[Tensor], list[Tensor]]) -> None:
 @pytest.mark.parametrize("sizes", CONFIGS.values(), ids=CONFIGS)
 def test_a_decoder(sizes: dict):
     model = transformer(**sizes)
-    with torch.no_grad(), patch("regard.layers.fused.library", lambda: None):
+    with torch.no_grad(), patch("regard.nn.fused.library", lambda: None):
         memory = memory_of(model)
     assert_same(both(lambda: steps(model.decoder, model.decoder.start(memory))))  # pyright: ignore[reportArgumentType]
 
@@ -176,7 +176,7 @@ def test_whoever_looks_in_the_middle_sees_everything():
         else:
             logits, state = decoder.step(token, state)
         found.append(logits)
-    with patch("regard.layers.fused.library", lambda: None):
+    with patch("regard.nn.fused.library", lambda: None):
         state, wanted = decoder.start(memory), []
         for token in tokens(5, 4).unbind(1):
             logits, state = decoder.step(token, state)

@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.align import Align
 from regard.attention import Attend
-from regard.heads import MultiHead
-from regard.masks import padding
-from regard.memory import Memory
-from regard.scores import Additive
+from regard.attention.align import Align
+from regard.attention.heads import MultiHead
+from regard.attention.masks import padding
+from regard.attention.memory import Memory
+from regard.attention.scores import Additive
 from tests.laws import cases
 from tests.laws.drawn import DRAWN, InTraining, ReadAndDrawn
 
@@ -23,7 +23,7 @@ SMOOTH: dict[str, Callable[[int], Align]] = {
     "local-p": lambda width: cases.align("local-p", width),
     "monotonic": lambda width: InTraining(DRAWN["monotonic"]()),
 }
-"""Straight-through weights have a gradient that is not theirs, on purpose: see `tests/align/test_sampled.py`."""
+"""Straight-through weights have a gradient that is not theirs, on purpose: see `tests/attention/test_sampled.py`."""
 COMBINATIONS = [(score, align) for score in cases.SCORES for align in SMOOTH]
 
 

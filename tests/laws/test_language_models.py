@@ -6,14 +6,14 @@ import pytest
 import torch
 from torch import nn
 
-from regard.catalog import LanguageModelConfig, build_language_model
-from regard.memory import Memory
+from regard.attention.memory import Memory
+from regard.attention.record import record
 from regard.models.attention_language_model import AttentionLanguageModelConfig
+from regard.models.catalog import LanguageModelConfig, build_language_model
 from regard.models.gpt2 import GPT2Config
 from regard.models.language_model import LanguageModel
 from regard.models.lstmn import LSTMNConfig
 from regard.models.recurrent_language_model import RecurrentLanguageModelConfig
-from regard.recording import record
 from regard.testing import check_decoder
 
 VOCABULARY = 13

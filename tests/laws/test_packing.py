@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard import packing as module
-from regard.encoders.transformer import encoded
+from regard.attention import packing as module
+from regard.attention.packing import Packing
+from regard.attention.record import record
 from regard.models.bert import Bert, BertConfig
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.packing import Packing
-from regard.recording import record
+from regard.nn.encoders.transformer import encoded
 
 LENGTHS = torch.tensor([3, 11, 0, 1, 5])
 TOKENS = torch.randint(5, 17, (5, 11), generator=torch.Generator().manual_seed(2))

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.layers.past import LEAST_ROOM, Filled, Past
+from regard.nn.kv_cache import LEAST_ROOM, Filled, Past
 
 
 def drawn(*shape: int) -> Tensor:

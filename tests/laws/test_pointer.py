@@ -5,10 +5,10 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.pair_batch import collate
-from regard.layers.mixture import Copying, CopyOutput
-from regard.layers.output import Output
 from regard.models.aligns import ALIGNS, AlignName
-from regard.models.pointer import PointerConfig, PointerGenerator
+from regard.models.pointer_generator import PointerConfig, PointerGenerator
+from regard.nn.copying import Copying, CopyOutput
+from regard.nn.output import Output
 from tests.laws import cases
 
 

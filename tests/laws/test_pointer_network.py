@@ -7,13 +7,13 @@ import pytest
 import torch
 from torch import nn
 
-from regard.data.set_batch import SetBatch, collate_sets
-from regard.data.sets import PointedSet
 from regard.decoding.beam import Beam
 from regard.decoding.sampling import greedy
-from regard.layers.pointing import PositionOutput
 from regard.models.aligns import ALIGNS, AlignName
 from regard.models.pointer_network import PointerNetwork, PointerNetworkConfig
+from regard.nn.position_output import PositionOutput
+from regard.tasks.pointer.batch import SetBatch, collate_sets
+from regard.tasks.pointer.data import PointedSet
 from regard.testing import check_decoder
 from regard.text.special import END, PAD, START
 

@@ -9,13 +9,13 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from regard.attention import Attend
+from regard.attention.heads import MultiHead
+from regard.attention.masks import causal, padding
+from regard.attention.memory import Memory
+from regard.attention.record import record
+from regard.attention.scores import Additive, Cosine, ScaledDot, Score
 from regard.experiments.measuring import peak
-from regard.heads import MultiHead
 from regard.maps.reductions import Greatest
-from regard.masks import causal, padding
-from regard.memory import Memory
-from regard.recording import record
-from regard.scores import Additive, Cosine, ScaledDot, Score
 from tests.laws import cases
 
 

@@ -9,13 +9,13 @@ from torch import Tensor
 
 import regard.attention
 from regard.attention import Attend
+from regard.attention.masks import as_mask, causal, padding
+from regard.attention.memory import Memory
+from regard.attention.record import Maps, record
+from regard.attention.scores import Additive, ScaledDot
 from regard.experiments.measuring import peak
 from regard.maps.reductions import Entropy, Greatest, Reduction, Totals, Whole
-from regard.masks import as_mask, causal, padding
-from regard.memory import Memory
 from regard.models.aligns import ALIGNS, AlignName
-from regard.recording import Maps, record
-from regard.scores import Additive, ScaledDot
 from tests.laws import cases
 
 REDUCTIONS = [Greatest(2), Entropy(), Totals()]

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
+from regard.attention.record import record
 from regard.models.snail import FewShotSnail, Snail, SnailConfig, acting, classifying
-from regard.recording import record
 
 STATES = torch.randn(3, 7, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
 LENGTHS = torch.tensor([7, 4, 1])

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Attend
-from regard.memory import Memory
-from regard.recording import give, wanted
-from regard.scores import Dot, ScaledDot
+from regard.attention.memory import Memory
+from regard.attention.record import give, wanted
+from regard.attention.scores import Dot, ScaledDot
 from regard.testing import check_attention, check_decoder
 from tests.laws import cases
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
+from regard.attention.record import record
+from regard.attention.tape import BLANK
 from regard.models.turing_machine import TuringMachine, TuringMachineConfig
-from regard.recording import record
-from regard.tape import BLANK
 
 
 @pytest.fixture(params=["lstm", "feed-forward"])

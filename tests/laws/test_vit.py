@@ -7,10 +7,10 @@ import torch
 from einops import rearrange
 from torch.nn import functional
 
-from regard.layers.grid_positions import LearnedGrid, SinusoidalGrid
-from regard.layers.positions import sinusoids
+from regard.attention.record import record
 from regard.models.vit import SIZES, Patches, Vit, VitConfig
-from regard.recording import record
+from regard.nn.grid_positions import LearnedGrid, SinusoidalGrid
+from regard.nn.positions import sinusoids
 
 SMALL: dict[str, Any] = {"image": 6, "patch": 2, "channels": 1, "layers": 2, "width": 15, "heads": 3, "hidden": 11}
 VARIANTS = {

@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from regard.attribution.forced_decoding import attended
 from regard.data.pair_batch import collate
 from regard.decoding import greedy
-from regard.inference.attended import attended
-from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.luong import Luong, LuongConfig
 from regard.models.transformer import Transformer, TransformerConfig
+from regard.nn.encoder_decoder import EncoderDecoder
 
 Words = list[int]
 Order = Callable[[Words], Words]

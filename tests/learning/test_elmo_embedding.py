@@ -4,18 +4,18 @@ import pytest
 import torch
 from torch import nn
 
-from regard.data.spelled import spell_vocabulary
-from regard.encoders.protocol import Encoder
-from regard.encoders.recurrent import RecurrentEncoder
-from regard.encoders.transformer import EncoderLayer, TransformerEncoder
-from regard.heads import MultiHead
-from regard.layers.feedforward import FeedForward
-from regard.layers.mix import ScalarMix
-from regard.layers.positions import Sinusoidal
-from regard.layers.recurrent import SequenceReader
-from regard.layers.residual import PreNorm
+from regard.attention.heads import MultiHead
 from regard.models.elmo import Elmo, ElmoConfig
 from regard.models.elmo_embedding import ElmoEmbedding, word_states
+from regard.nn.encoders.protocol import Encoder
+from regard.nn.encoders.recurrent import RecurrentEncoder
+from regard.nn.encoders.transformer import EncoderLayer, TransformerEncoder
+from regard.nn.feedforward import FeedForward
+from regard.nn.positions import Sinusoidal
+from regard.nn.recurrent import SequenceReader
+from regard.nn.residual import PreNorm
+from regard.nn.scalar_mix import ScalarMix
+from regard.tasks.bidirectional_language_model.char_words import spell_vocabulary
 from regard.text import Tokenizer, TokenizerSettings
 
 TOKENIZER = Tokenizer.train(TokenizerSettings("word"), ["a b c d e f g"])

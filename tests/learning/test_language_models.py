@@ -4,18 +4,18 @@ from random import Random
 
 import pytest
 
-from regard import launch
-from regard.catalog import LanguageModelConfig
 from regard.data.texts import RunningText
 from regard.decoding.search import Search
 from regard.errors import InputError
 from regard.models.attention_language_model import AttentionLanguageModelConfig
+from regard.models.catalog import LanguageModelConfig
 from regard.models.gpt2 import GPT2Config
 from regard.models.lstmn import LSTMNConfig
 from regard.models.recurrent_language_model import RecurrentLanguageModelConfig
-from regard.runs import load
+from regard.runs import train as launch
+from regard.runs.load import load
+from regard.tasks.language_model.config import LanguageModelling
 from regard.tasks.language_model.run import LanguageModelRun
-from regard.tasks.language_model.run_file import LanguageModelling
 from regard.text import TokenizerSettings
 from regard.training.settings import Training
 

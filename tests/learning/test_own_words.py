@@ -6,12 +6,12 @@ from random import Random
 
 import pytest
 
-from regard import launch
 from regard.data.pair import Pair
 from regard.data.sources import Parallel
-from regard.models.pointer import PointerConfig
-from regard.runs import load
-from regard.tasks.text_to_text.run_file import TextToText, TokenizerPair
+from regard.models.pointer_generator import PointerConfig
+from regard.runs import train as launch
+from regard.runs.load import load
+from regard.tasks.seq2seq.config import TextToText, TokenizerPair
 from regard.text import TokenizerSettings
 from regard.training.settings import Training
 

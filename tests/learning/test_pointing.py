@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from regard import launch
-from regard.data.sets import ConvexHull, Sorting
 from regard.errors import InputError
 from regard.models.pointer_network import PointerNetworkConfig
-from regard.runs import load
-from regard.tasks.pointing.run import PointingRun
-from regard.tasks.pointing.run_file import Pointing
+from regard.runs import train as launch
+from regard.runs.load import load
+from regard.tasks.pointer.config import Pointing
+from regard.tasks.pointer.data import ConvexHull, Sorting
+from regard.tasks.pointer.run import PointingRun
 from regard.training.settings import Training
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard import launch
-from regard.data.bit_sequences import Copy, Recall, RepeatCopy
 from regard.errors import InputError
 from regard.models.turing_machine import TuringMachineConfig
-from regard.runs import load
-from regard.tasks.bit_sequences.run import BitSequencesRun
-from regard.tasks.bit_sequences.run_file import BitSequencing
+from regard.runs import train as launch
+from regard.runs.load import load
+from regard.tasks.algorithmic.config import BitSequencing
+from regard.tasks.algorithmic.data import Copy, Recall, RepeatCopy
+from regard.tasks.algorithmic.run import BitSequencesRun
 from regard.training.settings import Training
 
 MODEL = TuringMachineConfig(controller="feed-forward", width=64, rows=8, tape_width=10)

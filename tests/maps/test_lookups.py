@@ -5,18 +5,10 @@ import pytest
 
 from regard.errors import InputError
 from regard.maps import Alignment, DocumentWeights
-from regard.maps.lookups import (
-    Lookups,
-    Patches,
-    beside,
-    mean_alignment,
-    of_alignment,
-    of_document,
-    patch_labels,
-)
+from regard.maps.breakdown import Sums, Workings
+from regard.maps.lookups import Lookups, Patches, beside, mean_alignment, of_alignment, of_document, patch_labels
 from regard.maps.other_map import OtherMap
 from regard.maps.words import Words
-from regard.maps.workings import Sums, Workings
 
 WEIGHTS = np.random.default_rng(3).dirichlet(np.ones(7), size=(2, 3, 5))
 SOURCE, TARGET = tuple("abcdefg"), tuple("vwxyz")

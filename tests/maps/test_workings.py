@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.random import default_rng
 
+from regard.maps.breakdown import Given, Sums, Workings, is_softmax, of_products
 from regard.maps.lookups import Lookups, of_rows
-from regard.maps.workings import Given, Sums, Workings, is_softmax, of_products
 
 RANDOM = default_rng(3)
 QUERY, KEY = RANDOM.normal(size=(2, 3, 5, 11)), RANDOM.normal(size=(2, 3, 7, 11))

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
+from regard.attention.record import record
+from regard.metrics.cider import cider, ciders
 from regard.models.show_and_tell import ShowAndTell, ShowAndTellConfig
 from regard.models.show_attend_and_tell import ShowAttendAndTell, ShowAttendAndTellConfig
 from regard.models.spatial_attention import SpatialAttention, SpatialAttentionConfig
-from regard.recording import record
-from regard.training.cider import cider, ciders
 from tests.oracle import reference
 
 IMAGES, TARGET = torch.randn(1, 1, 11, 11).double(), torch.tensor([[2, 8, 6]])

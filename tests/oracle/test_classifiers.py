@@ -5,10 +5,10 @@ import pytest
 import torch
 from torch import nn
 
-from regard.data.class_batch import collate_documents, collate_texts, collate_two_texts
-from regard.layers.summary import SummaryName
 from regard.models.han import FlatAttention, FlatConfig, Han, HanConfig
 from regard.models.rocktaschel import ReadingName, Rocktaschel, RocktaschelConfig
+from regard.nn.pooling import SummaryName
+from regard.tasks.classification.batch import collate_documents, collate_texts, collate_two_texts
 from regard.text.special import START
 from tests.oracle import reference
 from tests.oracle.reference import Array, Parameters

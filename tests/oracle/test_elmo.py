@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.data.spelled import stacked
+from regard.hub.formats.elmo_tensors import renamed
 from regard.models.elmo import ORIGINAL, Elmo, ElmoConfig
-from regard.pretrained.elmo_tensors import renamed
+from regard.storage.tensors import load_into
+from regard.tasks.bidirectional_language_model.char_words import stacked
 from regard.text.spelling import TEXT_BEGINS, TEXT_ENDS, spell, spell_mark
-from regard.training.tensors import load_into
 from tests.oracle import elmo
 
 TEXTS = ["", "naïve cats", "a of of incomprehensibilities 日本 x", "dog"]

@@ -5,10 +5,10 @@ import math
 import pytest
 import torch
 
-from regard.align import softmax
 from regard.attention import attend
-from regard.layers.positions import Integers, Learned, SinesThenCosines, Sinusoidal, sinusoids
-from regard.scores import Cosine, Distance, Dot, Location, ScaledDot
+from regard.attention.align import softmax
+from regard.attention.scores import Cosine, Distance, Dot, Location, ScaledDot
+from regard.nn.positions import Integers, Learned, SinesThenCosines, Sinusoidal, sinusoids
 
 DOUBLE = torch.float64
 

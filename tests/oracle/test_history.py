@@ -5,11 +5,11 @@ import pytest
 import torch
 
 from regard.attention import Attend
-from regard.history import Coverage, History, LocationAware
-from regard.masks import padding
-from regard.memory import Memory
-from regard.recording import record
-from regard.scores import Additive
+from regard.attention.history import Coverage, History, LocationAware
+from regard.attention.masks import padding
+from regard.attention.memory import Memory
+from regard.attention.record import record
+from regard.attention.scores import Additive
 from tests.oracle import reference
 from tests.oracle.reference import Array, Parameters
 

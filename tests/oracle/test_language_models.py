@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import nn
 
-from regard.catalog import build_language_model
+from regard.attention.record import record
 from regard.models.attention_language_model import AttentionLanguageModelConfig
+from regard.models.catalog import build_language_model
 from regard.models.gpt2 import GPT2, GPT2Config
 from regard.models.lstmn import LSTMNConfig
 from regard.models.recurrent_language_model import RecurrentLanguageModelConfig
-from regard.recording import record
 
 
 def make(config: Any, vocabulary: int = 13) -> Any:

@@ -8,13 +8,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import regard.attention
-from regard.align import softmax
 from regard.attention import Attend, attend
-from regard.heads import MultiHead
-from regard.layers.cells import GRUCell
-from regard.layers.recurrent import CellReader
-from regard.memory import Memory
-from regard.scores import Additive, Distance, InverseDistance, ScaledDot, Score
+from regard.attention.align import softmax
+from regard.attention.heads import MultiHead
+from regard.attention.memory import Memory
+from regard.attention.scores import Additive, Distance, InverseDistance, ScaledDot, Score
+from regard.nn.cells import GRUCell
+from regard.nn.recurrent import CellReader
 from tests.oracle.test_transformer import copy_heads
 
 

@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from regard.layers.cells import GRUCell, GRUResetBefore, LSTMCell, Stack, TanhCell
-from regard.layers.recurrent import KINDS, CellReader, PlainLSTM, Recurrent, RecurrentName, SequenceReader
 from regard.models.bahdanau import Bahdanau, BahdanauConfig
 from regard.models.bottleneck import Bottleneck, BottleneckConfig
 from regard.models.luong import Luong, LuongConfig, ScoreName
-from regard.models.onepass import OnePass, OnePassConfig
+from regard.models.one_pass import OnePass, OnePassConfig
+from regard.nn.cells import GRUCell, GRUResetBefore, LSTMCell, Stack, TanhCell
+from regard.nn.recurrent import KINDS, CellReader, PlainLSTM, Recurrent, RecurrentName, SequenceReader
 from tests.oracle import reference
 from tests.oracle.reference import Array, Parameters
 

@@ -8,10 +8,9 @@ import torch
 from torch import nn
 
 from regard.attention import Attend, attend
-from regard.heads import MultiHead
-from regard.kernels.additive import additive
-from regard.memory import Memory
-from regard.scores import (
+from regard.attention.heads import MultiHead
+from regard.attention.memory import Memory
+from regard.attention.scores import (
     Additive,
     Cosine,
     Distance,
@@ -25,6 +24,7 @@ from regard.scores import (
     Score,
     TanhDot,
 )
+from regard.kernels.additive import additive
 from tests.oracle import reference
 from tests.oracle.reference import Array
 

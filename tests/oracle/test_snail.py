@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import nn
 
-from regard.layers.image_code import ImageCode
-from regard.layers.prototypes import prototype_logits
-from regard.layers.temporal import AttentionBlock, DenseBlock, TemporalConvolution
+from regard.attention.record import record
 from regard.models.snail import FewShotSnail, SnailConfig, acting, classifying
-from regard.recording import record
+from regard.nn.conv4 import ImageCode
+from regard.nn.prototypes import prototype_logits
+from regard.nn.snail_blocks import AttentionBlock, DenseBlock, TemporalConvolution
 
 
 def numbers(tensor: torch.Tensor) -> np.ndarray:

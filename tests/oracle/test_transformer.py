@@ -6,16 +6,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.decoders.transformer import DecoderLayer
-from regard.encoders.transformer import EncoderLayer
-from regard.heads import MultiHead
-from regard.layers.feedforward import FeedForward
-from regard.layers.past import Past, empty_past
-from regard.layers.residual import PostNorm, PreNorm, Residual
-from regard.masks import Mask, causal, padding
-from regard.memory import Memory
+from regard.attention.heads import MultiHead
+from regard.attention.masks import Mask, causal, padding
+from regard.attention.memory import Memory
+from regard.attention.record import record
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.recording import record
+from regard.nn.decoders.transformer import DecoderLayer
+from regard.nn.encoders.transformer import EncoderLayer
+from regard.nn.feedforward import FeedForward
+from regard.nn.kv_cache import Past, empty_past
+from regard.nn.residual import PostNorm, PreNorm, Residual
 
 LENGTHS = torch.tensor([5, 7])
 HIDDEN = torch.arange(7) >= LENGTHS[:, None]

@@ -7,15 +7,15 @@ import pytest
 import torch
 from torch import nn
 
-from regard.align import Addressing
-from regard.align.addressing import sharpened, shifted
 from regard.attention import Attend
-from regard.masks import as_mask, padding
-from regard.memory import Memory
+from regard.attention.align import Addressing
+from regard.attention.align.addressing import sharpened, shifted
+from regard.attention.masks import as_mask, padding
+from regard.attention.memory import Memory
+from regard.attention.record import record
+from regard.attention.scores import Content
+from regard.attention.tape import BLANK, Tape
 from regard.models.turing_machine import TuringMachine, TuringMachineConfig
-from regard.recording import record
-from regard.scores import Content
-from regard.tape import BLANK, Tape
 from regard.testing import check_attention
 
 SHIFT = 2

@@ -3,7 +3,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regard.layers.positions import sinusoids
+from regard.nn.positions import sinusoids
 from regard.pictures.entropy import entropy
 from regard.pictures.positions import positions
 

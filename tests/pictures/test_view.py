@@ -14,10 +14,10 @@ import pytest
 
 from regard.errors import InputError
 from regard.maps import Alignment
+from regard.maps.breakdown import Sums, Workings
 from regard.maps.lookups import Lookups, of_alignment
 from regard.maps.other_map import OtherMap
 from regard.maps.words import Words
-from regard.maps.workings import Sums, Workings
 from regard.pictures import View
 from regard.pictures.notebook import picture
 from regard.pictures.packed import BYTES, EXACT, packed_map

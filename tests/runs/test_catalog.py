@@ -5,8 +5,9 @@ from typing import get_args, get_type_hints
 
 import pytest
 
-from regard import catalog, runs
-from regard.named import Named
+from regard.config.registry import Named
+from regard.models import catalog
+from regard.runs import load as runs
 from regard.tasks.catalog import RUN_FILES, RUNS
 from regard.tasks.run import Run
 from tests.code.tree import modules
@@ -44,14 +45,14 @@ def test_tasks(task: str):
 def test_every_table_has_every_task():
     assert [*RUN_FILES] == [*RUNS]
     assert {*RUNS} == {*runs.WHAT}
-    assert union("regard.run_file", "RunFile") == classes(RUN_FILES)
+    assert union("regard.runs.run_file", "RunFile") == classes(RUN_FILES)
 
 
 @pytest.mark.parametrize("kind", MODELS)
 def test_models(kind: str):
     models, configs = MODELS[kind]
     assert [*models] == [*configs]
-    assert union("regard.catalog", kind) == classes(configs)
+    assert union("regard.models.catalog", kind) == classes(configs)
     for name in models:
         assert get_args(get_type_hints(configs[name])["name"]) == (name,)
         assert get_type_hints(models[name].__init__)["config"] is configs[name]

@@ -8,7 +8,7 @@ import regard
 from regard.data.pair import Pair
 from regard.decoding.search import Search
 from regard.errors import InputError
-from regard.tasks.text_to_text.run import TextToTextRun
+from regard.tasks.seq2seq.run import TextToTextRun
 from tests.runs.test_load import SETTINGS, make
 
 POINTER = SETTINGS.replace("target: {kind: character}", "shared: true").replace(

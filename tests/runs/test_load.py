@@ -6,14 +6,16 @@ import pytest
 import torch
 
 import regard
-from regard import launch, run_file, runs
 from regard.data.pair import Pair
 from regard.errors import InputError
-from regard.models.encoder_decoder import EncoderDecoder
-from regard.tasks.text_to_text.job import prepare
-from regard.tasks.text_to_text.run import SOURCE, TARGET
-from regard.tasks.text_to_text.run_file import TextToText
-from regard.training.run_directory import WEIGHTS, RunDirectory
+from regard.nn.encoder_decoder import EncoderDecoder
+from regard.runs import load as runs
+from regard.runs import run_file
+from regard.runs import train as launch
+from regard.storage.run_folder import WEIGHTS, RunDirectory
+from regard.tasks.seq2seq.config import TextToText
+from regard.tasks.seq2seq.run import SOURCE, TARGET
+from regard.tasks.seq2seq.setup import prepare
 
 PAIRS = [Pair("abc", "cba", "1"), Pair("de", "ed", "2"), Pair("fgaa", "aagf", "3")]
 SETTINGS = """task: text-to-text

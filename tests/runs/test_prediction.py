@@ -8,7 +8,7 @@ import numpy as np
 from regard.maps.alignment import Alignment
 from regard.maps.lookups import of_alignment
 from regard.pictures import View
-from regard.tasks.text_to_text.prediction import Prediction
+from regard.tasks.seq2seq.prediction import Prediction
 
 NASTY = '"><script>alert(1)</script>&quot;<iframe>'
 

@@ -5,37 +5,37 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard import run_file
-from regard.align import Align
-from regard.catalog import build, build_captioner, build_classifier, build_language_model
+from regard.attention.align import Align
 from regard.cli.main import main
 from regard.data.sources import Parallel
+from regard.data.tokenizer_pair import Tokenizers
 from regard.errors import InputError
-from regard.inference.tokenizers import Tokenizers
 from regard.models.bert import Bert
 from regard.models.bert_spans import BertSpans
+from regard.models.catalog import build, build_captioner, build_classifier, build_language_model
 from regard.models.elmo import Elmo
 from regard.models.pointer_network import PointerNetwork
 from regard.models.snail import FewShotSnail
 from regard.models.turing_machine import TuringMachine
 from regard.models.vit import Vit
-from regard.recipes import names, path_of
-from regard.run_file import RunFile
-from regard.tasks.acting.run_file import Acting
-from regard.tasks.bidirectional_language_model.run_file import BidirectionalLanguageModelling
-from regard.tasks.bit_sequences.run_file import BitSequencing
-from regard.tasks.classification.run_file import Classification
-from regard.tasks.few_shot.run_file import FewShot
-from regard.tasks.image_captioning.run_file import ImageCaptioning
-from regard.tasks.image_classification.run_file import ImageClassification
-from regard.tasks.language_model.run_file import LanguageModelling
-from regard.tasks.masked_language_model.run_file import MaskedLanguageModelling
-from regard.tasks.pointing.run_file import Pointing
-from regard.tasks.span_answers.run_file import SpanAnswers
-from regard.tasks.startable import Startable
-from regard.tasks.text_to_text.run_file import TextToText
-from regard.tasks.text_to_texts.run import build_many
-from regard.tasks.text_to_texts.run_file import TextToTexts
+from regard.runs import run_file
+from regard.runs.recipes import names, path_of
+from regard.runs.run_file import RunFile
+from regard.tasks.algorithmic.config import BitSequencing
+from regard.tasks.bidirectional_language_model.config import BidirectionalLanguageModelling
+from regard.tasks.classification.config import Classification
+from regard.tasks.extractive_qa.config import SpanAnswers
+from regard.tasks.few_shot.config import FewShot
+from regard.tasks.fine_tuning import Startable
+from regard.tasks.image_captioning.config import ImageCaptioning
+from regard.tasks.image_classification.config import ImageClassification
+from regard.tasks.language_model.config import LanguageModelling
+from regard.tasks.masked_language_model.config import MaskedLanguageModelling
+from regard.tasks.meta_rl.config import Acting
+from regard.tasks.multi_target.config import TextToTexts
+from regard.tasks.multi_target.run import build_many
+from regard.tasks.pointer.config import Pointing
+from regard.tasks.seq2seq.config import TextToText
 from regard.text import Tokenizer, TokenizerSettings
 
 RUN = """task: text-to-text

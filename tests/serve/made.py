@@ -3,36 +3,36 @@
 import torch
 from torch import nn
 
-from regard.catalog import build_captioner, build_classifier, build_language_model
-from regard.data.generated import Dates
+from regard.data.generated.pairs import Dates
 from regard.data.images import ImageFolders
-from regard.data.labelled import LabelledTables
-from regard.data.scenes import Scenes
-from regard.data.spans import Questions
 from regard.data.texts import RunningText
+from regard.data.tokenizer_pair import Tokenizers
 from regard.decoding.search import Search
 from regard.images import Preparation
-from regard.inference.tokenizers import Tokenizers
 from regard.models.bahdanau import Bahdanau, BahdanauConfig
 from regard.models.bert import BertConfig
 from regard.models.bert_spans import BertSpans
+from regard.models.catalog import build_captioner, build_classifier, build_language_model
 from regard.models.gpt2 import GPT2Config
 from regard.models.han import HanConfig
 from regard.models.show_attend_and_tell import ShowAttendAndTellConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.models.vit import Vit, VitConfig
+from regard.tasks.classification.config import Classification
+from regard.tasks.classification.data import LabelledTables
 from regard.tasks.classification.run import ClassificationRun
-from regard.tasks.classification.run_file import Classification
+from regard.tasks.extractive_qa.config import SpanAnswers
+from regard.tasks.extractive_qa.data import Questions
+from regard.tasks.extractive_qa.run import SpanAnswersRun
+from regard.tasks.image_captioning.config import ImageCaptioning
 from regard.tasks.image_captioning.run import ImageCaptioningRun
-from regard.tasks.image_captioning.run_file import ImageCaptioning
+from regard.tasks.image_captioning.scenes import Scenes
+from regard.tasks.image_classification.config import ImageClassification
 from regard.tasks.image_classification.run import ImageClassificationRun
-from regard.tasks.image_classification.run_file import ImageClassification
+from regard.tasks.language_model.config import LanguageModelling
 from regard.tasks.language_model.run import LanguageModelRun
-from regard.tasks.language_model.run_file import LanguageModelling
-from regard.tasks.span_answers.run import SpanAnswersRun
-from regard.tasks.span_answers.run_file import SpanAnswers
-from regard.tasks.text_to_text.run import TextToTextRun
-from regard.tasks.text_to_text.run_file import TextToText, TokenizerPair
+from regard.tasks.seq2seq.config import TextToText, TokenizerPair
+from regard.tasks.seq2seq.run import TextToTextRun
 from regard.text import Tokenizer, TokenizerSettings
 
 SCRIPT = "<script>document.title='broken'</script>"

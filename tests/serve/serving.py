@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from regard.serve.app import application
-from regard.serve.ask import Ask
 from regard.serve.limits import Limits
 from regard.serve.operation import Operation, Said, Served, Wanted, at_once
+from regard.serve.request import Ask
 from regard.serve.server import address, listen, server
 
 

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from regard.serve.bodies import Bodies
+from regard.serve.http_errors import Refused, encoded
 from regard.serve.limits import Limits
-from regard.serve.refused import Refused, encoded
 from tests.serve.serving import run, serving
 
 SMALL = Limits(body=1009, text=101, body_seconds=0.5)

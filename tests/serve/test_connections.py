@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from regard.serve.bodies import SMALL, Bodies, Left
+from regard.serve.http_errors import Refused
 from regard.serve.limits import Limits
-from regard.serve.refused import Refused
 from tests.serve.serving import run, serving
 from tests.serve.test_asking import PREDICT, Gate
 from tests.serve.test_bodies import head

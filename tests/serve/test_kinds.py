@@ -6,8 +6,8 @@ import httpx
 import numpy as np
 import pytest
 
+from regard.attribution.kinds import Kind
 from regard.data.pair import Pair
-from regard.inference.kinds import Kind
 from regard.maps.lookups import beside
 from regard.pictures.payload import payload
 from regard.text.special import END

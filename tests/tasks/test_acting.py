@@ -10,15 +10,17 @@ import pytest
 import torch
 
 from benchmarks.agents import Random
-from regard import launch, load, run_file
+from regard import load
 from regard.errors import InputError
-from regard.inference.acting import act
-from regard.recipes import path_of
-from regard.tasks.acting.figures import figures, some
-from regard.tasks.acting.job import prepare
-from regard.tasks.acting.run import ActingRun
-from regard.tasks.acting.run_file import Acting
-from regard.tasks.acting.task import by_regret, by_reward
+from regard.runs import run_file
+from regard.runs import train as launch
+from regard.runs.recipes import path_of
+from regard.tasks.meta_rl.config import Acting
+from regard.tasks.meta_rl.metrics import figures, some
+from regard.tasks.meta_rl.run import ActingRun
+from regard.tasks.meta_rl.setup import prepare
+from regard.tasks.meta_rl.training import by_regret, by_reward
+from regard.tasks.meta_rl.trajectories import act
 
 QUICK = [
     "data={kind: bandits, arms: 2, pulls: 8, train: 6400, valid: 100, test: 400}",

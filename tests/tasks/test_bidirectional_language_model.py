@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 import torch
 
-from regard import launch, load, run_file
+from regard import load
 from regard.errors import InputError
-from regard.recipes import path_of
+from regard.runs import run_file
+from regard.runs import train as launch
+from regard.runs.recipes import path_of
 from regard.tasks.bidirectional_language_model.run import ElmoRun
 
 SENTENCES = ["the bank lends me money .", "a river has a muddy bank ."]

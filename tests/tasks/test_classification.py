@@ -6,18 +6,20 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard import launch, load, run_file
-from regard.data.class_batch import collate_marked, shortened
-from regard.data.labelled import Labelled
+from regard import load
 from regard.errors import InputError
 from regard.maps import Alignment
 from regard.models.bert import BertConfig
 from regard.models.bert_classifier import BertClassifier
-from regard.recipes import path_of
+from regard.runs import run_file
+from regard.runs import train as launch
+from regard.runs.recipes import path_of
+from regard.storage.run_folder import WEIGHTS, RunDirectory
+from regard.tasks.classification.batch import collate_marked, shortened
+from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.run import ClassificationRun
-from regard.tasks.classification.task import figures
+from regard.tasks.classification.training import figures
 from regard.text.special import END, PAD, START
-from regard.training.run_directory import WEIGHTS, RunDirectory
 
 MODEL = "{name: bert, layers: 2, width: 48, heads: 4, hidden: 96, context: 16, dropout: 0.0}"
 COMMON = ["training.batch_tokens=512", "training.threads=1", "training.precision=fp32"]

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from regard import launch, load, run_file
-from regard.data.labelled import Labelled, LabelledTables
+from regard import load
 from regard.errors import InputError
 from regard.maps import Alignment, DocumentWeights
-from regard.recipes import path_of
+from regard.runs import run_file
+from regard.runs import train as launch
+from regard.runs.recipes import path_of
+from regard.tasks.classification.data import Labelled, LabelledTables
 from regard.tasks.classification.run import ClassificationRun
 
 QUICK = ["training.warmup=10", "training.validate_every=0", "training.threads=1", "training.precision=fp32"]

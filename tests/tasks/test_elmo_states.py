@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 import torch
 
-from regard import launch, load, run_file
-from regard.data.spelled import spell_vocabulary
+from regard import load
 from regard.errors import InputError
 from regard.models.elmo_embedding import ElmoEmbedding
 from regard.models.embedding import ElmoStates, make_embedding
-from regard.recipes import path_of
+from regard.runs import run_file
+from regard.runs import train as launch
+from regard.runs.recipes import path_of
+from regard.tasks.bidirectional_language_model.char_words import spell_vocabulary
 from regard.tasks.bidirectional_language_model.run import ElmoRun
 from regard.tasks.classification.run import ClassificationRun
 

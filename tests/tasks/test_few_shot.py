@@ -9,14 +9,16 @@ import pytest
 import torch
 from PIL import Image
 
-from regard import launch, load, run_file
-from regard.data.episodes import Place, draw, seen
+from regard import load
 from regard.errors import InputError
-from regard.recipes import path_of
+from regard.runs import run_file
+from regard.runs import train as launch
+from regard.runs.recipes import path_of
 from regard.tasks.classification.run import Classified
-from regard.tasks.few_shot.job import prepare
+from regard.tasks.few_shot.config import FewShot
+from regard.tasks.few_shot.data import Place, draw, seen
 from regard.tasks.few_shot.run import Compared, FewShotRun
-from regard.tasks.few_shot.run_file import FewShot
+from regard.tasks.few_shot.setup import prepare
 
 QUICK = [
     "model={name: snail, side: 16, code_filters: 16, width: 32, filters: 16}",

@@ -9,19 +9,21 @@ import pytest
 import torch
 from PIL import Image
 
-from regard import launch, load, run_file
-from regard.catalog import build_captioner
-from regard.data.captions import Captioned
-from regard.data.scenes import Scenes
+from regard import load
+from regard.attention.record import record
 from regard.errors import InputError
+from regard.models.catalog import build_captioner
 from regard.models.grid_transformer import GridTransformerConfig
 from regard.models.show_attend_and_tell import ShowAttendAndTellConfig
-from regard.recipes import path_of
-from regard.recording import record
-from regard.tasks.image_captioning.looking import looked
-from regard.tasks.image_captioning.pointing import overlap, pointing
+from regard.runs import run_file
+from regard.runs import train as launch
+from regard.runs.recipes import path_of
+from regard.tasks.image_captioning.attribution import looked
+from regard.tasks.image_captioning.config import ImageCaptioning
+from regard.tasks.image_captioning.data import Captioned
+from regard.tasks.image_captioning.grounding import overlap, pointing
 from regard.tasks.image_captioning.run import ImageCaptioningRun
-from regard.tasks.image_captioning.run_file import ImageCaptioning
+from regard.tasks.image_captioning.scenes import Scenes
 from regard.text import TokenizerSettings
 from regard.text.special import START
 

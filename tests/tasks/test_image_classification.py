@@ -10,16 +10,18 @@ import pytest
 import torch
 from PIL import Image
 
-from regard import launch, load, run_file
+from regard import load
+from regard.attribution.kinds import Kind
 from regard.data.images import LabelledImage
 from regard.errors import InputError
-from regard.inference.kinds import Kind
-from regard.recipes import path_of
-from regard.tasks.classification.job import ordered
+from regard.runs import run_file
+from regard.runs import train as launch
+from regard.runs.recipes import path_of
+from regard.storage.run_folder import WEIGHTS, RunDirectory
+from regard.tasks.classification.setup import ordered
+from regard.tasks.image_classification.config import ImageClassification
 from regard.tasks.image_classification.run import ImageClassificationRun
-from regard.tasks.image_classification.run_file import ImageClassification
-from regard.tasks.image_classification.task import ImageClassificationTask
-from regard.training.run_directory import WEIGHTS, RunDirectory
+from regard.tasks.image_classification.training import ImageClassificationTask
 
 MODEL = "{name: vit, image: 12, patch: 3, channels: 1, layers: 1, width: 24, heads: 2, hidden: 48, dropout: 0.0}"
 QUICK = [

@@ -9,37 +9,37 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.catalog import build_classifier, build_language_model
-from regard.data.documents import Documents
+from regard.attention.record import record
+from regard.attribution.kinds import Kind
+from regard.attribution.norms import ValueNorms
 from regard.data.images import ImageFolders
-from regard.data.labelled import LabelledTables
-from regard.data.spans import Questions
 from regard.errors import InputError
-from regard.inference.kinds import Kind
-from regard.inference.norms import ValueNorms
 from regard.maps import Alignment, DocumentWeights, rollout, shares
 from regard.maps.heads import HeadMaps
 from regard.maps.lookups import mean_alignment
 from regard.models.attention_language_model import AttentionLanguageModelConfig
 from regard.models.bert import Bert, BertConfig
 from regard.models.bert_spans import BertSpans
+from regard.models.catalog import build_classifier, build_language_model
 from regard.models.gpt2 import GPT2Config
 from regard.models.han import FlatConfig, HanConfig
 from regard.models.recurrent_language_model import RecurrentLanguageModelConfig
 from regard.models.rocktaschel import RocktaschelConfig
 from regard.models.vit import Vit, VitConfig
 from regard.pictures.payload import payload
-from regard.recording import record
+from regard.tasks.classification.config import Classification
+from regard.tasks.classification.data import LabelledTables
 from regard.tasks.classification.run import ClassificationRun
-from regard.tasks.classification.run_file import Classification
+from regard.tasks.extractive_qa.config import SpanAnswers
+from regard.tasks.extractive_qa.data import Questions
+from regard.tasks.extractive_qa.run import SpanAnswersRun
+from regard.tasks.image_classification.config import ImageClassification
 from regard.tasks.image_classification.run import ImageClassificationRun
-from regard.tasks.image_classification.run_file import ImageClassification
+from regard.tasks.language_model.config import LanguageModelling
 from regard.tasks.language_model.run import LanguageModelRun
-from regard.tasks.language_model.run_file import LanguageModelling
+from regard.tasks.masked_language_model.config import MaskedLanguageModelling
+from regard.tasks.masked_language_model.data import Documents
 from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
-from regard.tasks.masked_language_model.run_file import MaskedLanguageModelling
-from regard.tasks.span_answers.run import SpanAnswersRun
-from regard.tasks.span_answers.run_file import SpanAnswers
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END
 

@@ -7,14 +7,14 @@ import pytest
 import torch
 from torch import nn
 
-from regard.catalog import build_language_model
-from regard.data.windows import Consecutive, Shuffled
 from regard.errors import InputError
-from regard.inference.likelihood import STRETCH, losses
+from regard.models.catalog import build_language_model
 from regard.models.gpt2 import GPT2Config
 from regard.models.language_model import LanguageModel
 from regard.models.recurrent_language_model import RecurrentLanguageModelConfig
-from regard.tasks.language_model.task import LanguageTask, figures, make_windows, running
+from regard.tasks.language_model.batch import Consecutive, Shuffled
+from regard.tasks.language_model.likelihood import STRETCH, losses
+from regard.tasks.language_model.training import LanguageTask, figures, make_windows, running
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END
 from regard.training.settings import Training

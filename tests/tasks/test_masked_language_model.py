@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard import launch, load, run_file
+from regard import load
 from regard.errors import InputError
-from regard.recipes import path_of
+from regard.runs import run_file
+from regard.runs import train as launch
+from regard.runs.recipes import path_of
 from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
 
 SENTENCES = ["one two three four five six", "seven eight nine ten eleven twelve"]

@@ -6,15 +6,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard import launch, load, run_file
-from regard.data.spans import Questions, Window, collate_windows, windows
+from regard import load
 from regard.data.squad import Answer, Question
 from regard.errors import InputError
 from regard.models.bert import BertConfig
 from regard.models.bert_spans import BertSpans
-from regard.recipes import path_of
-from regard.tasks.span_answers.run import SpanAnswersRun
-from regard.tasks.span_answers.task import Asked, Spanned, best, spanned
+from regard.runs import run_file
+from regard.runs import train as launch
+from regard.runs.recipes import path_of
+from regard.tasks.extractive_qa.data import Questions, Window, collate_windows, windows
+from regard.tasks.extractive_qa.run import SpanAnswersRun
+from regard.tasks.extractive_qa.training import Asked, Spanned, best, spanned
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END, PAD, START
 

@@ -9,27 +9,27 @@ import pytest
 import torch
 from torch.nn import functional
 
-from regard.data.generated import Dates
+from regard.data.generated.pairs import Dates
 from regard.data.pair import Pair, Splits
+from regard.data.tokenizer_pair import Tokenizers
 from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.scoring import encoded
 from regard.decoding.search import Search
 from regard.errors import InputError
-from regard.inference.given import encoded
-from regard.inference.tokenizers import Tokenizers
 from regard.models.bahdanau import Bahdanau, BahdanauConfig
-from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.luong import Luong, LuongConfig
-from regard.models.pointer import PointerConfig, PointerGenerator
+from regard.models.pointer_generator import PointerConfig, PointerGenerator
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.tasks.text_to_text import figures as text_to_text
-from regard.tasks.text_to_text.figures import Scoring, figures
-from regard.tasks.text_to_text.job import prepare
-from regard.tasks.text_to_text.run import TextToTextRun
-from regard.tasks.text_to_text.run_file import TextToText, TokenizerPair
-from regard.tasks.text_to_text.task import PairTask
+from regard.nn.encoder_decoder import EncoderDecoder
+from regard.storage.run_folder import RunDirectory
+from regard.tasks.seq2seq import metrics as text_to_text
+from regard.tasks.seq2seq.config import TextToText, TokenizerPair
+from regard.tasks.seq2seq.metrics import Scoring, figures
+from regard.tasks.seq2seq.run import TextToTextRun
+from regard.tasks.seq2seq.setup import prepare
+from regard.tasks.seq2seq.training import PairTask
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END, UNKNOWN
-from regard.training.run_directory import RunDirectory
 from regard.training.settings import Training
 
 TEXTS = [

@@ -6,23 +6,23 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.data.multiparallel import Multiparallel
 from regard.data.pair import Pair, Splits
 from regard.data.sources import Parallel
+from regard.data.tokenizer_pair import Tokenizers
 from regard.decoding.search import Search
 from regard.errors import InputError
-from regard.inference.tokenizers import Tokenizers
 from regard.models.bahdanau import BahdanauConfig
 from regard.models.bottleneck import BottleneckConfig
 from regard.models.one_to_many import OneToMany
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.tasks.text_to_text.figures import Scoring
-from regard.tasks.text_to_texts.job import prepare
-from regard.tasks.text_to_texts.run import TextToTextsRun, build_many
-from regard.tasks.text_to_texts.run_file import TextToTexts
-from regard.tasks.text_to_texts.task import ManyTask, of_all
+from regard.storage.run_folder import RunDirectory
+from regard.tasks.multi_target.config import TextToTexts
+from regard.tasks.multi_target.data import Multiparallel
+from regard.tasks.multi_target.run import TextToTextsRun, build_many
+from regard.tasks.multi_target.setup import prepare
+from regard.tasks.multi_target.training import ManyTask, of_all
+from regard.tasks.seq2seq.metrics import Scoring
 from regard.text import Tokenizer, TokenizerSettings
-from regard.training.run_directory import RunDirectory
 from regard.training.settings import Training
 
 TEXTS = {

@@ -9,17 +9,19 @@ import pytest
 import torch
 from PIL import Image
 
-from regard import launch, load, run_file
-from regard.data.captions import Captioned
+from regard import load
 from regard.errors import InputError
-from regard.exchange import import_run
+from regard.hub import import_run
 from regard.images import Preparation
 from regard.models.vit_trunk import VitGrid
-from regard.recipes import path_of
-from regard.tasks.image_captioning.looking import one, pixels_of
+from regard.runs import run_file
+from regard.runs import train as launch
+from regard.runs.recipes import path_of
+from regard.tasks.image_captioning.attribution import one, pixels_of
+from regard.tasks.image_captioning.data import Captioned
 from regard.tasks.image_captioning.run import ImageCaptioningRun
 from regard.tasks.image_classification.run import ImageClassificationRun
-from tests.pretrained.published_images import VITS, classifier
+from tests.hub.published_images import VITS, classifier
 from tests.tasks.test_image_captioning import settings, squares
 
 VIT = "{image: 12, patch: 4, channels: 1, layers: 1, width: 24, heads: 2, hidden: 48, dropout: 0.1}"

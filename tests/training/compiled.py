@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
-from regard.heads import MultiHead
-from regard.memory import Memory
+from regard.attention.heads import MultiHead
+from regard.attention.memory import Memory
+from regard.attention.record import record
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.recording import record
 from regard.training.compiling import compiling
 
 SIZES = [(3, 13, 17), (5, 17, 19), (2, 19, 13)]

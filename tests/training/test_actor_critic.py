@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.data.environments import qualities
-from regard.training.actor_critic import ActorCritic, advantages, loss, loss_of_drawn
+from regard.tasks.meta_rl.actor_critic import ActorCritic, advantages, loss, loss_of_drawn
+from regard.tasks.meta_rl.environments import qualities
 
 SETTINGS = ActorCritic(discount=0.9, trace=0.7, entropy=0.3, value=0.2)
 

@@ -7,19 +7,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.align import Hard
-from regard.align.losses import coverage, doubly_stochastic, entropy, guided
 from regard.attention import Attend
+from regard.attention.align import Hard
+from regard.attention.align.losses import coverage, doubly_stochastic, entropy, guided
+from regard.attention.record import record
 from regard.data.pair import Pair, Splits
+from regard.data.tokenizer_pair import Tokenizers
 from regard.errors import InputError
-from regard.inference.tokenizers import Tokenizers
 from regard.models.bottleneck import Bottleneck, BottleneckConfig
-from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.luong import Luong, LuongConfig
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.recording import record
-from regard.tasks.text_to_text.guidance import link_rows, piece_links
-from regard.tasks.text_to_text.task import PairTask, Scoring
+from regard.nn.encoder_decoder import EncoderDecoder
+from regard.tasks.seq2seq.guidance import link_rows, piece_links
+from regard.tasks.seq2seq.training import PairTask, Scoring
 from regard.text import Tokenizer, TokenizerSettings
 from regard.training.attention_losses import AttentionLosses
 from regard.training.settings import Training

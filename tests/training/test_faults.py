@@ -15,9 +15,9 @@ from torch import nn
 from torch.utils.data import get_worker_info
 
 from regard.errors import InputError, RunError
+from regard.storage.run_folder import RunDirectory
 from regard.training.devices import devices
 from regard.training.loop import fit
-from regard.training.run_directory import RunDirectory
 from regard.training.state import random_state, restore_random_state
 from regard.training.task import Loss
 from tests.training import toy

@@ -10,14 +10,14 @@ import pytest
 import torch
 from torch import nn
 
+from regard.storage.checkpoints import load
+from regard.storage.run_folder import RunDirectory
+from regard.storage.tensors import read
 from regard.training.batches import Stream
-from regard.training.checkpoint_files import load
 from regard.training.loop import fit
-from regard.training.metrics import Metrics
+from regard.training.metrics_log import Metrics
 from regard.training.processes import Processes
-from regard.training.run_directory import RunDirectory
 from regard.training.signals import Stop, Stopped
-from regard.training.tensors import read
 from regard.training.update import Updater
 from tests.training import toy
 

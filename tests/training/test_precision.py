@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from regard.data.pair import Pair, Splits
-from regard.inference.tokenizers import Tokenizers
-from regard.models.encoder_decoder import EncoderDecoder
-from regard.tasks.text_to_text.task import PairTask, Scoring
+from regard.data.tokenizer_pair import Tokenizers
+from regard.nn.encoder_decoder import EncoderDecoder
+from regard.tasks.seq2seq.training import PairTask, Scoring
 from regard.text import Tokenizer, TokenizerSettings
 from regard.training.batches import Stream
 from regard.training.processes import Processes

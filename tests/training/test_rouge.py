@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from regard.training.rouge import longest_common, rouge_l, rouge_n
-from regard.training.text_metrics import METRICS
+from regard.metrics.rouge import longest_common, rouge_l, rouge_n
+from regard.metrics.text import METRICS
 
 OUTPUT, REFERENCE = "The cat, the cat sat!", "the cat sat on the mat"
 

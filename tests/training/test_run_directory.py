@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from regard.errors import InputError, RunError
-from regard.training import run_directory
-from regard.training.manifest import Manifest, sha256
-from regard.training.run_directory import RunDirectory
+from regard.storage import run_folder as run_directory
+from regard.storage.manifest import Manifest, sha256
+from regard.storage.run_folder import RunDirectory
 
 SOURCE = str(Path(run_directory.__file__).parents[2])
 GROUPS = {"model": {"weight": torch.arange(15.0).reshape(3, 5)}, "optimizer": {"step": torch.tensor(7)}}
@@ -132,7 +132,7 @@ def test_row_31_leftovers_of_a_killed_run_are_removed_at_the_next_start(tmp_path
 KILLED = """
 import os, signal, sys, torch
 from pathlib import Path
-from regard.training.run_directory import RunDirectory
+from regard.storage.run_folder import RunDirectory
 
 torch.set_num_threads(1)
 root, sync, replace = Path(sys.argv[1]), os.fsync, os.replace
@@ -196,7 +196,7 @@ LIMITED = """
 import resource, sys, torch
 from pathlib import Path
 from regard.errors import RunError
-from regard.training.run_directory import RunDirectory
+from regard.storage.run_folder import RunDirectory
 
 with RunDirectory.create(Path(sys.argv[1])) as run:
     run.write_text("a.txt", "old")
@@ -347,7 +347,7 @@ def test_a_broken_manifest_is_one_line(tmp_path: Path, content: str) -> None:
 HOLDING = """
 import sys
 from pathlib import Path
-from regard.training.run_directory import RunDirectory
+from regard.storage.run_folder import RunDirectory
 
 run = RunDirectory.create(Path(sys.argv[1]))
 print("ready", flush=True)

@@ -17,7 +17,7 @@ from hypothesis import given, settings, strategies
 from torch import nn
 
 from regard.errors import InputError
-from regard.training import tensors
+from regard.storage import tensors
 
 
 class Attack:

@@ -3,7 +3,7 @@
 import pytest
 import sacrebleu
 
-from regard.training.text_metrics import METRICS, TextMetricName
+from regard.metrics.text import METRICS, TextMetricName
 
 OUTPUTS = ["the cat sat on the mat .", "A dog ran !", "", "Größe und Länge"]
 REFERENCES = ["The cat sat on a mat .", "a dog ran fast!", "something", "Größe und Länge"]

@@ -22,8 +22,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.errors import InputError, RunError
+from regard.storage.run_folder import RunDirectory
 from regard.training.loop import fit
-from regard.training.run_directory import RunDirectory
 from regard.training.settings import Training
 from regard.training.task import Loss
 

@@ -63,8 +63,8 @@ def _ranked(run: Path, pairs: "list[Pair]", pick: Path) -> dict[str, str]:
     """The error rate of each map in per cent, best first."""
     from regard.data.links import check_inside, read_gold
     from regard.maps.links import errors_of_maps
-    from regard.runs import load
-    from regard.tasks.text_to_text.run import TextToTextRun
+    from regard.runs.load import load
+    from regard.tasks.seq2seq.run import TextToTextRun
 
     gold = read_gold(pick)
     if len(gold) != len(pairs):
@@ -78,8 +78,8 @@ def _ranked(run: Path, pairs: "list[Pair]", pick: Path) -> dict[str, str]:
 def _links(run: Path, pairs: "list[Pair]", maps: list[int] | None) -> list[str]:
     """The links of each pair in one direction."""
     from regard.maps.links import pharaoh, strongest
-    from regard.runs import load
-    from regard.tasks.text_to_text.run import TextToTextRun
+    from regard.runs.load import load
+    from regard.tasks.seq2seq.run import TextToTextRun
 
     return [pharaoh(strongest(each.weights)) for each in load(run, task=TextToTextRun).align(pairs, maps)]
 
@@ -88,8 +88,8 @@ def _joined(runs: tuple[Path, Path], pairs: "list[Pair]", maps: list[int] | None
     """The links of each pair in both directions; `maps` are those of the first."""
     from regard.data.pair import Pair
     from regard.maps.links import grow_diag_final_and, intersection, pharaoh, strongest, turned, union
-    from regard.runs import load
-    from regard.tasks.text_to_text.run import TextToTextRun
+    from regard.runs.load import load
+    from regard.tasks.seq2seq.run import TextToTextRun
 
     how = {"intersection": intersection, "union": union, "grow-diag-final-and": grow_diag_final_and}[join]
     exchanged = [Pair(pair.target, pair.source, pair.place) for pair in pairs]

@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from regard.cli.drawn import drawn
 from regard.cli.options import Asked, searching
+from regard.cli.sampled import drawn
 from regard.cli.stream import CHUNK, NAME, chunks, standard_input
+from regard.decoding.mbr import least_risk
 from regard.errors import InputError
-from regard.inference.risk import least_risk
-from regard.tasks.text_to_text.prediction import Prediction
-from regard.tasks.text_to_text.run import TextToTextRun
+from regard.tasks.seq2seq.prediction import Prediction
+from regard.tasks.seq2seq.run import TextToTextRun
 
 
 class Answer:

@@ -9,7 +9,7 @@ from regard.errors import InputError
 
 if TYPE_CHECKING:
     from regard.data.sources import Dialogue
-    from regard.tasks.text_to_text.run import TextToTextRun
+    from regard.tasks.seq2seq.run import TextToTextRun
 
 OWN = Asked()
 
@@ -23,8 +23,8 @@ def chat(run: RunFolder, /, *, asked: Asked = OWN) -> None:
         from regard.cli.answers import Answer
         from regard.cli.stream import NAME, chunks, standard_input
         from regard.data.sources import Dialogue
-        from regard.runs import load
-        from regard.tasks.text_to_text.run import TextToTextRun
+        from regard.runs.load import load
+        from regard.tasks.seq2seq.run import TextToTextRun
 
         loaded = load(run, task=TextToTextRun)
     data = loaded.config.data
@@ -43,7 +43,7 @@ def chat(run: RunFolder, /, *, asked: Asked = OWN) -> None:
 def _source(run: "TextToTextRun", data: "Dialogue", said: list[str], place: str) -> str:
     """As many of the last turns as the model knows and can take. Raises InputError where it cannot take the last."""
     from regard.data.dialogue import context
-    from regard.inference.texts import limited
+    from regard.decoding.texts import limited
 
     count = data.turns
     source = context(said, count, data.longest)

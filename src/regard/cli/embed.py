@@ -28,7 +28,7 @@ def embed(
     check_source(texts, piped)
     with loading():
         from regard.cli.stream import parts
-        from regard.runs import load
+        from regard.runs.load import load
 
         loaded = load(run, allow_missing=allow_missing)
     for some in parts(texts):
@@ -38,7 +38,7 @@ def embed(
 
 def _embedded(loaded: Any, run: RunFolder, texts: list[str], pool: Pool, words: bool) -> list[dict[str, Any]]:
     """What is told of each text. Raises InputError for a run that has no vectors, or not these."""
-    from regard.runs import expect
+    from regard.runs.load import expect
     from regard.tasks.bidirectional_language_model.run import ElmoRun
     from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
 

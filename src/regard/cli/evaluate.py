@@ -51,8 +51,8 @@ def evaluate(
     """Score a run on its test set, or on your files."""
     check_search(beam)
     with loading():
-        from regard.cli.measured import Given, measured
-        from regard.runs import load
+        from regard.cli.evaluation import Given, measured
+        from regard.runs.load import load
 
         opened = load(run, allow_missing=opening.allow_missing, int8=opening.int8)
     figures = measured(opened, Given(files, columns, skip_bad, beam, cache))

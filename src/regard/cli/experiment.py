@@ -25,9 +25,9 @@ def experiment(
     target: Annotated[Path | None, Parameter(show_default=False, help="Its translation, line by line.")] = None,
 ) -> None:
     """Measure a claim about attention: a table, a picture and what they show."""
+    from regard.config.yaml_nodes import nearest
     from regard.experiments import EXPERIMENTS, ON_TEXT
     from regard.experiments.setting import Setting
-    from regard.recipes.yaml_nodes import nearest
 
     if name is None:
         for each in EXPERIMENTS:

@@ -20,12 +20,12 @@ def export(
 ) -> None:
     """Write a run's model as other libraries read it, and check that it computes the same there."""
     if to == "onnx":
-        from regard.exports.onnx import export_onnx as write
+        from regard.hub.exports.onnx import export_onnx as write
     elif to == "ctranslate2":
-        from regard.exports.ctranslate2 import export_ctranslate2 as write
+        from regard.hub.exports.ctranslate2 import export_ctranslate2 as write
     elif to == "allennlp":
-        from regard.exports.allennlp import export_allennlp as write
+        from regard.hub.exports.allennlp import export_allennlp as write
     else:
-        from regard.exchange import export_run as write
+        from regard.hub import export_run as write
     against = write(run, out)
     say(f"The model is in {out}, for {to}; it computes the same as the run: {', '.join(against)}.")

@@ -26,7 +26,7 @@ def fill(
     check_source(texts, piped)
     with loading():
         from regard.cli.stream import parts
-        from regard.runs import load
+        from regard.runs.load import load
         from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
 
         loaded = load(run, allow_missing=allow_missing, task=MaskedLanguageModelRun)

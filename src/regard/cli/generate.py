@@ -31,9 +31,9 @@ def generate(
     asked.check()
     check_source(prompts, piped)
     with loading():
-        from regard.cli.drawn import drawn
+        from regard.cli.sampled import drawn
         from regard.cli.stream import chunks, standard_input
-        from regard.runs import load
+        from regard.runs.load import load
         from regard.tasks.language_model.run import LanguageModelRun
 
         loaded = load(run, allow_missing=opening.allow_missing, int8=opening.int8, task=LanguageModelRun)

@@ -21,8 +21,8 @@ Pairs = Annotated[bool, Parameter(negative="", help="It tells classes of two tex
 
 def import_(source: Source, /, *, out: Out = None, revision: Revision = None, pairs: Pairs = False) -> None:
     """Make a published model a run, ready to use and to train on."""
-    from regard import run_file
-    from regard.exchange import import_run
+    from regard.hub import import_run
+    from regard.runs import run_file
 
     folder = Path("runs") / Path(source).resolve().name if out is None else out
     import_run(source, folder, revision, paired=pairs)

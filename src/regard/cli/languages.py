@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from regard.tasks.text_to_text.prediction import Prediction
-    from regard.tasks.text_to_texts.run import TextToTextsRun
+    from regard.tasks.multi_target.run import TextToTextsRun
+    from regard.tasks.seq2seq.prediction import Prediction
 
 Said = dict[str, "Prediction"]
 """What is said of a text, by language."""

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from cyclopts import App
 
-from regard.cli.faults import explain
+from regard.cli.errors import explain
 from regard.cli.output import OutputClosed
 from regard.version import VERSION
 

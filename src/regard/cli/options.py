@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from regard.attribution.kinds import Kind, Role
 from regard.errors import InputError
-from regard.inference.kinds import Kind, Role
 
 RunFolder = Annotated[Path, Parameter(name="RUN", help="Folder of a trained run.")]
 Beam = Annotated[int | None, Parameter(name="--beam", help="Width of the search; 1 is greedy. Default: the run's own.")]

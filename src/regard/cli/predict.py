@@ -14,7 +14,7 @@ from regard.cli.output import say, warn_of_missing, warn_of_unfinished
 from regard.errors import InputError
 
 if TYPE_CHECKING:
-    from regard.tasks.text_to_text.prediction import Prediction
+    from regard.tasks.seq2seq.prediction import Prediction
 
 Texts = Annotated[str, Parameter(name="TEXT", help="What to answer. None: the lines of standard input.")]
 Attention = Annotated[
@@ -46,15 +46,15 @@ def predict(
         raise InputError("--attention needs --json; `regard show` draws the attention of one text")
     check_source(texts, piped)
     with loading():
-        from regard.cli.told import tell, tells
-        from regard.runs import expect, load
+        from regard.cli.predictions import tell, tells
+        from regard.runs.load import expect, load
 
         loaded = load(run, allow_missing=opening.allow_missing, int8=opening.int8)
     if tells(loaded):
         tell(loaded, texts, asked, as_json=json_, more=bool(with_ or attention))
         return
     from regard.cli.answers import Answer
-    from regard.tasks.text_to_text.run import TextToTextRun
+    from regard.tasks.seq2seq.run import TextToTextRun
 
     loaded = expect(loaded, TextToTextRun, run)
     others = [load(each, allow_missing=opening.allow_missing, int8=opening.int8, task=TextToTextRun) for each in with_]

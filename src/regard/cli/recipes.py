@@ -5,6 +5,6 @@ from regard.cli.output import say, table
 
 def recipes() -> None:
     """List what can be trained."""
-    from regard.recipes import names
+    from regard.runs.recipes import names
 
     say(table(names()))

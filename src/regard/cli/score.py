@@ -21,8 +21,8 @@ def score(
 ) -> None:
     """Print how likely a run finds given targets: the natural logarithm of each one's probability, its end included."""
     from regard.data.readers import read_parallel
-    from regard.runs import load
-    from regard.tasks.text_to_text.run import TextToTextRun
+    from regard.runs.load import load
+    from regard.tasks.seq2seq.run import TextToTextRun
 
     pairs = read_parallel(source, target)
     loaded = load(run, allow_missing=allow_missing, task=TextToTextRun)

@@ -5,10 +5,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from regard.cli.figure_options import Viewing
 from regard.cli.loading import loading
 from regard.cli.options import AllowMissing, Comparing, Looking, RunFolder, check_search
 from regard.cli.output import say
-from regard.cli.viewing import Viewing
 from regard.errors import InputError
 
 OWN, PLAIN, ALONE = Looking(), Viewing(), Comparing()
@@ -37,10 +37,10 @@ def show(
     if out.is_dir():
         raise InputError(f"{out}: is a directory; expected the name of a picture to write")
     with loading():
-        from regard.cli.compared import compare
-        from regard.cli.drawing import Asking
-        from regard.cli.views import check, draw
-        from regard.runs import load
+        from regard.cli.comparison import compare
+        from regard.cli.figure import Asking
+        from regard.cli.head_figures import check, draw
+        from regard.runs.load import load
 
         asking = Asking(run, text, out, looking)
         check(asking, viewing, comparing)

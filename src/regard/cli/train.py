@@ -74,7 +74,8 @@ def train(
 ) -> None:
     """Train a recipe, or your own run file."""
     path, given = _run_file(recipe, out, resume), [*(["training.compile=true"] if compile else []), *(settings or ())]
-    from regard import launch, run_file
+    from regard.runs import run_file
+    from regard.runs import train as launch
 
     name = path.stem
     if path.is_dir():
@@ -91,7 +92,7 @@ def train(
 def _run_file(recipe: str | None, out: Path | None, resume: bool) -> Path:
     """The run file that is asked for; when a run goes on, by default its own."""
     if recipe is not None:
-        from regard.recipes import path_of
+        from regard.runs.recipes import path_of
 
         return path_of(recipe)
     if not resume or out is None:

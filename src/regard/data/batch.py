@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from regard.data.batches import rounded
+from regard.data.batching import rounded
 from regard.shapes import Int
 from regard.text.special import PAD
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from regard.data.collected import Collected, Row
+from regard.data.bad_records import Collected, Row
 from regard.data.lines import DEFAULT_LIMITS, Limits, read_lines
 from regard.data.pair import Pair
 from regard.data.tables import Columns, read_table

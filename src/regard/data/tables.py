@@ -1,7 +1,7 @@
 """Tables of texts: TSV without quoting, CSV, JSON lines. Each may be a .gz file.
 
 All share one policy for a bad record (wrong number of columns, blank, wrong type): an InputError that names file and
-line, or, with `skip_bad`, left out and counted in one warning per file on the logger `regard.data.collected`.
+line, or, with `skip_bad`, left out and counted in one warning per file on the logger `regard.data.bad_records`.
 """
 
 import csv
@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path, PurePath
 from typing import Any
 
-from regard.data.collected import Collected, Row
+from regard.data.bad_records import Collected, Row
 from regard.data.lines import DEFAULT_LIMITS, Limits, read_lines
 from regard.errors import InputError
 

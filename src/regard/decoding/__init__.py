@@ -1,11 +1,11 @@
 """Search: from a decoder and a memory to sequences. Nothing here knows any decoder but by its protocol."""
 
 from regard.decoding.beam import Beam
-from regard.decoding.constrained import ConstrainedBeam
-from regard.decoding.diverse import DiverseBeam
+from regard.decoding.constrained_beam import ConstrainedBeam
+from regard.decoding.diverse_beam import DiverseBeam
 from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.logits_processors import NoRepeat, Prefix
 from regard.decoding.penalties import CoveragePenalty, LengthPenalty
-from regard.decoding.rules import NoRepeat, Prefix
 from regard.decoding.sampling import greedy, sample
 
 __all__ = [

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from regard.decoders.protocol import Decoder
-from regard.decoding.front import Extensions, Front
+from regard.attention.memory import Memory
+from regard.decoding.beam_state import Extensions, Front
 from regard.decoding.hypothesis import Hypothesis, limits
+from regard.decoding.logits_processors import Rule
 from regard.decoding.penalties import CoveragePenalty, LengthPenalty
-from regard.decoding.rules import Rule
-from regard.memory import Memory
+from regard.nn.decoders.protocol import Decoder
 from regard.text.special import END
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.memory import Memory
+from regard.attention.memory import Memory
 from regard.text.special import PAD, START
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from regard.decoders.protocol import Decoder
-from regard.decoding.draft import Draft
+from regard.attention.memory import Memory
 from regard.decoding.hypothesis import Hypothesis, limits, require_token
+from regard.decoding.logits_processors import Rule
 from regard.decoding.penalties import LengthPenalty
-from regard.decoding.rules import Rule
-from regard.memory import Memory
+from regard.decoding.sequence_state import Draft
+from regard.nn.decoders.protocol import Decoder
 
 
 @dataclass(frozen=True)

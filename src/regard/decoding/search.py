@@ -9,17 +9,17 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from regard.decoders.protocol import Decoder
+from regard.attention.memory import Memory
 from regard.decoding.beam import Beam
-from regard.decoding.constrained import ConstrainedBeam, Phrase
-from regard.decoding.demand import Demand, Tokens
-from regard.decoding.diverse import DiverseBeam
+from regard.decoding.constrained_beam import ConstrainedBeam, Phrase
+from regard.decoding.constraints import Demand, Tokens
+from regard.decoding.diverse_beam import DiverseBeam
 from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.logits_processors import NoRepeat, Prefix, Rule
 from regard.decoding.penalties import CoveragePenalty, LengthPenalty
-from regard.decoding.rules import NoRepeat, Prefix, Rule
 from regard.decoding.sampling import Sampler, greedy, sample
 from regard.decoding.streaming import Watching, Written, write
-from regard.memory import Memory
+from regard.nn.decoders.protocol import Decoder
 
 SEEDS = 2**63
 """How many seeds a generator takes."""

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.decoders.protocol import SequenceDecoder, State
-from regard.memory import Memory
+from regard.attention.memory import Memory
+from regard.nn.decoders.protocol import SequenceDecoder, State
 from regard.shapes import States, Tokens
 
 

@@ -8,14 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.decoders.protocol import Decoder
-from regard.decoding.draft import Draft
+from regard.attention.memory import Memory
+from regard.attention.record import Maps, record
 from regard.decoding.hypothesis import Hypothesis, limits
+from regard.decoding.logits_processors import Rule
 from regard.decoding.penalties import LengthPenalty
-from regard.decoding.rules import Rule
 from regard.decoding.sampling import Sampler
-from regard.memory import Memory
-from regard.recording import Maps, record
+from regard.decoding.sequence_state import Draft
+from regard.nn.decoders.protocol import Decoder
 
 
 def always(row: int) -> bool:

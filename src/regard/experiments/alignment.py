@@ -9,7 +9,7 @@ from regard.experiments.setting import Setting
 from regard.maps.averages import average_heads
 from regard.maps.links import Gold, errors_of_maps, score_links, strongest
 from regard.pictures.chart import Chart
-from regard.tasks.text_to_text.run import TextToTextRun
+from regard.tasks.seq2seq.run import TextToTextRun
 
 CLAIM = (
     "Attention aligns words although nobody told it which belong together. On generated sentences whose alignment is "

@@ -11,7 +11,7 @@ from regard.experiments.finding import Finding
 from regard.experiments.lengths import right_by_length
 from regard.experiments.setting import Setting
 from regard.pictures.chart import Chart
-from regard.tasks.job import digest
+from regard.tasks.setup import digest
 
 CLAIM = (
     "A decoder that gets one vector for its whole source gets worse the longer the source is, and a wider vector moves "

@@ -10,7 +10,7 @@ from torch import Tensor
 from regard.experiments.finding import Finding
 from regard.experiments.setting import Setting
 from regard.pictures.chart import Chart
-from regard.runs import load
+from regard.runs.load import load
 from regard.tasks.bidirectional_language_model.run import ElmoRun
 from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
 

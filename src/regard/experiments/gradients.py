@@ -5,12 +5,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.catalog import build
 from regard.experiments.finding import Finding
 from regard.experiments.setting import Setting
 from regard.models.bottleneck import BottleneckConfig
-from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.catalog import build
 from regard.models.luong import LuongConfig
+from regard.nn.encoder_decoder import EncoderDecoder
 from regard.pictures.chart import Chart
 from regard.text.special import START
 

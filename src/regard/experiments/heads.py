@@ -6,16 +6,16 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+from regard.attention.heads import MultiHead
+from regard.attention.masks import padding
+from regard.attention.record import record
 from regard.data.pair import Pair
 from regard.data.pair_batch import collate
+from regard.decoding.scoring import encoded
 from regard.experiments.finding import Finding
 from regard.experiments.setting import Setting
-from regard.heads import MultiHead
-from regard.inference.given import encoded
-from regard.masks import padding
 from regard.pictures.chart import Grid
-from regard.recording import record
-from regard.tasks.text_to_text.run import TextToTextRun
+from regard.tasks.seq2seq.run import TextToTextRun
 
 CLAIM = (
     "A trained Transformer's heads differ in what they read. Some can be taken away one at a time at no cost, others "

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from random import Random
 
-from regard.data.letters import Order, make
-from regard.tasks.text_to_text.run import TextToTextRun
+from regard.data.generated.letters import Order, make
+from regard.tasks.seq2seq.run import TextToTextRun
 
 SEED = "lengths"
 

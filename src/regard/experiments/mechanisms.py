@@ -14,12 +14,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from regard.align import Align, LocalMonotonic, LocalPredictive, Softmax
 from regard.attention import Attend, attend
-from regard.heads import MultiHead, self_attention
-from regard.masks import causal
-from regard.memory import Memory
-from regard.scores import Additive, Cosine, Dot, General, Location, Score
+from regard.attention.align import Align, LocalMonotonic, LocalPredictive, Softmax
+from regard.attention.heads import MultiHead, self_attention
+from regard.attention.masks import causal
+from regard.attention.memory import Memory
+from regard.attention.scores import Additive, Cosine, Dot, General, Location, Score
 
 QUERIES = 32
 """Positions of the sequence that reads another."""

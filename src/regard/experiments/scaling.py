@@ -4,10 +4,10 @@ import math
 
 import torch
 
+from regard.attention.scores import Dot, ScaledDot
 from regard.experiments.finding import Finding
 from regard.experiments.setting import Setting
 from regard.pictures.chart import Chart, Scales
-from regard.scores import Dot, ScaledDot
 
 KEYS = 64
 CLAIM = (

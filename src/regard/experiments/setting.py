@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard import launch, run_file, runs
 from regard.errors import InputError
-from regard.recipes import path_of
-from regard.tasks.text_to_text.run import TextToTextRun
+from regard.runs import load as runs
+from regard.runs import run_file
+from regard.runs import train as launch
+from regard.runs.recipes import path_of
+from regard.tasks.seq2seq.run import TextToTextRun
 from regard.training.devices import choose_device
 
 

@@ -10,7 +10,7 @@ from regard.data.pair_batch import collate
 from regard.experiments.finding import Finding
 from regard.experiments.setting import Setting
 from regard.pictures.chart import Chart
-from regard.tasks.text_to_text.run import TextToTextRun
+from regard.tasks.seq2seq.run import TextToTextRun
 
 CLAIM = (
     "Teacher forcing gives every step a right past and never a wrong one, so that one mistake leads to others. Free "

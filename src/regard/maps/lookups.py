@@ -9,10 +9,10 @@ from jaxtyping import UInt8
 
 from regard.maps.alignment import Alignment
 from regard.maps.averages import average_of
+from regard.maps.breakdown import Workings
 from regard.maps.document import DocumentWeights
 from regard.maps.other_map import OtherMap, check_fit, kept, labels_of, names_of
 from regard.maps.words import Words
-from regard.maps.workings import Workings
 
 READS = ("reads", "is read")
 """What lookups do, unless they are said to do something else."""

@@ -7,10 +7,10 @@ from typing import Any, Literal
 from einops import rearrange
 from torch import Tensor, nn
 
-from regard.layers.recurrent import Recurrent
-from regard.layers.temporal import Found, Given
 from regard.models.sizes import Size
 from regard.models.snail import Snail, acting
+from regard.nn.recurrent import Recurrent
+from regard.nn.snail_blocks import Found, Given
 from regard.shapes import Float, Inputs, States
 
 

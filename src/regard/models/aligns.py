@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from regard.align import (
+from regard.attention.align import (
     Align,
     Entmax15,
     Hard,
@@ -17,7 +17,7 @@ from regard.align import (
     Sparsemax,
     StraightThrough,
 )
-from regard.history import Coverage, History, LocationAware
+from regard.attention.history import Coverage, History, LocationAware
 
 AlignName = Literal["softmax", "sparsemax", "entmax", "local-m", "local-p", "straight-through", "hard", "monotonic"]
 

@@ -8,17 +8,17 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.attention import Attend
-from regard.decoders.protocol import State
-from regard.layers.dropout import make_dropout
-from regard.layers.embeddings import TokenEmbedding
-from regard.layers.mixture import Copying, CopyOutput
-from regard.layers.recurrent import RecurrentName, RecurrentStack
-from regard.masks import Dense, Window, window
-from regard.memory import Memory
+from regard.attention.masks import Dense, Window, window
+from regard.attention.memory import Memory
 from regard.models.language_model import LanguageModel, make_output
 from regard.models.scores import SCORES, ContentScoreName
 from regard.models.sizes import Share, Size
 from regard.models.softmax import FULL, SampledSoftmax, Softmax, output_kind
+from regard.nn.copying import Copying, CopyOutput
+from regard.nn.decoders.protocol import State
+from regard.nn.dropout import make_dropout
+from regard.nn.embeddings import TokenEmbedding
+from regard.nn.recurrent import RecurrentName, RecurrentStack
 from regard.shapes import Float, Int, States, Tokens
 
 

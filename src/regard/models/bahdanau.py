@@ -4,17 +4,17 @@ from dataclasses import dataclass
 from typing import Literal
 
 from regard.attention import Attend
-from regard.decoders.bahdanau import BahdanauDecoder, MaxoutReadout
-from regard.decoders.starts import BackwardStart, StartName, choose_start
-from regard.encoders.recurrent import RecurrentEncoder
-from regard.layers.cells import CELLS, Stack
-from regard.layers.embeddings import TokenEmbedding
-from regard.layers.output import Output
-from regard.layers.recurrent import CellReader, SequenceReader
+from regard.attention.scores import Additive
 from regard.models.aligns import HISTORIES, AlignChoice, HistoryName, chosen_align
-from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.sizes import Share, Sides, Size
-from regard.scores import Additive
+from regard.nn.cells import CELLS, Stack
+from regard.nn.decoders.bahdanau import BahdanauDecoder, MaxoutReadout
+from regard.nn.decoders.initial_states import BackwardStart, StartName, choose_start
+from regard.nn.embeddings import TokenEmbedding
+from regard.nn.encoder_decoder import EncoderDecoder
+from regard.nn.encoders.recurrent import RecurrentEncoder
+from regard.nn.output import Output
+from regard.nn.recurrent import CellReader, SequenceReader
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class BahdanauConfig(Sides):
     """Sizes. The paper has embedding 620, width 1000, attention 1000, maxout 500.
 
     `cell: gru` is PyTorch's, which is faster and not the paper's (see `layers.cells`). `align` too may be another than
-    the paper's softmax (see `regard.align`); `window` is that of the local ones.
-    `history` lets the score see earlier weights (see `regard.history`).
+    the paper's softmax (see `regard.attention.align`); `window` is that of the local ones.
+    `history` lets the score see earlier weights (see `regard.attention.history`).
     """
 
     name: Literal["bahdanau"] = "bahdanau"

@@ -10,15 +10,15 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.encoders.transformer import EncoderLayer, encoded
-from regard.heads import MultiHead
-from regard.layers.dropout import Dropout
-from regard.layers.embeddings import TokenEmbedding
-from regard.layers.feedforward import FeedForward
-from regard.layers.output import Output
-from regard.layers.positions import Learned
-from regard.layers.residual import PostNorm
+from regard.attention.heads import MultiHead
 from regard.models.sizes import NamedSizes, Share, Size, check_heads
+from regard.nn.dropout import Dropout
+from regard.nn.embeddings import TokenEmbedding
+from regard.nn.encoders.transformer import EncoderLayer, encoded
+from regard.nn.feedforward import FeedForward
+from regard.nn.output import Output
+from regard.nn.positions import Learned
+from regard.nn.residual import PostNorm
 from regard.shapes import Float, Int, Lengths, States, Tokens
 
 DEVIATION = 0.02

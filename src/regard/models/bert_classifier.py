@@ -2,9 +2,9 @@
 
 from torch import Tensor, nn
 
-from regard.layers.dropout import Dropout
 from regard.models.bert import BertConfig, BertEncoder, Pooler, start
 from regard.models.classifier import Classifier, logits_or_loss
+from regard.nn.dropout import Dropout
 from regard.shapes import Int, Lengths, Tokens
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.masks import padding
+from regard.attention.masks import padding
 from regard.models.bert import BertConfig, BertEncoder, start
 from regard.shapes import Int, Lengths, Tokens
 

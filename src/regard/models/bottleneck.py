@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from regard.decoders.bottleneck import BottleneckDecoder
-from regard.decoders.starts import SummaryStart
-from regard.encoders.recurrent import RecurrentEncoder
-from regard.layers.embeddings import TokenEmbedding
-from regard.layers.output import Output
-from regard.layers.recurrent import Recurrent, SequenceReader
-from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.sizes import Share, Sides, Size
+from regard.nn.decoders.bottleneck import BottleneckDecoder
+from regard.nn.decoders.initial_states import SummaryStart
+from regard.nn.embeddings import TokenEmbedding
+from regard.nn.encoder_decoder import EncoderDecoder
+from regard.nn.encoders.recurrent import RecurrentEncoder
+from regard.nn.output import Output
+from regard.nn.recurrent import Recurrent, SequenceReader
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from regard.decoders.protocol import Decoder
-from regard.encoders.grid import GridEncoder, cells_of
-from regard.models.encoder_decoder import decoded
 from regard.models.sizes import Share, Size
 from regard.models.vit_trunk import VitGrid, VitTrunk
+from regard.nn.decoders.protocol import Decoder
+from regard.nn.encoder_decoder import decoded
+from regard.nn.encoders.grid import GridEncoder, cells_of
 from regard.shapes import Float, Tokens
 
 

@@ -7,12 +7,12 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.layers.cells import ProjectedLSTMCell
-from regard.layers.characters import CharacterEncoder
-from regard.layers.dropout import Dropout
-from regard.layers.recurrent import TwoStacks, turn_round
 from regard.models.sizes import Share, Size
 from regard.models.softmax import FULL, Softmax, output_kind
+from regard.nn.cells import ProjectedLSTMCell
+from regard.nn.characters import CharacterEncoder
+from regard.nn.dropout import Dropout
+from regard.nn.recurrent import TwoStacks, turn_round
 from regard.shapes import Float, Int, Lengths, Tokens
 from regard.text.special import PAD
 from regard.text.spelling import ALPHABET

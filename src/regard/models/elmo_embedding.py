@@ -3,11 +3,11 @@
 import torch
 from torch import Tensor
 
-from regard.layers.dropout import Dropout
-from regard.layers.embeddings import Embedding
-from regard.layers.mix import ScalarMix
-from regard.masks import padding
+from regard.attention.masks import padding
 from regard.models.elmo import Characters, Elmo
+from regard.nn.dropout import Dropout
+from regard.nn.embeddings import Embedding
+from regard.nn.scalar_mix import ScalarMix
 from regard.shapes import Float, Int, Lengths, States
 from regard.text.special import PAD
 from regard.text.spelling import TEXT_BEGINS, TEXT_ENDS, spell_mark

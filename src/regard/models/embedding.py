@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from regard.layers.embeddings import Embedding, TokenEmbedding
 from regard.models.elmo import Elmo, ElmoConfig
 from regard.models.elmo_embedding import ElmoEmbedding
 from regard.models.sizes import Size
+from regard.nn.embeddings import Embedding, TokenEmbedding
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from regard.decoders.protocol import Decoder, State
-from regard.encoders.protocol import Encoder
-from regard.layers.mixture import CopyOutput
-from regard.layers.output import Output
-from regard.memory import Memory
-from regard.models.encoder_decoder import EncoderDecoder
+from regard.attention.memory import Memory
+from regard.nn.copying import CopyOutput
+from regard.nn.decoders.protocol import Decoder, State
+from regard.nn.encoder_decoder import EncoderDecoder
+from regard.nn.encoders.protocol import Encoder
+from regard.nn.output import Output
 from regard.shapes import Float, Lengths, Step, Tokens
 
 

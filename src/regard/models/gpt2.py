@@ -6,19 +6,19 @@ from typing import Any, ClassVar, Literal, cast
 
 from torch import Tensor, nn
 
-from regard.decoders.protocol import State
-from regard.heads import MultiHead
+from regard.attention.heads import MultiHead
 from regard.kernels.fused_layer import FusedLayers
-from regard.layers.dropout import Dropout
-from regard.layers.embeddings import TokenEmbedding
-from regard.layers.feedforward import FeedForward
-from regard.layers.fused import Parts, fused_layers, go_on, unseen
-from regard.layers.past import Past, empty_past, read_past
-from regard.layers.positions import Learned
-from regard.layers.residual import PreNorm
 from regard.models.language_model import LanguageModel
 from regard.models.sizes import NamedSizes, Share, Size, check_heads
 from regard.models.softmax import FULL, Softmax, output_kind
+from regard.nn.decoders.protocol import State
+from regard.nn.dropout import Dropout
+from regard.nn.embeddings import TokenEmbedding
+from regard.nn.feedforward import FeedForward
+from regard.nn.fused import Parts, fused_layers, go_on, unseen
+from regard.nn.kv_cache import Past, empty_past, read_past
+from regard.nn.positions import Learned
+from regard.nn.residual import PreNorm
 from regard.shapes import States, Tokens
 
 

@@ -5,15 +5,15 @@ from typing import Literal
 
 from torch import nn
 
-from regard.decoders.transformer import DecoderLayer, TransformerDecoder
-from regard.heads import MultiHead
-from regard.layers.embeddings import TokenEmbedding
-from regard.layers.feedforward import FeedForward
-from regard.layers.output import Output
-from regard.layers.positions import Sinusoidal
-from regard.layers.residual import PreNorm
+from regard.attention.heads import MultiHead
 from regard.models.captioner import Captioner, Eye
 from regard.models.sizes import Size, check_heads
+from regard.nn.decoders.transformer import DecoderLayer, TransformerDecoder
+from regard.nn.embeddings import TokenEmbedding
+from regard.nn.feedforward import FeedForward
+from regard.nn.output import Output
+from regard.nn.positions import Sinusoidal
+from regard.nn.residual import PreNorm
 
 
 @dataclass(frozen=True, kw_only=True)

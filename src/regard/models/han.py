@@ -10,12 +10,12 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from regard.layers.dropout import Dropout
-from regard.layers.recurrent import SequenceReader, read_in_parts
-from regard.layers.summary import Summary, SummaryName, make_summary
 from regard.models.classifier import Classifier, logits_or_loss
 from regard.models.embedding import ElmoStates, make_embedding
 from regard.models.sizes import Share, Size
+from regard.nn.dropout import Dropout
+from regard.nn.pooling import Summary, SummaryName, make_summary
+from regard.nn.recurrent import SequenceReader, read_in_parts
 from regard.shapes import Float, Inputs, Int, Lengths, Tokens
 
 PARTS = 8

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.decoders.protocol import S, SequenceDecoder
-from regard.layers.embeddings import TokenEmbedding
-from regard.layers.output import Output, Predictor
-from regard.memory import Memory
+from regard.attention.memory import Memory
+from regard.nn.decoders.protocol import S, SequenceDecoder
+from regard.nn.embeddings import TokenEmbedding
+from regard.nn.output import Output, Predictor
 from regard.shapes import Tokens
 
 

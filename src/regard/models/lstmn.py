@@ -7,18 +7,18 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Attend
-from regard.decoders.protocol import State
-from regard.layers.dropout import make_dropout
-from regard.layers.embeddings import TokenEmbedding
-from regard.masks import window
-from regard.memory import Memory
+from regard.attention.breakdown import asked
+from regard.attention.masks import window
+from regard.attention.memory import Memory
+from regard.attention.record import wanted
+from regard.attention.scores import Additive
 from regard.models.language_model import LanguageModel, make_output
 from regard.models.sizes import Share, Size
 from regard.models.softmax import FULL, Softmax, output_kind
-from regard.recording import wanted
-from regard.scores import Additive
+from regard.nn.decoders.protocol import State
+from regard.nn.dropout import make_dropout
+from regard.nn.embeddings import TokenEmbedding
 from regard.shapes import Float, States, Tokens
-from regard.worked import asked
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,17 @@ from typing import Literal
 from torch import nn
 
 from regard.attention import Attend
-from regard.decoders.luong import LuongDecoder, UnfedLuongDecoder
-from regard.decoders.starts import StartName, SummaryStart, choose_start
-from regard.encoders.recurrent import RecurrentEncoder
-from regard.layers.cells import Stack
-from regard.layers.embeddings import TokenEmbedding
-from regard.layers.output import Output
-from regard.layers.recurrent import Recurrent, SequenceReader
 from regard.models.aligns import AlignChoice, chosen_align
-from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.scores import SCORES, ScoreName
 from regard.models.sizes import Share, Sides, Size
+from regard.nn.cells import Stack
+from regard.nn.decoders.initial_states import StartName, SummaryStart, choose_start
+from regard.nn.decoders.luong import LuongDecoder, UnfedLuongDecoder
+from regard.nn.embeddings import TokenEmbedding
+from regard.nn.encoder_decoder import EncoderDecoder
+from regard.nn.encoders.recurrent import RecurrentEncoder
+from regard.nn.output import Output
+from regard.nn.recurrent import Recurrent, SequenceReader
 
 
 @dataclass(frozen=True)

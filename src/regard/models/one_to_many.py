@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.models.encoder_decoder import EncoderDecoder, decoded
+from regard.nn.encoder_decoder import EncoderDecoder, decoded
 from regard.shapes import Lengths, Source, Tokens
 
 

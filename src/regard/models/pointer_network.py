@@ -7,16 +7,16 @@ from typing import Literal
 from torch import Tensor, nn
 
 from regard.attention import Attend
-from regard.decoders.positions import PositionDecoder
-from regard.decoders.starts import SummaryStart
-from regard.layers.cells import Stack
-from regard.layers.dropout import Dropout
-from regard.layers.recurrent import Reader, SequenceReader
-from regard.memory import Memory
+from regard.attention.memory import Memory
+from regard.attention.scores import Additive
 from regard.models.aligns import ALIGNS, AlignName
-from regard.models.encoder_decoder import decoded
 from regard.models.sizes import Share, Size
-from regard.scores import Additive
+from regard.nn.cells import Stack
+from regard.nn.decoders.initial_states import SummaryStart
+from regard.nn.decoders.pointer_network import PositionDecoder
+from regard.nn.dropout import Dropout
+from regard.nn.encoder_decoder import decoded
+from regard.nn.recurrent import Reader, SequenceReader
 from regard.shapes import Float, Lengths, Tokens
 
 POINTING = "softmax", "sparsemax", "entmax"
@@ -26,8 +26,8 @@ POINTING = "softmax", "sparsemax", "entmax"
 @dataclass(frozen=True)
 class PointerNetworkConfig:
     """Sizes. The paper has one layer and width 256 or 512. `bidirectional` reads the elements both ways, which the
-    paper does not. Of the alignments (see `regard.align`) `softmax`, `sparsemax` and `entmax` are taken: their weights
-    are a distribution, which learns also where it is wrong."""
+    paper does not. Of the alignments (see `regard.attention.align`) it accepts `softmax`, `sparsemax` and `entmax`:
+    their weights are a distribution, which learns also where it is wrong."""
 
     name: Literal["pointer-network"] = "pointer-network"
     width: Size = 128

@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.attention import Attend
-from regard.layers.dropout import Dropout
-from regard.layers.recurrent import Recurrent, pick
-from regard.memory import Memory
+from regard.attention.memory import Memory
+from regard.attention.scores import Additive
 from regard.models.classifier import Classifier, logits_or_loss
 from regard.models.embedding import ElmoStates, make_embedding
 from regard.models.sizes import Share, Size
-from regard.scores import Additive
+from regard.nn.dropout import Dropout
+from regard.nn.recurrent import Recurrent, pick
 from regard.shapes import Float, Int, Lengths, States
 from regard.text.special import PAD, START
 

@@ -3,7 +3,17 @@
 from collections.abc import Callable
 from typing import Literal
 
-from regard.scores import Additive, Cosine, Distance, Dot, General, LearnedSharpness, Location, ScaledDot, Score
+from regard.attention.scores import (
+    Additive,
+    Cosine,
+    Distance,
+    Dot,
+    General,
+    LearnedSharpness,
+    Location,
+    ScaledDot,
+    Score,
+)
 
 ContentScoreName = Literal["dot", "general", "concat", "scaled-dot", "cosine", "distance"]
 """Those that read the keys."""

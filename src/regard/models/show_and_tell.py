@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from regard.decoders.bottleneck import BottleneckDecoder
-from regard.decoders.starts import FirstInputStart
-from regard.layers.embeddings import TokenEmbedding
-from regard.layers.output import Output
-from regard.layers.recurrent import Recurrent
 from regard.models.captioner import Captioner, Eye
 from regard.models.sizes import Size
+from regard.nn.decoders.bottleneck import BottleneckDecoder
+from regard.nn.decoders.initial_states import FirstInputStart
+from regard.nn.embeddings import TokenEmbedding
+from regard.nn.output import Output
+from regard.nn.recurrent import Recurrent
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,23 +5,23 @@ from math import prod
 from typing import Literal
 
 from regard.attention import Attend
-from regard.decoders.gated import DeepOutput, GatedDecoder
-from regard.decoders.starts import StartName, SummaryStart, choose_start
-from regard.layers.cells import Stack
-from regard.layers.embeddings import TokenEmbedding
-from regard.layers.output import Output
+from regard.attention.scores import Additive
 from regard.models.aligns import AlignChoice, chosen_align
 from regard.models.captioner import Captioner, Eye
 from regard.models.sizes import Size
-from regard.scores import Additive
+from regard.nn.cells import Stack
+from regard.nn.decoders.gated import DeepOutput, GatedDecoder
+from regard.nn.decoders.initial_states import StartName, SummaryStart, choose_start
+from regard.nn.embeddings import TokenEmbedding
+from regard.nn.output import Output
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShowAttendAndTellConfig(Eye):
     """Sizes. `align: softmax` is the paper's soft attention, for which `attention_losses.doubly_stochastic` is meant
     (equation 14), and `align: hard` its stochastic one, with `attention_losses.draw_entropy` (section 4.1). Others are
-    in `regard.align`; `window` is that of the local ones. With `start: zero` or `learned` the decoder knows nothing of
-    the image but what it reads."""
+    in `regard.attention.align`; `window` is that of the local ones. With `start: zero` or `learned` the decoder knows
+    nothing of the image but what it reads."""
 
     name: Literal["show-attend-and-tell"] = "show-attend-and-tell"
     embedding: Size = 128

@@ -9,13 +9,13 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.decoders.protocol import State
-from regard.layers.image_code import ImageCode
-from regard.layers.past import Past
-from regard.layers.prototypes import prototype_logits
-from regard.layers.temporal import AttentionBlock, Found, Given, TemporalConvolution
-from regard.masks import padding
+from regard.attention.masks import padding
 from regard.models.sizes import Size
+from regard.nn.conv4 import ImageCode
+from regard.nn.decoders.protocol import State
+from regard.nn.kv_cache import Past
+from regard.nn.prototypes import prototype_logits
+from regard.nn.snail_blocks import AttentionBlock, Found, Given, TemporalConvolution
 from regard.shapes import Float, Inputs, Int, Lengths, States
 
 

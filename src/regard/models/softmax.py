@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from regard.layers.adaptive_output import AdaptiveOutput
-from regard.layers.output import Output
-from regard.layers.sampled_output import SampledOutput
 from regard.models.sizes import Size
+from regard.nn.adaptive_output import AdaptiveOutput
+from regard.nn.output import Output
+from regard.nn.sampled_output import SampledOutput
 
 
 @dataclass(frozen=True)

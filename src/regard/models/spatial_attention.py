@@ -7,15 +7,15 @@ from typing import Literal
 from torch import nn
 
 from regard.attention import Attend
-from regard.decoders.luong import UnfedLuongDecoder
-from regard.decoders.starts import StartName, SummaryStart, choose_start
-from regard.layers.embeddings import TokenEmbedding
-from regard.layers.output import Output
-from regard.layers.recurrent import Recurrent
+from regard.attention.scores import Additive
 from regard.models.aligns import AlignChoice, chosen_align
 from regard.models.captioner import Captioner, Eye
 from regard.models.sizes import Size
-from regard.scores import Additive
+from regard.nn.decoders.initial_states import StartName, SummaryStart, choose_start
+from regard.nn.decoders.luong import UnfedLuongDecoder
+from regard.nn.embeddings import TokenEmbedding
+from regard.nn.output import Output
+from regard.nn.recurrent import Recurrent
 
 
 @dataclass(frozen=True, kw_only=True)

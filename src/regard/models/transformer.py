@@ -5,20 +5,20 @@ from typing import Literal
 
 from torch import nn
 
-from regard.align import Align
 from regard.attention import Attend
-from regard.decoders.transformer import DecoderLayer, TransformerDecoder
-from regard.encoders.transformer import EncoderLayer, TransformerEncoder
-from regard.heads import MultiHead
-from regard.layers.embeddings import TokenEmbedding
-from regard.layers.feedforward import FeedForward
-from regard.layers.output import Output
-from regard.layers.positions import Integers, Learned, NoPositions, Positions, SinesThenCosines, Sinusoidal
-from regard.layers.residual import PostNorm, PreNorm, Residual
+from regard.attention.align import Align
+from regard.attention.heads import MultiHead
+from regard.attention.scores import ScaledDot
 from regard.models.aligns import AlignChoice, chosen_align
-from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.sizes import Share, Sides, Size, check_heads
-from regard.scores import ScaledDot
+from regard.nn.decoders.transformer import DecoderLayer, TransformerDecoder
+from regard.nn.embeddings import TokenEmbedding
+from regard.nn.encoder_decoder import EncoderDecoder
+from regard.nn.encoders.transformer import EncoderLayer, TransformerEncoder
+from regard.nn.feedforward import FeedForward
+from regard.nn.output import Output
+from regard.nn.positions import Integers, Learned, NoPositions, Positions, SinesThenCosines, Sinusoidal
+from regard.nn.residual import PostNorm, PreNorm, Residual
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class TransformerConfig(Sides):
     `key_value_heads` are shared by the heads (Ainslie 2023, 2305.13245); None: as many as `heads`. `tied` shares the
     output layer's weight with the target embedding, `shared` both languages' embeddings (one vocabulary), which are
     multiplied by sqrt(width) if `scaled`. `max_length` bounds learned positions, and those that are sines, then
-    cosines. `align` is that of the cross-attention (see `regard.align`), with `window` if it is local. The decoder has
-    `decoder_layers`; None: as many as `layers`. `activation` is that of the position-wise network.
+    cosines. `align` is that of the cross-attention (see `regard.attention.align`), with `window` if it is local. The
+    decoder has `decoder_layers`; None: as many as `layers`. `activation` is that of the position-wise network.
     """
 
     name: Literal["transformer"] = "transformer"

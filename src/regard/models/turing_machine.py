@@ -6,13 +6,13 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.decoders.protocol import State
-from regard.layers.cells import Cell, FeedForwardCell, LSTMCell
-from regard.layers.tape_heads import TapeHeads
-from regard.masks import padding
+from regard.attention.masks import padding
+from regard.attention.tape import Tape
 from regard.models.sizes import Size
+from regard.nn.cells import Cell, FeedForwardCell, LSTMCell
+from regard.nn.decoders.protocol import State
+from regard.nn.tape_heads import TapeHeads
 from regard.shapes import Float, Inputs, Lengths, States
-from regard.tape import Tape
 
 CONTROLLERS: dict[str, type[Cell]] = {"lstm": LSTMCell, "feed-forward": FeedForwardCell}
 
@@ -51,8 +51,8 @@ class TuringMachine(nn.Module):
     """A controller that sees its inputs and what was read last, and says what heads do on a tape.
 
     The paper is silent about the beginning. Here the controller's state and the first read are zeros, the tape is
-    blank (`regard.tape.BLANK`), and every head stands on the first row. The output is a linear map of what the
-    controller says and of what is read in the same step.
+    blank (`regard.attention.tape.BLANK`), and every head stands on the first row. The output is a linear map of the
+    controller's output and of what is read in the same step.
 
     Args:
         input_width, output_width: of the vectors that come in, and of the logits that go out.

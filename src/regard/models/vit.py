@@ -10,13 +10,13 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.encoders.transformer import EncoderLayer
-from regard.heads import MultiHead
-from regard.layers.dropout import Dropout
-from regard.layers.feedforward import FeedForward
-from regard.layers.grid_positions import LearnedGrid, SinusoidalGrid
-from regard.layers.residual import PreNorm
+from regard.attention.heads import MultiHead
 from regard.models.sizes import Share, Size, check_heads
+from regard.nn.dropout import Dropout
+from regard.nn.encoders.transformer import EncoderLayer
+from regard.nn.feedforward import FeedForward
+from regard.nn.grid_positions import LearnedGrid, SinusoidalGrid
+from regard.nn.residual import PreNorm
 from regard.shapes import Float, Int, States
 
 Pixels = Float[Tensor, "batch channel image_height image_width"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from regard.memory import Memory
+from regard.attention.memory import Memory
 from regard.models.vit import VitConfig, VitEncoder
 from regard.shapes import Float
 

@@ -7,10 +7,10 @@ import numpy as np
 from jaxtyping import UInt8
 
 from regard.errors import InputError
+from regard.maps.breakdown import Workings
 from regard.maps.lookups import READS, Lookups, Patches
 from regard.maps.other_map import OtherMap
 from regard.maps.words import Words
-from regard.maps.workings import Workings
 from regard.pictures.labels import visible
 from regard.pictures.packed import BYTES, deflated, packed_map, packed_vectors
 

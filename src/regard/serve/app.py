@@ -13,12 +13,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from regard.pictures.view import script, stylesheet
-from regard.serve.asking import Asking
 from regard.serve.comparing import comparing
+from regard.serve.endpoint import Asking
 from regard.serve.guard import LOOPBACK, Guard
+from regard.serve.http_errors import Refused, encoded
 from regard.serve.limits import Limits
 from regard.serve.operation import Served
-from regard.serve.refused import Refused, encoded
 from regard.serve.worker import Worker
 from regard.version import VERSION
 

@@ -5,8 +5,8 @@ import asyncio
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope
 
+from regard.serve.http_errors import RETRY, Refused
 from regard.serve.limits import Limits
-from regard.serve.refused import RETRY, Refused
 
 SMALL = 1 << 16
 """Bytes that every body may have, however much there is of others."""

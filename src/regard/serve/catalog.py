@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from regard.errors import InputError
-from regard.runs import load
+from regard.runs.load import load
 from regard.serve.classes import classes
 from regard.serve.images import captions, image_classes
 from regard.serve.language import language
@@ -12,13 +12,13 @@ from regard.serve.operation import Served
 from regard.serve.questions import questions
 from regard.serve.texts import texts
 from regard.tasks.classification.run import ClassificationRun
+from regard.tasks.extractive_qa.run import SpanAnswersRun
 from regard.tasks.image_captioning.run import ImageCaptioningRun
 from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.language_model.run import LanguageModelRun
+from regard.tasks.multi_target.run import TextToTextsRun
 from regard.tasks.run import Run
-from regard.tasks.span_answers.run import SpanAnswersRun
-from regard.tasks.text_to_text.run import TextToTextRun
-from regard.tasks.text_to_texts.run import TextToTextsRun
+from regard.tasks.seq2seq.run import TextToTextRun
 
 
 def opened(folders: Sequence[Path], *, int8: bool = False) -> list[Served]:

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+from regard.attribution.available import LAYERED, PLAIN
 from regard.errors import InputError
-from regard.inference.possible import LAYERED, PLAIN
 from regard.maps.lookups import beside
 from regard.pictures.payload import payload
-from regard.serve.ask import Ask, Kinds
 from regard.serve.operation import Operation, Served, at_once
+from regard.serve.request import Ask, Kinds
 from regard.tasks.classification.run import ClassificationRun, Text
 
 

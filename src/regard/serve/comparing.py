@@ -8,8 +8,8 @@ from pydantic import create_model
 
 from regard.errors import InputError
 from regard.pictures.labels import visible
-from regard.serve.ask import Ask
 from regard.serve.operation import Operation, Said, Served, Wanted
+from regard.serve.request import Ask
 
 Told = dict[str, Any]
 

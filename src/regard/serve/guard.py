@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from regard.serve.refused import Refused
+from regard.serve.http_errors import Refused
 
 LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
 POLICY = (

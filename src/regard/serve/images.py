@@ -6,17 +6,17 @@ from typing import Any
 
 from pydantic import Base64Bytes
 
+from regard.attribution.available import LAYERED
+from regard.attribution.kinds import Kind
+from regard.decoding.text_constraints import writable
 from regard.errors import InputError
 from regard.images import Pixels, decode_image
-from regard.inference.demanded import writable
-from regard.inference.kinds import Kind
-from regard.inference.possible import LAYERED
 from regard.maps.lookups import beside, patch_labels
 from regard.pictures.payload import payload
-from regard.serve.ask import Ask, Kinds
 from regard.serve.attention import Source
 from regard.serve.operation import Operation, Said, Served, Wanted, at_once
-from regard.serve.writing import Streamed, Width, viewed, written
+from regard.serve.request import Ask, Kinds
+from regard.serve.stream import Streamed, Width, viewed, written
 from regard.tasks.image_captioning.run import ImageCaptioningRun
 from regard.tasks.image_classification.run import ImageClassificationRun
 

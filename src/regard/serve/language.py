@@ -6,16 +6,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from regard.attribution.available import kinds_within
+from regard.attribution.kinds import Kind
+from regard.decoding.text_constraints import writable
 from regard.errors import InputError
-from regard.inference.demanded import writable
-from regard.inference.kinds import Kind
-from regard.inference.possible import kinds_within
 from regard.maps.lookups import Lookups
 from regard.pictures.payload import payload
 from regard.pictures.write import LABELS
 from regard.serve.attention import Source
 from regard.serve.operation import Operation, Said, Served, Wanted, at_once
-from regard.serve.writing import Drawn, Looked, Streamed, Width, viewed, written
+from regard.serve.stream import Drawn, Looked, Streamed, Width, viewed, written
 from regard.tasks.language_model.run import LanguageModelRun
 from regard.text.special import END
 

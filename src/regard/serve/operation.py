@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from regard.serve.ask import Ask
+from regard.serve.request import Ask
 
 Wanted = Callable[[int], bool]
 """Whether somebody still waits for the answer to the request of this number in its batch."""

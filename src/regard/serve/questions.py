@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from regard.inference.possible import LAYERED
+from regard.attribution.available import LAYERED
 from regard.maps.lookups import beside
 from regard.pictures.payload import payload
-from regard.serve.ask import Ask, Kinds
 from regard.serve.operation import Operation, Served, at_once
-from regard.tasks.span_answers.run import SpanAnswersRun
+from regard.serve.request import Ask, Kinds
+from regard.tasks.extractive_qa.run import SpanAnswersRun
 
 
 class Question(Ask):

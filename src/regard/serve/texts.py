@@ -4,16 +4,16 @@ from collections.abc import Hashable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from regard.attribution.available import kinds_of
 from regard.data.pair import Pair
-from regard.inference.demanded import demanded
-from regard.inference.possible import kinds_of
+from regard.decoding.text_constraints import demanded
 from regard.maps.links import strongest
 from regard.pictures.payload import payload
-from regard.serve.ask import Ask
 from regard.serve.attention import Source
 from regard.serve.operation import Operation, Said, Served, Wanted, at_once
-from regard.serve.writing import Looked, Streamed, Width, viewed, written
-from regard.tasks.text_to_text.run import TextToTextRun
+from regard.serve.request import Ask
+from regard.serve.stream import Looked, Streamed, Width, viewed, written
+from regard.tasks.seq2seq.run import TextToTextRun
 from regard.text.special import END
 
 

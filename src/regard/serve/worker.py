@@ -6,8 +6,8 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 
-from regard.serve.job import LEFT, SLOW, Event, Job, fault
-from regard.serve.refused import encoded
+from regard.serve.http_errors import encoded
+from regard.serve.pending import LEFT, SLOW, Event, Job, fault
 
 logger = logging.getLogger(__name__)
 

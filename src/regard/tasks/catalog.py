@@ -1,42 +1,42 @@
 """The names of tasks, and what they stand for: each is loaded when a run is of it."""
 
-from regard.named import Named
+from regard.config.registry import Named
 
 RUN_FILES = Named(
     "regard.tasks",
     {
-        "text-to-text": "text_to_text.run_file:TextToText",
-        "text-to-texts": "text_to_texts.run_file:TextToTexts",
-        "language-model": "language_model.run_file:LanguageModelling",
-        "masked-language-model": "masked_language_model.run_file:MaskedLanguageModelling",
-        "bidirectional-language-model": "bidirectional_language_model.run_file:BidirectionalLanguageModelling",
-        "classification": "classification.run_file:Classification",
-        "span-answers": "span_answers.run_file:SpanAnswers",
-        "image-classification": "image_classification.run_file:ImageClassification",
-        "image-captioning": "image_captioning.run_file:ImageCaptioning",
-        "pointing": "pointing.run_file:Pointing",
-        "bit-sequences": "bit_sequences.run_file:BitSequencing",
-        "few-shot": "few_shot.run_file:FewShot",
-        "acting": "acting.run_file:Acting",
+        "text-to-text": "seq2seq.config:TextToText",
+        "text-to-texts": "multi_target.config:TextToTexts",
+        "language-model": "language_model.config:LanguageModelling",
+        "masked-language-model": "masked_language_model.config:MaskedLanguageModelling",
+        "bidirectional-language-model": "bidirectional_language_model.config:BidirectionalLanguageModelling",
+        "classification": "classification.config:Classification",
+        "span-answers": "extractive_qa.config:SpanAnswers",
+        "image-classification": "image_classification.config:ImageClassification",
+        "image-captioning": "image_captioning.config:ImageCaptioning",
+        "pointing": "pointer.config:Pointing",
+        "bit-sequences": "algorithmic.config:BitSequencing",
+        "few-shot": "few_shot.config:FewShot",
+        "acting": "meta_rl.config:Acting",
     },
 )
 """What the run file of each says."""
 RUNS = Named(
     "regard.tasks",
     {
-        "text-to-text": "text_to_text.run:TextToTextRun",
-        "text-to-texts": "text_to_texts.run:TextToTextsRun",
+        "text-to-text": "seq2seq.run:TextToTextRun",
+        "text-to-texts": "multi_target.run:TextToTextsRun",
         "language-model": "language_model.run:LanguageModelRun",
         "masked-language-model": "masked_language_model.run:MaskedLanguageModelRun",
         "bidirectional-language-model": "bidirectional_language_model.run:ElmoRun",
         "classification": "classification.run:ClassificationRun",
-        "span-answers": "span_answers.run:SpanAnswersRun",
+        "span-answers": "extractive_qa.run:SpanAnswersRun",
         "image-classification": "image_classification.run:ImageClassificationRun",
         "image-captioning": "image_captioning.run:ImageCaptioningRun",
-        "pointing": "pointing.run:PointingRun",
-        "bit-sequences": "bit_sequences.run:BitSequencesRun",
+        "pointing": "pointer.run:PointingRun",
+        "bit-sequences": "algorithmic.run:BitSequencesRun",
         "few-shot": "few_shot.run:FewShotRun",
-        "acting": "acting.run:ActingRun",
+        "acting": "meta_rl.run:ActingRun",
     },
 )
 """A trained run of each."""

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
+from regard.storage.run_folder import RunDirectory
 from regard.text import Tokenizer, TokenizerSettings
-from regard.training.run_directory import RunDirectory
 
 TOKENIZER = "tokenizer.json"
 

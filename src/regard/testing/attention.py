@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from regard.masks import Mask, as_mask, causal, padding
-from regard.memory import Memory
-from regard.recording import record
+from regard.attention.masks import Mask, as_mask, causal, padding
+from regard.attention.memory import Memory
+from regard.attention.record import record
 from regard.testing.laws import TOLERANCES, Pairs, hold
 
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.decoders.protocol import Decoder, State
-from regard.memory import Memory
-from regard.recording import record
+from regard.attention.memory import Memory
+from regard.attention.record import record
+from regard.nn.decoders.protocol import Decoder, State
 from regard.testing.laws import TOLERANCES, Pairs, hold
 
 

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from regard.align import Hard
-from regard.align.losses import coverage, doubly_stochastic, entropy, guided
-from regard.decoders.protocol import Decoder
+from regard.attention.align import Hard
+from regard.attention.align.losses import coverage, doubly_stochastic, entropy, guided
+from regard.attention.masks import padding
+from regard.attention.record import Maps, record
 from regard.errors import InputError
-from regard.masks import padding
 from regard.models.sizes import Share
-from regard.recording import Maps, record
+from regard.nn.decoders.protocol import Decoder
 from regard.shapes import Float
 from regard.text.special import PAD
 from regard.training.schedules import forcing

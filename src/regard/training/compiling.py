@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard.decoders.transformer import DecoderLayer
-from regard.encoders.transformer import EncoderLayer
+from regard.attention.record import listening
 from regard.errors import RunError
 from regard.models.gpt2 import Block
+from regard.nn.decoders.transformer import DecoderLayer
+from regard.nn.encoders.transformer import EncoderLayer
 from regard.nonfinite import is_debugging
-from regard.recording import listening
 
 LAYERS = (EncoderLayer, DecoderLayer, Block)
 """What is compiled: one graph serves all layers that are alike, and sequences of any length. Of a recurrence there

@@ -8,15 +8,15 @@ import torch
 from torch import nn
 
 from regard.errors import RunError
+from regard.storage.checkpoints import Checkpoint, load
+from regard.storage.run_folder import WEIGHTS, RunDirectory
 from regard.training.averaging import MovingAverage, mean
 from regard.training.batches import Stream
-from regard.training.checkpoint_files import Checkpoint, load
 from regard.training.compiling import compiling
-from regard.training.metrics import Metrics
+from regard.training.metrics_log import Metrics
 from regard.training.parameters import count_parameters
 from regard.training.processes import Processes, whole
 from regard.training.progress import Progress, Window
-from regard.training.run_directory import WEIGHTS, RunDirectory
 from regard.training.schedules import rate
 from regard.training.selection import Kept
 from regard.training.settings import Training

@@ -7,19 +7,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.data.spelled import SpelledTexts, spell_vocabulary, stacked, words_of
 from regard.errors import InputError
 from regard.models.elmo import Elmo
 from regard.models.elmo_embedding import ElmoEmbedding, word_states
 from regard.nonfinite import guarded
 from regard.shapes import Float
-from regard.tasks.bidirectional_language_model.run_file import BidirectionalLanguageModelling
-from regard.tasks.bidirectional_language_model.task import figures
+from regard.storage.run_folder import RunDirectory
+from regard.tasks.bidirectional_language_model.char_words import SpelledTexts, spell_vocabulary, stacked, words_of
+from regard.tasks.bidirectional_language_model.config import BidirectionalLanguageModelling
+from regard.tasks.bidirectional_language_model.training import figures
 from regard.tasks.run import Run, refuse_one_text
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 from regard.text.spelling import spell
-from regard.training.run_directory import RunDirectory
 
 ROWS = 16
 """Texts that are read together."""

@@ -2,8 +2,8 @@
 
 from torch import nn
 
-from regard.data.spelled import spell_vocabulary
 from regard.models.elmo_embedding import ElmoEmbedding
+from regard.tasks.bidirectional_language_model.char_words import spell_vocabulary
 from regard.text import Tokenizer
 
 TAKEN = {"embedding.elmo": ""}

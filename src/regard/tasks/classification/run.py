@@ -7,26 +7,26 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.catalog import build_classifier
-from regard.data.labelled import Labelled
+from regard.attention.breakdown import Worked, worked
+from regard.attention.record import Maps, record
+from regard.attribution.aggregation import JOININGS, Joining, alone
+from regard.attribution.gradients import check_no_maps, contributions, embeddings, log_probabilities_of
+from regard.attribution.kinds import VERBS, Kind
 from regard.errors import InputError
-from regard.inference.gradients import check_no_maps, contributions, embeddings, log_probabilities_of
-from regard.inference.joining import JOININGS, Joining, alone
-from regard.inference.kinds import VERBS, Kind
 from regard.maps import Alignment, DocumentWeights
 from regard.maps.lookups import READS, Lookups, of_document
+from regard.models.catalog import build_classifier
 from regard.models.classifier import Classifier
 from regard.nonfinite import guarded
-from regard.recording import Maps, record
 from regard.shapes import Float
+from regard.storage.run_folder import RunDirectory
+from regard.tasks.classification.config import Classification
+from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.forms.catalog import form_of
-from regard.tasks.classification.run_file import Classification
-from regard.tasks.classification.task import figures, numbers, probabilities
+from regard.tasks.classification.training import figures, numbers, probabilities
 from regard.tasks.run import Run, refuse_one_text
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
-from regard.training.run_directory import RunDirectory
-from regard.worked import Worked, worked
 
 LABELS = "labels.json"
 SHOWN = "models that do are bert, han, flat-attention and rocktaschel"

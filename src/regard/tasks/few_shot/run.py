@@ -8,18 +8,18 @@ import numpy as np
 import torch
 from jaxtyping import Float, UInt8
 
+from regard.attention.record import record
 from regard.data.images import LabelledImage
 from regard.errors import InputError
 from regard.images import Image
 from regard.maps.lookups import Lookups
 from regard.models.snail import FewShotSnail
 from regard.nonfinite import guarded
-from regard.recording import record
+from regard.storage.run_folder import RunDirectory
 from regard.tasks.classification.run import Classified, classified
-from regard.tasks.few_shot.run_file import FewShot
-from regard.tasks.few_shot.task import figures, pixels_of, pool
+from regard.tasks.few_shot.config import FewShot
+from regard.tasks.few_shot.training import figures, pixels_of, pool
 from regard.tasks.run import Run
-from regard.training.run_directory import RunDirectory
 
 ASKED = "asked"
 """What the image is called that is to be told."""

@@ -10,29 +10,29 @@ import torch
 from einops import rearrange
 from jaxtyping import Float
 
-from regard.catalog import build_captioner
-from regard.data.captions import Captioned
+from regard.attribution.kinds import Kind, Role
+from regard.attribution.roles import within_part
+from regard.attribution.self_attention import Reading
+from regard.data.token_words import side
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
+from regard.decoding.stream_events import Growth, check_prefixes
 from regard.decoding.streaming import Watching, always
 from regard.errors import InputError
 from regard.images import Image, Pixels
-from regard.inference.growth import Growth, check_prefixes
-from regard.inference.kinds import Kind, Role
-from regard.inference.roles import within_part
-from regard.inference.within import Reading
-from regard.inference.words import side
 from regard.maps.lookups import Lookups, Patches, patch_labels
 from regard.models.captioner import Captioner
+from regard.models.catalog import build_captioner
 from regard.nonfinite import guarded
-from regard.tasks.image_captioning.looking import Seen, looked, one, pixels_of
-from regard.tasks.image_captioning.run_file import ImageCaptioning
-from regard.tasks.image_captioning.task import encoded, figures, read, told
+from regard.storage.run_folder import RunDirectory
+from regard.tasks.image_captioning.attribution import Seen, looked, one, pixels_of
+from regard.tasks.image_captioning.config import ImageCaptioning
+from regard.tasks.image_captioning.data import Captioned
+from regard.tasks.image_captioning.training import encoded, figures, read, told
 from regard.tasks.run import Run
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 from regard.text.special import END, START
-from regard.training.run_directory import RunDirectory
 
 
 @dataclass(frozen=True)

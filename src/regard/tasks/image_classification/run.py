@@ -7,23 +7,23 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
+from regard.attribution.kinds import AMOUNTS, VERBS, Kind
 from regard.data.images import LabelledImage
 from regard.errors import InputError
 from regard.images import Image, Pixels
-from regard.inference.kinds import AMOUNTS, VERBS, Kind
 from regard.maps import of_patches
 from regard.maps.heads import HeadMaps
 from regard.maps.lookups import Lookups, Patches, patch_labels
 from regard.maps.other_map import OtherMap
 from regard.models.vit import Vit
 from regard.nonfinite import guarded
+from regard.storage.run_folder import RunDirectory
 from regard.tasks.classification.run import LABELS, Classified, classified
-from regard.tasks.classification.task import figures, numbers
-from regard.tasks.image_classification.looking import LOOKS, read_by_class, recorded
-from regard.tasks.image_classification.run_file import ImageClassification
-from regard.tasks.image_classification.task import pixels_of, probabilities
+from regard.tasks.classification.training import figures, numbers
+from regard.tasks.image_classification.attribution import LOOKS, read_by_class, recorded
+from regard.tasks.image_classification.config import ImageClassification
+from regard.tasks.image_classification.training import pixels_of, probabilities
 from regard.tasks.run import Run
-from regard.training.run_directory import RunDirectory
 
 MARKS = "[CLS]", "[DIST]"
 """What stands before the patches."""

@@ -6,9 +6,9 @@ from typing import Any
 
 from torch import Tensor
 
+from regard.attention.memory import Memory
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.prompted import Prompted
-from regard.memory import Memory
+from regard.decoding.prompt import Prompted
 from regard.text import Tokenizer
 from regard.text.special import END
 

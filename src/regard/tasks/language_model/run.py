@@ -8,35 +8,35 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.catalog import build_language_model
-from regard.decoders.protocol import SequenceDecoder
-from regard.decoding.demand import Demand
-from regard.decoding.prompted import Prompted
+from regard.attention.memory import Memory
+from regard.attribution.aggregation import alone
+from regard.attribution.gradients import log_probabilities_of
+from regard.attribution.kinds import Kind
+from regard.attribution.self_attention import Reading, contributed, within
+from regard.data.token_words import side
+from regard.decoding.constraints import Demand
+from regard.decoding.prompt import Prompted
 from regard.decoding.search import Search
 from regard.decoding.sliding import Sliding
+from regard.decoding.stream_events import Growth, check_prefixes
 from regard.decoding.streaming import Watching, always
 from regard.errors import InputError, shown
-from regard.inference.cache import Cache
-from regard.inference.gradients import log_probabilities_of
-from regard.inference.growth import Growth, check_prefixes
-from regard.inference.joining import alone
-from regard.inference.kinds import Kind
-from regard.inference.within import Reading, contributed, within
-from regard.inference.words import side
 from regard.maps.alignment import Alignment
 from regard.maps.lookups import Lookups, beside, of_rows
-from regard.memory import Memory
+from regard.models.catalog import build_language_model
 from regard.models.language_model import LanguageModel
+from regard.nn.decoders.protocol import SequenceDecoder
 from regard.nonfinite import guarded
 from regard.shapes import Float
+from regard.storage.run_folder import RunDirectory
+from regard.tasks.language_model.cache import Cache
+from regard.tasks.language_model.config import LanguageModelling
 from regard.tasks.language_model.continuation import Begun, Continuation, behind
-from regard.tasks.language_model.run_file import LanguageModelling
-from regard.tasks.language_model.task import convention, figures
+from regard.tasks.language_model.training import convention, figures
 from regard.tasks.run import Run, refuse_one_text
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 from regard.text.special import END
-from regard.training.run_directory import RunDirectory
 
 Beyond = Literal["stop", "slide"]
 

@@ -7,24 +7,24 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from regard.attribution.gradients import log_probabilities_of
+from regard.attribution.kinds import Kind
+from regard.attribution.self_attention import Reading, contributed, whole, within
 from regard.data.batch import padded
-from regard.data.documents import Document
+from regard.data.token_words import side
 from regard.errors import InputError, shown
-from regard.inference.gradients import log_probabilities_of
-from regard.inference.kinds import Kind
-from regard.inference.within import Reading, contributed, whole, within
-from regard.inference.words import side
 from regard.maps.alignment import Alignment
 from regard.models.bert import Bert
 from regard.nonfinite import guarded
 from regard.shapes import Float
-from regard.tasks.masked_language_model.run_file import MaskedLanguageModelling
-from regard.tasks.masked_language_model.task import SEED, figures, masked_texts
+from regard.storage.run_folder import RunDirectory
+from regard.tasks.masked_language_model.config import MaskedLanguageModelling
+from regard.tasks.masked_language_model.data import Document
+from regard.tasks.masked_language_model.training import SEED, figures, masked_texts
 from regard.tasks.run import Run, refuse_one_text
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 from regard.text.special import END, MASK, MASK_NAME, START
-from regard.training.run_directory import RunDirectory
 
 BLANK = "[MASK]"
 """What stands for a blank in the texts that are given."""

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from regard.data.class_batch import DocumentBatch, TextBatch, collate_documents, collate_texts
-from regard.data.labelled import Labelled
-from regard.data.marked import Ids
-from regard.inference.gradients import Contributed
-from regard.inference.words import words_of
-from regard.layers.summary import SummaryName
+from regard.attention.record import Maps
+from regard.attribution.gradients import Contributed
+from regard.data.bert_inputs import Ids
+from regard.data.token_words import words_of
 from regard.maps import DocumentWeights, shares
 from regard.maps.words import Words
 from regard.models.han import FlatConfig, HanConfig
-from regard.recording import Maps
+from regard.nn.pooling import SummaryName
+from regard.tasks.classification.batch import DocumentBatch, TextBatch, collate_documents, collate_texts
+from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.forms.protocol import Form, Joined
 from regard.text import Tokenizer
 from regard.text.sentences import sentence_spans

@@ -2,16 +2,16 @@
 
 from collections.abc import Sequence
 
-from regard.data.class_batch import MarkedBatch, collate_marked, shortened
-from regard.data.labelled import Labelled
-from regard.data.marked import Ids, marked
+from regard.attention.record import Maps
+from regard.attribution.gradients import Contributed
+from regard.data.bert_inputs import Ids, marked
+from regard.data.token_words import side
 from regard.errors import InputError
-from regard.inference.gradients import Contributed
-from regard.inference.words import side
 from regard.maps.alignment import Alignment
 from regard.maps.heads import Side
 from regard.models.bert_classifier import BertClassifier
-from regard.recording import Maps
+from regard.tasks.classification.batch import MarkedBatch, collate_marked, shortened
+from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.forms.protocol import Form, Joined
 from regard.text import Tokenizer
 

@@ -6,12 +6,12 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from regard.data.class_batch import ClassBatch
-from regard.data.labelled import Labelled
-from regard.inference.gradients import Contributed
+from regard.attention.record import Maps
+from regard.attribution.gradients import Contributed
 from regard.maps import Alignment, DocumentWeights
 from regard.maps.heads import Side
-from regard.recording import Maps
+from regard.tasks.classification.batch import ClassBatch
+from regard.tasks.classification.data import Labelled
 
 E = TypeVar("E")
 Joined = Callable[[Maps], np.ndarray]

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from regard.data.class_batch import TwoTextBatch, collate_two_texts
-from regard.data.labelled import Labelled
-from regard.inference.gradients import Contributed
-from regard.inference.words import words_of
+from regard.attention.record import Maps
+from regard.attribution.gradients import Contributed
+from regard.data.token_words import words_of
 from regard.maps import Alignment, join_words, shares
 from regard.maps.words import Words
 from regard.models.rocktaschel import ReadingName
-from regard.recording import Maps
+from regard.tasks.classification.batch import TwoTextBatch, collate_two_texts
+from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.forms.documents import together
 from regard.tasks.classification.forms.marked_texts import Texts
 from regard.tasks.classification.forms.protocol import Form, Joined

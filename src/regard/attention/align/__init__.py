@@ -1,0 +1,27 @@
+"""From scores to weights: non-negative, zero where the mask forbids, usually summing to 1 over the keys."""
+
+from regard.attention.align.addressing import Addressing
+from regard.attention.align.local import LocalMonotonic, LocalPredictive
+from regard.attention.align.monotonic import Monotonic
+from regard.attention.align.protocol import Align, Aligned, Draw
+from regard.attention.align.sampled import Hard, StraightThrough
+from regard.attention.align.soft import Softmax, softmax
+from regard.attention.align.sparse import Entmax15, Sparsemax, entmax15, sparsemax
+
+__all__ = [
+    "Addressing",
+    "Align",
+    "Aligned",
+    "Draw",
+    "Entmax15",
+    "Hard",
+    "LocalMonotonic",
+    "LocalPredictive",
+    "Monotonic",
+    "Softmax",
+    "Sparsemax",
+    "StraightThrough",
+    "entmax15",
+    "softmax",
+    "sparsemax",
+]

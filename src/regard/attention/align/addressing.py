@@ -1,0 +1,80 @@
+"""Addressing by content and by place (Graves 2014, 1410.5401, section 3.3): from the second query on, a head may stay
+with what it read last, or move on from there."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from regard.attention.align.protocol import Align, Aligned
+from regard.attention.align.soft import softmax
+from regard.attention.masks import Mask
+from regard.shapes import Float, Query, Scores
+
+
+class Addressing(Align):
+    """The weights of each query from its scores, from what it says itself, and from the weights of the one before:
+
+        w_c = softmax(scores)                      by content, equation 5
+        w_g = g w_c + (1 - g) w_{t-1}              interpolation, equation 7
+        w~(i) = sum_j w_g(j) s(i - j)              circular shift, equation 8
+        w(i) = w~(i)^gamma / sum_j w~(j)^gamma     sharpening, equation 9
+
+    The last `width` numbers of a query say g (through a sigmoid), s (through a softmax, for the shifts from `-shift` to
+    `shift`) and gamma (1 + softplus). The state is the last weights, `(*batch, key)`; the paper does not say what they
+    are before the first query: here all of it is on the first key. Keys that are masked take no weight but stand in the
+    ring all the same: what moves onto one is spread over the others by the sharpening.
+
+    Args:
+        shift: how far a query may move at most, in either direction.
+    """
+
+    over_growing = False
+
+    def __init__(self, shift: int = 1):
+        super().__init__()
+        self.shift, self.width = shift, 2 * shift + 3
+
+    def forward(
+        self, scores: Scores, mask: Mask | None = None, query: Query | None = None, state: Tensor | None = None
+    ) -> Aligned:
+        """Raises ValueError for no query, whose last numbers are needed."""
+        if query is None:
+            raise ValueError("addressing needs the queries, whose last numbers say where to move")
+        gates, moves, powers = query[..., -self.width :].split([1, 2 * self.shift + 1, 1], -1)
+        content, moves = softmax(scores, mask), moves.softmax(-1)
+        gates, powers = gates.sigmoid(), 1 + functional.softplus(powers)
+        last, rows = at_the_first(scores) if state is None else state, []
+        for place in range(scores.shape[-2] if scores.shape[-1] else 0):
+            mixed = torch.lerp(last, content[..., place, :], gates[..., place, :])
+            moved = shifted(mixed, moves[..., place, :])
+            last = sharpened(moved, powers[..., place, :], None if mask is None else mask.of_query(place))
+            rows.append(last)
+        return Aligned(torch.stack(rows, -2) if rows else torch.zeros_like(scores), last)
+
+
+def shifted(weights: Float[Tensor, "*batch key"], moves: Float[Tensor, "*batch move"]) -> Float[Tensor, "*batch key"]:
+    """w~(i) = sum_j w(j) s(i - j), indices modulo the number of keys; the middle one of the odd number of `moves` is
+    the probability of staying, those behind it are of moving on (equation 8). Raises ValueError for fewer keys than the
+    furthest move."""
+    reach, keys = moves.shape[-1] // 2, weights.shape[-1]
+    if reach > keys:
+        raise ValueError(f"{keys} keys, fewer than the shift of {reach}; it would wrap more than once")
+    around = [weights.narrow(-1, keys - reach, reach), weights, weights.narrow(-1, 0, reach)]
+    windows = torch.cat(around, -1).unfold(-1, 2 * reach + 1, 1)
+    return (windows @ moves.flip(-1)[..., None])[..., 0]
+
+
+def sharpened(
+    weights: Float[Tensor, "*batch key"], power: Float[Tensor, "*batch 1"], mask: Mask | None = None
+) -> Float[Tensor, "*batch key"]:
+    """w(i)^gamma / sum_j w(j)^gamma over the keys that may be read (equation 9), by way of logarithms: the powers of
+    many even weights would all be 0."""
+    logarithms = (weights + torch.finfo(weights.dtype).tiny).log()
+    return softmax((power * logarithms)[..., None, :], mask)[..., 0, :]
+
+
+def at_the_first(scores: Scores) -> Float[Tensor, "*batch key"]:
+    """All weight on the first key."""
+    last = scores.new_zeros(*scores.shape[:-2], scores.shape[-1])
+    last[..., :1] = 1.0
+    return last

@@ -1,0 +1,66 @@
+"""What every alignment is."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from torch import Tensor, nn
+
+from regard.attention.masks import Mask
+from regard.shapes import Float, Key, Query, Scores
+
+
+class Draw(NamedTuple):
+    """What training needs of weights that were drawn, because no gradient passes through a draw. All with a gradient.
+
+    log_probability: `(*batch, query)`, of the key that was drawn; 0 where none was
+    entropy: `(*batch, query)`, of what it was drawn from, in nats
+    baseline: the loss a token that is usual, a buffer of the alignment which is saved with it and kept by the training
+    """
+
+    log_probability: Float[Tensor, "*batch query"]
+    entropy: Float[Tensor, "*batch query"]
+    baseline: Tensor
+
+
+class Aligned(NamedTuple):
+    """What an alignment gives: weights `(*batch, query, key)`, its state after these queries, and what it drew."""
+
+    weights: Tensor
+    state: Any = None
+    draw: Draw | None = None
+
+
+class Near(NamedTuple):
+    """Of queries that read a window: where its keys are `(*batch, query, near)`, what makes weights of the scores of
+    these alone, and the state after them."""
+
+    places: Tensor
+    weigh: Callable[[Tensor], Tensor]
+    state: Any = None
+
+
+class Align(nn.Module, ABC):
+    """Turns scores into weights. `query` is for alignments that place themselves by it; `state` is what an alignment
+    carries from step to step, batch first: it comes in (None before the first query), goes out in `Aligned`, and is
+    never kept on the module. More keys may have come by then, which had no weight so far."""
+
+    is_softmax = False
+    """True when the weights are exactly `softmax(scores, mask)`, which a fused kernel may then compute unseen."""
+    over_growing = True
+    """False when keys that are masked still matter, so that a text that is being written is not read as a whole one."""
+
+    def picks(self, query: Query, key: Key) -> bool:
+        """Whether queries are faster read each with those of the keys alone that `near` names."""
+        return False
+
+    def near(self, like: Tensor, mask: Mask | None, query: Query | None, state: Any = None) -> Near:
+        """The windows of queries whose scores were like that tensor, `(*batch, query, key)`. Raises TypeError unless it
+        ever `picks`."""
+        raise TypeError(f"{type(self).__name__} reads all keys")
+
+    @abstractmethod
+    def forward(
+        self, scores: Scores, mask: Mask | None = None, query: Query | None = None, state: Any = None
+    ) -> Aligned:
+        """scores `(*batch, query, key)` -> weights of the same shape."""

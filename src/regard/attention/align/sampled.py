@@ -1,0 +1,86 @@
+"""Alignments that read one key: drawn in training, the best one at inference."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.attention.align.extent import dense
+from regard.attention.align.protocol import Align, Aligned, Draw
+from regard.attention.align.soft import softmax
+from regard.attention.masks import Mask
+from regard.maps.entropy import row_entropy
+from regard.shapes import Int, Query, Scores, Weights
+
+
+class Hard(Align):
+    """One key, drawn from the softmax (Xu 2015, 1502.03044, section 4.1). At inference the best key.
+
+    No gradient passes through the draw: it is handed over for REINFORCE, which `regard train` then does.
+
+    Args:
+        soft_share: share of the sequences, in [0, 1], that in training read with the softmax itself; the paper's is a
+            half. It is drawn at a sequence's first query and holds for all of them.
+    """
+
+    baseline: Tensor
+
+    def __init__(self, soft_share: float = 0.0):
+        super().__init__()
+        if not 0 <= soft_share <= 1:
+            raise ValueError(f"soft_share is {soft_share}; it must be between 0 and 1")
+        self.soft_share = soft_share
+        self.register_buffer("baseline", torch.zeros(()))
+
+    def forward(
+        self, scores: Scores, mask: Mask | None = None, query: Query | None = None, state: Any = None
+    ) -> Aligned:
+        soft = softmax(scores, mask)
+        if not scores.shape[-1]:
+            return Aligned(soft, state)
+        if not self.training:
+            return Aligned(_only(soft.argmax(-1), soft, mask), state)
+        if state is None:
+            state = torch.rand(scores.shape[:-2], device=scores.device) < self.soft_share
+        drawn = self.draw(soft.detach())
+        chosen = soft.gather(-1, drawn[..., None])[..., 0]
+        unlearned = state[..., None] | (chosen == 0)
+        log_probability = torch.where(unlearned, 1.0, chosen).log()
+        weights = torch.where(state[..., None, None], soft, _only(drawn, soft, mask))
+        return Aligned(weights, state, Draw(log_probability, row_entropy(soft), self.baseline))
+
+    def draw(self, probabilities: Weights) -> Int[Tensor, "*batch query"]:
+        """A key for each query, drawn by an exponential race; any for a query that may read none."""
+        return (probabilities / torch.empty_like(probabilities).exponential_()).argmax(-1)
+
+
+class StraightThrough(Align):
+    """One key, drawn from the softmax by adding Gumbel noise to the scores; the gradient is that of the noisy softmax
+    (Jang 2017, 1611.01144, section 2.2). At inference the best key, without noise.
+
+    Args:
+        temperature: of that softmax, above 0; the lower, the nearer is its gradient to that of the draw.
+    """
+
+    def __init__(self, temperature: float = 1.0):
+        super().__init__()
+        if not temperature > 0:
+            raise ValueError(f"temperature is {temperature}; it must be above 0")
+        self.temperature = temperature
+
+    def forward(
+        self, scores: Scores, mask: Mask | None = None, query: Query | None = None, state: Any = None
+    ) -> Aligned:
+        if self.training:
+            scores = scores - torch.empty_like(scores).exponential_().log()
+        soft = softmax(scores / self.temperature, mask)
+        if not scores.shape[-1]:
+            return Aligned(soft)
+        hard = _only(soft.detach().argmax(-1), soft, mask)
+        return Aligned(hard + (soft - soft.detach()))
+
+
+def _only(chosen: Int[Tensor, "*batch query"], soft: Weights, mask: Mask | None) -> Weights:
+    """1 at the chosen key of each query, 0 elsewhere and where the mask forbids."""
+    places = torch.arange(soft.shape[-1], device=soft.device)
+    return ((places == chosen[..., None]) & dense(mask, soft)).to(soft.dtype)

@@ -1,0 +1,127 @@
+"""Multi-head attention over any score: split, attend, merge (Vaswani 2017, section 3.2.2)."""
+
+from typing import Any
+
+from einops import rearrange, repeat
+from torch import Tensor, nn
+
+from regard.attention.lookup import Attend, Read, check
+from regard.attention.masks import Mask, as_mask
+from regard.attention.memory import Memory
+from regard.attention.packing import Packing
+from regard.attention.scores import ScaledDot
+from regard.shapes import Float
+
+
+class MultiHead(nn.Module):
+    """H lookups at once, each on its own projection of query, key and value; their reads concatenated and projected.
+
+        head_h = attend(W_q^h q, W_k^h k, W_v^h v)          output = W_o [head_1; ...; head_H]
+
+    Args:
+        width: of the queries and of the output.
+        heads: number of query heads H.
+        attend: how each head reads; a score with parameters is made with `heads=H` and the head width. Default
+            `Attend(ScaledDot())`.
+        memory_width: of the keys and values given. Default `width`.
+        head_width: of one head. Default `width / heads`.
+        key_value_heads: number of heads of keys and values, each shared by H / key_value_heads query heads
+            (Ainslie 2023, 2305.13245). Default H.
+        shared_key_value: one projection serves as keys and as values.
+
+    Raises:
+        ValueError: `heads` does not divide `width` and no `head_width` is given, or `key_value_heads` not `heads`.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        *,
+        attend: Attend | None = None,
+        memory_width: int | None = None,
+        head_width: int | None = None,
+        key_value_heads: int | None = None,
+        shared_key_value: bool = False,
+    ):
+        super().__init__()
+        if head_width is None and width % heads:
+            raise ValueError(
+                f"width {width} is not divisible by {heads} heads; choose another number or give head_width"
+            )
+        key_value_heads = heads if key_value_heads is None else key_value_heads
+        if heads % key_value_heads:
+            raise ValueError(f"{heads} heads cannot share {key_value_heads} key-value heads evenly")
+        head_width = width // heads if head_width is None else head_width
+        memory_width = width if memory_width is None else memory_width
+        self.heads, self.key_value_heads = heads, key_value_heads
+        self.query = nn.Linear(width, heads * head_width)
+        self.key = nn.Linear(memory_width, key_value_heads * head_width)
+        self.value = self.key if shared_key_value else nn.Linear(memory_width, key_value_heads * head_width)
+        self.output = nn.Linear(heads * head_width, width)
+        self.attend = Attend(ScaledDot()) if attend is None else attend
+        for projection in (self.query, self.key, self.value, self.output):
+            nn.init.xavier_uniform_(projection.weight)
+            nn.init.zeros_(projection.bias)
+
+    @property
+    def widths(self) -> tuple[int, int, int]:
+        """The widths of queries, keys and values it takes."""
+        return self.query.in_features, self.key.in_features, self.value.in_features
+
+    def prepare(self, memory: Memory) -> Memory:
+        """The memory as every head sees it: keys and values `(batch, head, key, head_width)`, key sides computed."""
+        key = self.key(memory.key)
+        shared = self.value is self.key and memory.value is memory.key
+        return self._prepared(key, key if shared else self.value(memory.value), memory.mask)
+
+    def _prepared(self, key: Tensor, value: Tensor, mask: Mask | None) -> Memory:
+        split = self.split(key)
+        mask = None if mask is None else mask.over_heads()
+        return self.attend.prepare(Memory(split, split if value is key else self.split(value), mask, clean=False))
+
+    def split(self, states: Tensor) -> Tensor:
+        """`(batch, position, group * width)` -> `(batch, head, position, width)`, groups repeated for their heads."""
+        states = rearrange(states, "b s (g d) -> b g s d", g=self.key_value_heads)
+        repeats = self.heads // self.key_value_heads
+        return states if repeats == 1 else repeat(states, "b g s d -> b (g r) s d", r=repeats)
+
+    def written(self, value: Tensor) -> Tensor:
+        """What each head writes of a value that it reads alone, W_o^h v: `(batch, head, key, head_width)` -> `(batch,
+        head, key, width)`. Over all heads, weighted, and with W_o's bias, these add up to the output."""
+        return value @ rearrange(self.output.weight, "w (h d) -> h d w", h=self.heads)
+
+    def read(self, query: Tensor, memory: Memory, state: Any = None) -> Read:
+        """Read a prepared memory with queries `(batch, query, width)` -> context of the same shape."""
+        split = rearrange(self.query(query), "b t (h d) -> b h t d", h=self.heads)
+        read = self.attend.read(split, memory, state)
+        return read._replace(context=self.output(rearrange(read.context, "b h t d -> b t (h d)")))
+
+    def within(
+        self, states: Float[Tensor, "token width"], packing: Packing, mask: Mask
+    ) -> Float[Tensor, "token width"]:
+        """Every token of sequences without their padding reads its own sequence, under the `mask` of the padded batch;
+        projections are made of these tokens alone."""
+        key = self.key(states)
+        value = key if self.value is self.key else self.value(states)
+        laid_out = packing.unpack(key)
+        memory = self._prepared(laid_out, laid_out if value is key else packing.unpack(value), mask)
+        query = rearrange(packing.unpack(self.query(states)), "b t (h d) -> b h t d", h=self.heads)
+        context: Tensor = self.attend.read(query, memory).context
+        return self.output(packing.pack(rearrange(context, "b h t d -> b t (h d)")))
+
+    def forward(self, query: Float[Tensor, "..."], memory: Memory) -> Float[Tensor, "batch query width"]:
+        """Queries `(batch, query, width)` over a memory of `memory_width` -> `(batch, query, width)`.
+
+        Raises:
+            ValueError: shapes, dtypes or devices do not fit together.
+        """
+        check(query, memory.key, memory.value, memory.mask, self.widths)
+        if query.ndim != 3:
+            raise ValueError(f"heads need one batch axis: (batch, query, width); got query {tuple(query.shape)}")
+        return self.read(query, self.prepare(memory)).context
+
+
+def self_attention(heads: MultiHead, states: Tensor, mask: Mask | Tensor | None = None) -> Tensor:
+    """Every position `(batch, position, width)` reads the sequence it stands in, under `mask`."""
+    return heads(states, Memory(states, states, None if mask is None else as_mask(mask)))

@@ -1,0 +1,127 @@
+"""The attention of models of the transformers library, whose weights can be asked for while it stays fused."""
+
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.kernels.selected import Chosen, Projected, part, shared_part
+
+NAME = "regard"
+"""What their configurations call this attention while somebody looks."""
+UNFUSED = ("softcap", "s_aux")
+"""What the fused attention does not know: scores that are held below a number, and a sink for each head."""
+Listener = Callable[[nn.Module, int, Chosen, Projected], None]
+"""Is given a module, the number of its queries, a way to its weights, and what these are made of."""
+
+
+@contextmanager
+def opened(model: nn.Module, listener: Listener) -> Iterator[None]:
+    """Inside the block the attention of every model of transformers in `model` tells its listener. Its results are
+    those of PyTorch's fused attention."""
+    with ExitStack() as stack:
+        if hosts := _hosts(model):
+            _register(listener)
+        for host in hosts:
+            stack.enter_context(_switched(host.config))
+        yield
+
+
+def refuse_closed(model: nn.Module, asked: Collection[int]) -> None:
+    """Raises ValueError where all modules that are asked for, by their identity, belong to models of transformers whose
+    attention is code of their own, which no listener hears of."""
+    closed = [host for host in _hosts(model) if not any(_calls_the_interface(each) for each in host.modules())]
+    if closed and {*asked} <= {id(each) for host in closed for each in host.modules()}:
+        kinds = " and ".join(
+            sorted({f"{type(host).__name__} (model type {host.config.model_type})" for host in closed})
+        )
+        raise ValueError(
+            f"the attention of {kinds} cannot be recorded: it does not go through ALL_ATTENTION_FUNCTIONS of "
+            "transformers; ask the model itself, model(..., output_attentions=True).attentions, and show what it gives "
+            "by View(regard.maps.Lookups(weights, source, target))"
+        )
+
+
+def _hosts(model: nn.Module) -> list[Any]:
+    """The models of transformers in `model`, with those inside them."""
+    library = sys.modules.get("transformers")  # whoever has such a model has imported it
+    return [] if library is None else [each for each in model.modules() if isinstance(each, library.PreTrainedModel)]
+
+
+def _calls_the_interface(module: nn.Module) -> bool:
+    """Whether the file of a module's class imports the functions that `_register` adds one to: no class says so."""
+    return "ALL_ATTENTION_FUNCTIONS" in vars(sys.modules[type(module).__module__])
+
+
+@contextmanager
+def _switched(config: Any) -> Iterator[None]:
+    before = config._attn_implementation
+    config._attn_implementation = NAME
+    try:
+        yield
+    finally:
+        config._attn_implementation = before
+
+
+def _register(listener: Listener) -> None:
+    from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    fused = ALL_ATTENTION_FUNCTIONS["sdpa"]
+
+    def attention(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, **given: Any):
+        def chosen(heads: Sequence[int] | None, rows: Sequence[int] | None) -> Tensor:
+            return weights(module, query, key, attention_mask, heads, rows, given)
+
+        listener(module, query.shape[2], chosen, Projected(query, key, value, scale_of(query, given)))
+        if any(given.get(name) is not None for name in UNFUSED):
+            read = chosen(None, None) @ value.repeat_interleave(_groups(module), 1)
+            return read.transpose(1, 2).contiguous(), None
+        return fused(module, query, key, value, attention_mask, **given)
+
+    ALL_ATTENTION_FUNCTIONS.register(NAME, attention)
+    ALL_MASK_ATTENTION_FUNCTIONS.register(NAME, ALL_MASK_ATTENTION_FUNCTIONS["sdpa"])
+
+
+def weights(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    mask: Tensor | None,
+    heads: Sequence[int] | None,
+    rows: Sequence[int] | None,
+    given: dict[str, Any],
+) -> Tensor:
+    """softmax(scale q . k + bias) of the chosen heads and queries, under the mask: True or 0 where a key is read. With
+    a sink the rest of each sum is its share."""
+    queries, keys = query.shape[2], key.shape[2]
+    key = part(key.repeat_interleave(_groups(module), 1), heads, None)
+    scores = part(query, heads, rows) @ key.mT * scale_of(query, given)
+    if given.get("position_bias") is not None:
+        scores = scores + shared_part(given["position_bias"], heads, rows)
+    if given.get("softcap") is not None:
+        scores = given["softcap"] * torch.tanh(scores / given["softcap"])
+    asked = given.get("is_causal")
+    if mask is None and queries > 1 and (getattr(module, "is_causal", True) if asked is None else asked):
+        mask = torch.ones(1, 1, queries, keys, dtype=torch.bool, device=query.device).tril()
+    if mask is not None:
+        mask = shared_part(mask, heads, rows)
+        scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
+    if given.get("s_aux") is not None:  # one more place for each head, which has no value
+        sink = given["s_aux"].view(1, -1, 1, 1)[:, slice(None) if heads is None else list(heads)]
+        scores = torch.cat([scores, sink.to(scores).expand(*scores.shape[:-1], 1)], -1)
+    return scores.float().softmax(-1).nan_to_num(0.0)[..., :keys].to(query.dtype)
+
+
+def scale_of(query: Tensor, given: dict[str, Any]) -> float:
+    """What scores are multiplied by."""
+    scaling = given.get("scaling")
+    return query.shape[-1] ** -0.5 if scaling is None else float(scaling)
+
+
+def _groups(module: nn.Module) -> int:
+    """Query heads that share a head of keys and values."""
+    return getattr(module, "num_key_value_groups", 1)

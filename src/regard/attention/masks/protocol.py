@@ -1,0 +1,170 @@
+"""What every mask is, any boolean tensor as one, and two that are joined."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_map
+
+
+class Near(NamedTuple):
+    """Queries at `first`, `first` + 1, ... among the keys, each of which reads from `before` keys before its place to
+    `after` behind it, of those that `keys`, `(*batch, 1, key)`, leaves open."""
+
+    before: int
+    after: int
+    first: int
+    keys: "Mask | None" = None
+
+
+class Mask(ABC):
+    """A boolean `(*batch, query, key)` mask, where an axis of size 1 broadcasts."""
+
+    @abstractmethod
+    def dense(self) -> Tensor:
+        """The boolean tensor, broadcastable to `(*batch, query, key)`."""
+
+    @abstractmethod
+    def readable(self) -> Tensor | None:
+        """`(*batch, key)`: keys that at least one query may read; None when no key is closed to all queries."""
+
+    @abstractmethod
+    def over_heads(self) -> "Mask":
+        """The same mask for scores with a head axis before `(query, key)`."""
+
+    @abstractmethod
+    def select(self, rows: Tensor) -> "Mask":
+        """The mask of the batch rows `rows` `(rows,)`, in that order, repeats allowed."""
+
+    @abstractmethod
+    def of_queries(self, places: Sequence[int]) -> "Mask":
+        """The mask of the queries that stand at these places among those it is for."""
+
+    def of_query(self, place: int) -> "Mask":
+        """The mask of one of them."""
+        return self.of_queries([place])
+
+    @property
+    @abstractmethod
+    def shape(self) -> torch.Size:
+        """Of the dense tensor, which is not made for this."""
+
+    @property
+    @abstractmethod
+    def lies_on(self) -> torch.device:
+        """Where the dense tensor lies."""
+
+    @property
+    def is_causal(self) -> bool:
+        """True for exactly the square lower triangle, which kernels know by name."""
+        return False
+
+    @property
+    def near(self) -> "Near | None":
+        """Where every query reads keys near its own place alone, how near, and which keys are open at all."""
+        return None
+
+    def __and__(self, other: "Mask | Tensor | None") -> "Mask":
+        return self if other is None else Both(self, as_mask(other))
+
+    def __rand__(self, other: "Mask | Tensor | None") -> "Mask":
+        return self if other is None else Both(as_mask(other), self)
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        def densify(x):
+            return x.dense() if isinstance(x, Mask) else x
+
+        return function(*tree_map(densify, tuple(args)), **tree_map(densify, kwargs or {}))
+
+
+@dataclass(frozen=True, eq=False)
+class Dense(Mask):
+    """Any boolean tensor, broadcastable to `(*batch, query, key)`."""
+
+    allowed: Tensor
+
+    @property
+    def shape(self) -> torch.Size:
+        return self.allowed.shape
+
+    @property
+    def lies_on(self) -> torch.device:
+        return self.allowed.device
+
+    def dense(self) -> Tensor:
+        return self.allowed
+
+    def readable(self) -> Tensor | None:
+        return self.allowed.any(-2)
+
+    def over_heads(self) -> "Dense":
+        return Dense(self.allowed.unsqueeze(-3)) if self.allowed.ndim > 2 else self
+
+    def select(self, rows: Tensor) -> "Dense":
+        return Dense(self.allowed[rows]) if self.allowed.ndim > 2 and self.allowed.shape[0] > 1 else self
+
+    def of_queries(self, places: Sequence[int]) -> "Dense":
+        return self if self.allowed.shape[-2] == 1 else Dense(self.allowed[..., list(places), :])
+
+
+@dataclass(frozen=True, eq=False)
+class Both(Mask):
+    """What both masks allow."""
+
+    left: Mask
+    right: Mask
+
+    @property
+    def shape(self) -> torch.Size:
+        return torch.broadcast_shapes(self.left.shape, self.right.shape)
+
+    @property
+    def lies_on(self) -> torch.device:
+        return self.left.lies_on
+
+    @property
+    def near(self) -> Near | None:
+        for one, other in ((self.left, self.right), (self.right, self.left)):
+            if one.near is not None and one.near.keys is None and other.shape[-2] == 1:
+                return one.near._replace(keys=other)
+        return None
+
+    def dense(self) -> Tensor:
+        return self.left.dense() & self.right.dense()
+
+    def readable(self) -> Tensor | None:
+        parts = [part for part in (self.left.readable(), self.right.readable()) if part is not None]
+        return reduce(and_, parts) if parts else None
+
+    def over_heads(self) -> "Both":
+        return Both(self.left.over_heads(), self.right.over_heads())
+
+    def select(self, rows: Tensor) -> "Both":
+        return Both(self.left.select(rows), self.right.select(rows))
+
+    def of_queries(self, places: Sequence[int]) -> "Both":
+        return Both(self.left.of_queries(places), self.right.of_queries(places))
+
+
+def as_mask(mask: Mask | Tensor) -> Mask:
+    """A mask from a mask or a boolean tensor.
+
+    Raises:
+        TypeError: anything else, a float or 0/1 mask among them: only booleans say which way round they mean it.
+    """
+    if isinstance(mask, Mask):
+        return mask
+    if not isinstance(mask, Tensor):
+        raise TypeError(f"a mask is a boolean tensor or made by regard.attention.masks, not {type(mask).__name__}")
+    if mask.dtype != torch.bool:
+        raise TypeError(
+            f"a mask is boolean and True means the key may be attended to; got {mask.dtype}: "
+            "write `mask == 1` or `mask.bool()`, or `~mask` if True meant hidden"
+        )
+    return Dense(torch.atleast_2d(mask))

@@ -1,0 +1,98 @@
+"""The dictionary of a lookup: keys, values, and which of them may be read.
+
+Encoder states, a cache of past steps, an image's grid of features and a document's sentences are all a `Memory`.
+"""
+
+from dataclasses import InitVar, dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.attention.masks import Mask, Padding, as_mask, padding
+from regard.shapes import Lengths, Rows, States, Tokens
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """Keys `(*batch, key, key_width)`, values `(*batch, key, value_width)` and the mask over them.
+
+    What no query may read is cleaned once, when the memory is made: whatever stands in padding, NaN included, is inert.
+    `clean=False` says that keys and values come from a memory that was cleaned already.
+
+    `summary (batch, width)` is an encoder's account of the whole sequence in one vector, for decoders that need one,
+    and `tokens (batch, key)` are the ids that stand there, for decoders that copy them. `exponentials (*batch, key, any
+    width)` is what an additive score's kernel reads, made of exactly these keys when the memory was prepared.
+    """
+
+    key: Tensor
+    value: Tensor
+    mask: Mask | None = None
+    summary: Tensor | None = None
+    tokens: Tokens | None = None
+    exponentials: Tensor | None = None
+    clean: InitVar[bool] = True
+
+    def __post_init__(self, clean: bool) -> None:
+        if self.mask is None:
+            return
+        object.__setattr__(self, "mask", as_mask(self.mask))
+        readable = self.mask.readable()
+        if not clean or readable is None:
+            return
+        hidden = ~readable[..., None]
+        same = self.key is self.value
+        object.__setattr__(self, "key", self.key.masked_fill(hidden, 0.0))
+        object.__setattr__(self, "value", self.key if same else self.value.masked_fill(hidden, 0.0))
+        object.__setattr__(self, "exponentials", None)
+
+    @classmethod
+    def of(
+        cls,
+        states: States,
+        lengths: Lengths | None = None,
+        summary: Tensor | None = None,
+        tokens: Tokens | None = None,
+    ) -> "Memory":
+        """States `(batch, position, width)` as their own keys and values, closed past `lengths (batch,)`."""
+        mask = None if lengths is None else padding(lengths, states.shape[1])
+        return cls(states, states, mask, summary, tokens)
+
+    @property
+    def lengths(self) -> Tensor | None:
+        """`(batch,)` when the mask is padding alone, else None."""
+        return self.mask.lengths if isinstance(self.mask, Padding) else None
+
+    def append(self, key: Tensor, value: Tensor) -> "Memory":
+        """The memory with more positions `(*batch, more, width)` behind it.
+
+        Raises:
+            ValueError: the memory has a mask, of which nothing says what holds for the new positions.
+        """
+        if self.mask is not None:
+            raise ValueError("a memory with a mask does not grow; append to one without and mask when it is read")
+        key, value = torch.cat([self.key, key], -2), torch.cat([self.value, value], -2)
+        return replace(self, key=key, value=value, exponentials=None)
+
+    def select(self, rows: Rows) -> "Memory":
+        """The memory of the batch rows `rows`, in that order, repeats allowed."""
+        pick = partial(torch.index_select, dim=0, index=rows)
+        key = pick(self.key)
+        value = key if self.value is self.key else pick(self.value)
+        mask = None if self.mask is None else self.mask.select(rows)
+        parts = (None if part is None else pick(part) for part in (self.summary, self.tokens, self.exponentials))
+        return Memory(key, value, mask, *parts, clean=False)
+
+
+def selected(part: Any, rows: Rows) -> Any:
+    """Of a tensor, a tuple of parts, None, or what has a `select` of its own: the batch rows `rows`, in that order."""
+    match part:
+        case None:
+            return None
+        case Tensor():
+            return part.index_select(0, rows)
+        case tuple():
+            return tuple(selected(each, rows) for each in part)
+        case _:
+            return part.select(rows)

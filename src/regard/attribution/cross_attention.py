@@ -1,0 +1,108 @@
+"""What given outputs depended on of their sources, in each way that can be shown."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from regard.attention.record import record
+from regard.attribution.aggregation import JOININGS, Joining, Map, alone, rolled_out
+from regard.attribution.forced_decoding import attended, lookups
+from regard.attribution.gradients import check_no_maps, contributions, embeddings, log_probabilities_of
+from regard.attribution.kinds import Kind
+from regard.attribution.norms import ValueNorms
+from regard.data.pair_batch import collate
+from regard.errors import InputError
+from regard.maps.alignment import Alignment
+from regard.maps.averages import average_of
+from regard.maps.heads import Side
+from regard.maps.lookups import Lookups
+from regard.maps.shares import shares
+from regard.nn.encoder_decoder import EncoderDecoder
+from regard.shapes import Float
+
+Written = tuple[list[int], list[int]]
+"""A source, to which END is added, and the tokens that were written, END among them where it was."""
+Sources = Callable[[EncoderDecoder, Sequence[Written], Sequence[int] | None], list[Map]]
+"""Of each output a map `(target, source)`, made of those of the model's maps whose numbers are given; None: all."""
+
+
+def by_weights(model: EncoderDecoder, outputs: Sequence[Written], maps: Sequence[int] | None = None) -> list[Map]:
+    """The mean of the weights. Raises ValueError as `attended`, InputError where there is no such map."""
+    return [average_of(each.numpy(), maps) for each in attended(model, _given(outputs))]
+
+
+def by_norms(model: EncoderDecoder, outputs: Sequence[Written], maps: Sequence[int] | None = None) -> list[Map]:
+    """The shares in the mean of the norms of what is written. Raises as `by_weights`."""
+    found = attended(model, _given(outputs), ValueNorms(model))
+    return [shares(average_of(each.double().numpy(), maps)) for each in found]
+
+
+@torch.no_grad()
+def by_rollout(model: EncoderDecoder, outputs: Sequence[Written], maps: Sequence[int] | None = None) -> list[Map]:
+    """The mean of the weights on the encoder's states, times how much of each input is in these: the rollout of the
+    encoder. Raises as `by_weights`, and InputError for an encoder without layers of self-attention."""
+    if model.encoder.self_attention is None:
+        raise InputError(
+            "a rollout is of layers of self-attention with residuals, and this run's encoder is not made of them; use "
+            "weights, norms or gradient"
+        )
+    return [
+        read @ _rolled(model, model.encoder.self_attention, source)
+        for read, (source, _) in zip(by_weights(model, outputs, maps), outputs, strict=True)
+    ]
+
+
+def by_gradient(model: EncoderDecoder, outputs: Sequence[Written], maps: Sequence[int] | None = None) -> list[Map]:
+    """The shares of gradient x input in the log-probability of each token. Raises InputError where maps are chosen."""
+    check_no_maps(maps)
+    return [shares(owed(model, *each).double().cpu().numpy()) for each in outputs]
+
+
+def owed(model: EncoderDecoder, source: list[int], written: list[int]) -> Float[Tensor, "target source"]:
+    """Gradient x input of the log-probability of each token written, given those before it, at each of the source's."""
+    batch = collate([(source, written[:-1])]).to(next(model.parameters()).device)
+
+    def scores() -> Tensor:
+        return log_probabilities_of(model(batch.source, batch.source_lengths, batch.target_in)[0], written)
+
+    found = contributions(embeddings(model.encoder), scores)
+    return torch.stack([each.amounts[:, 0] for each in found if each.given is batch.source]).sum(0)
+
+
+def _given(outputs: Sequence[Written]) -> list[tuple[list[int], list[int]]]:
+    """What the model is given to write them."""
+    return [(source, written[:-1]) for source, written in outputs]
+
+
+def _rolled(model: EncoderDecoder, names: str, source: list[int]) -> Map:
+    batch = collate([(source, [])]).to(next(model.parameters()).device)
+    with record(model.encoder, only=names) as found:
+        model.encoder(batch.source, batch.source_lengths)
+    return rolled_out(found)
+
+
+SOURCES: dict[Kind, Sources] = {
+    "weights": by_weights,
+    "gradient": by_gradient,
+    "norms": by_norms,
+    "rollout": by_rollout,
+}
+RECORDED: dict[Kind, Joining] = {kind: JOININGS[kind] for kind in ("weights", "norms")}
+"""Those that every layer and head has."""
+
+
+def read_by(
+    model: EncoderDecoder,
+    output: Written,
+    sides: tuple[Side, Side],
+    kind: Kind,
+    maps: Sequence[int] | None = None,
+) -> tuple[Lookups, Alignment]:
+    """What one output depended on, in every layer and head where the kind has them, and as one map. The sides are the
+    source with END and what was written. Raises as those of `SOURCES`."""
+    (found,) = SOURCES[kind](model, [output], maps)
+    attention = Alignment(found, sides[0].pieces, sides[1].pieces)
+    if kind not in RECORDED:
+        return alone(attention, kind), attention
+    return lookups(model, _given([output])[0], *sides, RECORDED[kind]), attention

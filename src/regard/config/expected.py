@@ -1,0 +1,84 @@
+"""What a field's type asks for, in words, for messages."""
+
+import types
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from regard.config.registry import OneOf
+from regard.config.yaml_nodes import Node
+
+WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null"}
+SIGNS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<", "multiple_of": "a multiple of"}
+SIZES = {"min_length": "of length >=", "max_length": "of length <="}
+
+
+def members(annotation: Any) -> tuple[Any, ...]:
+    """The alternatives of a union; of anything else, itself. `Annotated` around it is looked through."""
+    inner = bare(annotation)
+    alternatives = get_args(inner) if get_origin(inner) in (Union, types.UnionType) else (inner,)
+    return tuple(one_of(each) or each for each in alternatives)
+
+
+def bare(annotation: Any) -> Any:
+    """The type inside `Annotated`, or what names it; of anything else, itself."""
+    return one_of(annotation) or (get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation)
+
+
+def one_of(annotation: Any) -> OneOf | None:
+    """What names the dataclasses that are allowed, if the annotation notes it."""
+    notes = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
+    return next((note for note in notes if isinstance(note, OneOf)), None)
+
+
+def expected(annotation: Any) -> str:
+    """`Annotated[int, Field(ge=1)]` -> "a whole number >= 1"."""
+    named = one_of(annotation)
+    if named is not None:
+        return f"a mapping with {named.key}: {expected(Literal[tuple(named.classes)])}"
+    if get_origin(annotation) is Annotated:
+        inner, *notes = get_args(annotation)
+        bounds = _bounds(notes)
+        return expected(inner) + (f" {' and '.join(bounds)}" if bounds else "")
+    if get_origin(annotation) in (Union, types.UnionType):
+        return " or ".join(expected(member) for member in get_args(annotation))
+    if get_origin(annotation) is Literal:
+        *most, last = [value if isinstance(value, str) else str(value) for value in get_args(annotation)]
+        return f"{', '.join(most)} or {last}" if most else last
+    return WORDS.get(annotation) or _compound(annotation)
+
+
+def _compound(annotation: Any) -> str:
+    origin, inner = get_origin(annotation) or annotation, get_args(annotation)
+    if is_dataclass(origin):
+        return f"a mapping with {', '.join(field.name for field in fields(origin) if field.init)}"
+    if not isinstance(origin, type):
+        return "another value"
+    if issubclass(origin, tuple) and inner and inner[-1] is not Ellipsis:
+        return f"a list of {len(inner)} ({', '.join(expected(item) for item in inner)})"
+    if issubclass(origin, Mapping):
+        return "a mapping"
+    if issubclass(origin, Sequence | set | frozenset):
+        return f"a list, each {expected(inner[0])}" if inner else "a list"
+    return "a path" if issubclass(origin, Path) else origin.__name__
+
+
+def _bounds(notes: Sequence[Any]) -> list[str]:
+    """Of pydantic's `Field`, which keeps its limits in a list of its own, or of the limits themselves."""
+    single = [limit for note in notes for limit in getattr(note, "metadata", [note])]
+    named = [(word, getattr(limit, name, None)) for limit in single for name, word in (SIGNS | SIZES).items()]
+    return [f"{word} {value}" for word, value in named if value is not None]
+
+
+def shown(node: Node) -> str:
+    """The value as it was written, short; text in quotes."""
+    if isinstance(node.value, dict):
+        return "a mapping" if node.value else "an empty mapping"
+    if isinstance(node.value, list):
+        text = f"[{', '.join(shown(item) for item in node.value)}]"
+    elif node.value is None:
+        return "nothing (null)"
+    else:
+        text = repr(node.value) if isinstance(node.value, str) else node.text
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,215 @@
+"""A YAML file becomes frozen dataclasses; every mistake in it is reported at once, each with its line."""
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import or_
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+import pydantic
+import yaml
+
+from regard.config import yaml_nodes
+from regard.config.expected import bare, expected, members, shown
+from regard.config.registry import OneOf
+from regard.config.yaml_nodes import Node, Problem, nearest
+from regard.errors import InputError
+
+STRICT = pydantic.ConfigDict(strict=True, arbitrary_types_allowed=True)
+FAILED = object()  # stands for a part whose problems are noted already
+
+
+def load(path: Path, schema: Any, overrides: Sequence[str] = ()) -> Any:
+    """Reads `path` as the dataclass `schema`, or as one of a union of them, with `overrides` (`key.sub=value`, the last
+    one wins) put on top.
+
+    A union of dataclasses is told apart by the field that is a `Literal` in all of them, of other values in each
+    (`kind`, `name`), which the file must give; that which `OneOf` notes by its key. Where a dataclass has
+    `named_sizes`, the key `size` names several of its fields at once. Scalars are checked by pydantic without
+    conversion, save that a whole number is also a number.
+    Raises InputError: one line for each unknown, missing, repeated or unfitting key, or one for an unreadable file.
+    """
+    root, problems = yaml_nodes.read(path)
+    if root.value is None and not problems:
+        raise InputError(f"{path}: is empty; expected {expected(schema)}")
+    if not isinstance(root.value, dict):
+        raise InputError(f"{path}:{root.line}: got {shown(root)} at the top; expected {expected(schema)}")
+    for override in overrides:
+        problems += yaml_nodes.place(root, override)
+    value = _build(schema, root, "", problems)
+    if problems:
+        raise InputError("\n".join(map(str, sorted(problems, key=lambda problem: problem.line or float("inf")))))
+    return value
+
+
+def dump(value: Any) -> str:
+    """`value` (a dataclass) as YAML, defaults written out, that `load` reads back as an equal value."""
+    return yaml.dump(_plain(value), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1 << 20)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes text that either this package or a YAML 1.1 reader would take for something else."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    # in quotes of the other kinds a line break of any sort comes back as a space or a plain newline
+    style = '"' if len(text.splitlines()) > 1 or text != text.strip() else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
+
+
+yaml_nodes.add_number_rules(_Dumper)
+_Dumper.add_representer(str, _text)
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value) if field.init}
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def _build(annotation: Any, node: Node, path: str, problems: list[Problem]) -> Any:
+    """The value of `node` as `annotation`; what is wrong with it goes to `problems`."""
+    choices = members(annotation)
+    classes = [choice for choice in choices if dataclasses.is_dataclass(choice)]
+    if classes and isinstance(node.value, dict):
+        chosen = _choose(classes, node, path, problems)
+        return FAILED if chosen is None else _fill(chosen, node, path, problems)
+    inner = get_args(bare(annotation))
+    if isinstance(node.value, list) and inner and dataclasses.is_dataclass(members(inner[0])[0]):
+        return _items(annotation, node, path, problems)
+    if classes:
+        plain = tuple(choice for choice in choices if choice not in classes)
+        found = _leaf(reduce(or_, plain), node, path, []) if plain else FAILED
+        if found is FAILED:
+            problems.append(_unfit(annotation, node, path))
+        return found
+    return _leaf(annotation, node, path, problems)
+
+
+def _items(annotation: Any, node: Node, path: str, problems: list[Problem]) -> Any:
+    """A tuple or list of dataclasses; a length the type asks for is checked on its own."""
+    before, outer, inner = len(problems), bare(annotation), get_args(bare(annotation))
+    fixed = get_origin(outer) is tuple and inner[-1] is not Ellipsis
+    kinds = inner if fixed and len(inner) == len(node.value) else [inner[0]] * len(node.value)
+    pairs = zip(kinds, node.value, strict=True)
+    built = [_build(kind, item, f"{path}[{i}]", problems) for i, (kind, item) in enumerate(pairs)]
+    loose: Any = tuple[(Any,) * len(inner)] if fixed else list[Any]
+    notes = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
+    checked: Any = Annotated[(loose, *notes)] if notes else loose
+    try:
+        pydantic.TypeAdapter(checked).validate_python(built)
+    except pydantic.ValidationError:
+        problems.append(_unfit(annotation, node, path))
+    return FAILED if len(problems) > before else built if get_origin(outer) is list else tuple(built)
+
+
+def _choose(classes: list[Any], node: Node, path: str, problems: list[Problem]) -> Any:
+    """The only dataclass, or that which the mapping names."""
+    match classes:
+        case [OneOf() as one_of]:
+            key, named = one_of.key, one_of.classes
+        case [only]:
+            return only
+        case _:
+            key, named = _by_name(classes)
+    inner = _join(path, key)
+    given = node.value.get(key)
+    if given is None:
+        problems.append(node.problem(inner, f"missing; expected {expected(Literal[tuple(named)])}"))
+    elif isinstance(given.value, dict | list) or given.value not in named:
+        what = f"got {shown(given)}, expected {expected(Literal[tuple(named)])}"
+        close = nearest(given.value, list(named)) if isinstance(given.value, str) else ""
+        problems.append(given.problem(inner, f"{what}; {close}" if close.startswith("did") else what))
+    else:
+        return named[given.value]
+    return None
+
+
+def _by_name(classes: list[Any]) -> tuple[str, Mapping[str, Any]]:
+    """The `Literal` field that tells dataclasses apart, and each of them by its values."""
+    hints = [get_type_hints(each, include_extras=True) for each in classes]
+    telling = [name for name in hints[0] if tells_apart([bare(hint.get(name)) for hint in hints])]
+    if not telling:
+        raise TypeError(f"{expected(classes[0])}: no Literal field tells the dataclasses of this union apart")
+    key = telling[0]
+    pairs = zip(classes, hints, strict=True)
+    return key, {value: each for each, hint in pairs for value in get_args(bare(hint[key]))}
+
+
+def tells_apart(kinds: Sequence[Any]) -> bool:
+    """Whether a field of these types, one a class, is a `Literal` in all of them and has no value in two."""
+    values = [value for kind in kinds for value in get_args(kind)]
+    return all(get_origin(kind) is Literal for kind in kinds) and len(set(values)) == len(values)
+
+
+def _fill(schema: Any, node: Node, path: str, problems: list[Problem]) -> Any:
+    before, hints = len(problems), get_type_hints(schema, include_extras=True)
+    fields = {field.name: field for field in dataclasses.fields(schema) if field.init}
+    entries = _sized(schema, node.value, path, problems)
+    for key, entry in entries.items():
+        if key not in fields:
+            problems.append(entry.problem(_join(path, key), f"unknown key; {nearest(key, list(fields))}"))
+    values = {}
+    for name, field in fields.items():
+        if name in entries:
+            values[name] = _build(hints[name], entries[name], _join(path, name), problems)
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            problems.append(node.problem(_join(path, name), f"missing; expected {expected(hints[name])}"))
+    if len(problems) > before:
+        return FAILED
+    try:
+        return schema(**values)
+    except (ValueError, TypeError) as error:  # a rule between fields, from the dataclass's own check
+        problems.append(node.problem(path, " ".join(str(error).split())))
+        return FAILED
+
+
+def _sized(schema: Any, entries: dict[str, Node], path: str, problems: list[Problem]) -> dict[str, Node]:
+    """With the `size` of a dataclass that has `named_sizes` written out. What stands beside it outweighs it, save what
+    a file says beside a size that an option names."""
+    sizes: Mapping[str, Mapping[str, Any]] = getattr(schema, "named_sizes", {})
+    if not sizes or "size" not in entries:
+        return entries
+    own = dict(entries)
+    size = own.pop("size")
+    if not isinstance(size.value, str) or size.value not in sizes:
+        what = f"got {shown(size)}, expected {expected(Literal[tuple(sizes)])}"
+        problems.append(size.problem(_join(path, "size"), what))
+        return own
+    named = {key: Node(value, str(value), size.file, size.line) for key, value in sizes[size.value].items()}
+    return named | {key: entry for key, entry in own.items() if key not in named or size.line or not entry.line}
+
+
+def _leaf(annotation: Any, node: Node, path: str, problems: list[Problem]) -> Any:
+    """Checked as JSON: pydantic's strict rules there refuse "12" as a number but still take a list as a tuple."""
+    try:
+        return pydantic.TypeAdapter(annotation, config=STRICT).validate_json(json.dumps(node.plain()))
+    except pydantic.ValidationError as error:
+        steps = list(error.errors()[0]["loc"])
+        problems.append(dataclasses.replace(_unfit(annotation, node, path), line=_line(node, steps)))
+        return FAILED
+
+
+def _line(node: Node, steps: list[Any]) -> int:
+    """The line of the part that `steps` (keys and indices, as pydantic gives them) lead to, as far as they do."""
+    inside = range(len(node.value)) if isinstance(node.value, list) else node.value
+    if steps and isinstance(inside, range | dict) and steps[0] in inside:
+        return _line(node.value[steps[0]], steps[1:])
+    return node.line
+
+
+def _unfit(annotation: Any, node: Node, path: str) -> Problem:
+    return node.problem(path, f"got {shown(node)}, expected {expected(annotation)}")
+
+
+def _join(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key

@@ -1,0 +1,1 @@
+"""Generated data whose answers and alignments are known."""

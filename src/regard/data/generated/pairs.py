@@ -1,0 +1,108 @@
+"""Where a run's examples come from, when they are made: each class is what a run file's `data:` section becomes."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from regard.data.generated import bitext, letters, questions
+from regard.data.generated.dates import DateExample, Forms, generate
+from regard.data.generated.disjoint import Example
+from regard.data.generated.synthetic import Made
+from regard.data.pair import Pair, Splits
+from regard.errors import InputError
+from regard.maps.links import Links
+
+_MOST_CLAUSES, _MOST_LETTERS = 10, 1_000
+E = TypeVar("E", bound=Example)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dates(Made):
+    """Generated dates, free form to ISO. Pairs whose text has two readings are in the group "ambiguous"."""
+
+    kind: Literal["dates"] = "dates"
+    valid: int = 1_000
+    test: int = 2_000
+    forms: Forms = "unambiguous"
+
+    most_held_out = 100_000  # a tenth of the days has no more texts to give without long searching
+
+    def load(self) -> Splits:
+        """Generates all three sets. Raises InputError when `forms` is "all" and Babel is not installed."""
+        train, valid, test = generate(self.sizes, self.forms, self.seed)
+        return Splits(_pairs("train", train), _pairs("valid", valid), _pairs("test", test))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Questions(Made):
+    """Generated questions about a context of so many `facts`, and their answers; the links of a pair are between the
+    words that were asked for and where they stand in the context."""
+
+    kind: Literal["questions"] = "questions"
+    facts: int = 4
+
+    def load(self) -> Splits:
+        """Generates all three sets. Raises InputError for a number of facts that cannot be told."""
+        found = questions.generate(self.sizes, self.facts, self.seed)
+        return _splits("questions", found, lambda each: (each.answer, each.links))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bitext(Made):
+    """Generated English sentences of up to so many `clauses` with their French and its word alignment."""
+
+    kind: Literal["bitext"] = "bitext"
+    clauses: int = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 1 <= self.clauses <= _MOST_CLAUSES:
+            raise InputError(f"bitext: clauses is {self.clauses}; expected 1 to {_MOST_CLAUSES}")
+
+    def load(self) -> Splits:
+        """Generates all three sets."""
+        return _splits(
+            "bitext", bitext.generate(self.sizes, self.clauses, self.seed), lambda each: (each.translation, each.links)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Letters(Made):
+    """Generated rows of `least` to `most` letters, to be copied or turned round, with their alignment."""
+
+    kind: Literal["letters"] = "letters"
+    order: letters.Order = "reverse"
+    least: int = 5
+    most: int = 20
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 1 <= self.least <= self.most <= _MOST_LETTERS:
+            raise InputError(
+                f"letters: least is {self.least} and most {self.most}; expected 1 <= least <= most <= {_MOST_LETTERS}"
+            )
+
+    def load(self) -> Splits:
+        """Generates all three sets. Raises InputError when there are not so many rows of these lengths."""
+        found = letters.generate(self.sizes, self.order, (self.least, self.most), self.seed)
+        return _splits("letters", found, lambda each: (each.answer, each.links))
+
+
+def _pairs(name: str, examples: list[DateExample]) -> list[Pair]:
+    return [
+        Pair(each.text, each.iso, f"dates {name} {number} ({each.pattern})", "ambiguous" if each.ambiguous else "")
+        for number, each in enumerate(examples, 1)
+    ]
+
+
+def _splits(kind: str, sets: Sequence[Sequence[E]], target: Callable[[E], tuple[str, Links]]) -> Splits:
+    """Generated examples as pairs, with their places and links."""
+    named = zip(("train", "valid", "test"), sets, strict=True)
+    train, valid, test = (
+        [
+            Pair(each.text, text, f"{kind} {name} {number}", links=links)
+            for number, (each, (text, links)) in enumerate(((each, target(each)) for each in found), 1)
+        ]
+        for name, found in named
+    )
+    return Splits(train, valid, test)

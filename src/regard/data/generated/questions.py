@@ -1,0 +1,191 @@
+"""Generated questions about who taught what and when, whose answers stand in a context, at places that are known.
+
+A context has a few facts, each about another teacher, another subject and a term, told in one of several ways and in
+any order, with sentences between them that say nothing. What is asked is one part of one fact, given the other two.
+"""
+
+from dataclasses import dataclass
+from random import Random
+from typing import NamedTuple
+
+from regard.data.generated.disjoint import distinct_sets
+from regard.errors import InputError
+from regard.maps.links import Links
+
+TEACHERS = [
+    "Abel",
+    "Alvarez",
+    "Bauer",
+    "Becker",
+    "Bell",
+    "Brandt",
+    "Castro",
+    "Chen",
+    "Costa",
+    "Dahl",
+    "Diaz",
+    "Dubois",
+    "Eriksen",
+    "Evans",
+    "Farkas",
+    "Fischer",
+    "Fontaine",
+    "Garcia",
+    "Green",
+    "Haas",
+    "Hansen",
+    "Ito",
+    "Ivanov",
+    "Jansen",
+    "Jones",
+    "Kato",
+    "Keller",
+    "Khan",
+    "Klein",
+    "Kovacs",
+    "Lang",
+    "Lee",
+    "Lopez",
+    "Maier",
+    "Martin",
+    "Meyer",
+    "Moreau",
+    "Nagy",
+    "Novak",
+    "Okafor",
+    "Olsen",
+    "Park",
+    "Perez",
+    "Perry",
+    "Petrov",
+    "Rao",
+    "Reyes",
+    "Rossi",
+    "Sato",
+    "Silva",
+    "Singh",
+    "Smith",
+    "Tanaka",
+    "Torres",
+    "Varga",
+    "Vogel",
+    "Wagner",
+    "Weber",
+    "Wong",
+    "Young",
+]
+SUBJECTS = [
+    "Algebra",
+    "Machine Learning",
+    "Botany",
+    "Statistics",
+    "Organic Chemistry",
+    "Geometry",
+    "Logic",
+    "World History",
+    "Phonetics",
+    "Number Theory",
+    "Optics",
+    "Genetics",
+    "Economics",
+    "Art History",
+    "Astronomy",
+    "Contract Law",
+    "Ethics",
+    "Music Theory",
+    "Robotics",
+    "Graph Theory",
+    "Anatomy",
+    "Geology",
+    "Cryptography",
+    "Modern Poetry",
+    "Topology",
+    "Game Theory",
+    "Ecology",
+    "Data Mining",
+    "Rhetoric",
+    "Fluid Dynamics",
+]
+TERMS = "Spring", "Summer", "Autumn", "Winter"
+TOLD = (
+    "Professor {teacher} taught {subject} in the {term} .",
+    "In the {term} , Professor {teacher} taught {subject} .",
+    "{subject} was taught by Professor {teacher} in the {term} .",
+    "The {term} course on {subject} was given by Professor {teacher} .",
+)
+BETWEEN = "The students enjoyed it .", "Many came .", "It was hard work .", "The room was full .", "Nobody was late ."
+
+
+class Form(NamedTuple):
+    """What is asked, its question and its answer."""
+
+    asked: str
+    question: str
+    answer: str
+
+
+FORMS = (
+    Form(
+        "subject",
+        "What did Professor {teacher} teach in the {term} ?",
+        "Professor {teacher} taught {subject} in the {term}",
+    ),
+    Form(
+        "teacher",
+        "Who taught {subject} in the {term} ?",
+        "{subject} was taught by Professor {teacher} in the {term}",
+    ),
+    Form(
+        "term", "When did Professor {teacher} teach {subject} ?", "Professor {teacher} taught {subject} in the {term}"
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question with its context, the answer, and for each of the answer's words that was asked for the place of that
+    word in the context, as links between words that blanks separate."""
+
+    text: str
+    answer: str
+    links: Links
+
+
+def generate(sizes: tuple[int, int, int], facts: int, seed: int) -> tuple[list[Question], ...]:
+    """Training, validation and test questions, as many as `sizes` says, with no text in common. The test set depends on
+    its size, `facts` and `seed` alone.
+
+    Raises:
+        InputError: fewer than one fact, or more than there are subjects.
+    """
+    if not 1 <= facts <= len(SUBJECTS):
+        raise InputError(f"questions: facts is {facts}; expected 1 to {len(SUBJECTS)}")
+    return distinct_sets(sizes, seed, lambda part, random: make(facts, random), "questions")
+
+
+def make(facts: int, random: Random) -> Question:
+    """One question."""
+    told = [
+        {"teacher": teacher, "subject": subject, "term": random.choice(TERMS)}
+        for teacher, subject in zip(random.sample(TEACHERS, facts), random.sample(SUBJECTS, facts), strict=True)
+    ]
+    fact, form = told[0], random.choice(FORMS)
+    random.shuffle(told)
+    words = form.question.format(**fact).split()
+    places: list[int] = []
+    for each in told:
+        template = random.choice(TOLD).split()
+        for part in template:
+            piece = part.format(**each).split()
+            if each is fact and part == f"{{{form.asked}}}":
+                places = list(range(len(words), len(words) + len(piece)))
+            words += piece
+        words += random.choice(BETWEEN).split() if random.random() < 0.5 else []
+    answer: list[str] = []
+    links = set()
+    for part in form.answer.split():
+        piece = part.format(**fact).split()
+        if part == f"{{{form.asked}}}":
+            links = {(place, len(answer) + number) for number, place in enumerate(places)}
+        answer += piece
+    return Question(" ".join(words), " ".join(answer), frozenset(links))

@@ -1,0 +1,71 @@
+"""Both sides' tokenizers, and words that only a source has."""
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from regard.data.token_words import side
+from regard.maps.heads import Side
+from regard.text import Tokenizer
+from regard.text.special import UNKNOWN
+
+
+@dataclass(frozen=True)
+class Tokenizers:
+    """The source's and the target's, the same object where they share one.
+
+    With `copying`, which needs a shared one, the words of a source that the vocabulary lacks have ids of their own for
+    this source alone, from the vocabulary's size on, in the order of their first places (See 2017, section 2.2).
+    """
+
+    source: Tokenizer
+    target: Tokenizer
+    copying: bool = False
+
+    def source_ids(self, text: str) -> list[int]:
+        """The ids of a source, without END."""
+        return self._with_own(text, self.own_words(text))
+
+    def target_ids(self, text: str, source: str) -> list[int]:
+        """The ids of a target, without START or END, in which the source's own words have their ids."""
+        if not self.copying:
+            return self.target.encode(text)
+        return self._with_own(text, self.own_words(source))
+
+    def text(self, ids: Iterable[int], source: str) -> str:
+        """The text of ids that were written for a source."""
+        return self.target.decode(ids, self.own_words(source))
+
+    def source_pieces(self, ids: Sequence[int], source: str) -> list[str]:
+        """One readable label for each id of a source."""
+        return self.source.pieces(ids, self.own_words(source))
+
+    def target_pieces(self, ids: Sequence[int], source: str) -> list[str]:
+        """One readable label for each id that was written for a source."""
+        return self.target.pieces(ids, self.own_words(source))
+
+    def sides(self, source_ids: Sequence[int], target_ids: Sequence[int], source: str) -> tuple[Side, Side]:
+        """The pieces of a source, and of what was written for it, with the words that they make."""
+        own = self.own_words(source)
+        return side(self.source, source_ids, own), side(self.target, target_ids, own)
+
+    def own_words(self, source: str) -> list[str]:
+        """The words of a source that the vocabulary lacks, each once; none without copying."""
+        unknown = [word for index, word in self._words(source) if index == UNKNOWN] if self.copying else []
+        return list(dict.fromkeys(unknown))
+
+    def _words(self, text: str) -> list[tuple[int, str]]:
+        """The id and the text of each piece."""
+        pairs = zip(self.source.encode(text), self.source.offsets(text), strict=True)
+        return [(index, re.sub(r"\s+", " ", text[start:end])) for index, (start, end) in pairs]
+
+    def _with_own(self, text: str, own: list[str]) -> list[int]:
+        if not own:
+            return self.source.encode(text)
+        places = {word: self.source.size + number for number, word in enumerate(own)}
+        return [places.get(word, UNKNOWN) if index == UNKNOWN else index for index, word in self._words(text)]
+
+
+def readable(target: list[int], source: Collection[int], vocabulary: int) -> list[int]:
+    """A target's ids without those of words that its source, which may have been cut, does not have."""
+    return [index if index < vocabulary or index in source else UNKNOWN for index in target]

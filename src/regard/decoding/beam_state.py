@@ -1,0 +1,126 @@
+"""The open hypotheses of a beam, and what may follow them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.attention.memory import Memory
+from regard.attention.record import record
+from regard.decoding.hypothesis import last_tokens, next_scores, require_token
+from regard.decoding.logits_processors import Rule, held
+from regard.nn.decoders.protocol import Decoder, State
+from regard.text.special import START
+
+
+class Extensions(NamedTuple):
+    """Continuations of a source's hypotheses, `(source, continuation)`: the score, minus infinity where there is none,
+    the place of the hypothesis that it continues, and the token."""
+
+    scores: Tensor
+    parents: Tensor
+    tokens: Tensor
+
+    @classmethod
+    def best(cls, extended: Tensor, count: int) -> "Extensions":
+        """The `count` best of all, `(source, place, vocabulary)`, best first."""
+        scores, places = extended.flatten(1).topk(min(count, extended[0].numel()))
+        return cls(scores, places // extended.shape[-1], places % extended.shape[-1])
+
+    def only(self, which: Tensor) -> "Extensions":
+        """Those alone for which `which (source, continuation)` is true."""
+        return self._replace(scores=self.scores.masked_fill(~which, -torch.inf))
+
+    def top(self, count: int) -> "Extensions":
+        """The `count` best, best first."""
+        scores, order = self.scores.topk(count)
+        return Extensions(scores, self.parents.gather(1, order), self.tokens.gather(1, order))
+
+
+def join(parts: Sequence[Extensions]) -> Extensions:
+    """One after the other."""
+    return Extensions(*(torch.cat(each, 1) for each in zip(*parts, strict=True)))
+
+
+def unreadable(memory: Memory) -> Tensor:
+    """1 for padding, 0 for a position that can be read, `(batch, key)`."""
+    readable = None if memory.mask is None else memory.mask.readable()
+    nothing = memory.value.new_zeros(memory.value.shape[:2])
+    return nothing if readable is None else (~readable).to(nothing).expand_as(nothing)
+
+
+@dataclass(frozen=True, eq=False)
+class Front:
+    """`width` places for each of the sources still searched.
+
+    `sources (source,)` says which; `scores (source, width)` are log-probabilities, minus infinity for an empty place;
+    `written (source * width, length)`; `state` has source * width rows; `read (source * width, key)` is the weight that
+    each position of the source has had so far, 1 for padding, None where nobody asks.
+    """
+
+    sources: Tensor
+    scores: Tensor
+    written: Tensor
+    state: State
+    read: Tensor | None = None
+
+    @classmethod
+    def first(cls, decoder: Decoder, memory: Memory, width: int, open_places: Sequence[int], reading: bool) -> "Front":
+        """An empty text in each of the open places, of which there is at least one."""
+        sources = torch.arange(memory.value.shape[0], device=memory.value.device)
+        scores = torch.full((len(sources), width), -torch.inf, device=sources.device)
+        scores[:, list(open_places)] = 0.0
+        rows = sources.repeat_interleave(width)
+        written = rows.new_full((len(rows), 1), START)[:, :0]
+        read = unreadable(memory)[rows] if reading else None
+        return cls(sources, scores, written, decoder.start(memory).select(rows), read)
+
+    @property
+    def owners(self) -> Tensor:
+        """The source of each row."""
+        return self.sources.repeat_interleave(self.scores.shape[1])
+
+    def text(self, source: int, place: int) -> list[int]:
+        """What stands there."""
+        return self.written[source * self.scores.shape[1] + place].tolist()
+
+    def select(self, keep: Tensor) -> "Front":
+        """The sources `keep` alone."""
+        width = self.scores.shape[1]
+        rows = (keep[:, None] * width + torch.arange(width, device=keep.device)).flatten()
+        read = None if self.read is None else self.read[rows]
+        return Front(self.sources[keep], self.scores[keep], self.written[rows], self.state.select(rows), read)
+
+    def step(self, decoder: Decoder, rules: Sequence[Rule]) -> tuple["Front", Tensor]:
+        """Feed every text its last token -> the front after it, and the scores `(source, width, vocabulary)` of all
+        texts that may come next; none follows an empty place.
+
+        Raises:
+            ValueError: a hypothesis that no token can follow.
+        """
+        last = last_tokens(self.written)
+        if self.read is None:
+            (logits, state), read = decoder.step(last, self.state), None
+        else:
+            assert decoder.source_attention is not None
+            with record(decoder, only=decoder.source_attention) as maps:
+                logits, state = decoder.step(last, self.state)
+            read = self.read + torch.stack([each.flatten(1, -2).mean(1) for each in maps.values()]).mean(0)
+        empty, following = self.scores.flatten() == -torch.inf, next_scores(logits)
+        require_token(following.amax(-1).masked_fill(empty, 0.0))
+        if empty.any():  # what stands there may be anything, NaN too
+            following[empty] = -torch.inf
+        following = held(rules, following, self.written, self.owners)
+        extended = self.scores[..., None] + following.unflatten(0, (-1, self.scores.shape[1]))
+        return replace(self, state=state, read=read), extended
+
+    def follow(self, extensions: Extensions) -> "Front":
+        """The texts with these tokens behind them, `width` for each source."""
+        width = self.scores.shape[1]
+        offsets = width * torch.arange(len(self.sources), device=self.sources.device)[:, None]
+        rows = (extensions.parents + offsets).flatten()
+        written = torch.cat([self.written[rows], extensions.tokens.flatten()[:, None]], 1)
+        read = None if self.read is None else self.read[rows]
+        return Front(self.sources, extensions.scores, written, self.state.follow(rows), read)

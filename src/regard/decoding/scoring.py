@@ -1,0 +1,43 @@
+"""How likely a model finds given targets."""
+
+from collections.abc import Sequence
+
+import torch
+
+from regard.data.pair import Pair
+from regard.data.pair_batch import collate
+from regard.data.tokenizer_pair import Tokenizers, readable
+from regard.decoding.texts import limited
+from regard.nn.encoder_decoder import EncoderDecoder
+
+ROWS = 32  # pairs that are scored together
+
+
+def encoded(
+    model: EncoderDecoder, tokenizers: Tokenizers, pairs: Sequence[Pair], *, truncate: bool = False
+) -> list[tuple[list[int], list[int]]]:
+    """The pairs' tokens, those of words that only a cut source had as unknown.
+
+    Raises:
+        InputError: a text is longer than the model can take, and `truncate` does not ask to keep its beginning.
+    """
+    places = [pair.place for pair in pairs]
+    sources = [tokenizers.source_ids(pair.source) for pair in pairs]
+    targets = [tokenizers.target_ids(pair.target, pair.source) for pair in pairs]
+    sources, _ = limited(model.max_source, sources, places, truncate=truncate)
+    targets, _ = limited(model.max_target, targets, places, truncate=truncate)
+    size = tokenizers.target.size
+    return [(source, readable(target, source, size)) for source, target in zip(sources, targets, strict=True)]
+
+
+@torch.no_grad()
+def log_probabilities(model: EncoderDecoder, pairs: Sequence[tuple[list[int], list[int]]]) -> list[list[float]]:
+    """Of each target's tokens, END last, given its source: forced decoding, by natural logarithm."""
+    device, found = next(model.parameters()).device, []
+    for first in range(0, len(pairs), ROWS):
+        batch = collate(pairs[first : first + ROWS]).to(device)
+        logits = model(batch.source, batch.source_lengths, batch.target_in).float()
+        scores = logits.log_softmax(-1).gather(-1, batch.target_out[..., None])[..., 0]
+        lengths = batch.target_lengths.tolist()
+        found.extend(row[:length] for row, length in zip(scores.tolist(), lengths, strict=True))
+    return found

@@ -1,0 +1,130 @@
+"""Texts in, texts out: batches by length, search, and the outputs in the order of the inputs."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from regard.data.batching import token_batches
+from regard.data.limit import limit_lengths
+from regard.data.pair_batch import collate
+from regard.data.tokenizer_pair import Tokenizers
+from regard.decoding.constraints import Demand
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.search import Search
+from regard.decoding.streaming import Watching, Written, always
+from regard.nn.encoder_decoder import EncoderDecoder
+
+BATCH = 4096
+"""Padded source tokens times the beam that are searched together."""
+
+
+def limited(
+    maximum: int | None, ids: Sequence[list[int]], places: Sequence[str], *, truncate: bool = False
+) -> tuple[list[list[int]], int]:
+    """The sequences, none longer with END than `maximum`, and how many were cut for that.
+
+    Raises:
+        InputError: one is longer and `truncate` does not ask to keep its beginning.
+    """
+    if maximum is None:
+        return list(ids), 0
+    return limit_lengths(ids, maximum - 1, places, truncate=truncate)
+
+
+def search_texts(
+    model: EncoderDecoder,
+    tokenizers: Tokenizers,
+    texts: Sequence[str],
+    search: Search,
+    *,
+    demand: Demand | None = None,
+    places: Sequence[str] | None = None,
+    truncate: bool = False,
+) -> list[list[Hypothesis]]:
+    """The hypotheses for each text, best first, in the order of the texts, as many and such as `demand` says.
+
+    `places` say where the texts came from, for messages; `truncate` cuts those that are longer than the model can take.
+
+    Raises:
+        InputError: a text is longer than the model can take.
+        ValueError: the search's numbers do not fit together (see `beam`).
+    """
+    ids = source_ids(model.max_source, tokenizers, texts, places, truncate=truncate)
+    return search_ids([model], ids, search, demand)[0]
+
+
+def source_ids(
+    maximum: int | None,
+    tokenizers: Tokenizers,
+    texts: Sequence[str],
+    places: Sequence[str] | None = None,
+    *,
+    truncate: bool = False,
+) -> list[list[int]]:
+    """The sources' tokens, none longer than `maximum`. Raises InputError as `search_texts`."""
+    ids = [tokenizers.source_ids(text) for text in texts]
+    places = [f"text {number}" for number in range(1, len(ids) + 1)] if places is None else places
+    return limited(maximum, ids, places, truncate=truncate)[0]
+
+
+@torch.no_grad()
+def search_ids(
+    models: Sequence[EncoderDecoder], ids: Sequence[list[int]], search: Search, demand: Demand | None = None
+) -> list[list[list[Hypothesis]]]:
+    """What each of some models with one encoder finds for each source, which is encoded once. Raises ValueError as
+    `search_texts`."""
+    encoder = models[0].encoder
+    device = next(encoder.parameters()).device
+    found: list[list[list[Hypothesis]]] = [[[] for _ in ids] for _ in models]
+    for rows in _batches(ids, max(1, BATCH // search.beam)):
+        batch = collate([(ids[row], []) for row in rows]).to(device)
+        asked = None if demand is None else demand.of(rows)
+        memory, limit = encoder(batch.source, batch.source_lengths), search.limit(batch.source_lengths)
+        for model, outputs in zip(models, found, strict=True):
+            most = _most(model, limit)
+            for row, hypotheses in zip(rows, search(model.decoder, memory, most, asked), strict=True):
+                outputs[row] = hypotheses
+    return found
+
+
+def write_ids(
+    model: EncoderDecoder,
+    ids: Sequence[list[int]],
+    search: Search,
+    prefixes: Sequence[Sequence[int]],
+    *,
+    candidates: int = 0,
+    wanted: Callable[[int], bool] = always,
+) -> Iterator[Written]:
+    """The outputs of the sources, all of them together, token by token, each with what it looked at and so many likely
+    tokens in its place. Each begins with its prefix; `wanted(row)` is asked before each step whether to go on.
+
+    Raises:
+        ValueError: a prefix is longer than its output may be.
+    """
+    batch = collate([(each, []) for each in ids]).to(next(model.parameters()).device)
+    with torch.no_grad():
+        memory = model.encoder(batch.source, batch.source_lengths)
+    limit, lengths = _most(model, search.limit(batch.source_lengths)), batch.source_lengths.tolist()
+    watching = Watching(model.decoder, model.decoder.source_attention, candidates, wanted)
+    for each in search.write(model.decoder, memory, limit, [tuple(prefix) for prefix in prefixes], watching):
+        yield each if each.read is None else replace(each, read=each.read[..., : lengths[each.row]])
+
+
+def best_texts(tokenizers: Tokenizers, texts: Sequence[str], found: Sequence[Sequence[Hypothesis]]) -> list[str]:
+    """What `search_texts` found best for each text."""
+    return [tokenizers.text(best.tokens, text) for text, (best, *_) in zip(texts, found, strict=True)]
+
+
+def _most(model: EncoderDecoder, limit: Tensor) -> Tensor:
+    """The most tokens that the model can write of those that a search allows."""
+    return limit if model.max_target is None else limit.clamp(max=model.max_target)
+
+
+def _batches(ids: Sequence[list[int]], tokens: int) -> Iterator[list[int]]:
+    """Rows of similar length together."""
+    lengths = [(len(each) + 1, 0) for each in ids]
+    longest = max((length for length, _ in lengths), default=1)
+    yield from token_batches(lengths, max(tokens, longest), seed=0, epoch=0)

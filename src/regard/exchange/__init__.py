@@ -1,5 +1,0 @@
-"""Models from and to the forms in which others publish them."""
-
-from regard.exchange.folders import export_run, import_run
-
-__all__ = ["export_run", "import_run"]

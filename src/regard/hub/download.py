@@ -1,0 +1,72 @@
+"""Published models that are fetched from the Hugging Face hub, each at one commit that is written down."""
+
+import re
+from pathlib import Path
+
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import (
+    DisabledRepoError,
+    GatedRepoError,
+    HfHubHTTPError,
+    HFValidationError,
+    LocalEntryNotFoundError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+
+from regard.errors import InputError, RunError
+from regard.hub.formats import elmo
+from regard.hub.formats.folder import Folder
+from regard.storage.atomic import FULL, REFUSED
+
+WANTED = ["config.json", "generation_config.json", "preprocessor_config.json"]
+WANTED += ["*.safetensors", "*.safetensors.index.json", "tokenizer*", "vocab*", "merges.txt", "*.spm"]
+WANTED += [f"*{elmo.OPTIONS}", f"*{elmo.WEIGHTS}"]
+"""The files that are read; pickles and code are not even fetched."""
+NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
+
+
+def fetch(name: str, revision: str | None) -> tuple[Folder, str]:
+    """The files of `name` at a branch, tag or commit, and the commit they are of. Without a network the copy of an
+    earlier time serves, if it is whole.
+
+    Raises:
+        InputError: there is no such model or revision, or it may not be read.
+        RunError: the hub does not answer, or not now; the transfer broke off, or there is no room for the files.
+    """
+    if not NAME.fullmatch(name):
+        raise InputError(f"{name}: no such folder, nor the name of a model on the hub, as OWNER/NAME")
+    try:
+        path = Path(snapshot_download(name, revision=revision, allow_patterns=WANTED))
+    except Exception as error:  # what breaks off is told by the transport's errors, and its library is not always one
+        raise _told(error, name, revision) from error
+    return Folder(path, root=path.parents[1]), path.name  # a snapshot's files are links into the cache's own folder
+
+
+def _told(error: Exception, name: str, revision: str | None) -> InputError | RunError:
+    """What went wrong, and what to do."""
+    at = "" if revision is None else f" at {revision}"
+    refused = error.__cause__ if isinstance(error, LocalEntryNotFoundError) else None  # why a copy was looked for
+    match refused if isinstance(refused, HfHubHTTPError) else error:
+        case GatedRepoError():
+            return InputError(f"{name}: its publisher wants you to agree to terms first; do so, and log in")
+        case DisabledRepoError():
+            return InputError(f"{name}: the hub has disabled it, and there is no whole copy here; choose another model")
+        case RevisionNotFoundError():
+            return InputError(f"{name}: has no revision {revision}; give a branch, tag or commit that it has")
+        case RepositoryNotFoundError():
+            return InputError(f"{name}: no such folder here, and no such model on the hub that you may read")
+        case HFValidationError():
+            return InputError(f"{name}: is not the name of a model on the hub, as OWNER/NAME")
+        case LocalEntryNotFoundError():
+            return RunError(f"{name}{at}: the hub does not answer and there is no whole copy here; try again later")
+        case HfHubHTTPError() as answer:
+            code = answer.response.status_code
+            why = "too many requests" if code == 429 else f"HTTP {code}"
+            return RunError(f"{name}{at}: the hub refuses for now ({why}); try again later")
+        case OSError(errno=code) if code in FULL:
+            return RunError(f"{name}{at}: cannot be kept: {FULL[code]}; free some, or set HF_HOME to a roomier place")
+        case OSError(errno=code) if code in REFUSED:
+            return RunError(f"{name}{at}: cannot be kept: {REFUSED[code]}; set HF_HOME to a folder you may write")
+    why = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}".removesuffix(": ")
+    return RunError(f"{name}{at}: the transfer broke off ({why}); run it again, what has arrived whole is kept")

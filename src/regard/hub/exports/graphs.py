@@ -1,0 +1,150 @@
+"""What of a run becomes a graph: modules of tensors alone, with examples of their inputs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.memory import Memory
+from regard.errors import InputError
+from regard.models.bert import Bert, BertEncoder
+from regard.models.bert_classifier import BertClassifier
+from regard.models.bert_spans import BertSpans
+from regard.models.gpt2 import GPT2
+from regard.models.transformer import Transformer
+from regard.nn.decoders.transformer import TransformerDecoder
+from regard.nn.embeddings import TokenEmbedding
+from regard.nn.encoders.transformer import TransformerEncoder
+from regard.text.special import END
+
+LONGEST = 4096
+"""Positions at most of a graph whose model has no limit of its own."""
+Inputs = tuple[Tensor, ...]
+BATCH, ROWS = {0: "batch"}, {0: "batch", 1: "position"}
+"""Axes of any size."""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A module by the `name` of its file. `axes` are those of each input that may have any size, by their place, up to
+    `most` positions; `example` makes inputs of so many texts and positions."""
+
+    name: str
+    module: nn.Module
+    axes: dict[str, dict[int, str]]
+    outputs: tuple[str, ...]
+    example: Callable[[int, int], Inputs]
+    most: int
+
+
+class Filling(nn.Module):
+    """Tokens, lengths and segments -> the last states, and the logits of what stands at each position."""
+
+    def __init__(self, model: Bert):
+        super().__init__()
+        self.model = model
+
+    def forward(self, tokens: Tensor, lengths: Tensor, segments: Tensor) -> Any:
+        states = self.model(tokens, lengths, segments)
+        return states if self.model.predictions is None else (states, self.model.predictions(states))
+
+
+class Continuing(nn.Module):
+    """Tokens, END first -> the logits of what follows each."""
+
+    def __init__(self, model: GPT2):
+        super().__init__()
+        self.model = model
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.model(tokens, self.model.begin(tokens.shape[0]))[0]
+
+
+class Encoding(nn.Module):
+    """Source tokens with END and their lengths -> the encoder's states."""
+
+    def __init__(self, model: Transformer):
+        super().__init__()
+        self.encoder = model.encoder
+
+    def forward(self, source: Tensor, source_lengths: Tensor) -> Tensor:
+        return self.encoder(source, source_lengths).value
+
+
+class Decoding(nn.Module):
+    """The encoder's states, the sources' lengths and what is written so far, START first -> the logits of what follows
+    each token of it."""
+
+    def __init__(self, model: Transformer):
+        super().__init__()
+        self.decoder = model.decoder
+
+    def forward(self, states: Tensor, source_lengths: Tensor, target: Tensor) -> Tensor:
+        memory = Memory.of(states, source_lengths)
+        return self.decoder.output(self.decoder.features(target, self.decoder.start(memory)))
+
+
+def graphs(model: nn.Module) -> list[Graph]:
+    """Of a run's model. Raises InputError for one of which no graph is made."""
+    match model:
+        case Bert():
+            outputs = ("states",) if model.predictions is None else ("states", "logits")
+            return [_read_at_once(Filling(model), model.encoder, outputs)]
+        case BertClassifier() | BertSpans():
+            return [_read_at_once(model, model.encoder, ("logits",))]
+        case GPT2():
+            size = model.embedding.vocabulary
+
+            def tokens(texts: int, positions: int) -> Inputs:
+                return (_ids(texts, positions, size),)
+
+            most = len(model.positions.table)
+            return [Graph("model", Continuing(model), {"tokens": ROWS}, ("logits",), tokens, most)]
+        case Transformer():
+            return _in_two(model)
+    raise InputError(
+        f"no graph is made of a model of class {type(model).__name__}; bert, gpt2 and transformer are exported to onnx"
+    )
+
+
+def _read_at_once(module: nn.Module, encoder: BertEncoder, outputs: tuple[str, ...]) -> Graph:
+    size, most = encoder.embedding.vocabulary, len(encoder.positions.table)
+
+    def example(texts: int, positions: int) -> Inputs:
+        ids = _ids(texts, positions, size)
+        return ids, _lengths(texts, positions), torch.arange(positions).expand(texts, -1) // (positions - 1)
+
+    return Graph("model", module, {"tokens": ROWS, "lengths": BATCH, "segments": ROWS}, outputs, example, most)
+
+
+def _in_two(model: Transformer) -> list[Graph]:
+    """What is done once a source, and what is done for every token of the output."""
+    encoder, decoder = cast(TransformerEncoder, model.encoder), cast(TransformerDecoder, model.decoder)
+    width, most = decoder.embedding.width, model.max_source or LONGEST
+    sizes = cast(TokenEmbedding, encoder.embedding).vocabulary, decoder.embedding.vocabulary
+
+    def read(texts: int, positions: int) -> Inputs:
+        return _ids(texts, positions, sizes[0]), _lengths(texts, positions)
+
+    def written(texts: int, positions: int) -> Inputs:
+        states = torch.linspace(-1, 1, texts * (positions + 1) * width).view(texts, positions + 1, width)
+        return states, _lengths(texts, positions + 1), _ids(texts, positions, sizes[1])
+
+    sources = {"source": {0: "batch", 1: "source_position"}, "source_lengths": BATCH}
+    memory = {"states": {0: "batch", 1: "source_position"}, "source_lengths": BATCH}
+    return [
+        Graph("encoder", Encoding(model), sources, ("states",), read, most),
+        Graph("decoder", Decoding(model), memory | {"target": ROWS}, ("logits",), written, most),
+    ]
+
+
+def _ids(texts: int, positions: int, vocabulary: int) -> Tensor:
+    """Whole numbers from END on, all different as far as the vocabulary goes."""
+    return END + torch.arange(texts * positions).view(texts, positions) % (vocabulary - END)
+
+
+def _lengths(texts: int, positions: int) -> Tensor:
+    """The last text is the shortest."""
+    return positions - torch.arange(texts) % positions

@@ -1,0 +1,88 @@
+"""Runs as ONNX graphs, for onnxruntime and others."""
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.hub.exports.graphs import Graph, graphs
+from regard.hub.exports.tokenizers import write_tokenizers
+from regard.hub.tolerances import SHAPES, compare
+from regard.runs.load import load
+from regard.storage.atomic import explained, new_folder
+
+
+def export_onnx(path: Path, out: Path) -> list[str]:
+    """Write a run's model to the folder `out` as graphs, NAME.onnx, beside its tokenizers, and check the graphs: at
+    three sizes, run by onnxruntime.
+
+    Returns: what it was checked against.
+
+    Raises:
+        InputError: no graph is made of the run's model, or `out` exists.
+        RunError: what was written does not compute the same; it is removed.
+    """
+    run = load(path, "cpu")
+    parts = graphs(run.model)
+    with new_folder(out), explained(out):
+        write_tokenizers(run, out)
+        for graph in parts:
+            write(graph, out / f"{graph.name}.onnx")
+            check(graph, out / f"{graph.name}.onnx")
+    return ["onnxruntime"]
+
+
+@torch.no_grad()
+def write(graph: Graph, path: Path) -> None:
+    """Write a graph whose inputs may have any sizes."""
+    batch = torch.export.Dim("batch", min=1)
+    sizes = {"batch": batch}
+    for axes in graph.axes.values():
+        for name in axes.values():
+            sizes.setdefault(name, torch.export.Dim(name, min=2, max=graph.most))
+    shapes = [{place: sizes[name] for place, name in axes.items()} for axes in graph.axes.values()]
+    with quiet():
+        program: Any = torch.onnx.export(
+            graph.module,
+            graph.example(2, 7),
+            dynamo=True,
+            dynamic_shapes=tuple(shapes),
+            input_names=list(graph.axes),
+            output_names=list(graph.outputs),
+            verbose=False,
+        )
+    program.save(str(path))
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without what the exporter says about itself and about packages that it looks for."""
+    log = logging.getLogger("torch.onnx")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.setLevel(level)
+
+
+@torch.no_grad()
+def check(graph: Graph, path: Path) -> None:
+    """Raises RunError where onnxruntime computes something else."""
+    import onnxruntime
+
+    onnxruntime.disable_telemetry_events()
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    for texts, positions in SHAPES:
+        given = graph.example(texts, max(2, min(positions, graph.most)))
+        named = {name: tensor.numpy() for name, tensor in zip(graph.axes, given, strict=True)}
+        found = graph.module(*given)
+        expected = (found,) if isinstance(found, torch.Tensor) else found
+        for own, other in zip(expected, session.run(None, named), strict=True):
+            compare(own, torch.from_numpy(other), path.parent)

@@ -1,0 +1,268 @@
+"""BERT as it is published (MiniLM has its names), and the two that differ from it in little: DistilBERT, which has no
+segments and no pooler, and RoBERTa, whose positions count from 2, without segments, over GPT-2's kind of tokens."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.errors import InputError
+from regard.hub.formats import bert_heads, word_pieces
+from regard.hub.formats.bert_heads import POOLER, Form, Heads
+from regard.hub.formats.folder import CONFIG, Folder
+from regard.hub.formats.names import Order, Part, Sizes, check_sizes, exported, imported, linear
+from regard.hub.formats.pretrained_model import Classes, Files, Opened
+from regard.hub.formats.settings import Settings
+from regard.hub.formats.tokenizer_json import ABOUT, TOKENIZER
+from regard.models.bert import BertConfig
+from regard.text.special import PAD
+
+OWN = "encoder.layers.{}"
+ATTENTION = f"{OWN}.self_attention"
+TABLE, POSITIONS = "encoder.embedding.table.weight", "encoder.positions.table"
+TRANSFORMER = (
+    Part("embeddings.word_embeddings.weight", (TABLE,), tokens=True),
+    Part("embeddings.position_embeddings.weight", (POSITIONS,)),
+    *linear("embeddings.LayerNorm", "encoder.norm"),
+)
+SEGMENTS = (Part("embeddings.token_type_embeddings.weight", ("encoder.segments.weight",)),)
+LAYERS = (
+    *linear("encoder.layer.{}.attention.self.query", f"{ATTENTION}.query"),
+    *linear("encoder.layer.{}.attention.self.key", f"{ATTENTION}.key"),
+    *linear("encoder.layer.{}.attention.self.value", f"{ATTENTION}.value"),
+    *linear("encoder.layer.{}.attention.output.dense", f"{ATTENTION}.output"),
+    *linear("encoder.layer.{}.attention.output.LayerNorm", f"{OWN}.residuals.0.norm"),
+    *linear("encoder.layer.{}.intermediate.dense", f"{OWN}.feedforward.0"),
+    *linear("encoder.layer.{}.output.dense", f"{OWN}.feedforward.2"),
+    *linear("encoder.layer.{}.output.LayerNorm", f"{OWN}.residuals.1.norm"),
+)
+DISTILLED_LAYERS = (
+    *linear("transformer.layer.{}.attention.q_lin", f"{ATTENTION}.query"),
+    *linear("transformer.layer.{}.attention.k_lin", f"{ATTENTION}.key"),
+    *linear("transformer.layer.{}.attention.v_lin", f"{ATTENTION}.value"),
+    *linear("transformer.layer.{}.attention.out_lin", f"{ATTENTION}.output"),
+    *linear("transformer.layer.{}.sa_layer_norm", f"{OWN}.residuals.0.norm"),
+    *linear("transformer.layer.{}.ffn.lin1", f"{OWN}.feedforward.0"),
+    *linear("transformer.layer.{}.ffn.lin2", f"{OWN}.feedforward.2"),
+    *linear("transformer.layer.{}.output_layer_norm", f"{OWN}.residuals.1.norm"),
+)
+NEXT_SENTENCE = linear("cls.seq_relationship", "next_sentence")
+FIXED = {
+    "hidden_act": ("gelu",),
+    "position_embedding_type": ("absolute",),
+    "is_decoder": (False,),
+    "add_cross_attention": (False,),
+    "tie_word_embeddings": (True,),
+    "pruned_heads": ({},),
+}
+KEYS = {
+    "layers": "num_hidden_layers",
+    "width": "hidden_size",
+    "heads": "num_attention_heads",
+    "hidden": "intermediate_size",
+    "dropout": "hidden_dropout_prob",
+}
+DISTILLED_KEYS = {
+    "layers": "n_layers",
+    "width": "dim",
+    "heads": "n_heads",
+    "hidden": "hidden_dim",
+    "dropout": "dropout",
+}
+IGNORED = (
+    *("attention_probs_dropout_prob", "classifier_dropout", "gradient_checkpointing", "directionality"),
+    *("pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type"),
+)
+OLD = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias"))
+"""Names that the first released files have, and those of later ones."""
+
+
+def predictions(dense: str, norm: str, bias: str) -> tuple[Part, ...]:
+    """The parts of what tells the token at a position."""
+    own = Part(bias, ("predictions.output.bias",), tokens=True)
+    return (*linear(dense, "predictions.transform"), *linear(norm, "predictions.norm"), own)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What the models of one `model_type` call things. `prefix` stands before the encoder's tensors in files that have
+    more; `doubles` are tensors that must be the same as another; `tokenizer` is transformers' class for text; positions
+    count from `offset`."""
+
+    name: str
+    architecture: str
+    prefix: str
+    keys: Mapping[str, str]
+    layers: tuple[Part, ...]
+    predictions: tuple[Part, ...]
+    doubles: Mapping[str, str]
+    fixed: Mapping[str, tuple[Any, ...]]
+    heads: Heads
+    tokenizer: str
+    segmented: bool = True
+    pooled: bool = True
+    offset: int = 0
+    epsilon: float | None = None
+
+    def order(self, size: int) -> Order:
+        """The published ids of a vocabulary: those here, but where positions are counted by what is not PAD, which must
+        be 1 for that."""
+        return [1, 3, 0, 2, size - 1, *range(4, size - 1)] if self.offset else range(size)
+
+    def sizes(self, config: BertConfig) -> Sizes:
+        """The sizes of a model by their keys, and where its tensors have them."""
+        [dense] = [part.of_layer(0).published for part in self.layers if "feedforward.0.weight" in part.ours[0]]
+        segments = {"type_vocab_size": (config.segments, SEGMENTS[0].published, 0)} if self.segmented else {}
+        return segments | {
+            self.keys["width"]: (config.width, TRANSFORMER[0].published, 1),
+            self.keys["hidden"]: (config.hidden, dense, 0),
+            "max_position_embeddings": (config.context + self.offset, TRANSFORMER[1].published, 0),
+        }
+
+
+BERT = Kind(
+    "bert",
+    "BertForPreTraining",
+    "bert.",
+    KEYS,
+    LAYERS,
+    predictions("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions.bias"),
+    {
+        "cls.predictions.decoder.weight": "embeddings.word_embeddings.weight",
+        "cls.predictions.decoder.bias": "cls.predictions.bias",
+    },
+    FIXED,
+    bert_heads.BERT,
+    "BertTokenizer",
+)
+ROBERTA = Kind(
+    "roberta",
+    "RobertaForMaskedLM",
+    "roberta.",
+    KEYS,
+    LAYERS,
+    predictions("lm_head.dense", "lm_head.layer_norm", "lm_head.bias"),
+    {"lm_head.decoder.weight": "embeddings.word_embeddings.weight", "lm_head.decoder.bias": "lm_head.bias"},
+    FIXED | {"pad_token_id": (1,)},
+    bert_heads.ROBERTA,
+    "RobertaTokenizer",
+    offset=2,
+)
+DISTILBERT = Kind(
+    "distilbert",
+    "DistilBertForMaskedLM",
+    "distilbert.",
+    DISTILLED_KEYS,
+    DISTILLED_LAYERS,
+    predictions("vocab_transform", "vocab_layer_norm", "vocab_projector.bias"),
+    {"vocab_projector.weight": "embeddings.word_embeddings.weight"},
+    {
+        "activation": ("gelu",),
+        "sinusoidal_pos_embds": (False,),
+        "tie_word_embeddings": (True,),
+        "tie_weights_": (True,),
+    },
+    bert_heads.DISTILBERT,
+    "DistilBertTokenizer",
+    segmented=False,
+    pooled=False,
+    epsilon=1e-12,
+)
+
+
+def read(folder: Folder, kind: Kind) -> Opened:
+    """The model in a folder. Raises InputError for whatever is not one of this kind."""
+    settings = Settings(folder.json(CONFIG), str(folder.path / CONFIG))
+    sizes = ("vocab_size", "max_position_embeddings", "type_vocab_size", "layer_norm_eps")
+    unused = ("attention_dropout", "qa_dropout", "seq_classif_dropout", "output_past", "tie_weights_")
+    settings.check((*kind.keys.values(), *sizes), kind.fixed, (*IGNORED, *unused))
+    tokenizer, order = word_pieces.read(folder, settings.size("vocab_size"))
+    given = _plain(folder, kind)
+    head = kind.heads.read(settings, given)
+    form = None if head is None else kind.heads.form(head)
+    config = settings.made(
+        BertConfig,
+        layers=settings.size(kind.keys["layers"]),
+        width=settings.size(kind.keys["width"]),
+        heads=settings.size(kind.keys["heads"]),
+        hidden=settings.size(kind.keys["hidden"]),
+        context=settings.size("max_position_embeddings", 512) - kind.offset,
+        segments=settings.size("type_vocab_size", 2) if kind.segmented else 0,
+        dropout=settings.share(kind.keys["dropout"], 0.1),
+        epsilon=kind.epsilon or settings.above("layer_norm_eps", 1e-12),
+        predictions=form is None and kind.predictions[0].published in given,
+        pooler=POOLER[0].published in given if form is None else isinstance(head, Classes),
+        next_sentence=form is None and NEXT_SENTENCE[0].published in given,
+    )
+    check_sizes(settings.place, given, {kind.keys["layers"]: config.layers}, kind.sizes(config))
+    read = {name: tensor for name, tensor in given.items() if form is None or name not in form.unused}
+    tensors = imported(parts(kind, config, form), read, config.layers, order)
+    tensors[POSITIONS] = tensors[POSITIONS][kind.offset :]
+    if config.predictions:
+        tensors["predictions.output.weight"] = tensors[TABLE]
+    return Opened(config, tensors, tokenizer, head=head)
+
+
+def write(opened: Opened, kind: Kind) -> Files:
+    """What is published of a model. Raises InputError for one whose head computes something else there."""
+    config, tokenizer, head = opened.config, opened.tokenizer, opened.head
+    assert isinstance(config, BertConfig)
+    form = None if head is None else kind.heads.form(head)
+    if form is not None:
+        form.check("this run", paired=isinstance(head, Classes) and head.paired)
+    order = kind.order(tokenizer.size)
+    sizes = {name: getattr(config, field) for field, name in kind.keys.items()}
+    described = {
+        "architectures": [kind.architecture if form is None else form.architecture],
+        "model_type": kind.name,
+        "vocab_size": tokenizer.size,
+        "max_position_embeddings": config.context + kind.offset,
+        **({"type_vocab_size": config.segments} if kind.segmented else {}),
+        **({} if kind.epsilon else {"layer_norm_eps": config.epsilon}),
+        **{key: values[0] for key, values in kind.fixed.items() if key in ("hidden_act", "activation")},
+        **sizes,
+        "pad_token_id": order[PAD],
+        **bert_heads.written(head),
+    }
+    own = dict(opened.tensors)
+    unused = own[POSITIONS].new_zeros(kind.offset, config.width)
+    own[POSITIONS] = torch.cat([unused, own[POSITIONS]])
+    tensors = exported(parts(kind, config, form), own, config.layers, order)
+    heads = {part.published for part in (*kind.predictions, *NEXT_SENTENCE, *(form.parts if form else ()))}
+    heads -= {part.published for part in POOLER}
+    prefix = kind.prefix if heads & set(tensors) else ""
+    named = {name if name in heads else prefix + name: tensor for name, tensor in tensors.items()}
+    about = word_pieces.about(tokenizer, kind.tokenizer, config.context)
+    documents = {CONFIG: described, TOKENIZER: word_pieces.written(tokenizer, order), ABOUT: about}
+    return Files(documents, named, order)
+
+
+def parts(kind: Kind, config: BertConfig, form: Form | None = None) -> tuple[Part, ...]:
+    """The tensors that a model of this configuration has, or one with a head."""
+    encoder = (*TRANSFORMER, *(SEGMENTS if config.segments else ()), *kind.layers)
+    if form is not None:
+        return (*encoder, *form.parts)
+    return (
+        *encoder,
+        *(POOLER if config.pooler else ()),
+        *(kind.predictions if config.predictions else ()),
+        *(NEXT_SENTENCE if config.next_sentence else ()),
+    )
+
+
+def _plain(folder: Folder, kind: Kind) -> dict[str, Tensor]:
+    """The tensors without prefix, without constants and without those that double another. Raises InputError where two
+    differ that should be one."""
+    given: dict[str, Tensor] = {}
+    for name, tensor in folder.tensors().items():
+        for old, new in OLD:
+            name = name.replace(old, new)
+        given[name.removeprefix(kind.prefix)] = tensor
+    for double, original in kind.doubles.items():
+        found = given.pop(double, None)
+        if found is not None and not torch.equal(found, given.get(original, found)):
+            raise InputError(f"{folder.path}: {double} differs from {original}; regard has one for both")
+    return {name: tensor for name, tensor in given.items() if not re.fullmatch(r"embeddings\.position_ids", name)}

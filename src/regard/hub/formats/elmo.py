@@ -1,0 +1,145 @@
+"""ELMo as AllenNLP published it: `*options.json` with the sizes and `*weights.hdf5` with what TensorFlow named."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from regard.errors import InputError
+from regard.hub.formats.elmo_tensors import published, renamed
+from regard.hub.formats.folder import Folder
+from regard.hub.formats.names import check_sizes
+from regard.hub.formats.pretrained_model import Opened
+from regard.hub.formats.settings import Settings
+from regard.models.elmo import ElmoConfig
+from regard.text import Tokenizer, TokenizerSettings
+from regard.text.special import NAMES
+from regard.text.spelling import ALPHABET
+
+OPTIONS, WEIGHTS = "options.json", "weights.hdf5"
+TRAINING = (
+    *("all_clip_norm_val", "batch_size", "dropout", "n_epochs", "n_gpus", "n_train_tokens", "unroll_steps"),
+    *("n_negative_samples_batch", "n_tokens_vocab", "sample_softmax", "learning_rate"),
+)
+"""Options that are of training alone."""
+
+
+def read(folder: Folder) -> Opened:
+    """The model in a folder; its tokenizer cuts words and knows none, as what tells words was not published.
+
+    Raises:
+        InputError: the files are not there, not whole, or not what they should be.
+        ModuleNotFoundError: h5py is not installed.
+    """
+    options = only(folder, OPTIONS)
+    config = sizes(folder, options)
+    weights = folder.file(only(folder, WEIGHTS))
+    from regard.hub.formats import hdf5
+
+    tokenizer = Tokenizer.of(TokenizerSettings("word"), {name: index for index, name in enumerate(NAMES)})
+    tensors = hdf5.read(weights)
+    check_sizes(str(folder.path / options), tensors, {"n_layers": config.layers, "n_highway": config.highways}, {})
+    return Opened(config, renamed(config, tensors), tokenizer)
+
+
+@dataclass(frozen=True)
+class Files:
+    """What is published: the options, and the weights by their names."""
+
+    options: dict[str, Any]
+    tensors: dict[str, Tensor]
+
+
+def write(opened: Opened) -> Files:
+    """What is published of a model; what tells words is not."""
+    config = opened.config
+    assert isinstance(config, ElmoConfig)
+    lstm = {
+        "use_skip_connections": True,
+        "projection_dim": config.projection,
+        "cell_clip": config.cell_clip,
+        "proj_clip": config.projection_clip,
+        "dim": config.cell,
+        "n_layers": config.layers,
+    }
+    words = {
+        "activation": config.activation,
+        "filters": [list(pair) for pair in config.filters],
+        "n_highway": config.highways,
+        "embedding": {"dim": config.character_width},
+        "n_characters": ALPHABET,
+        "max_characters_per_token": config.characters,
+    }
+    return Files({"lstm": lstm, "char_cnn": words}, published(config, opened.tensors))
+
+
+def present(folder: Folder) -> bool:
+    """Whether the files of such a model are in a folder."""
+    return any(folder.path.glob(f"*{OPTIONS}")) and any(folder.path.glob(f"*{WEIGHTS}"))
+
+
+def only(place: Folder, ending: str) -> str:
+    """The one file whose name ends so. Raises InputError for none or several."""
+    names = sorted(path.name for path in place.path.glob(f"*{ending}"))
+    if len(names) != 1:
+        told = f"has {', '.join(names)}; leave one of them" if names else f"has no {ending}"
+        raise InputError(f"{place.path}: {told}; expected the folder of a published ELMo, *{OPTIONS} and *{WEIGHTS}")
+    return names[0]
+
+
+def sizes(place: Folder, name: str) -> ElmoConfig:
+    """What the options say. Raises InputError for what the model here does not compute."""
+    whole, path = place.json(name), str(place.path / name)
+    parts = {part: whole.get(part) for part in ("lstm", "char_cnn")}
+    for part, given in parts.items():
+        if not isinstance(given, dict):
+            raise InputError(f"{path}: {part} is {given!r}; expected an object of ELMo's options")
+    Settings(whole, path).check(tuple(parts), {"bidirectional": (True,)}, TRAINING)
+    lstm, words = (Settings(given or {}, f"{path}: {part}") for part, given in parts.items())
+    lstm.check(
+        ("projection_dim", "dim", "n_layers", "cell_clip", "proj_clip"), {"use_skip_connections": (True,)}, TRAINING
+    )
+    used = ("embedding", "filters", "n_highway", "max_characters_per_token")
+    fixed = {"activation": ("relu", "tanh"), "n_characters": (ALPHABET - 1, ALPHABET)}
+    words.check(used, fixed)
+    embedding = words.given.get("embedding")
+    try:
+        return ElmoConfig(
+            characters=words.size("max_characters_per_token", 50),
+            character_width=Settings(embedding if isinstance(embedding, dict) else {}, words.place).size("dim"),
+            filters=filters(words),
+            activation=words.given.get("activation", "relu"),
+            highways=words.index("n_highway", 0),
+            projection=lstm.size("projection_dim"),
+            cell=lstm.size("dim"),
+            layers=lstm.size("n_layers"),
+            cell_clip=clip(lstm, "cell_clip"),
+            projection_clip=clip(lstm, "proj_clip"),
+            predictions=False,
+        )
+    except InputError:
+        raise
+    except ValueError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def filters(words: Settings) -> tuple[tuple[int, int], ...]:
+    """Pairs of whole numbers. Raises InputError for anything else."""
+    given = words.given.get("filters")
+    match given:
+        case [[int(), int()], *_] if all(
+            isinstance(pair, list) and len(pair) == 2 and all(type(n) is int and n > 0 for n in pair) for pair in given
+        ):
+            return tuple((size, count) for size, count in given)
+    raise InputError(f"{words.place}: filters is {given!r}; expected pairs such as [3, 64]")
+
+
+def clip(lstm: Settings, key: str) -> float | None:
+    """A size, or None where there is none. Raises InputError for what is neither."""
+    value = lstm.given.get(key)
+    if value is None or value == 0:
+        return None
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < math.inf:
+        raise InputError(f"{lstm.place}: {key} is {value!r}; expected a number above 0, or null")
+    return float(value)

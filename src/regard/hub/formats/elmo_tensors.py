@@ -1,0 +1,136 @@
+"""The tensors of an ELMo as TensorFlow named them and laid them out, and what they are here, in both directions."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regard.errors import InputError
+from regard.hub.formats.names import first
+from regard.models.elmo import ElmoConfig
+from regard.text.spelling import ALPHABET
+
+LSTM = "RNN_{}/RNN/MultiRNNCell/Cell{}/LSTMCell"
+Tensors = dict[str, Tensor]
+Turn = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One published tensor: its shape, the parameters that are made of it, and it made of these."""
+
+    published: str
+    shape: tuple[int, ...]
+    made: Callable[[Tensor], Tensors]
+    joined: Callable[[Mapping[str, Tensor]], Tensor]
+
+
+def published(config: ElmoConfig, parameters: Mapping[str, Tensor]) -> Tensors:
+    """Parameters here -> published tensors."""
+    return {piece.published: piece.joined(parameters).contiguous() for piece in pieces(config)}
+
+
+def renamed(config: ElmoConfig, given: Mapping[str, Tensor]) -> Tensors:
+    """Published tensors -> parameters here. Raises InputError that lists the first ten each of those that are missing,
+    not known or misshaped."""
+    known = list(pieces(config))
+    wrong = [
+        f"{piece.published} is {tuple(given[piece.published].shape)}, expected {piece.shape}"
+        for piece in known
+        if piece.published in given and tuple(given[piece.published].shape) != piece.shape
+    ]
+    problems = {
+        "missing": [piece.published for piece in known if piece.published not in given],
+        "not known": sorted(set(given) - {piece.published for piece in known}),
+        "misshaped": wrong,
+    }
+    if any(problems.values()):
+        told = "; ".join(f"{len(names)} {what}: {first(names)}" for what, names in problems.items() if names)
+        raise InputError(f"the tensors are not those of such a model: {told}")
+    result: Tensors = {}
+    for piece in known:
+        result |= piece.made(given[piece.published])
+    return result
+
+
+def pieces(config: ElmoConfig) -> Iterator[Piece]:
+    """All tensors of a model of these sizes."""
+    width, total = config.character_width, sum(count for _, count in config.filters)
+    yield _one(
+        "char_embed",
+        (ALPHABET - 1, width),
+        "words.table.weight",
+        lambda t: torch.cat([t.new_zeros(1, width), t]),
+        lambda t: t[1:],
+    )
+    for number, (size, count) in enumerate(config.filters):
+        name = f"words.convolutions.{number}"
+        shape = 1, size, width, count
+        yield _one(
+            f"CNN/W_cnn_{number}",
+            shape,
+            f"{name}.weight",
+            lambda t: t[0].permute(2, 1, 0),
+            lambda t: t.permute(2, 1, 0)[None],
+        )
+        yield _one(f"CNN/b_cnn_{number}", (count,), f"{name}.bias")
+    for number in range(config.highways):
+        for published, name in (("transform", "transform"), ("carry", "gate")):
+            yield from _linear(f"CNN_high_{number}/{{}}_{published}", f"words.highways.{number}.{name}", (total, total))
+    yield from _linear("CNN_proj/{}_proj", "words.projection", (total, config.projection))
+    for number in range(config.layers):
+        for direction, name in enumerate(("forwards", "backwards")):
+            yield from _lstm(LSTM.format(direction, number), f"reader.{name}.{number}.cell", config)
+
+
+def _linear(published: str, ours: str, shape: tuple[int, int]) -> Iterator[Piece]:
+    """TensorFlow multiplies from the other side."""
+    yield _one(published.format("W"), shape, f"{ours}.weight", torch.t)
+    yield _one(published.format("b"), shape[1:], f"{ours}.bias")
+
+
+def _lstm(published: str, ours: str, config: ElmoConfig) -> Iterator[Piece]:
+    """One weight for input and state, gates in the order in, new, forget, out; the forget gate is open by one more than
+    its bias says."""
+    projection, cell = config.projection, config.cell
+    both = f"{ours}.inputs.weight", f"{ours}.recurrent.weight"
+
+    def weights(tensor: Tensor) -> Tensors:
+        parts = _exchanged(tensor.t()).split(projection, 1)
+        return {name: part.contiguous() for name, part in zip(both, parts, strict=True)}
+
+    def joined(parameters: Mapping[str, Tensor]) -> Tensor:
+        return _exchanged(torch.cat([parameters[name] for name in both], 1)).t()
+
+    def opener(tensor: Tensor) -> Tensor:
+        """One where the forget gate is, in the order here."""
+        return torch.zeros_like(tensor).index_fill(0, torch.arange(cell, 2 * cell), 1.0)
+
+    yield Piece(f"{published}/W_0", (2 * projection, 4 * cell), weights, joined)
+    yield _one(
+        f"{published}/B",
+        (4 * cell,),
+        f"{ours}.recurrent.bias",
+        lambda t: _exchanged(t) + opener(t),
+        lambda t: _exchanged(t - opener(t)),
+    )
+    yield _one(f"{published}/W_P_0", (cell, projection), f"{ours}.projection.weight", torch.t)
+
+
+def _exchanged(gates: Tensor) -> Tensor:
+    """In, new, forget, out -> in, forget, new, out; and the other way round."""
+    inward, second, third, out = gates.chunk(4)
+    return torch.cat([inward, third, second, out])
+
+
+def _one(
+    published: str, shape: tuple[int, ...], ours: str, turn: Turn = torch.clone, back: Turn | None = None
+) -> Piece:
+    """A tensor that is one parameter, turned; `back` is by default the same turn."""
+    return Piece(
+        published,
+        shape,
+        lambda tensor: {ours: turn(tensor).contiguous()},
+        lambda parameters: (back or turn)(parameters[ours]),
+    )

@@ -1,0 +1,109 @@
+"""The folder of a published model, read with care: nothing in it is run, and nothing outside it is read."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from regard.errors import InputError
+from regard.storage import tensors
+from regard.storage.file_kind import named
+from regard.storage.manifest import plain
+
+CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+LARGEST = 1 << 26  # bytes of a JSON file
+
+
+@dataclass(frozen=True)
+class Folder:
+    """The files at `path`. Links among them may lead anywhere below `root`, by default the folder itself."""
+
+    path: Path
+    root: Path | None = None
+
+    def file(self, name: str) -> Path:
+        """The path of a file. Raises InputError for a name or a link that leads out of the folder."""
+        try:
+            path = self.path / plain(name)
+        except ValueError as error:
+            raise InputError(f"{self.path}: {name!r} is not the name of a file in it; refused") from error
+        root = (self.root or self.path).resolve()
+        if not path.resolve().is_relative_to(root):
+            raise InputError(f"{path}: is a link that leads out of the folder; refused, copy the file itself")
+        return path
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a file."""
+        return self.file(name).is_file()
+
+    def data(self, name: str) -> bytes:
+        """The content of a file. Raises InputError for what is missing, too large, or told to be something else."""
+        return self._content(name, (None,))
+
+    def text(self, name: str) -> str:
+        """The content of a text file. Raises InputError for what is missing, too large or something else."""
+        content = self._content(name, (None, "plain text"))
+        try:
+            return content.decode()
+        except UnicodeDecodeError as error:
+            raise InputError(f"{self.path / name}: is not UTF-8 text") from error
+
+    def _content(self, name: str, allowed: tuple[str | None, ...]) -> bytes:
+        path = self.file(name)
+        try:
+            content = path.read_bytes() if path.stat().st_size <= LARGEST else None
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+        if content is None:
+            raise InputError(f"{path}: larger than {LARGEST} bytes; refused")
+        what = named(path)
+        if what not in allowed:
+            raise InputError(f"{path}: is {what}; expected the file itself")
+        return content
+
+    def json(self, name: str) -> dict[str, Any]:
+        """The object in a JSON file. Raises InputError as `text` does, and for broken JSON."""
+        try:
+            value = json.loads(self.text(name))
+        except InputError:
+            raise
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{self.path / name}: broken or truncated JSON ({error})") from error
+        if not isinstance(value, dict):
+            raise InputError(f"{self.path / name}: expected a JSON object, found {type(value).__name__}")
+        return value
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All weights by their published names, those of 16 bits as 32. Raises InputError for files that are not there,
+        not whole, or not what they should be."""
+        if self.has(WEIGHTS):
+            found = tensors.read(self.file(WEIGHTS))
+        elif self.has(INDEX):
+            found = self._shards()
+        else:
+            raise InputError(self._without_weights())
+        return {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in found.items()}
+
+    def _shards(self) -> dict[str, Tensor]:
+        places, index = self.json(INDEX).get("weight_map"), self.path / INDEX
+        if not isinstance(places, dict) or not all(isinstance(name, str) for name in places.values()):
+            raise InputError(f"{index}: expected a weight_map from tensors to files")
+        found: dict[str, Tensor] = {}
+        for name in sorted(set(places.values())):
+            found |= tensors.read(self.file(name))
+        missing = sorted(set(places) - set(found))
+        if missing:
+            raise InputError(f"{index}: lists {len(missing)} tensors that its files lack, {missing[0]} first")
+        return found
+
+    def _without_weights(self) -> str:
+        pickled = [name for name in PICKLES if self.has(name)]
+        if pickled:
+            return (
+                f"{self.path}: has its weights as {pickled[0]} alone, a pickle, which can run code when it is read; "
+                f"ask its publisher for {WEIGHTS}, or convert it where you trust it"
+            )
+        return f"{self.path}: has no {WEIGHTS}; expected the folder of a published model"

@@ -1,0 +1,130 @@
+"""GPT-2 as it is published, DistilGPT-2 included."""
+
+import re
+
+import torch
+
+from regard.errors import InputError
+from regard.hub.formats import vocabulary
+from regard.hub.formats.folder import CONFIG, Folder
+from regard.hub.formats.names import Order, Part, check_sizes, exported, imported, linear
+from regard.hub.formats.pretrained_model import Files, Opened
+from regard.hub.formats.settings import Settings
+from regard.hub.formats.tokenizer_json import ABOUT, TOKENIZER
+from regard.models.gpt2 import GPT2Config
+from regard.models.softmax import AdaptiveSoftmax
+from regard.text import Tokenizer
+from regard.text.special import END, NAMES
+
+PARTS = (
+    Part("wte.weight", ("embedding.table.weight",), tokens=True),
+    Part("wpe.weight", ("positions.table",)),
+    *linear("h.{}.ln_1", "blocks.{}.residuals.0.norm"),
+    *linear(
+        "h.{}.attn.c_attn",
+        "blocks.{}.self_attention.query",
+        "blocks.{}.self_attention.key",
+        "blocks.{}.self_attention.value",
+        transposed=True,
+    ),
+    *linear("h.{}.attn.c_proj", "blocks.{}.self_attention.output", transposed=True),
+    *linear("h.{}.ln_2", "blocks.{}.residuals.1.norm"),
+    *linear("h.{}.mlp.c_fc", "blocks.{}.feedforward.0", transposed=True),
+    *linear("h.{}.mlp.c_proj", "blocks.{}.feedforward.2", transposed=True),
+    *linear("ln_f", "norm"),
+)
+USED = ("vocab_size", "n_positions", "n_embd", "n_layer", "n_head", "n_inner", "resid_pdrop")
+FIXED = {
+    "activation_function": ("gelu_new", "gelu_pytorch_tanh"),
+    "layer_norm_epsilon": (1e-5,),
+    "scale_attn_weights": (True,),
+    "scale_attn_by_inverse_layer_idx": (False,),
+    "add_cross_attention": (False,),
+    "tie_word_embeddings": (True,),
+    "pruned_heads": ({},),
+}
+IGNORED = (
+    *("n_ctx", "attn_pdrop", "embd_pdrop", "reorder_and_upcast_attn", "is_decoder", "cross_attention_hidden_size"),
+    *("summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels", "summary_first_dropout"),
+)
+LAST = 50256
+"""The id of the released models' token between two texts."""
+BETWEEN = "<|endoftext|>"
+"""Its name."""
+MASKS = re.compile(r"h\.\d+\.attn\.(masked_)?bias")
+"""Constants that some files keep among the weights."""
+
+
+def read(folder: Folder) -> Opened:
+    """The model in a folder. Raises InputError for whatever is not a GPT-2's."""
+    settings = Settings(folder.json(CONFIG), str(folder.path / CONFIG))
+    settings.check(USED, FIXED, IGNORED)
+    tokenizer, order = vocabulary.read(folder, settings.size("vocab_size", 50257), settings.index("eos_token_id", LAST))
+    config = settings.made(
+        GPT2Config,
+        layers=settings.size("n_layer", 12),
+        width=settings.size("n_embd", 768),
+        heads=settings.size("n_head", 12),
+        context=settings.size("n_positions", 1024),
+        dropout=settings.share("resid_pdrop", 0.1),
+        hidden=settings.size("n_inner") if settings.given.get("n_inner") else None,
+        closed=END if None in order else 0,
+    )
+    given = {name.removeprefix("transformer."): tensor for name, tensor in folder.tensors().items()}
+    given = {name: tensor for name, tensor in given.items() if not MASKS.fullmatch(name)}
+    head = given.pop("lm_head.weight", None)
+    if head is not None and not torch.equal(head, given.get("wte.weight", head)):
+        raise InputError(f"{folder.path}: the output layer has weights of its own; a GPT-2's are its embedding's")
+    sizes = {
+        "n_embd": (config.width, "wte.weight", 1),
+        "n_positions": (config.context, "wpe.weight", 0),
+        "n_inner": (config.hidden or 4 * config.width, "h.0.mlp.c_fc.weight", 1),
+    }
+    check_sizes(settings.place, given, {"n_layer": config.layers}, sizes)
+    tensors = imported(PARTS, given, config.layers, order)
+    return Opened(config, tensors | {"output.weight": tensors["embedding.table.weight"]}, tokenizer)
+
+
+def write(opened: Opened) -> Files:
+    """What is published of a model. Raises InputError for one with an adaptive softmax."""
+    config, tokenizer = opened.config, opened.tokenizer
+    assert isinstance(config, GPT2Config)
+    if isinstance(config.softmax, AdaptiveSoftmax):
+        raise InputError(
+            "model.softmax.kind is adaptive, and a published GPT-2 tells a word among all at once; train it with full "
+            "or sampled to export it"
+        )
+    order = published(tokenizer, config.closed)
+    size = tokenizer.size - config.closed
+    end = order[END]
+    described = {
+        "architectures": ["GPT2LMHeadModel"],
+        "model_type": "gpt2",
+        "vocab_size": size,
+        "n_positions": config.context,
+        "n_embd": config.width,
+        "n_layer": config.layers,
+        "n_head": config.heads,
+        "n_inner": config.hidden,
+        "activation_function": "gelu_new",
+        "layer_norm_epsilon": 1e-5,
+        "resid_pdrop": config.dropout,
+        "embd_pdrop": config.dropout,
+        "attn_pdrop": 0.0,
+        "bos_token_id": end,
+        "eos_token_id": end,
+    }
+    tensors = exported(PARTS, opened.tensors, config.layers, order)
+    named = {f"transformer.{name}": tensor for name, tensor in tensors.items()}
+    between = BETWEEN if config.closed else NAMES[END]
+    about = vocabulary.about(between, config.context, released=bool(config.closed))
+    documents = {CONFIG: described, TOKENIZER: vocabulary.written(tokenizer, order, between), ABOUT: about}
+    return Files(documents, named, order)
+
+
+def published(tokenizer: Tokenizer, closed: int) -> Order:
+    """Published ids: those here, or without the closed tokens and with END last, as the released models have it."""
+    if not closed:
+        return range(tokenizer.size)
+    last = tokenizer.size - closed - 1
+    return [None] * END + [last, *range(last)]

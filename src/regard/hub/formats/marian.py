@@ -1,0 +1,224 @@
+"""Marian's translation models as they are published for Hugging Face's libraries (OPUS-MT, Tiedemann and Thottingal
+2020): the Transformer of Vaswani 2017 with norms behind the residuals and one embedding for everything.
+
+A text begins there with the padding, whose row is that of START here; padding itself is never predicted.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.errors import InputError
+from regard.hub.formats import generation
+from regard.hub.formats import unigram_pairs as unigrams
+from regard.hub.formats.folder import CONFIG, Folder
+from regard.hub.formats.names import Part, check_sizes, exported, imported, linear
+from regard.hub.formats.pretrained_model import Files, Opened
+from regard.hub.formats.settings import Settings
+from regard.models.transformer import TransformerConfig
+from regard.nn.output import NEVER
+from regard.nn.positions import SinesThenCosines
+from regard.text import Tokenizer
+from regard.text.special import END, PAD, START
+
+TABLE, BIAS = "encoder.embedding.table.weight", "decoder.output.bias"
+SHARED, LOGITS = "model.shared.weight", "final_logits_bias"
+SAME = ("decoder.embedding.table.weight", "decoder.output.weight")
+"""Parameters here that are the embedding's."""
+DOUBLES = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight")
+"""Those there."""
+POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
+"""Constants that some files keep among the weights."""
+CLOSE = 1e-2
+"""How far they may be from those here: numbers of 16 bits are."""
+EMBEDDED = (Part(SHARED, (TABLE,), tokens=True), Part(LOGITS, (BIAS,), tokens=True))
+ACTIVATIONS = {"swish": "swish", "silu": "swish", "relu": "relu", "gelu": "gelu"}
+SIZES = {
+    "layers": ("encoder_layers", 12),
+    "width": ("d_model", 1024),
+    "hidden": ("encoder_ffn_dim", 4096),
+    "heads": ("encoder_attention_heads", 16),
+    "max_length": ("max_position_embeddings", 1024),
+    "decoder_layers": ("decoder_layers", 12),
+}
+"""What the sizes are called there, and what one is that is not given."""
+USED = ("vocab_size", "dropout", "scale_embedding", "length_penalty", "no_repeat_ngram_size")
+FIXED = {
+    "activation_function": tuple(ACTIVATIONS),
+    "normalize_before": (False,),
+    "normalize_embedding": (False,),
+    "add_final_layer_norm": (False,),
+    "add_bias_logits": (False,),
+    "static_position_embeddings": (True,),
+    "share_encoder_decoder_embeddings": (True,),
+    "tie_word_embeddings": (True,),
+    "is_decoder": (False,),
+    "add_cross_attention": (False,),
+    "pruned_heads": ({},),
+}
+IGNORED = (
+    *("attention_dropout", "activation_dropout", "classifier_dropout", "classif_dropout", "init_std", "num_labels"),
+    *("encoder_layerdrop", "decoder_layerdrop", "extra_pos_embeddings", "force_bos_token_to_be_generated"),
+    *("forced_eos_token_id", "forced_bos_token_id", "num_hidden_layers", "output_past", "renormalize_logits"),
+    *("length_extra", "decoder_input_ids", "cross_attention_hidden_size", "num_beam_groups", "save_step"),
+)
+EXPECTED: dict[str, Any] = {
+    "norm": "after",
+    "positions": "sines-then-cosines",
+    "align": "softmax",
+    "tied": True,
+    "shared": True,
+}
+"""What such a model is here."""
+
+
+def read(folder: Folder) -> Opened:
+    """The model in a folder. Raises InputError for whatever is not one of Marian's."""
+    given = {key: value for key, value in folder.json(CONFIG).items() if value is not None}
+    settings = Settings(given, str(folder.path / CONFIG))
+    size, start = settings.size("vocab_size", 58101), settings.index("pad_token_id")
+    config = _config(settings, size, start)
+    source, target, order = unigrams.read(folder, size, start, settings.index("eos_token_id"))
+    given = _plain(folder, config, size)
+    sizes = {
+        "d_model": (config.width, SHARED, 1),
+        "encoder_ffn_dim": (config.hidden, "model.encoder.layers.0.fc1.weight", 0),
+    }
+    layers = {"encoder_layers": config.layers, "decoder_layers": config.decoder_layers or config.layers}
+    check_sizes(settings.place, given, layers, sizes)
+    tensors = imported(tuple(parts(config)), given, 0, order)
+    tensors[BIAS][PAD] = NEVER
+    tensors |= dict.fromkeys(SAME, tensors[TABLE])
+    return Opened(config, tensors, source, target, generation.read(folder, config.max_length))
+
+
+def _config(settings: Settings, size: int, start: int) -> TransformerConfig:
+    """Of a model with `size` tokens that begins with `start`. Raises InputError for one that is computed otherwise."""
+    sizes = {field: settings.size(*called) for field, called in SIZES.items()}
+    fixed = {
+        "decoder_attention_heads": (sizes["heads"],),
+        "decoder_ffn_dim": (sizes["hidden"],),
+        "decoder_vocab_size": (size,),
+        "decoder_start_token_id": (start,),
+        "bad_words_ids": ([[start]],),
+        "scale_embedding": (True, False),
+    }
+    settings.check((*(name for name, _ in SIZES.values()), *USED), FIXED | fixed, IGNORED)
+    if sizes["width"] % sizes["heads"]:
+        raise InputError(f"{settings.place}: d_model is {sizes['width']}, not divisible by {sizes['heads']} heads")
+    chosen: dict[str, Any] = EXPECTED | {
+        "dropout": settings.share("dropout", 0.1),
+        "activation": ACTIVATIONS[settings.given.get("activation_function", "gelu")],
+        "scaled": settings.given.get("scale_embedding", False),
+    }
+    return TransformerConfig(**sizes, **chosen)
+
+
+def require(config: TransformerConfig, source: Tokenizer, target: Tokenizer | None) -> Tokenizer:
+    """The target's tokenizer of what can be published. Raises InputError for a Transformer that Marian's code does not
+    compute."""
+    wrong = [
+        f"{name} is {getattr(config, name)!r}" for name, value in EXPECTED.items() if getattr(config, name) != value
+    ]
+    if config.key_value_heads not in (None, config.heads):
+        wrong.append(f"key_value_heads is {config.key_value_heads}")
+    if target is None or {source.settings.kind, target.settings.kind} != {"unigram"}:
+        wrong.append("its tokenizers are not of unigram pieces")
+    elif source.vocabulary != target.vocabulary:
+        wrong.append("its tokenizers are not of one vocabulary")
+    if wrong:
+        raise InputError(
+            f"no published family has such a transformer ({', '.join(wrong)}); only those of Marian's kind"
+        )
+    assert target is not None
+    return target
+
+
+def write(opened: Opened) -> Files:
+    """What is published of a model. Raises InputError as `require`."""
+    config, source = opened.config, opened.tokenizer
+    assert isinstance(config, TransformerConfig)
+    target = require(config, source, opened.target)
+    order = unigrams.numbered(source.size)
+    tensors = exported(tuple(parts(config)), opened.tensors, 0, order)
+    tensors[LOGITS] = tensors[LOGITS][None]
+    special = {"pad_token_id": order[START], "eos_token_id": order[END], "decoder_start_token_id": order[START]}
+    documents = unigrams.written(source, target, order, config.max_length)
+    documents |= {CONFIG: described(config, source.size - 1) | special}
+    if opened.search is not None:
+        never = {"bad_words_ids": [[order[START]]]}
+        documents |= {generation.GENERATION: generation.written(opened.search, config.max_length) | special | never}
+    return Files(documents, tensors, order)
+
+
+def described(config: TransformerConfig, size: int) -> dict[str, Any]:
+    """The published configuration of a model of `size` tokens."""
+    return {
+        "architectures": ["MarianMTModel"],
+        "model_type": "marian",
+        "is_encoder_decoder": True,
+        "vocab_size": size,
+        "decoder_vocab_size": size,
+        "d_model": config.width,
+        "encoder_layers": config.layers,
+        "decoder_layers": config.decoder_layers or config.layers,
+        "encoder_attention_heads": config.heads,
+        "decoder_attention_heads": config.heads,
+        "encoder_ffn_dim": config.hidden,
+        "decoder_ffn_dim": config.hidden,
+        "activation_function": config.activation,
+        "max_position_embeddings": config.max_length,
+        "scale_embedding": config.scaled,
+        "dropout": config.dropout,
+        "share_encoder_decoder_embeddings": True,
+        "tie_word_embeddings": True,
+        "static_position_embeddings": True,
+        "normalize_before": False,
+        "normalize_embedding": False,
+    }
+
+
+def parts(config: TransformerConfig) -> Iterator[Part]:
+    """The tensors that a model of this configuration has."""
+    yield from EMBEDDED
+    for side, count in (("encoder", config.layers), ("decoder", config.decoder_layers or config.layers)):
+        attentions = {"self_attn": "self_attention"} | (
+            {"encoder_attn": "cross_attention"} if side == "decoder" else {}
+        )
+        for number in range(count):
+            yield from _layer(f"model.{side}.layers.{number}", f"{side}.layers.{number}", attentions)
+
+
+def _layer(theirs: str, ours: str, attentions: Mapping[str, str]) -> Iterator[Part]:
+    for place, (published, own) in enumerate(attentions.items()):
+        for name, part in (("q", "query"), ("k", "key"), ("v", "value"), ("out", "output")):
+            yield from linear(f"{theirs}.{published}.{name}_proj", f"{ours}.{own}.{part}")
+        yield from linear(f"{theirs}.{published}_layer_norm", f"{ours}.residuals.{place}.norm")
+    yield from linear(f"{theirs}.fc1", f"{ours}.feedforward.0")
+    yield from linear(f"{theirs}.fc2", f"{ours}.feedforward.2")
+    yield from linear(f"{theirs}.final_layer_norm", f"{ours}.residuals.{len(attentions)}.norm")
+
+
+def _plain(folder: Folder, config: TransformerConfig, size: int) -> dict[str, Tensor]:
+    """The tensors without those that double the embedding and without constants. Raises InputError where a double
+    differs, or positions are other than sines and cosines."""
+    given = folder.tensors()
+    for name in DOUBLES:
+        found = given.pop(name, None)
+        if found is not None and not torch.equal(given.setdefault(SHARED, found), found):
+            raise InputError(f"{folder.path}: {name} differs from {SHARED}; regard has one for both")
+    for name in POSITIONS:
+        found = given.pop(name, None)
+        if found is not None and not _sinusoidal(found, config):
+            raise InputError(f"{folder.path}: {name} is not of sines, then cosines; regard computes these alone")
+    bias = given.get(LOGITS, torch.zeros(1, size))
+    given[LOGITS] = bias[0] if bias.ndim == 2 and len(bias) == 1 else bias
+    return given
+
+
+def _sinusoidal(table: Tensor, config: TransformerConfig) -> bool:
+    if table.ndim != 2 or table.shape[1] != config.width:
+        return False
+    return bool((SinesThenCosines()(torch.zeros(1, *table.shape))[0] - table).abs().max() <= CLOSE)

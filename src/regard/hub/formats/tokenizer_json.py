@@ -1,0 +1,131 @@
+"""tokenizer.json, the form in which Hugging Face's tokenizers library keeps a tokenizer, read with care."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from regard.errors import InputError
+from regard.hub.formats.folder import Folder
+from regard.text.special import NAMES, UNKNOWN
+
+TOKENIZER, ABOUT = "tokenizer.json", "tokenizer_config.json"
+Merges = list[tuple[str, str]]
+PLAIN: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
+    "BPE": {
+        "dropout": (None, 0),
+        "continuing_subword_prefix": (None, ""),
+        "end_of_word_suffix": (None, ""),
+        "ignore_merges": (None, False),
+    },
+    "WordPiece": {
+        "continuing_subword_prefix": ("##",),
+        "max_input_chars_per_word": (100,),
+        "unk_token": (NAMES[UNKNOWN], "[UNK]"),
+    },
+    "WordLevel": {},
+}
+"""For each type of model what changes how it cuts words, and the values that mean what is done here."""
+SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True)
+class Document:
+    """What is in the file at `place`: the type of its model, its entries with their ids, its merges, and the whole."""
+
+    place: str
+    type: str
+    vocabulary: dict[str, int]
+    merges: Merges
+    whole: Mapping[str, Any]
+
+    def part(self, name: str) -> dict[str, Any]:
+        """How text is prepared or cut; empty where the file says nothing of it that can be read."""
+        found = self.whole.get(name)
+        return found if isinstance(found, dict) else {}
+
+    def says_nothing_of(self, name: str) -> bool:
+        """Whether there is no such part, or one of no steps."""
+        return self.whole.get(name) in (None, {"type": "Sequence", "normalizers": []})
+
+    @property
+    def cuts_as_gpt2(self) -> bool:
+        """Whether text becomes words and bytes as GPT-2's does."""
+        cut = self.part("pre_tokenizer")
+        plain = cut.get("type") == "ByteLevel" and cut.get("add_prefix_space") in (None, False)
+        return plain and cut.get("use_regex", True) is True and self.says_nothing_of("normalizer")
+
+
+def read(folder: Folder, types: Sequence[str]) -> Document:
+    """The tokenizer.json of a folder. Files of the first years do not tell the type of their model; it is BPE if there
+    are merges, else WordPiece.
+
+    Raises:
+        InputError: the file is not there or broken, its model is none of the `types`, or words are cut otherwise.
+    """
+    whole, place = folder.json(TOKENIZER), str(folder.path / TOKENIZER)
+    model = whole.get("model")
+    model = model if isinstance(model, dict) else {}
+    kind = model.get("type", "BPE" if "merges" in model else "WordPiece")
+    if kind not in types or "vocab" not in model:
+        raise InputError(f"{place}: expected a model of type {' or '.join(types)}; is it that of another model?")
+    require(model, PLAIN[kind], place)
+    vocabulary = entries(model["vocab"], place)
+    merges = pairs(model.get("merges") or [], vocabulary, place)
+    return Document(place, kind, vocabulary | _added(whole.get("added_tokens") or [], vocabulary, place), merges, whole)
+
+
+def require(given: Mapping[str, Any], plain: Mapping[str, Sequence[Any]], place: str) -> None:
+    """Raises InputError where one of the keys `plain` has a value by which text is cut otherwise."""
+    for key, values in plain.items():
+        if key in given and given[key] not in values:
+            raise InputError(f"{place}: {key} is {_shown(given[key])}; regard cuts text with {values[-1]!r} alone")
+
+
+def entries(given: Any, place: str) -> dict[str, int]:
+    """A vocabulary. Raises InputError for what is not entries with a whole number each."""
+    if not isinstance(given, dict) or any(type(index) is not int for index in given.values()):
+        raise InputError(f"{place}: expected a vocabulary of entries with a whole number each")
+    if SURROGATES.search("".join(given)):
+        raise InputError(f"{place}: an entry of the vocabulary has half a character; is the file broken?")
+    return given
+
+
+def pairs(given: Any, vocabulary: Mapping[str, int], place: str) -> Merges:
+    """Merges, each a list or a text of two. Raises InputError for what is not in the vocabulary."""
+    if not isinstance(given, list):
+        raise InputError(f"{place}: merges is {_shown(given)}; expected a list of pairs")
+    found = []
+    for each in given:
+        match each.split(" ") if isinstance(each, str) else each:
+            case [str(left), str(right)] if {left, right, left + right} <= vocabulary.keys():
+                found.append((left, right))
+            case _:
+                raise InputError(f"{place}: a merge is {_shown(each)}; expected two entries that make a third")
+    return found
+
+
+def added(special: Iterable[tuple[int, str]], stripping: str | None = None) -> list[dict[str, Any]]:
+    """The entries that no text is cut into, as the file has them beside its vocabulary; `stripping` takes the blanks
+    before it away."""
+    flags = {"single_word": False, "rstrip": False, "normalized": False, "special": True}
+    return [{"id": index, "content": name, "lstrip": name == stripping} | flags for index, name in special]
+
+
+def _added(given: Any, vocabulary: Mapping[str, int], place: str) -> dict[str, int]:
+    """The entries that stand beside a vocabulary. Raises InputError for those that text is searched for."""
+    found: dict[str, Any] = {}
+    for each in given if isinstance(given, list) else [given]:
+        match each:
+            case {"id": index, "content": str(content), "special": True} if vocabulary.get(content, index) == index:
+                found[content] = index
+            case {"id": int(), "content": str(content), "special": False}:
+                raise InputError(f"{place}: {content!r} is looked for in text before it is cut; regard does not do so")
+            case _:
+                raise InputError(f"{place}: an added token is {_shown(each)}; expected a content with an id of its own")
+    return entries(found, place)
+
+
+def _shown(value: Any) -> str:
+    told = repr(value)
+    return told if len(told) <= 60 else f"{told[:60]}..."

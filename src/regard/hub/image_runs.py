@@ -1,0 +1,48 @@
+"""What an opened model for images is as a run, and whether what was exported of one computes the same."""
+
+from pathlib import Path
+
+import torch
+
+from regard.data.images import ImageFolders
+from regard.hub.formats import families
+from regard.hub.formats.folder import Folder
+from regard.hub.formats.pretrained_model import OpenedImages
+from regard.hub.tolerances import against, as_transformers, compare
+from regard.models.vit import Vit
+from regard.storage.tensors import load_into
+from regard.tasks.image_classification.config import ImageClassification
+from regard.training.settings import Training
+
+BATCHES = 1, 2, 3
+"""Images with which an export is checked."""
+
+
+def described_for_images(opened: OpenedImages, rate: float) -> ImageClassification:
+    """The run file of an imported model: its data are still to be named."""
+    positions = opened.config.marks + ((opened.images.size or opened.config.image) // opened.config.patch) ** 2
+    training = Training(batch_tokens=max(Training.batch_tokens, 16 * positions), learning_rate=rate)
+    return ImageClassification(data=ImageFolders(), images=opened.images, model=opened.config, training=training)
+
+
+def built_for_images(opened: OpenedImages) -> Vit:
+    """The model with its weights. Raises InputError that lists what does not fit."""
+    model = Vit(len(opened.labels), opened.config)
+    load_into(model, opened.tensors)
+    return model.eval()
+
+
+def checked_images(model: Vit, out: Path) -> list[str]:
+    """As `checked`, of a model for images."""
+    again, config = built_for_images(families.read(Folder(out))), model.config
+    kind = "DeiTForImageClassificationWithTeacher" if config.distilled else "ViTForImageClassification"
+    loaded = as_transformers(out, kind)
+    for images in BATCHES:
+        shape = images, config.channels, config.image, config.image
+        pixels = torch.linspace(-2, 2, images * config.channels * config.image**2).sin().view(shape)
+        with torch.no_grad():
+            own = model(pixels)
+            compare(own, again(pixels), out)
+            if loaded is not None:
+                compare(own, loaded(pixels).logits, out)
+    return against(loaded is not None)

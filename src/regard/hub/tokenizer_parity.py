@@ -1,0 +1,71 @@
+"""Whether texts become the same tokens in what was exported as in the run."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer as Backend
+
+from regard.errors import RunError, shown
+from regard.hub.formats.names import Order
+from regard.hub.formats.tokenizer_json import TOKENIZER
+from regard.hub.tolerances import as_transformers
+from regard.text import Tokenizer
+from regard.text.special import END, MASK, START
+
+TEXTS = (
+    "",
+    "The cat sat on the mat, 12.5 % of the time; DON'T ask (why)…",
+    "ÉCOLE naïve Übermut e\u0301te\u0301 İstanbul Straße",
+    "日本語のテスト 한국어 العربية हिन्दी 🙂👍🏽",
+    "  two  blanks\tand\nlines\r\n",
+    "[MASK] <mask> [SEP] </s> <pad> <|endoftext|>",
+    "a" * 101,
+)
+"""Accents, capitals, scripts, blanks, names of special tokens as plain text, and a word longer than WordPiece reads."""
+BEFORE, AFTER = "The cat", " on the mat"
+"""Around a blank."""
+
+
+def check_tokens(tokenizer: Tokenizer, out: Path, order: Order) -> None:
+    """Compare how the run cuts some texts with how tokenizers, and where it is installed transformers, cut them with
+    the tokenizer.json in the folder `out`; `order` are the published ids.
+
+    Raises:
+        RunError: the two differ, with the text.
+    """
+    if not (out / TOKENIZER).is_file():
+        return
+    backend = Backend.from_file(str(out / TOKENIZER))
+    backend.encode_special_tokens = True  # the name of a special token is plain text
+    cuts: dict[str, Callable[[str], Sequence[int]]] = {
+        "tokenizers": lambda text: backend.encode(text, add_special_tokens=False).ids
+    }
+    loaded = as_transformers(out, "AutoTokenizer")
+    if loaded is not None:
+        cuts["transformers"] = lambda text: _ids(loaded, text, add_special_tokens=False, split_special_tokens=True)
+    for name, cut in cuts.items():
+        for text in TEXTS:
+            _compare(tokenizer.encode(text), cut, text, order, f"{out}: {name}")
+    if loaded is not None and loaded.mask_token is not None:
+        for text, ids in _marked(tokenizer, loaded.mask_token):
+            _compare(ids, lambda text: _ids(loaded, text), text, order, f"{out}: transformers")
+
+
+def _marked(tokenizer: Tokenizer, mask: str) -> Iterator[tuple[str, list[int]]]:
+    """Texts with what a model that fills in blanks is given for them."""
+    before, after = tokenizer.encode(BEFORE), tokenizer.encode(AFTER)
+    yield BEFORE, [START, *before, END]
+    yield f"{BEFORE} {mask}{AFTER}", [START, *before, MASK, *after, END]
+
+
+def _compare(ids: Sequence[int], cut: Callable[[str], Sequence[int]], text: str, order: Order, who: str) -> None:
+    """Raises RunError where a text is cut otherwise. One with tokens that are not published says nothing."""
+    expected = [order[index] for index in ids]
+    if None not in expected and (found := list(cut(text))) != expected:
+        told = f"{shown(text)} becomes {shown(str(found))}, expected {shown(str(expected))}"
+        raise RunError(f"{who} cuts text otherwise than the run: {told}; it is removed")
+
+
+def _ids(loaded: Any, text: str, **how: Any) -> Sequence[int]:
+    return loaded(text, verbose=False, **how)["input_ids"]

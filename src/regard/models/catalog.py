@@ -1,0 +1,135 @@
+"""The names of models, and what they stand for: each is loaded when a run has it."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from regard.config.registry import Named, OneOf
+
+MODELS = Named(
+    "regard.models",
+    {
+        "bahdanau": "bahdanau:Bahdanau",
+        "luong": "luong:Luong",
+        "bottleneck": "bottleneck:Bottleneck",
+        "one-pass": "one_pass:OnePass",
+        "pointer-generator": "pointer_generator:PointerGenerator",
+        "transformer": "transformer:Transformer",
+    },
+)
+MODEL_CONFIGS = Named(
+    "regard.models",
+    {
+        "bahdanau": "bahdanau:BahdanauConfig",
+        "luong": "luong:LuongConfig",
+        "bottleneck": "bottleneck:BottleneckConfig",
+        "one-pass": "one_pass:OnePassConfig",
+        "pointer-generator": "pointer_generator:PointerConfig",
+        "transformer": "transformer:TransformerConfig",
+    },
+)
+CAPTIONERS = Named(
+    "regard.models",
+    {
+        "show-attend-and-tell": "show_attend_and_tell:ShowAttendAndTell",
+        "spatial-attention": "spatial_attention:SpatialAttention",
+        "show-and-tell": "show_and_tell:ShowAndTell",
+        "grid-transformer": "grid_transformer:GridTransformer",
+    },
+)
+CAPTIONER_CONFIGS = Named(
+    "regard.models",
+    {
+        "show-attend-and-tell": "show_attend_and_tell:ShowAttendAndTellConfig",
+        "spatial-attention": "spatial_attention:SpatialAttentionConfig",
+        "show-and-tell": "show_and_tell:ShowAndTellConfig",
+        "grid-transformer": "grid_transformer:GridTransformerConfig",
+    },
+)
+LANGUAGE_MODELS = Named(
+    "regard.models",
+    {
+        "recurrent": "recurrent_language_model:RecurrentLanguageModel",
+        "attention": "attention_language_model:AttentionLanguageModel",
+        "lstmn": "lstmn:LSTMN",
+        "gpt2": "gpt2:GPT2",
+    },
+)
+LANGUAGE_MODEL_CONFIGS = Named(
+    "regard.models",
+    {
+        "recurrent": "recurrent_language_model:RecurrentLanguageModelConfig",
+        "attention": "attention_language_model:AttentionLanguageModelConfig",
+        "lstmn": "lstmn:LSTMNConfig",
+        "gpt2": "gpt2:GPT2Config",
+    },
+)
+CLASSIFIERS = Named(
+    "regard.models",
+    {
+        "bert": "bert_classifier:BertClassifier",
+        "han": "han:Han",
+        "flat-attention": "han:FlatAttention",
+        "rocktaschel": "rocktaschel:Rocktaschel",
+    },
+)
+CLASSIFIER_CONFIGS = Named(
+    "regard.models",
+    {
+        "bert": "bert:BertConfig",
+        "han": "han:HanConfig",
+        "flat-attention": "han:FlatConfig",
+        "rocktaschel": "rocktaschel:RocktaschelConfig",
+    },
+)
+
+if TYPE_CHECKING:
+    from regard.models.attention_language_model import AttentionLanguageModelConfig
+    from regard.models.bahdanau import BahdanauConfig
+    from regard.models.bert import BertConfig
+    from regard.models.bottleneck import BottleneckConfig
+    from regard.models.captioner import Captioner
+    from regard.models.classifier import Classifier
+    from regard.models.gpt2 import GPT2Config
+    from regard.models.grid_transformer import GridTransformerConfig
+    from regard.models.han import FlatConfig, HanConfig
+    from regard.models.language_model import LanguageModel
+    from regard.models.lstmn import LSTMNConfig
+    from regard.models.luong import LuongConfig
+    from regard.models.one_pass import OnePassConfig
+    from regard.models.pointer_generator import PointerConfig
+    from regard.models.recurrent_language_model import RecurrentLanguageModelConfig
+    from regard.models.rocktaschel import RocktaschelConfig
+    from regard.models.show_and_tell import ShowAndTellConfig
+    from regard.models.show_attend_and_tell import ShowAttendAndTellConfig
+    from regard.models.spatial_attention import SpatialAttentionConfig
+    from regard.models.transformer import TransformerConfig
+    from regard.nn.encoder_decoder import EncoderDecoder
+
+    ModelConfig = BahdanauConfig | LuongConfig | BottleneckConfig | OnePassConfig | PointerConfig | TransformerConfig
+    CaptionerConfig = ShowAttendAndTellConfig | SpatialAttentionConfig | ShowAndTellConfig | GridTransformerConfig
+    LanguageModelConfig = RecurrentLanguageModelConfig | AttentionLanguageModelConfig | LSTMNConfig | GPT2Config
+    ClassifierConfig = BertConfig | HanConfig | FlatConfig | RocktaschelConfig
+else:
+    ModelConfig = Annotated[Any, OneOf("name", MODEL_CONFIGS)]
+    CaptionerConfig = Annotated[Any, OneOf("name", CAPTIONER_CONFIGS)]
+    LanguageModelConfig = Annotated[Any, OneOf("name", LANGUAGE_MODEL_CONFIGS)]
+    ClassifierConfig = Annotated[Any, OneOf("name", CLASSIFIER_CONFIGS)]
+
+
+def build(config: ModelConfig, source_vocabulary: int, target_vocabulary: int) -> "EncoderDecoder":
+    """The model of a configuration, with fresh weights."""
+    return MODELS[config.name](source_vocabulary, target_vocabulary, config)
+
+
+def build_language_model(config: LanguageModelConfig, vocabulary: int) -> "LanguageModel":
+    """The language model of a configuration, with fresh weights."""
+    return LANGUAGE_MODELS[config.name](vocabulary, config)
+
+
+def build_classifier(config: ClassifierConfig, vocabulary: int, classes: int) -> "Classifier":
+    """The model of a configuration that tells so many classes, with fresh weights."""
+    return CLASSIFIERS[config.name](vocabulary, classes, config)
+
+
+def build_captioner(config: CaptionerConfig, vocabulary: int) -> "Captioner":
+    """The model of a configuration that tells of images, with fresh weights."""
+    return CAPTIONERS[config.name](vocabulary, config)

@@ -1,0 +1,80 @@
+"""An output layer over a large vocabulary that tells frequent words apart first, and rare ones in clusters."""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.nn.embeddings import TokenEmbedding
+from regard.nn.output import Output, Part, wide
+from regard.shapes import Float, Int, Tokens
+
+
+class AdaptiveOutput(Output):
+    """As `Output`, in two steps: a softmax over the frequent words and one class for each cluster of rarer ones, then
+    one over the words of the cluster (Grave 2017, 1609.04309, section 4; Goodman 2001). Nothing is estimated, and
+    training is quicker because few targets are in large clusters.
+
+    Words go by their ids: below the first of `cutoffs` they are frequent, and each further cutoff ends a cluster, the
+    vocabulary the last. Cutoffs that lie beyond the vocabulary count for nothing. All words keep vectors of the full
+    width, unlike in the paper, so that they may be tied to an embedding.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        vocabulary: int,
+        tied: TokenEmbedding | None = None,
+        *,
+        cutoffs: Sequence[int],
+        bias: bool = True,
+        closed: int = 0,
+    ):
+        super().__init__(width, vocabulary, tied, bias=bias, closed=closed)
+        ends = [cutoff for cutoff in cutoffs if cutoff < vocabulary]
+        self.frequent = ends[0] if ends else vocabulary
+        self.spans = tuple(pairwise([*ends, vocabulary]))
+        self.clusters = nn.Linear(width, len(self.spans)) if self.spans else None
+
+    def forward(self, input: Any) -> Float[Tensor, "..."]:
+        """The logarithm of the probability of each word."""
+        (weight, bias), *rare = self._layers()
+        first = wide(functional.linear(input, weight, bias)).log_softmax(-1)
+        found = [first[..., : self.frequent]]
+        for cluster, (weight, bias) in enumerate(rare, self.frequent):
+            found.append(first[..., cluster, None] + wide(functional.linear(input, weight, bias)).log_softmax(-1))
+        return torch.cat(found, -1)
+
+    def loss(
+        self, features: Any, targets: Tokens, smoothing: float = 0.0
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]:
+        """As `Output.loss`. Raises ValueError for smoothing: the words of other clusters have no logit."""
+        if smoothing:
+            raise ValueError(
+                f"smoothing is {smoothing}, but an adaptive softmax has no logits of all words; set it to 0"
+            )
+        return super().loss(features, targets)
+
+    def parts(self, targets: Int[Tensor, " row"]) -> Iterator[Part]:
+        inside = [(targets >= begin) & (targets < end) for begin, end in self.spans]
+        first = targets
+        for cluster, told in enumerate(inside, self.frequent):
+            first = first.masked_fill(told, cluster)
+        (weight, bias), *rare = self._layers()
+        yield Part(torch.arange(len(targets), device=targets.device), weight, bias, first)
+        for told, (begin, _), (weight, bias) in zip(inside, self.spans, rare, strict=True):
+            rows = told.nonzero()[:, 0]
+            yield Part(rows, weight, bias, targets[rows] - begin)
+
+    def _layers(self) -> list[tuple[Tensor, Tensor]]:
+        """Weight and bias of the first step, the frequent words and then a class for each cluster, and of each
+        cluster."""
+        if self.clusters is None:
+            return [(self.weight, self.bias)]
+        sizes = [self.frequent, *(end - begin for begin, end in self.spans)]
+        (weight, *weights), (bias, *biases) = self.weight.split(sizes), self.bias.split(sizes)
+        first = torch.cat([weight, self.clusters.weight]), torch.cat([bias, self.clusters.bias])
+        return [first, *zip(weights, biases, strict=True)]

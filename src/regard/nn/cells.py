@@ -1,0 +1,173 @@
+"""Recurrent cells, one step at a time, all with one interface: a single state tensor whose first part is the output."""
+
+from abc import ABC, abstractmethod
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard.nn.dropout import Dropout
+from regard.shapes import Float
+
+CellName = Literal["tanh", "gru", "lstm", "gru-reset-before"]
+
+
+class Cell(nn.Module, ABC):
+    """input `(batch, input_width)`, state `(batch, state_width)` -> state; its first `width` numbers are the output."""
+
+    def __init__(self, width: int, state_width: int):
+        super().__init__()
+        self.width, self.state_width = width, state_width
+
+    def project(self, inputs: Tensor) -> Tensor:
+        """What of a step does not need the state, for any leading axes: done for all steps of a sequence at once."""
+        return inputs
+
+    @abstractmethod
+    def step(self, projected: Tensor, state: Tensor) -> Tensor:
+        """The new state, from the projected inputs and the old state."""
+
+    def forward(self, inputs: Tensor, state: Tensor) -> Tensor:
+        return self.step(self.project(inputs), state)
+
+
+class FeedForwardCell(Cell):
+    """tanh(W x + b), whatever the state was: a cell that remembers nothing."""
+
+    def __init__(self, input_width: int, width: int):
+        super().__init__(width, width)
+        self.inputs = nn.Linear(input_width, width)
+
+    def project(self, inputs: Tensor) -> Tensor:
+        return self.inputs(inputs).tanh()
+
+    def step(self, projected: Tensor, state: Tensor) -> Tensor:
+        return projected
+
+
+class TanhCell(Cell):
+    """h = tanh(W x + U h + b)."""
+
+    def __init__(self, input_width: int, width: int):
+        super().__init__(width, width)
+        self.cell = nn.RNNCell(input_width, width)
+
+    def step(self, projected: Tensor, state: Tensor) -> Tensor:
+        return self.cell(projected, state)
+
+
+class GRUCell(Cell):
+    """PyTorch's gated unit: it resets after the product and its z keeps the old state."""
+
+    def __init__(self, input_width: int, width: int):
+        super().__init__(width, width)
+        self.cell = nn.GRUCell(input_width, width)
+
+    def step(self, projected: Tensor, state: Tensor) -> Tensor:
+        return self.cell(projected, state)
+
+
+class GRUResetBefore(Cell):
+    """The gated unit of Cho 2014 and Bahdanau 2015 (appendix A.1.1), which resets before the product:
+
+    s~ = tanh(W x + U (r * s)),  s' = (1 - z) * s + z * s~
+    """
+
+    def __init__(self, input_width: int, width: int):
+        super().__init__(width, width)
+        self.inputs = nn.Linear(input_width, 3 * width)
+        self.gates = nn.Linear(width, 2 * width, bias=False)
+        self.candidate = nn.Linear(width, width, bias=False)
+        nn.init.orthogonal_(self.candidate.weight)
+
+    def project(self, inputs: Tensor) -> Tensor:
+        return self.inputs(inputs)
+
+    def step(self, projected: Tensor, state: Tensor) -> Tensor:
+        for_gates, for_candidate = projected.split([2 * self.width, self.width], -1)
+        reset, update = torch.addmm(for_gates, state, self.gates.weight.t()).sigmoid().chunk(2, -1)
+        candidate = torch.addmm(for_candidate, reset * state, self.candidate.weight.t()).tanh()
+        return state + update * (candidate - state)
+
+
+class LSTMCell(Cell):
+    """Long short-term memory; the state is [h; c]."""
+
+    def __init__(self, input_width: int, width: int):
+        super().__init__(width, 2 * width)
+        self.cell = nn.LSTMCell(input_width, width)
+
+    def step(self, projected: Tensor, state: Tensor) -> Tensor:
+        return torch.cat(self.cell(projected, state.chunk(2, -1)), -1)
+
+
+class ProjectedLSTMCell(Cell):
+    """Long short-term memory whose output is a projection of its gated cell (Sak 2014, 1402.1128), both cut off at a
+    size (Peters 2018's model); the state is [h; c], h `projection` wide and c `width`:
+
+    c' = clip(f * c + i * tanh(g)),  h' = clip(P (o * tanh(c'))),  with i, f, g, o = W x + U h + b
+    """
+
+    def __init__(
+        self,
+        input_width: int,
+        width: int,
+        projection: int,
+        *,
+        cell_clip: float | None = None,
+        projection_clip: float | None = None,
+    ):
+        super().__init__(projection, projection + width)
+        self.inputs = nn.Linear(input_width, 4 * width, bias=False)
+        self.recurrent = nn.Linear(projection, 4 * width)
+        self.projection = nn.Linear(width, projection, bias=False)
+        self.cell_clip, self.projection_clip = cell_clip, projection_clip
+        nn.init.zeros_(self.recurrent.bias)
+        nn.init.ones_(self.recurrent.bias[width : 2 * width].data)
+
+    def project(self, inputs: Tensor) -> Tensor:
+        return self.inputs(inputs)
+
+    def step(self, projected: Tensor, state: Tensor) -> Tensor:
+        hidden, cell = state.split([self.width, self.state_width - self.width], -1)
+        gates = projected + self.recurrent(hidden)
+        inward, forget, new, out = gates.to(self.recurrent.weight.dtype).chunk(4, -1)  # c adds up in full precision
+        cell = clipped(forget.sigmoid() * cell + inward.sigmoid() * new.tanh(), self.cell_clip)
+        hidden = clipped(self.projection(out.sigmoid() * cell.tanh()), self.projection_clip)
+        return torch.cat([hidden, cell], -1)
+
+
+def clipped(numbers: Tensor, size: float | None) -> Tensor:
+    """Cut off at plus and minus this size, or as they are."""
+    return numbers if size is None else numbers.clamp(-size, size)
+
+
+CELLS: dict[CellName, type[Cell]] = {
+    "tanh": TanhCell,
+    "gru": GRUCell,
+    "lstm": LSTMCell,
+    "gru-reset-before": GRUResetBefore,
+}
+
+
+class Stack(nn.Module):
+    """Cells on top of each other with dropout between them. State `(batch, layer, state_width)`."""
+
+    def __init__(self, cell: CellName, input_width: int, width: int, layers: int = 1, dropout: float = 0.0):
+        super().__init__()
+        widths = [input_width] + [width] * (layers - 1)
+        cells = [CELLS[cell](each, width) for each in widths]
+        self.cells = nn.ModuleList(cells)
+        self.dropout = Dropout(dropout)
+        self.width, self.state_shape = width, (layers, cells[0].state_width)
+
+    def forward(
+        self, inputs: Float[Tensor, "batch input_width"], state: Float[Tensor, "batch layer state_width"]
+    ) -> tuple[Float[Tensor, "batch width"], Float[Tensor, "batch layer state_width"]]:
+        """One step -> the top layer's output and the new state."""
+        states = []
+        for layer, cell in enumerate(self.cells):
+            inputs = inputs if layer == 0 else self.dropout(inputs)
+            states.append(cell(inputs, state[:, layer]))
+            inputs = states[-1][:, : self.width]
+        return inputs, torch.stack(states, 1)

@@ -1,0 +1,51 @@
+"""Any encoder with any decoder."""
+
+from typing import Any
+
+from torch import nn
+
+from regard.attention.memory import Memory
+from regard.nn.decoders.protocol import Decoder, unroll
+from regard.nn.encoders.protocol import Encoder
+from regard.shapes import Lengths, Source, Tokens
+
+
+class EncoderDecoder(nn.Module):
+    """p(y | x) as the product over positions of softmax(output(features))."""
+
+    max_source: int | None = None
+    """Longest source that the model can take, END included; None: any."""
+    max_target: int | None = None
+
+    def __init__(self, encoder: Encoder, decoder: Decoder):
+        super().__init__()
+        self.encoder, self.decoder = encoder, decoder
+
+    def features(self, source: Source, source_lengths: Lengths, target: Tokens, forcing: float = 1.0) -> Any:
+        """What stands before the output layer, for the right-shifted target `(batch, position)` that begins with START.
+        `forcing` is the probability of teacher forcing at each step."""
+        return decoded(self.decoder, self.encoder(source, source_lengths), target, forcing)
+
+    def forward(
+        self,
+        source: Source,
+        source_lengths: Lengths,
+        target: Tokens,
+        *,
+        forcing: float = 1.0,
+        expected: Tokens | None = None,
+        smoothing: float = 0.0,
+    ) -> Any:
+        """Logits `(batch, position, vocabulary)` of the token after each target token.
+
+        With `expected (batch, position)`, the loss of these tokens instead, as `Output.loss` gives it.
+        """
+        features = self.features(source, source_lengths, target, forcing)
+        output = self.decoder.output
+        return output(features) if expected is None else output.loss(features, expected, smoothing)
+
+
+def decoded(decoder: Decoder, memory: Memory, target: Tokens, forcing: float) -> Any:
+    """What stands before a decoder's output layer, for the right-shifted target, given what it may read."""
+    state = decoder.start(memory)
+    return unroll(decoder, target, state, forcing) if forcing < 1.0 else decoder.features(target, state)

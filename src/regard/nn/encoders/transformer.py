@@ -1,0 +1,90 @@
+"""The self-attentive encoder (Vaswani 2017, section 3.1)."""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import cast
+
+from torch import Tensor, nn
+
+from regard.attention.heads import MultiHead
+from regard.attention.masks import Mask, padding
+from regard.attention.memory import Memory
+from regard.attention.packing import Packing
+from regard.nn.dropout import Dropout
+from regard.nn.embeddings import Embedding
+from regard.nn.encoders.protocol import Encoder
+from regard.nn.feedforward import FeedForward
+from regard.nn.fused import Parts, fused_layers, unseen
+from regard.nn.pooling import mean
+from regard.nn.positions import Positions
+from regard.nn.residual import Residual
+from regard.shapes import Float, Lengths, States, Tokens
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then feed-forward, each inside its residual."""
+
+    def __init__(self, self_attention: MultiHead, feedforward: FeedForward, residuals: tuple[Residual, Residual]):
+        super().__init__()
+        self.self_attention, self.feedforward = self_attention, feedforward
+        self.residuals = nn.ModuleList(residuals)
+
+    def forward(
+        self, states: Float[Tensor, "*tokens width"], mask: Mask | None, packing: Packing | None = None
+    ) -> Float[Tensor, "*tokens width"]:
+        """States `(batch, position, width)`, or with a `packing`, for which there is a mask, `(token, width)`."""
+
+        def attended(states: Tensor) -> Tensor:
+            if packing is None or mask is None:
+                return self.self_attention(states, Memory(states, states, mask, clean=False))
+            return self.self_attention.within(states, packing, mask)
+
+        states = self.residuals[0](states, attended)
+        return self.residuals[1](states, self.feedforward)
+
+    @property
+    def parts(self) -> Parts:
+        """What it consists of."""
+        return Parts(self.self_attention, None, self.feedforward, [*self.residuals])
+
+
+def encoded(layers: Iterable[nn.Module], states: States, lengths: Lengths) -> Iterator[States]:
+    """What each of such layers makes of states `(batch, position, width)` of these `lengths (batch,)`, the first of
+    what it is given. Where much is padding, it is left out in between, and zeros stand in its place."""
+    mask, packing = padding(lengths, states.shape[1]), Packing.of(lengths, states.shape[1])
+    given = () if packing is None else (packing,)
+    states = states if packing is None else packing.pack(states)
+    for layer in layers:
+        states = layer(states, mask, *given)
+        yield states if packing is None else packing.unpack(states)
+
+
+class TransformerEncoder(Encoder):
+    """Layers over embeddings with positions. The summary is the mean of the states of real tokens."""
+
+    self_attention = "layers.*.self_attention"
+
+    def __init__(
+        self,
+        embedding: Embedding,
+        positions: Positions,
+        layers: Iterable[EncoderLayer],
+        norm: nn.Module,
+        dropout: float,
+    ):
+        super().__init__()
+        self.embedding, self.positions, self.norm = embedding, positions, norm
+        self.layers = nn.ModuleList(layers)
+        self.dropout = Dropout(dropout)
+        self.memory_width = self.summary_width = embedding.width
+
+    def forward(self, tokens: Tokens, lengths: Lengths) -> Memory:
+        states = self.dropout(self.positions(self.embedding(tokens)))
+        layers = cast("Sequence[EncoderLayer]", self.layers)
+        kernel = fused_layers([layer.parts for layer in layers]) if unseen(states) else None
+        if kernel is None:
+            states = deque(encoded(layers, states, lengths), maxlen=1).pop()
+        else:
+            states = kernel.whole(states, lengths)
+        states = self.norm(states)
+        return Memory.of(states, lengths, mean(states, padding(lengths, tokens.shape[1]), lengths), tokens)

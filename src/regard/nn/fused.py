@@ -1,0 +1,145 @@
+"""Layers of Transformers as one call of a kernel, where nobody looks inside."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention import Attend
+from regard.attention.breakdown import asking
+from regard.attention.heads import MultiHead
+from regard.attention.masks import Padding
+from regard.attention.memory import Memory
+from regard.attention.record import listening
+from regard.attention.scores import ScaledDot
+from regard.kernels.fused_layer import LINEARS, NORMS, Affine, FusedLayers, Normed, Reading, Weights, library, serves
+from regard.nn.feedforward import FeedForward
+from regard.nn.int8_linear import Int8Linear
+from regard.nn.kv_cache import Past
+from regard.nn.residual import PostNorm, PreNorm
+
+LONGEST = 256
+"""Positions in a row up to which the kernel serves: it reads key by key, and PyTorch's own attention in blocks."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a layer of a Transformer consists of; without `cross` it has no source."""
+
+    own: MultiHead
+    cross: MultiHead | None
+    feedforward: nn.Module
+    residuals: Sequence[nn.Module]
+
+    @property
+    def heads(self) -> list[MultiHead]:
+        """The attentions."""
+        return [self.own] if self.cross is None else [self.own, self.cross]
+
+
+def fused_layers(layers: Sequence[Parts]) -> FusedLayers | None:
+    """The kernel's form of such layers; None where it knows a part of them not, or somebody hooked into one. Their
+    weights are those of the parts, not copies."""
+    if torch.compiler.is_compiling() or library() is None or not layers:
+        return None
+    found = [_weights(each) for each in layers]
+    known = [each for each in found if each is not None]
+    same = {(each.heads, each.linears["own_query"].weight.shape, each.linears["wide"].weight.shape) for each in known}
+    return FusedLayers(known) if len(known) == len(found) and len(same) == 1 else None
+
+
+def _weights(parts: Parts) -> Weights | None:
+    """Of one layer."""
+    network, residuals = parts.feedforward, parts.residuals
+    modules = (each for part in (*parts.heads, network, *residuals) for each in part.modules())
+    norms, activation = [_normed(each) for each in residuals], _activation(network)
+    alike = len({type(each) for each in residuals}) == 1 and len({each.heads for each in parts.heads}) == 1
+    if activation is None or not alike or not all(map(_fits, parts.heads)) or not all(map(_plain, modules)):
+        return None
+    maps = [*_maps(parts.own), *([] if parts.cross is None else [parts.cross.query, parts.cross.output])]
+    linears = [_affine(each) for each in (*maps, network[0], network[2])]  # pyright: ignore[reportIndexIssue]
+    if None in norms or None in linears:
+        return None
+    crossed = parts.cross is not None
+    names = LINEARS if crossed else (*LINEARS[:4], *LINEARS[6:])
+    places = NORMS if crossed else (NORMS[0], NORMS[2])
+    return Weights(
+        {name: each for name, each in zip(names, linears, strict=True) if each is not None},
+        {name: each for name, each in zip(places, norms, strict=True) if each is not None},
+        parts.own.heads,
+        isinstance(residuals[0], PreNorm),
+        activation,
+    )
+
+
+def unseen(states: Tensor) -> bool:
+    """Whether the kernel serves such states, and nobody listens to what modules give or asks how they came to it."""
+    return serves(states) and states.shape[1] <= LONGEST and listening.now() is None and not asking()
+
+
+def readable(memory: Memory) -> bool:
+    """Whether the kernel reads a prepared memory of many heads: whether it is made for its mask and layout."""
+    alike = memory.key.stride() == memory.value.stride() and memory.key.shape == memory.value.shape
+    known = memory.mask is None or isinstance(memory.mask, Padding)
+    return known and alike and memory.key.stride(-1) == 1 and memory.key.dtype == torch.float32
+
+
+def go_on(
+    layers: FusedLayers,
+    states: Tensor,
+    pasts: Sequence[Past],
+    sources: Sequence[Memory] = (),
+    rows: Tensor | None = None,
+) -> tuple[Tensor, tuple[Past, ...]]:
+    """What the layers make of positions that follow their pasts, and the pasts with them in it. Each reads its own of
+    the `readable` sources, the row that `rows (text,)` says, else the text's own."""
+    more, length = states.shape[1], pasts[0].length
+    pasts = [past.with_room(more) for past in pasts]
+    own = [Reading(past.key, past.value, past.rows) for past in pasts]
+    lengths = sources[0].lengths if sources else None
+    read = [Reading(source.key, source.value, rows) for source in sources]
+    after = layers(states, own, length, read, None if lengths is None else lengths.flatten())
+    return after, tuple(past.filled_up(more) for past in pasts)
+
+
+def _plain(module: nn.Module) -> bool:
+    """Whether it only does what its class says, as it does when nothing is learned."""
+    return not (module.training or module._forward_hooks or module._forward_pre_hooks)
+
+
+def _fits(heads: MultiHead) -> bool:
+    attend, width = heads.attend, heads.query.in_features
+    known = type(heads) is MultiHead and type(attend) is Attend and type(attend.score) is ScaledDot
+    one_width = heads.query.out_features == heads.key.out_features == heads.output.in_features == width
+    plain = attend.align.is_softmax and attend.history is None and heads.value is not heads.key
+    return known and one_width and plain and heads.key_value_heads == heads.heads
+
+
+def _maps(heads: MultiHead) -> tuple[nn.Module, ...]:
+    return heads.query, heads.key, heads.value, heads.output
+
+
+def _affine(module: nn.Module) -> Affine | None:
+    if isinstance(module, Int8Linear):
+        return module.affine
+    if type(module) is not nn.Linear:
+        return None
+    weight = module.weight
+    served = weight.device.type == "cpu" and weight.dtype == torch.float32 and weight.is_contiguous()
+    return Affine(weight, module.bias) if served else None
+
+
+def _normed(residual: nn.Module) -> Normed | None:
+    if type(residual) not in (PreNorm, PostNorm):
+        return None
+    norm = residual.norm
+    return Normed(norm.weight, norm.bias, norm.eps) if type(norm) is nn.LayerNorm else None
+
+
+def _activation(network: nn.Module) -> str | None:
+    """The kernel's name for the function between the two maps."""
+    function = network[1] if type(network) is FeedForward else None
+    if type(function) is nn.GELU:
+        return {"none": "gelu", "tanh": "gelu-tanh"}[function.approximate]
+    return {nn.ReLU: "relu", nn.SiLU: "swish"}.get(type(function))

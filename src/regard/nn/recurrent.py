@@ -1,0 +1,258 @@
+"""Recurrent networks over whole sequences."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+import torch
+from einops import rearrange
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from regard.nn.cells import Cell
+from regard.nn.dropout import Dropout
+from regard.shapes import Bool, Float, Inputs, Int, Lengths, States
+
+
+class PlainLSTM(nn.LSTM):
+    """PyTorch's, which autocast leaves alone: it would ask oneDNN for bf16, and fail, where the CPU has no AVX-512."""
+
+    def forward(self, input: Any, hx: tuple[Tensor, Tensor] | None = None) -> Any:
+        if not torch.is_autocast_enabled("cpu"):
+            return super().forward(input, hx)
+        dtype = next(self.parameters()).dtype
+        hx = None if hx is None else (hx[0].to(dtype), hx[1].to(dtype))
+        with torch.autocast("cpu", enabled=False):
+            return super().forward(input.to(dtype), hx)
+
+
+RecurrentName = Literal["tanh", "gru", "lstm"]
+LSTM = nn.LSTM if torch.ops.mkldnn._is_mkldnn_bf16_supported() else PlainLSTM
+KINDS: dict[RecurrentName, Callable[..., nn.RNNBase]] = {"tanh": nn.RNN, "gru": nn.GRU, "lstm": LSTM}
+CELLS: dict[RecurrentName, Callable[..., Tensor | tuple[Tensor, Tensor]]] = {
+    "tanh": torch.rnn_tanh_cell,
+    "gru": torch.gru_cell,
+    "lstm": torch.lstm_cell,
+}
+FEW = 64
+"""Rows up to which one position goes through a cell: oneDNN's networks pack their weights anew at every call."""
+
+
+class Recurrent(nn.Module):
+    """A stack of recurrent layers. State `(batch, layer, state_width)`, for an LSTM [h; c]."""
+
+    def __init__(self, kind: RecurrentName, input_width: int, width: int, layers: int = 1, dropout: float = 0.0):
+        super().__init__()
+        between = dropout if layers > 1 else 0.0
+        self.network = KINDS[kind](input_width, width, layers, batch_first=True, dropout=between)
+        self.cell, self.parts = CELLS[kind], 2 if kind == "lstm" else 1
+        self.width, self.layers = width, layers
+
+    @property
+    def state_shape(self) -> tuple[int, int]:
+        return self.layers, self.parts * self.width
+
+    def forward(
+        self,
+        inputs: Inputs,
+        state: Float[Tensor, "batch layer state_width"],
+        lengths: Lengths | None = None,
+    ) -> tuple[States, Float[Tensor, "batch layer state_width"]]:
+        """Inputs `(batch, position, input_width)` -> the top layer's `(batch, position, width)` and the last state.
+
+        With `lengths (batch,)`, none of them 0, that is each sequence's own last, and outputs are zero past its end.
+        """
+        alone = lengths is None and inputs.shape[1] == 1 and len(inputs) <= FEW and not inputs.is_cuda
+        if alone and not (torch.is_grad_enabled() or self.training):
+            return self.step(inputs[:, 0], state)
+        parts = tuple(part.contiguous() for part in rearrange(state, "b l (p w) -> p l b w", p=self.parts))
+        first = parts if self.parts == 2 else parts[0]
+        if lengths is None:
+            outputs, after = self.network(inputs, first)
+        else:
+            packed = pack_padded_sequence(inputs, lengths.cpu(), batch_first=True, enforce_sorted=False)
+            outputs, after = self.network(packed, first)
+            outputs, _ = pad_packed_sequence(outputs, batch_first=True, total_length=inputs.shape[1])
+        after = after if self.parts == 2 else (after,)
+        return outputs, rearrange(torch.stack(tuple(after)), "p l b w -> b l (p w)")
+
+    def step(self, inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """The same of one position `(batch, input_width)`, without dropout."""
+        after = []
+        for before, weights in zip(state.unbind(1), self.network.all_weights, strict=True):
+            found = self.cell(inputs, before.chunk(2, -1) if self.parts == 2 else before, *weights)
+            after.append(torch.cat(found, -1) if isinstance(found, tuple) else found)
+            inputs = after[-1][:, : self.width]
+        return inputs[:, None], torch.stack(after, 1)
+
+
+class RecurrentStack(nn.Module):
+    """Recurrent layers of one width on top of each other, with `dropout` before each and after the last. State
+    `(batch, layer, state_width)`."""
+
+    def __init__(self, kind: RecurrentName, input_width: int, width: int, layers: int, dropout: Dropout):
+        super().__init__()
+        widths = [input_width] + [width] * (layers - 1)
+        networks = [Recurrent(kind, each, width) for each in widths]
+        self.layers, self.dropout = nn.ModuleList(networks), dropout
+        self.width, self.state_shape = width, (layers, networks[0].state_shape[1])
+
+    def forward(
+        self, inputs: Inputs, state: Float[Tensor, "batch layer state_width"]
+    ) -> tuple[States, Float[Tensor, "batch layer state_width"]]:
+        """Inputs `(batch, position, input_width)` -> the top layer's `(batch, position, width)` and the last state."""
+        after = []
+        for layer, before in zip(self.layers, state.split(1, 1), strict=True):
+            inputs, last = layer(self.dropout(inputs), before)
+            after.append(last)
+        return self.dropout(inputs), torch.cat(after, 1)
+
+
+class Reader(nn.Module):
+    """Reads each sequence of a padded batch to its own end, forwards and perhaps backwards, layer upon layer.
+
+    A backward layer reads the sequence turned round within its own length, so that nothing is packed or sorted and the
+    order of the batch does not matter. Layers are called as PyTorch's recurrent ones are, batch first.
+
+    Args:
+        forwards: one network a layer, `(batch, position, width)` -> the same and something that is not looked at.
+        backwards: as many, or none.
+        width: of each network's output.
+        dropout: between the layers.
+    """
+
+    def __init__(self, forwards: Iterable[nn.Module], backwards: Iterable[nn.Module], width: int, dropout: float = 0.0):
+        super().__init__()
+        self.forwards, self.backwards = nn.ModuleList(forwards), nn.ModuleList(backwards)
+        self.dropout = Dropout(dropout)
+        self.width, self.output_width = width, width * (2 if self.backwards else 1)
+
+    def forward(self, inputs: Inputs, lengths: Lengths) -> tuple[States, Float[Tensor, "batch final_width"]]:
+        """States `(batch, position, output_width)`, zero past the end, and the final ones.
+
+        These are of the forward direction after the last token, of the backward one after the first; zero where there
+        is no token.
+        """
+        batch, positions = inputs.shape[:2]
+        if not batch * positions:
+            return inputs.new_zeros(batch, positions, self.output_width), inputs.new_zeros(batch, self.output_width)
+        inside, turned = turn_round(lengths, positions)
+        states = inputs
+        for layer, forwards in enumerate(self.forwards):
+            states = self.dropout(states) if layer else states
+            outputs = [forwards(states)[0]]
+            if self.backwards:
+                outputs.append(pick(self.backwards[layer](pick(states, turned))[0], turned))
+            states = torch.cat(outputs, -1)
+        states = states.masked_fill(~inside[..., None], 0.0)
+        ahead, back = states.split([self.width, self.output_width - self.width], -1)
+        last = pick(ahead, (lengths[:, None] - 1).clamp(min=0))[:, 0]
+        return states, torch.cat([last, back[:, 0]], -1)
+
+
+def read_in_parts(reader: Reader, inputs: Inputs, lengths: Lengths, parts: int) -> States:
+    """The states that a reader gives, `(batch, position, output_width)`. It reads the rows in so many parts, each cut
+    to its own longest: where rows stand in the order of their lengths, little of that is padding."""
+    if parts == 1:
+        return reader(inputs, lengths)[0]
+    rows, longest, states = max(1, -(-len(inputs) // parts)), lengths.tolist(), []
+    for first, some in zip(range(0, max(1, len(inputs)), rows), inputs.split(rows), strict=True):
+        positions = max(longest[first : first + rows], default=0)
+        found, _ = reader(some[:, :positions], lengths[first : first + rows])
+        states.append(functional.pad(found, (0, 0, 0, inputs.shape[1] - positions)))
+    return torch.cat(states)
+
+
+def turn_round(
+    lengths: Lengths, positions: int
+) -> tuple[Bool[Tensor, "batch position"], Int[Tensor, "batch position"]]:
+    """Which positions are within each sequence, and where each of them is when it is read from its own end."""
+    count = torch.arange(positions, device=lengths.device)
+    inside = count < lengths[:, None]
+    return inside, torch.where(inside, lengths[:, None] - 1 - count, count)
+
+
+def pick(states: States, positions: Int[Tensor, "batch count"]) -> Float[Tensor, "batch count width"]:
+    """The states at `positions (batch, count)` of `(batch, position, width)`: `(batch, count, width)`."""
+    rows = positions + states.shape[1] * torch.arange(len(states), device=states.device)[:, None]
+    return states.flatten(0, 1).index_select(0, rows.flatten()).unflatten(0, positions.shape)
+
+
+class SequenceReader(Reader):
+    """A reader of PyTorch's recurrent layers."""
+
+    def __init__(
+        self,
+        kind: RecurrentName,
+        input_width: int,
+        width: int,
+        layers: int = 1,
+        *,
+        bidirectional: bool = True,
+        dropout: float = 0.0,
+    ):
+        directions = 2 if bidirectional else 1
+        widths = [input_width] + [directions * width] * (layers - 1)
+        forwards, *backwards = (
+            [KINDS[kind](each, width, batch_first=True) for each in widths] for _ in range(directions)
+        )
+        super().__init__(forwards, backwards[0] if backwards else [], width, dropout)
+
+
+class Looped(nn.Module):
+    """A cell over all positions, called as PyTorch's recurrent layers are."""
+
+    def __init__(self, cell: Cell):
+        super().__init__()
+        self.cell = cell
+
+    def forward(self, inputs: Inputs) -> tuple[States, Tensor]:
+        """Inputs `(batch, position, input_width)` -> outputs `(batch, position, width)` and the last state."""
+        state = inputs.new_zeros(len(inputs), self.cell.state_width)
+        outputs = []
+        for projected in self.cell.project(inputs).unbind(1):
+            state = self.cell.step(projected, state)
+            outputs.append(state[:, : self.cell.width])
+        return torch.stack(outputs, 1), state
+
+
+class CellReader(Reader):
+    """A reader of one cell in each direction, for cells that PyTorch has not."""
+
+    def __init__(self, forwards: Cell, backwards: Cell):
+        super().__init__([Looped(forwards)], [Looped(backwards)], forwards.width)
+
+
+class TwoStacks(nn.Module):
+    """Layers that read forwards and, apart from them, layers that read backwards, each from zeros on. What a layer is
+    given is added to what it gives, but in the first; `dropout` is before each.
+
+    Raises:
+        ValueError: not as many layers in both directions.
+    """
+
+    def __init__(self, forwards: Iterable[Cell], backwards: Iterable[Cell], dropout: Dropout):
+        super().__init__()
+        self.forwards = nn.ModuleList(map(Looped, forwards))
+        self.backwards = nn.ModuleList(map(Looped, backwards))
+        self.dropout = dropout
+        if len(self.forwards) != len(self.backwards):
+            raise ValueError(f"{len(self.forwards)} layers forwards and {len(self.backwards)} backwards; give as many")
+
+    def forward(self, inputs: Inputs, lengths: Lengths) -> Float[Tensor, "layer batch position both_widths"]:
+        """Inputs `(batch, position, input_width)`, at least one position -> the states of all layers, those forwards
+        before those backwards, `(layer, batch, position, 2 width)`, zero past the end."""
+        inside, turned = turn_round(lengths, inputs.shape[1])
+        ahead = self._read(self.forwards, inputs)
+        back = [pick(states, turned) for states in self._read(self.backwards, pick(inputs, turned))]
+        states = torch.cat([torch.stack(ahead), torch.stack(back)], -1)
+        return states.masked_fill(~inside[..., None], 0.0)
+
+    def _read(self, layers: Iterable[nn.Module], states: Tensor) -> list[Tensor]:
+        found: list[Tensor] = []
+        for layer in layers:
+            given = self.dropout(states)
+            outputs, _ = layer(given)
+            states = outputs + given if found else outputs
+            found.append(states)
+        return found

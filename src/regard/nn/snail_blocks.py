@@ -1,0 +1,120 @@
+"""What a sequence is read by when it is not recurrent: convolutions that see the past, and lookups in it (Mishra 2018,
+1707.03141, section 3). Each block hands on what it was given with what it found beside it.
+
+So a position's last output begins with what each block before was given there. Who takes one step at a time keeps the
+outputs of the positions before, and of the lookups their keys and values; nothing is computed twice.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.attention import Attend
+from regard.attention.masks import causal
+from regard.attention.memory import Memory
+from regard.attention.scores import ScaledDot
+from regard.nn.kv_cache import Filled, Past
+from regard.shapes import Float, Inputs, States
+
+Given = Float[Tensor, "batch input_width"]
+Found = Float[Tensor, "batch width"]
+"""One position, before and behind a block."""
+
+
+class CausalConvolution(nn.Linear):
+    """W [x_{t-d}; x_t] + b: a convolution of kernel 2 and dilation d; zeros stand before the beginning."""
+
+    def __init__(self, input_width: int, width: int, dilation: int):
+        super().__init__(2 * input_width, width)
+        self.dilation = dilation
+
+    def forward(self, states: Inputs) -> States:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """States `(batch, position, input_width)` -> `(batch, position, width)`."""
+        before = functional.pad(states, (0, 0, self.dilation, 0))[:, : states.shape[1]]
+        return super().forward(torch.cat([before, states], -1))
+
+    def step(self, states: Given, past: Sequence[Tensor]) -> Found:
+        """One more position `(batch, input_width)`, behind those of `past`, each of which begins with as many."""
+        width = states.shape[1]
+        before = past[-self.dilation][:, :width] if len(past) >= self.dilation else torch.zeros_like(states)
+        return super().forward(torch.cat([before, states], -1))
+
+
+class DenseBlock(nn.Module):
+    """[x; tanh(f) * sigmoid(g)], where f and g are causal convolutions of x."""
+
+    def __init__(self, input_width: int, filters: int, dilation: int):
+        super().__init__()
+        self.both = CausalConvolution(input_width, 2 * filters, dilation)
+        self.width = input_width + filters
+
+    def forward(self, states: Inputs) -> States:
+        return beside(states, self.both(states))
+
+    def step(self, states: Given, past: Sequence[Tensor]) -> Found:
+        """One more position."""
+        return beside(states, self.both.step(states, past))
+
+
+def beside(states: Float[Tensor, "*batch width"], both: Float[Tensor, "*batch parts"]) -> Float[Tensor, "*batch wider"]:
+    """[x; tanh(f) * sigmoid(g)] from x and [f; g]."""
+    signal, gate = both.chunk(2, -1)
+    return torch.cat([states, signal.tanh() * gate.sigmoid()], -1)
+
+
+class TemporalConvolution(nn.Sequential):
+    """Dense blocks whose dilations 1, 2, 4, ... reach from the last of so many positions to the first.
+
+    The paper's listing counts the exponents from 1; all dilations would then be even, and no block could see the
+    position just before. Here they count from 0, as many of them: the logarithm of `positions` to base 2, rounded up.
+    """
+
+    def __init__(self, input_width: int, positions: int, filters: int):
+        count = max(1, (positions - 1).bit_length())
+        widths = [input_width + place * filters for place in range(count)]
+        super().__init__(*(DenseBlock(width, filters, 2**place) for place, width in enumerate(widths)))
+        self.width = input_width + count * filters
+
+    def start(self, batch: int) -> None:
+        """Nothing to carry beside the outputs."""
+
+    def step(self, states: Given, past: Sequence[Tensor], carried: None) -> tuple[Found, None]:
+        """One more position, behind the outputs `past` of those before it."""
+        for block in self:
+            assert isinstance(block, DenseBlock)
+            states = block.step(states, past)
+        return states, carried
+
+
+class AttentionBlock(nn.Module):
+    """[x; read]: every position reads itself and those before it, by scaled dot products of linear maps."""
+
+    def __init__(self, input_width: int, key_width: int, value_width: int):
+        super().__init__()
+        self.query, self.key = nn.Linear(input_width, key_width), nn.Linear(input_width, key_width)
+        self.value = nn.Linear(input_width, value_width)
+        self.attend = Attend(ScaledDot())
+        self.width = input_width + value_width
+
+    def forward(self, states: Inputs) -> States:
+        count = states.shape[1]
+        mask = causal(count, count, device=states.device)
+        memory = Memory(self.key(states), self.value(states), mask, clean=False)
+        read: Tensor = self.attend.read(self.query(states), self.attend.prepare(memory)).context
+        return torch.cat([states, read], -1)
+
+    def start(self, batch: int) -> Past:
+        """The keys and values of no position."""
+        weight = self.key.weight
+        key, value = (weight.new_zeros(batch, 0, each.out_features) for each in (self.key, self.value))
+        return Past(key, value, 0, Filled(0))
+
+    def step(self, states: Given, past: Sequence[Tensor], carried: Past) -> tuple[Found, Past]:
+        """One more position, behind those whose keys and values are carried."""
+        query, key, value = (each(states)[:, None] for each in (self.query, self.key, self.value))
+        new = self.attend.prepare(Memory(key, value))
+        grown = carried.append(new.key, new.value)
+        read: Tensor = self.attend.read(query, grown.memory()).context
+        return torch.cat([states, read[:, 0]], -1), grown

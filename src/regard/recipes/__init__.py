@@ -1,5 +1,0 @@
-"""What can be trained: run files, those shipped with the package and the user's own."""
-
-from regard.recipes.shipped import names, path_of
-
-__all__ = ["names", "path_of"]

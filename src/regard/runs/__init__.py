@@ -1,0 +1,1 @@
+"""Runs: trained, resumed and loaded by their folders."""

@@ -1,0 +1,5 @@
+"""What can be trained: run files, those shipped with the package and the user's own."""
+
+from regard.runs.recipes.shipped import names, path_of
+
+__all__ = ["names", "path_of"]

@@ -1,0 +1,111 @@
+"""Checkpoints: folders that appear whole, are ordered by the step in their name and are verified before use."""
+
+import json
+import logging
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from regard.errors import InputError
+from regard.storage import tensors as weights
+from regard.storage.atomic import SUFFIX, discard, explained, replacing, sync
+from regard.storage.manifest import Manifest, plain, sha256
+
+STATE = "state.json"
+ENDING = ".safetensors"
+NAME = re.compile(r"step-(\d{8,})")
+log = logging.getLogger("regard")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A verified checkpoint. `state` is what JSON keeps of the saved state: tuples have become lists."""
+
+    step: int
+    folder: Path
+    state: dict[str, Any]
+
+    def tensors(self, group: str) -> dict[str, Tensor]:
+        """The tensors saved under `group`, on the CPU. Raises InputError if there is no such group."""
+        return weights.read(Manifest.read(self.folder).check(group + ENDING))
+
+
+def folder_of(root: Path, step: int) -> Path:
+    """Where the checkpoint of `step` is, or would be."""
+    return root / f"step-{step:08d}"
+
+
+def steps(root: Path) -> list[int]:
+    """Ascending steps of the checkpoints in the folder `root`; clocks and file times play no part."""
+    if not root.is_dir():
+        return []
+    return sorted(int(found[1]) for each in root.iterdir() if (found := NAME.fullmatch(each.name)))
+
+
+def save(root: Path, step: int, groups: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]) -> None:
+    """Writes a checkpoint with one .safetensors file for each group. One of the same step is replaced.
+
+    Raises RunError when the disk is full or read-only (older checkpoints stay as they are); ValueError for a bad name.
+    """
+    folder = folder_of(root, step)
+    text = json.dumps(dict(state))
+    with replacing(folder) as temporary:
+        discard(temporary)
+        temporary.mkdir()
+        for group, tensors in groups.items():
+            weights.write(temporary / plain(group + ENDING), tensors)
+        (temporary / STATE).write_text(text, encoding="utf-8")
+        files = sorted(temporary.iterdir())
+        for path in files:
+            sync(path)
+        Manifest(temporary, "checkpoint", {path.name: [sha256(path)] for path in files}).write()
+        sync(temporary)
+        old = _aside(folder) if folder.exists() else None  # as late as can be: nothing but a rename is left to do
+    if old is not None:
+        discard(old)
+
+
+def load(root: Path, step: int) -> Checkpoint:
+    """Raises InputError, naming the file, if any of the checkpoint's files is not as it was written."""
+    manifest = Manifest.read(folder_of(root, step))
+    for name in manifest.files:
+        manifest.check(name)
+    return Checkpoint(step, manifest.folder, json.loads(manifest.check(STATE).read_bytes()))
+
+
+def newest(root: Path) -> Checkpoint | None:
+    """The latest checkpoint whose files are all as written; each damaged one is passed over with a warning.
+
+    None if there is none at all; raises InputError if there are some and all are damaged.
+    """
+    found = steps(root)
+    for step in reversed(found):
+        try:
+            return load(root, step)
+        except InputError as error:
+            log.warning("checkpoint of step %d is damaged and passed over: %s", step, error)
+    if found:
+        raise InputError(f"{root}: none of its {len(found)} checkpoints is undamaged; start again with another --out")
+    return None
+
+
+def remove(root: Path, step: int) -> None:
+    """Removes a checkpoint: never half of it under its name. Raises InputError if there is none of this step."""
+    folder = folder_of(root, step)
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such checkpoint; there are {', '.join(map(str, steps(root))) or 'none'}")
+    discard(_aside(folder))
+
+
+def _aside(folder: Path) -> Path:
+    """Takes the folder's name away in one step; what is left of it is removed at the next start at the latest."""
+    unnamed = folder.with_name(f"{folder.name}.removed{SUFFIX}")
+    with explained(folder):
+        discard(unnamed)
+        os.replace(folder, unnamed)
+    return unnamed

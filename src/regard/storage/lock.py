@@ -1,0 +1,46 @@
+"""One writer for a folder."""
+
+import fcntl
+import os
+from pathlib import Path
+from typing import ClassVar
+
+from regard.errors import InputError
+from regard.storage.atomic import explained
+
+NAME = ".lock"
+
+
+class Lock:
+    """Held from the constructor to `release`; the kernel releases it when the process ends, however it ends.
+
+    A record lock and not `flock`: that one would live on in worker processes that outlive a killed run.
+    Record locks do not keep a process from itself, hence the set.
+    Raises InputError if another process, or this one, holds it.
+    """
+
+    _held: ClassVar[set[Path]] = set()
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.resolve()
+        if self.folder in Lock._held:
+            raise InputError(f"{folder}: in use by process {os.getpid()} (this one); choose another --out")
+        with explained(folder / NAME):
+            self._descriptor = os.open(folder / NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.pread(self._descriptor, 20, 0).decode("ascii", "replace").strip() or "unknown"
+            os.close(self._descriptor)
+            if not isinstance(error, BlockingIOError | PermissionError):
+                raise InputError(f"{folder}: cannot be locked ({error.strerror}); choose another --out") from error
+            raise InputError(f"{folder}: in use by process {holder}; wait for it or choose another --out") from error
+        Lock._held.add(self.folder)
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Lets others write. The file stays: removing it would let two processes lock two files of one name."""
+        if self.folder in Lock._held:
+            Lock._held.remove(self.folder)
+            os.close(self._descriptor)

@@ -1,0 +1,100 @@
+"""The list of a folder's files with the SHA-256 of each, so that a changed byte is noticed."""
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from regard.errors import InputError
+from regard.storage import atomic
+
+NAME = "manifest.json"
+FORMAT = 1
+LARGEST = 1 << 24  # bytes
+
+
+def sha256(path: Path) -> str:
+    """Hexadecimal digest of the file's content."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@dataclass
+class Manifest:
+    """`files` gives for each name the digests that it may have: the newest, then the one it had before a write that
+    may not have happened yet. A log, which only grows, has none and is not checked.
+    """
+
+    folder: Path
+    content: str  # "run" or "checkpoint"
+    files: dict[str, list[str]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, folder: Path) -> "Manifest":
+        """Raises InputError if it is missing, broken or of a newer format."""
+        path = folder / NAME
+        try:
+            if path.stat().st_size > LARGEST:
+                raise InputError(f"{path}: larger than {LARGEST} bytes; expected a list of files")
+            known = json.loads(path.read_bytes())
+        except FileNotFoundError as error:
+            raise InputError(f"{path}: no such file") from error
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+        except (ValueError, RecursionError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"{path}: not a manifest (broken JSON: {error})") from error
+        version = known.get("format") if isinstance(known, dict) else None
+        if isinstance(version, int) and version > FORMAT:
+            advice = "install a newer regard"
+            raise InputError(f"{path}: format version {version}, this regard reads version {FORMAT}; {advice}")
+        if version != FORMAT or not _valid(known.get("files")) or not isinstance(known.get("content"), str):
+            raise InputError(f"{path}: not a manifest; expected format {FORMAT}, content and files")
+        return cls(folder, known["content"], known["files"])
+
+    def write(self) -> None:
+        """Atomically. Raises RunError when the disk refuses."""
+        known = {"format": FORMAT, "content": self.content, "files": dict(sorted(self.files.items()))}
+        atomic.write(self.folder / NAME, (json.dumps(known, indent=1) + "\n").encode())
+
+    def announce(self, name: str, digest: str) -> None:
+        """To be called before the file takes its name: until `settle`, the old content is right as well."""
+        self.files[name] = list(dict.fromkeys([digest, *self.files.get(name, [])]))
+        self.write()
+
+    def settle(self, name: str) -> None:
+        """To be called when the file has its name."""
+        del self.files[name][1:]
+
+    def check(self, name: str) -> Path:
+        """The path of a file that is as it was written. Raises InputError if it is not."""
+        path = self.folder / name
+        if name not in self.files:
+            raise InputError(f"{path}: not in {NAME}; expected one of {', '.join(sorted(self.files)) or 'none'}")
+        if not path.is_file():
+            raise InputError(f"{path}: missing, though {NAME} lists it")
+        digests = self.files[name]
+        if digests and (found := sha256(path)) not in digests:
+            raise InputError(f"{path}: SHA-256 mismatch ({found[:12]}, expected {digests[0][:12]}): changed or cut")
+        return path
+
+
+def plain(name: str) -> str:
+    """`name` itself. Raises ValueError for one that could lead out of the folder."""
+    parts = PurePosixPath(name).parts
+    if not parts or "/".join(parts) != name or ".." in parts or parts[0] == "/" or "\\" in name or "\0" in name:
+        raise ValueError(f"{name!r} is not a plain file name")
+    return name
+
+
+def _valid(files: Any) -> bool:
+    if not isinstance(files, dict):
+        return False
+    try:
+        names = [plain(name) for name in files]
+    except ValueError:
+        return False
+    digests = [digest for each in files.values() for digest in (each if isinstance(each, list) else [None])]
+    return len(names) == len(files) and all(isinstance(digest, str) for digest in digests)

@@ -1,0 +1,237 @@
+"""The folder of a run: one writer, every file whole and listed with its digest."""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from regard.errors import InputError
+from regard.storage import atomic, tensors
+from regard.storage import checkpoints as checkpoint_files
+from regard.storage import lock as locks
+from regard.storage import manifest as manifests
+from regard.storage.checkpoints import Checkpoint
+from regard.storage.file_kind import named
+from regard.storage.manifest import Manifest, plain, sha256
+
+WEIGHTS = "weights.safetensors"
+"""The file of a trained run's weights."""
+
+
+class RunDirectory:
+    """Made by `create` (to write, locked until `close`) or `open` (to read). Writing raises RunError on a full disk.
+
+    A log (`append_jsonl`) is the one kind of file that grows in place: its records are whole, but it has no digest.
+    """
+
+    def __init__(self, path: Path, manifest: Manifest, lock: locks.Lock | None) -> None:
+        self.path = path
+        self._manifest = manifest
+        self._lock = lock
+
+    @classmethod
+    def create(cls, path: Path, *, resume: bool = False) -> "RunDirectory":
+        """A new run at `path`, or with `resume` the one that is there, cleared of what a killed process left behind.
+
+        Raises InputError if `path` is in use, is something else, or holds a run (without `resume`) or none (with it).
+        """
+        with atomic.explained(path):
+            _refuse(path, resume)
+            path.mkdir(parents=True, exist_ok=True)
+        lock = locks.Lock(path)
+        try:
+            _refuse(path, resume)  # again: another process may have been quicker
+            for leftover in list(path.rglob(f"*{atomic.SUFFIX}")):
+                atomic.discard(leftover)
+            manifest = Manifest.read(path) if resume else Manifest(path, "run")
+            if not resume:
+                manifest.write()
+            run = cls(path, manifest, lock)
+            for name in [name for name, digests in manifest.files.items() if not digests]:
+                run.keep_jsonl(name, lambda record: True)
+            return run
+        except BaseException:
+            lock.release()
+            raise
+
+    @classmethod
+    def open(cls, path: Path) -> "RunDirectory":
+        """The run at `path`, for reading; it may be in use. Raises InputError that names what is there instead."""
+        try:
+            if not _is_run(path):
+                raise InputError(f"{path}: {_what(path)}; expected the folder of a run")
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read ({error.strerror}); expected the folder of a run") from error
+        return cls(path, Manifest.read(path), None)
+
+    def __enter__(self) -> "RunDirectory":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Lets other processes write here. May be called twice."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def write_text(self, name: str, text: str) -> None:
+        """Replaces the file `name` (a path inside the folder), in UTF-8."""
+        with self.writing(name) as temporary:
+            temporary.write_bytes(text.encode("utf-8"))
+
+    def write_json(self, name: str, value: Any) -> None:
+        """Replaces the file `name`; `value` is anything that JSON holds."""
+        self.write_text(name, json.dumps(value, ensure_ascii=False, indent=1) + "\n")
+
+    def save_tensors(self, name: str, values: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
+        """Replaces the .safetensors file `name`."""
+        with self.writing(name) as temporary:
+            tensors.write(temporary, values, metadata)
+
+    def read_text(self, name: str) -> str:
+        """Raises InputError if the file is missing or is not as it was written; so do the readers below."""
+        return self.file(name).read_bytes().decode("utf-8")
+
+    def read_json(self, name: str) -> Any:
+        """What `write_json` was given, as JSON keeps it."""
+        return json.loads(self.read_text(name))
+
+    def load_tensors(self, name: str) -> dict[str, Tensor]:
+        """What `save_tensors` was given, on the CPU."""
+        return tensors.read(self.file(name))
+
+    def file(self, name: str) -> Path:
+        """The verified path of a file, for a reader of its own."""
+        return self._listed().check(plain(name))
+
+    def has(self, name: str) -> bool:
+        """Whether a file of this name was written."""
+        return name in self._listed().files and (self.path / name).is_file()
+
+    def names(self, ending: str) -> list[str]:
+        """The files that were written whose names end so, in alphabetical order."""
+        return sorted(name for name in self._listed().files if name.endswith(ending))
+
+    def append_jsonl(self, name: str, record: Mapping[str, Any]) -> None:
+        """Adds one line to a log, in one piece; if the disk is full the log stays as it was."""
+        path = self._log(name)
+        line = (json.dumps(dict(record), ensure_ascii=False) + "\n").encode("utf-8")
+        with atomic.explained(path):
+            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            before = os.fstat(descriptor).st_size
+            try:
+                rest = line
+                while rest:
+                    rest = rest[os.write(descriptor, rest) :]
+            except OSError:
+                os.ftruncate(descriptor, before)
+                raise
+            finally:
+                os.close(descriptor)
+
+    def read_jsonl(self, name: str) -> list[dict[str, Any]]:
+        """The records of a log; a last line that a killed process left incomplete is not one."""
+        *lines, _ = self.file(name).read_bytes().split(b"\n")
+        return [json.loads(line) for line in lines]
+
+    def keep_jsonl(self, name: str, keep: Callable[[dict[str, Any]], bool]) -> None:
+        """Drops the records of a log for which `keep` is false: those after the step that a run resumes from."""
+        path = self._log(name)
+        kept = [record for record in self.read_jsonl(name) if keep(record)] if path.is_file() else []
+        atomic.write(path, "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in kept).encode("utf-8"))
+
+    def save_checkpoint(self, step: int, groups: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]) -> None:
+        """Saves named groups of tensors and a JSON state as the checkpoint of `step`; see `checkpoint_files.save`."""
+        self._writable()
+        checkpoint_files.save(self._checkpoints, step, groups, state)
+
+    def newest_checkpoint(self) -> Checkpoint | None:
+        """The latest undamaged checkpoint; see `checkpoint_files.newest`."""
+        return checkpoint_files.newest(self._checkpoints)
+
+    def checkpoint(self, step: int) -> Checkpoint:
+        """The checkpoint of `step`. Raises InputError, naming the file, if it is missing or damaged."""
+        return checkpoint_files.load(self._checkpoints, step)
+
+    def checkpoint_steps(self) -> list[int]:
+        """Ascending."""
+        return checkpoint_files.steps(self._checkpoints)
+
+    def remove_checkpoint(self, step: int) -> None:
+        """Raises InputError if there is none of this step."""
+        self._writable()
+        checkpoint_files.remove(self._checkpoints, step)
+
+    @property
+    def _checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    def _listed(self) -> Manifest:
+        """A reader looks again each time: the run may go on in another process."""
+        return self._manifest if self._lock is not None else Manifest.read(self.path)
+
+    def _writable(self) -> None:
+        if self._lock is None:
+            raise ValueError(f"{self.path}: this run is open for reading only")
+
+    def _log(self, name: str) -> Path:
+        self._writable()
+        if self._manifest.files.setdefault(plain(name), []):
+            raise ValueError(f"{name} was written whole and is not a log")
+        path = self.path / name
+        if not path.exists():
+            self._manifest.write()
+            with atomic.explained(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[Path]:
+        """The manifest learns the new digest just before the file takes its name, so at no moment is it wrong."""
+        self._writable()
+        with atomic.replacing(self.path / plain(name)) as temporary:
+            yield temporary
+            if self._manifest.files.get(name) != []:  # a log that is rewritten stays a log
+                self._manifest.announce(name, sha256(temporary))
+        self._manifest.settle(name)
+
+
+def _is_run(path: Path) -> bool:
+    return (path / manifests.NAME).is_file() and Manifest.read(path).content == "run"
+
+
+def _refuse(path: Path, resume: bool) -> None:
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{path}: is a file; expected a folder for the run, choose another --out")
+    if resume:
+        if not _is_run(path):
+            raise InputError(f"{path}: {_what(path)}, so there is no run to resume; leave out --resume to start one")
+    elif path.is_dir() and _is_run(path):
+        raise InputError(f"{path}: already holds a run; use --resume to continue it, or another --out")
+    elif path.is_dir() and _others(path):
+        raise InputError(f"{path}: {_what(path)}, not a run; choose another --out")
+
+
+def _others(path: Path) -> list[str]:
+    """What is in the folder besides the traces of a run that was killed before it began."""
+    return sorted({each.name for each in path.iterdir()} - {locks.NAME, manifests.NAME + atomic.SUFFIX})
+
+
+def _what(path: Path) -> str:
+    if not path.exists():
+        return "no such folder"
+    if not path.is_dir():
+        return f"is {named(path) or 'a file'}"
+    found = _others(path)
+    if manifests.NAME in found and (path / manifests.NAME).is_file():
+        return f"is a {Manifest.read(path).content} inside a run"
+    if "config.json" in found and any(name.endswith((".safetensors", ".bin")) for name in found):
+        return "is a Hugging Face folder"
+    shown = ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
+    return f"is a folder with {shown}" if found else "is an empty folder"

@@ -1,0 +1,131 @@
+"""Weights from and to .safetensors files: a file that is anything else is named and refused, never executed."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+from torch import Tensor, nn
+
+from regard.errors import InputError
+from regard.storage.file_kind import named
+
+LARGEST_HEADER = 1 << 23  # bytes; some 50,000 tensors
+MOST_TENSORS = 50_000
+LISTED = 10
+
+
+def write(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
+    """Straight to `path`, for a caller that renames it; tensors that share memory are written one by one."""
+    seen: set[int] = set()
+    separate = {}
+    for name, tensor in tensors.items():
+        flat = tensor.detach().cpu().contiguous()
+        start = flat.untyped_storage().data_ptr()
+        separate[name] = flat.clone() if start in seen else flat
+        seen.add(start)
+    safetensors.torch.save_file(separate, path, metadata=dict(metadata) if metadata else None)
+
+
+def read(path: Path) -> dict[str, Tensor]:
+    """The tensors of a .safetensors file, on the CPU. Raises InputError if it is not a whole and reasonable one."""
+    check(path)
+    try:
+        return safetensors.torch.load_file(path)
+    except safetensors.SafetensorError as error:
+        raise InputError(f"{path}: broken safetensors file ({' '.join(str(error).split())})") from error
+
+
+def check(path: Path) -> dict[str, Any]:
+    """The file's header, once it is known to be of a size and number of tensors that can be read safely."""
+    try:
+        size = path.stat().st_size
+        what = "a directory" if path.is_dir() else named(path)
+        if what:
+            raise InputError(f"{path}: is {what}; expected a .safetensors file")
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if size < 8 or length > size - 8:
+                raise InputError(f"{path}: not a safetensors file, or cut short; expected a header of {length} bytes")
+            if length > LARGEST_HEADER:
+                raise InputError(f"{path}: header of {length} bytes; at most {LARGEST_HEADER} are read")
+            header = _parsed(path, file.read(length))
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: no such file; expected a .safetensors file") from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    ends = [_end(path, name, entry) for name, entry in header.items() if name != "__metadata__"]
+    if max(ends, default=0) != size - 8 - length:
+        what = "cut short" if max(ends, default=0) > size - 8 - length else "longer than its tensors"
+        raise InputError(f"{path}: {what}: {size} bytes, expected {8 + length + max(ends, default=0)}")
+    return header
+
+
+def _parsed(path: Path, data: bytes) -> dict[str, Any]:
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        entries = dict(pairs)
+        if len(entries) < len(pairs):
+            twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]
+            raise InputError(f"{path}: {twice[:80]!r} is listed twice in the header")
+        return entries
+
+    if data.count(b'"data_offsets"') > MOST_TENSORS:
+        raise InputError(f"{path}: more than {MOST_TENSORS} tensors; refused")
+    try:
+        header = json.loads(data, object_pairs_hook=unique)
+    except InputError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: broken safetensors header ({type(error).__name__})") from error
+    if not isinstance(header, dict):
+        raise InputError(f"{path}: broken safetensors header; expected names of tensors")
+    return header
+
+
+def _end(path: Path, name: str, entry: Any) -> int:
+    match entry:
+        case {"dtype": str(), "shape": [*_], "data_offsets": [int(), int() as end]}:
+            return end
+    raise InputError(f"{path}: broken safetensors header at tensor {name[:80]!r}")
+
+
+def load_into(
+    module: nn.Module, tensors: Mapping[str, Tensor], *, allow_missing: bool = False, fresh: tuple[str, ...] = ()
+) -> None:
+    """Copies the tensors into the module's parameters and buffers of the same names, all of them or none. Parts of the
+    module whose names begin as one of `fresh` may be missing or of another shape, and with any of these, tensors may be
+    left over.
+
+    Raises InputError that lists the first ten each of what is missing (unless allowed), unexpected or misshaped.
+    """
+    own = module.state_dict()
+    if fresh:
+        fits = {name for name in tensors if name in own and _form(tensors[name]) == _form(own[name])}
+        tensors = {
+            name: tensor for name, tensor in tensors.items() if name in (fits if name.startswith(fresh) else own)
+        }
+    missing = [] if allow_missing else [name for name in own if name not in tensors and not name.startswith(fresh)]
+    wrong = [
+        f"{name} is {_form(tensors[name])}, expected {_form(tensor)}"
+        for name, tensor in own.items()
+        if name in tensors and _form(tensors[name]) != _form(tensor)
+    ]
+    parts = [("missing", missing), ("unexpected", [name for name in tensors if name not in own]), ("misshaped", wrong)]
+    if any(found for _, found in parts):
+        told = "; ".join(f"{len(found)} {what}: {_first(found)}" for what, found in parts if found)
+        advice = "; --allow-missing leaves the missing ones as they are" if missing else ""
+        raise InputError(f"weights do not fit {type(module).__name__}: {told}{advice}")
+    module.load_state_dict(dict(tensors), strict=False)
+
+
+def _form(tensor: Tensor) -> str:
+    kind = "" if tensor.is_floating_point() else f" {tensor.dtype}".replace("torch.", "")
+    return f"({', '.join(map(str, tensor.shape))}){kind}"
+
+
+def _first(names: Iterable[str]) -> str:
+    found = list(names)
+    return ", ".join(found[:LISTED]) + (f" and {len(found) - LISTED} more" if len(found) > LISTED else "")

@@ -1,0 +1,22 @@
+"""What a run file of this task says."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from regard.models.turing_machine import TuringMachineConfig
+from regard.tasks.algorithmic.data import Copy, Recall, RepeatCopy
+from regard.training.settings import Training
+
+
+@dataclass(frozen=True, kw_only=True)
+class BitSequencing:
+    """A run, whole. A batch has room for `training.batch_tokens` steps."""
+
+    task: Literal["bit-sequences"] = "bit-sequences"
+    data: Copy | RepeatCopy | Recall
+    model: TuringMachineConfig = field(default_factory=TuringMachineConfig)
+    training: Training = field(default_factory=Training)
+
+    def __post_init__(self) -> None:
+        if self.training.label_smoothing:
+            raise ValueError("training.label_smoothing is for words; bits are not smoothed, set it to 0")

@@ -1,0 +1,130 @@
+"""Batches of texts with their classes, each by its number; `inputs` is what a model is given."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regard.data.batch import Batch, padded
+from regard.data.bert_inputs import Ids, marked_rows
+from regard.shapes import Int
+
+
+class ClassBatch(Batch, ABC):
+    """A frozen dataclass of tensors."""
+
+    classes: Int[Tensor, " batch"]
+
+    @property
+    @abstractmethod
+    def inputs(self) -> tuple[Tensor, ...]:
+        """What the model is given, in order."""
+
+
+@dataclass(frozen=True)
+class MarkedBatch(ClassBatch):
+    """One text or two of each example with marks, padded on the right, and the segment of each token."""
+
+    tokens: Int[Tensor, "batch position"]
+    lengths: Int[Tensor, " batch"]
+    segments: Int[Tensor, "batch position"]
+    classes: Int[Tensor, " batch"]
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        return self.tokens, self.lengths, self.segments
+
+
+@dataclass(frozen=True)
+class TextBatch(ClassBatch):
+    """One text of each example."""
+
+    tokens: Int[Tensor, "batch position"]
+    lengths: Int[Tensor, " batch"]
+    classes: Int[Tensor, " batch"]
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        return self.tokens, self.lengths
+
+
+@dataclass(frozen=True)
+class TwoTextBatch(ClassBatch):
+    """Two texts of each example, each padded by itself."""
+
+    first: Int[Tensor, "batch first_position"]
+    first_lengths: Int[Tensor, " batch"]
+    second: Int[Tensor, "batch second_position"]
+    second_lengths: Int[Tensor, " batch"]
+    classes: Int[Tensor, " batch"]
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        return self.first, self.first_lengths, self.second, self.second_lengths
+
+
+@dataclass(frozen=True)
+class DocumentBatch(ClassBatch):
+    """The sentences of all documents, a row each, the shortest first; `places` has the rows of each document's
+    sentences, in their order, and how many it has is its count. Past that stands row 0."""
+
+    tokens: Int[Tensor, "row position"]
+    lengths: Int[Tensor, " row"]
+    places: Int[Tensor, "batch sentence"]
+    counts: Int[Tensor, " batch"]
+    classes: Int[Tensor, " batch"]
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        return self.tokens, self.lengths, self.places, self.counts
+
+
+def collate_marked(examples: Sequence[tuple[Sequence[Ids], int]]) -> MarkedBatch:
+    """One text or two of each example, as tokens, with its class. Raises ValueError for no examples at all."""
+    classes = _classes(examples)
+    return MarkedBatch(*marked_rows([texts for texts, _ in examples]), classes)
+
+
+def collate_texts(examples: Sequence[tuple[Ids, int]]) -> TextBatch:
+    """One text of each example. Raises ValueError for no examples at all."""
+    classes = _classes(examples)
+    return TextBatch(*padded([ids for ids, _ in examples]), classes)
+
+
+def collate_two_texts(examples: Sequence[tuple[Sequence[Ids], int]]) -> TwoTextBatch:
+    """Two texts of each example. Raises ValueError for no examples at all."""
+    classes = _classes(examples)
+    first, second = (padded([texts[side] for texts, _ in examples]) for side in (0, 1))
+    return TwoTextBatch(*first, *second, classes)
+
+
+def collate_documents(examples: Sequence[tuple[Sequence[Ids], int]]) -> DocumentBatch:
+    """The sentences of each example, of which there may be none. Raises ValueError for no examples at all."""
+    classes = _classes(examples)
+    rows = [ids for sentences, _ in examples for ids in sentences]
+    order = sorted(range(len(rows)), key=lambda row: len(rows[row]))
+    place = {row: place for place, row in enumerate(order)}
+    tokens, lengths = padded([rows[row] for row in order])
+    places, first = [], 0
+    for sentences, _ in examples:
+        places.append([place[row] for row in range(first, first + len(sentences))])
+        first += len(sentences)
+    return DocumentBatch(tokens, lengths, *padded(places), classes)
+
+
+def _classes(examples: Sequence[tuple[object, int]]) -> Int[Tensor, " batch"]:
+    if not examples:
+        raise ValueError("a batch got no examples; expected at least one")
+    return torch.tensor([each for _, each in examples], dtype=torch.int64)
+
+
+def shortened(texts: Sequence[Ids], most: int) -> tuple[Ids, ...]:
+    """Texts of together at most `most` tokens, cut at their ends, the longest first."""
+    found = [list(each) for each in texts]
+    while (over := sum(map(len, found)) - most) > 0:
+        longest = max(found, key=len)
+        others = max((len(each) for each in found if each is not longest), default=0)
+        del longest[-min(over, max(1, len(longest) - others)) :]
+    return tuple(found)

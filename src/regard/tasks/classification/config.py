@@ -1,0 +1,70 @@
+"""What a run file of this task says."""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+from regard.models.bert import BertConfig
+from regard.models.catalog import CLASSIFIERS, ClassifierConfig
+from regard.models.embedding import ElmoStates
+from regard.models.rocktaschel import RocktaschelConfig
+from regard.tasks.bidirectional_language_model.config import WORDS, BidirectionalLanguageModelling
+from regard.tasks.classification.data import LabelledTables
+from regard.tasks.fine_tuning import Startable
+from regard.tasks.pretrained_part import Taken, Taking
+
+STATES = "model.embedding.elmo"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classification(Startable, Taking):
+    """A run, whole. `truncate` cuts texts that are longer than the model can take, which is refused otherwise."""
+
+    takes: ClassVar[tuple[str, ...]] = tuple(CLASSIFIERS)
+
+    task: Literal["classification"] = "classification"
+    data: LabelledTables
+    model: ClassifierConfig | None = None
+    truncate: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        paired = self.data.second is not None
+        if self.model is None or isinstance(self.model, BertConfig):
+            return
+        if isinstance(self.model, RocktaschelConfig) != paired:
+            raise ValueError(
+                f"the model {self.model.name} reads one text, and data.second names another; leave it out"
+                if paired
+                else f"the model {self.model.name} reads two texts; name the column of the other with data.second"
+            )
+        if self.states is not None and self.tokenizer is not None and self.tokenizer.kind not in WORDS:
+            raise ValueError(
+                f"tokenizer.kind is {self.tokenizer.kind}; {STATES} reads words, expected {' or '.join(WORDS)}"
+            )
+
+    @property
+    def states(self) -> ElmoStates | None:
+        """The run whose states the model reads in place of a table of vectors, if it does."""
+        if self.model is None or isinstance(self.model, BertConfig) or isinstance(self.model.embedding, int):
+            return None
+        return self.model.embedding
+
+    @property
+    def taken(self) -> Taken | None:
+        """Those states' model."""
+        if self.states is None:
+            return None
+        sized = self.states.sizes is not None
+        return Taken(STATES, self.states.elmo, BidirectionalLanguageModelling.task, "`regard train elmo`", sized)
+
+    def with_sizes(self, other: Any) -> "Classification":
+        """With the sizes of the model whose states it reads."""
+        assert self.model is not None
+        assert self.states is not None
+        return replace(self, model=replace(self.model, embedding=replace(self.states, sizes=other.model)))
+
+    @property
+    def classifier(self) -> ClassifierConfig:
+        """The model's sizes, known once the run has started."""
+        assert self.model is not None
+        return self.model

@@ -1,0 +1,113 @@
+"""Telling classes: texts to batches, a loss, and how often the class is right."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.data.batching import require_one_batch, require_room, token_batches
+from regard.data.images import LabelledImage
+from regard.errors import InputError
+from regard.models.classifier import Classifier
+from regard.shapes import Float
+from regard.tasks.classification.batch import ClassBatch
+from regard.tasks.classification.data import Labelled
+from regard.tasks.classification.forms.protocol import Form
+from regard.training.settings import Training
+from regard.training.task import Carried, Loss
+
+ROWS, POSITIONS = 64, 2**16
+"""Texts whose classes are told together at most, and their positions but where one text alone has more."""
+Example = tuple[Any, int]
+"""A text, or two, as the form of the model has it, and the number of its class."""
+
+
+class ClassificationTask:
+    """The cross-entropy of the classes."""
+
+    metric, higher_is_better = "accuracy", True
+
+    def __init__(
+        self,
+        train: Sequence[Example],
+        valid: Sequence[Example],
+        form: Form[Any],
+        settings: Training,
+        *,
+        places: Sequence[str],
+    ):
+        """`places` say where each training text came from. Raises InputError for fewer texts than one batch, and for
+        one longer than a batch."""
+        self.train, self.valid, self.form, self.settings, self.places = train, valid, form, settings, places
+        self.lengths = [(length, length) for length in (form.positions(each) for each, _ in train)]
+        require_one_batch(self.lengths, settings.batch_tokens, "training texts")
+        require_room(self.lengths, settings.batch_tokens, self.place, "text")
+
+    def place(self, index: int) -> str:
+        """Where a training text came from."""
+        return self.places[index]
+
+    def batches(self, epoch: int) -> list[list[int]]:
+        return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
+
+    def batch(self, epoch: int, indices: list[int]) -> ClassBatch:
+        return self.form.collate([self.train[index] for index in indices])
+
+    def loss(self, model: nn.Module, batch: ClassBatch, update: int, carried: Carried | None = None) -> Loss:
+        total = model(*batch.inputs, expected=batch.classes, smoothing=self.settings.label_smoothing)
+        return Loss(total, len(batch.classes))
+
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        assert isinstance(model, Classifier)
+        found = probabilities(model, self.form, [each for each, _ in self.valid])
+        return figures(found, [each for _, each in self.valid])
+
+
+def numbers(labels: Sequence[str], examples: Sequence[Labelled | LabelledImage]) -> list[int]:
+    """The class of each example. Raises InputError for one that the model was not trained to tell."""
+    known = {label: number for number, label in enumerate(labels)}
+    for each in examples:
+        if each.label not in known:
+            raise InputError(f"{each.place}: label {each.label!r} is none of the training set's: {', '.join(labels)}")
+    return [known[each.label] for each in examples]
+
+
+@torch.no_grad()
+def probabilities(model: Classifier, form: Form[Any], texts: Sequence[Any]) -> Float[Tensor, "text class"]:
+    """Of each text, as its form has it, and class."""
+    device = next(model.parameters()).device
+    found = [torch.zeros(0, model.output.out_features)]
+    for some in parts(texts, form):
+        batch = form.collate([(each, 0) for each in some]).to(device)
+        found.append(model(*batch.inputs).softmax(-1).cpu())
+    return torch.cat(found)
+
+
+def parts(texts: Sequence[Any], form: Form[Any]) -> Iterator[list[Any]]:
+    """The texts in order, as many at a time as there is room for."""
+    some: list[Any] = []
+    positions = 0
+    for each in texts:
+        more = form.positions(each)
+        if some and (len(some) == ROWS or positions + more > POSITIONS):
+            yield some
+            some, positions = [], 0
+        some.append(each)
+        positions += more
+    if some:
+        yield some
+
+
+def figures(told: Float[Tensor, "text class"], classes: Sequence[int]) -> dict[str, float]:
+    """accuracy: how many classes are right. macro-f1: the mean over the classes that there are of their F1. Both in per
+    cent."""
+    guessed, right = told.argmax(-1), torch.tensor(classes)
+    scores = []
+    for each in right.unique():
+        both = ((guessed == each) & (right == each)).sum()
+        scores.append(2 * both / ((guessed == each).sum() + (right == each).sum()))
+    return {
+        "accuracy": 100 * float((guessed == right).float().mean()),
+        "macro-f1": 100 * float(torch.stack(scores).mean()),
+    }

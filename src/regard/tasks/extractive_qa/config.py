@@ -1,0 +1,32 @@
+"""What a run file of this task says."""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from regard.models.bert import BertConfig
+from regard.models.sizes import Size
+from regard.tasks.extractive_qa.data import Questions
+from regard.tasks.fine_tuning import Startable
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpanAnswers(Startable):
+    """A run, whole. Questions are cut to `longest_question` tokens, answers have at most `longest_answer`. Where
+    `data.unanswerable`, there is said to be no answer unless the best is better by `margin`, in logits."""
+
+    takes: ClassVar[tuple[str, ...]] = ("bert",)
+
+    task: Literal["span-answers"] = "span-answers"
+    data: Questions
+    model: BertConfig | None = None
+    longest_question: Size = 64
+    longest_answer: Size = 30
+    margin: Annotated[float, Field(allow_inf_nan=False)] = 0.0
+
+    @property
+    def encoder(self) -> BertConfig:
+        """The model's sizes, known once the run has started."""
+        assert self.model is not None
+        return self.model

@@ -1,0 +1,146 @@
+"""Questions as windows of their contexts, for models that tell where an answer begins and ends.
+
+A window is START question END part-of-the-context END; one after the other goes on by a stride and has what lies
+between in common with it, so that an answer of no more than that is whole in one of them (Devlin 2019, section 4.2).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from regard.data.batch import Batch
+from regard.data.bert_inputs import Ids, marked_rows
+from regard.data.squad import Question, read_questions
+from regard.errors import InputError
+from regard.shapes import Int
+from regard.text import Tokenizer
+
+
+@dataclass(frozen=True)
+class QuestionSplits:
+    """What a run trains on, chooses its best checkpoint by, and is finally measured on. `test` may be empty."""
+
+    train: Sequence[Question]
+    valid: Sequence[Question]
+    test: Sequence[Question] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Questions:
+    """Questions about paragraphs, in the files of SQuAD: .json as it is published, or .jsonl with `context`, `question`
+    and `answer_text`, optionally .gz; several files are read one after the other, and a run that was imported has none
+    to train on. Questions without an answer are left out, unless `unanswerable` says that they belong to the task."""
+
+    kind: Literal["spans"] = "spans"
+    train: tuple[str, ...] = ()
+    valid: tuple[str, ...] = ()
+    test: tuple[str, ...] = ()
+    unanswerable: bool = False
+
+    def load(self) -> QuestionSplits:
+        """Reads all files. Raises InputError naming file and place for whatever cannot be used."""
+        for name, paths in (("train", self.train), ("valid", self.valid)):
+            if not paths:
+                raise InputError(
+                    f"data.{name} is not given; expected files of questions, as --set data.{name}='[FILE]'"
+                )
+        train, valid = ([each for path in paths for each in self.read(path)] for paths in (self.train, self.valid))
+        return QuestionSplits(train, valid, self.tests())
+
+    def tests(self) -> list[Question]:
+        """Those of the test set; none without one. Raises InputError as `load` does."""
+        return [each for path in self.test for each in self.read(path)]
+
+    def read(self, path: str) -> list[Question]:
+        """Those of another file. Raises InputError as `load` does, and for a file without any."""
+        found = [each for each in read_questions(path) if each.answers or self.unanswerable]
+        if not found:
+            raise InputError(f"{path}: has no question with an answer")
+        return found
+
+
+@dataclass(frozen=True)
+class Window:
+    """A question's tokens with those of a part of its context, which begins at the position `first` and stands for the
+    `offsets` in the context, half-open spans of characters. `answer` are the positions of its first and last token,
+    both 0 where the part does not have it whole."""
+
+    question: Ids
+    part: Ids
+    offsets: tuple[tuple[int, int], ...]
+    answer: tuple[int, int] = (0, 0)
+
+    @property
+    def first(self) -> int:
+        """START and END stand around the question."""
+        return len(self.question) + 2
+
+    @property
+    def length(self) -> int:
+        """Of the whole, marks included."""
+        return self.first + len(self.part) + 1
+
+
+def windows(asked: Question, tokenizer: Tokenizer, context: int, longest_question: int) -> list[Window]:
+    """All windows of a question, each of at most `context` tokens, its answer the first one given.
+
+    Raises:
+        InputError: there is no room for a part of the context, it has no token, or the answer is not in it.
+    """
+    question = tokenizer.encode(asked.question)[:longest_question]
+    room = context - 3 - len(question)
+    if room < 2:
+        raise InputError(f"{asked.place}: {len(question)} tokens leave no room in a model.context of {context}")
+    ids, offsets = _cut(tokenizer, asked.context)
+    if not ids:
+        raise InputError(f"{asked.place}: the context {asked.context[:40]!r} has no token; give one with words")
+    span = _span(asked, offsets)
+    found, stride = [], room // 2
+    for first in range(0, max(1, len(ids) - room + stride), stride):
+        last = min(first + room, len(ids))
+        inside = span is not None and first <= span[0] and span[1] < last
+        before = first - len(question) - 2
+        answer = (span[0] - before, span[1] - before) if span is not None and inside else (0, 0)
+        found.append(Window(question, ids[first:last], tuple(offsets[first:last]), answer))
+    return found
+
+
+@lru_cache(maxsize=8)  # questions about one paragraph follow each other
+def _cut(tokenizer: Tokenizer, context: str) -> tuple[Ids, list[tuple[int, int]]]:
+    return tokenizer.encode(context), tokenizer.offsets(context)
+
+
+def _span(asked: Question, offsets: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
+    """The first and last token of the answer, counted in the context."""
+    if not asked.answers:
+        return None
+    answer = asked.answers[0]
+    if answer.start is None:
+        raise InputError(f"{asked.place}: the answer {answer.text[:40]!r} is not in the context; correct it")
+    end = answer.start + len(answer.text)
+    inside = [place for place, (begin, stop) in enumerate(offsets) if begin < end and stop > answer.start]
+    if not inside:
+        raise InputError(f"{asked.place}: the answer {answer.text[:40]!r} has no token; correct it")
+    return inside[0], inside[-1]
+
+
+@dataclass(frozen=True)
+class SpanBatch(Batch):
+    """Windows padded on the right, the segment of each token, and where each answer begins and ends."""
+
+    tokens: Int[Tensor, "batch position"]
+    lengths: Int[Tensor, " batch"]
+    segments: Int[Tensor, "batch position"]
+    answers: Int[Tensor, "batch 2"]
+
+
+def collate_windows(some: Sequence[Window]) -> SpanBatch:
+    """Raises ValueError for none at all."""
+    if not some:
+        raise ValueError("collate_windows() got no windows; expected at least one")
+    rows = marked_rows([(each.question, each.part) for each in some])
+    return SpanBatch(*rows, torch.tensor([each.answer for each in some]))

@@ -1,0 +1,127 @@
+"""A trained model that answers with spans, opened: `load(folder).answer([(question, context)])`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from regard.attribution.gradients import log_probabilities_of
+from regard.attribution.kinds import Kind
+from regard.attribution.self_attention import Reading, contributed, whole, within
+from regard.data.bert_inputs import marked
+from regard.data.squad import Question
+from regard.data.token_words import side
+from regard.errors import InputError
+from regard.maps.alignment import Alignment
+from regard.models.bert_spans import BertSpans
+from regard.nonfinite import guarded
+from regard.storage.run_folder import RunDirectory
+from regard.tasks.extractive_qa.config import SpanAnswers
+from regard.tasks.extractive_qa.data import Window
+from regard.tasks.extractive_qa.training import Asked, asked, window_logits
+from regard.tasks.run import Run
+from regard.tasks.tokenizer_file import TOKENIZER
+from regard.text import Tokenizer
+
+
+@dataclass(frozen=True)
+class SpanAnswer:
+    """The answer, characters `start` to `end` of the context, and the sum of the logits of both; an empty text where
+    the context is said to have none."""
+
+    text: str
+    start: int
+    end: int
+    score: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return dict(vars(self))
+
+
+class SpanAnswersRun(Run):
+    """A trained model with its tokenizer and its run file."""
+
+    def __init__(self, config: SpanAnswers, model: BertSpans, tokenizer: Tokenizer):
+        self.config, self.model, self.tokenizer = config, model, tokenizer
+
+    @classmethod
+    def open(cls, run: RunDirectory, config: SpanAnswers) -> "SpanAnswersRun":
+        """The run in a folder, its model with fresh weights. Raises InputError for a damaged tokenizer."""
+        tokenizer = Tokenizer.load(run.file(TOKENIZER))
+        return cls(config, BertSpans(tokenizer.size, config.encoder), tokenizer)
+
+    def evaluate(self, examples: Sequence[Question] | None = None) -> dict[str, float]:
+        """How right the answers are, by default to the run's own test set.
+
+        Raises:
+            InputError: the run has no test set and no questions are given, or an answer is not in its context.
+        """
+        questions = self.config.data.tests() if examples is None else examples
+        if not questions:
+            raise InputError("there is no test set in the run file and no file is given; give a file of questions")
+        with guarded(self.model):
+            return asked(questions, self.tokenizer, self.config).figures(self.model)
+
+    def answer(self, questions: Sequence[tuple[str, str]]) -> list[SpanAnswer]:
+        """The answer to each question about its context, given as (question, context).
+
+        Raises:
+            InputError: a question or context is blank.
+        """
+        cut = self._asked(questions)
+        with guarded(self.model):
+            found = cut.answers(self.model)
+        return [
+            SpanAnswer(text, each.start, each.end, each.score) if text else SpanAnswer("", 0, 0, each.none)
+            for text, each in zip(cut.texts(found), found, strict=True)
+        ]
+
+    def look(self, question: tuple[str, str], maps: Sequence[int] | None = None, *, kind: Kind = "weights") -> Reading:
+        """The answer to a question about its context, given as (question, context), and which of the tokens, marks
+        included, read which: in the window that the answer is in, of all maps, or of those whose numbers, layer x heads
+        + head, are given. As a gradient, what the log-probabilities of where the answer begins and ends owe to each.
+
+        Raises:
+            InputError: question or context is blank, or the model has no such map.
+        """
+        (answer,) = self.answer([question])
+        cut = self._asked([question])
+        alone = [replace(cut, windows=[[window]]) for window in cut.windows[0]]
+        with guarded(self.model):
+            best = max(alone, key=lambda each: each.answers(self.model)[0].score)
+            if kind == "gradient":
+                return whole(answer.text, self._owed(best, maps), kind)
+            names, read = self.model.self_attention, side(self.tokenizer, self._ids(best.windows[0][0]))
+            _, lookups, attention = within(self.model, names, read, lambda: best.answers(self.model), maps, kind=kind)
+        return Reading(answer.text, lookups, attention)
+
+    def _owed(self, cut: Asked, maps: Sequence[int] | None) -> Alignment:
+        """Of the best span of the one window, which is what would be answered if there is an answer."""
+        window, (span,) = cut.windows[0][0], cut.answers(self.model)
+        begins, ends = ([pair[side] for pair in window.offsets] for side in (0, 1))
+        places = [window.first + begins.index(span.start), window.first + ends.index(span.end)]
+        tokens = self._tokens(window)
+        targets = [f"{name}: {tokens[place]}" for name, place in zip(("begins", "ends"), places, strict=True)]
+        return contributed(
+            self.model,
+            tokens,
+            targets,
+            lambda: log_probabilities_of(window_logits(self.model, [window])[0].T, places),
+            maps,
+        )
+
+    def _tokens(self, window: Window) -> list[str]:
+        """Those of a window, readable, with their marks."""
+        return self.tokenizer.pieces(self._ids(window))
+
+    def _ids(self, window: Window) -> list[int]:
+        """The tokens of a window with their marks."""
+        return marked(window.question, window.part)[0]
+
+    def _asked(self, questions: Sequence[tuple[str, str]]) -> Asked:
+        """Raises InputError for what is blank."""
+        for number, each in enumerate(questions, 1):
+            if not all(text.strip() for text in each):
+                raise InputError(f"question {number}: question or context is blank; give both")
+        given = [Question(*each, (), f"question {number}") for number, each in enumerate(questions, 1)]
+        return asked(given, self.tokenizer, self.config)

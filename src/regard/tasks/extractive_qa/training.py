@@ -1,0 +1,126 @@
+"""Answering with spans: questions to windows, a loss, and how right the answers are."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from regard.data.batching import require_one_batch, token_batches
+from regard.data.squad import Question
+from regard.metrics.text import METRICS, TextMetricName
+from regard.models.bert_spans import BertSpans
+from regard.shapes import Float
+from regard.tasks.extractive_qa.config import SpanAnswers
+from regard.tasks.extractive_qa.data import SpanBatch, Window, collate_windows, windows
+from regard.text import Tokenizer
+from regard.training.settings import Training
+from regard.training.task import Carried, Loss
+
+ROWS = 32
+"""Windows that are read together."""
+
+
+@dataclass(frozen=True)
+class Spanned:
+    """An answer: characters `start` to `end` of the context, and the sum of the two logits; `none` is how likely, in
+    the same terms, no window has one."""
+
+    start: int
+    end: int
+    score: float
+    none: float
+
+
+class SpanTask:
+    """The cross-entropy of where answers begin and end; both at START in a window that does not have the answer."""
+
+    metric, higher_is_better = "f1", True
+
+    def __init__(self, train: Sequence[Window], valid: "Asked", settings: Training):
+        """Raises InputError for fewer windows than one batch."""
+        self.train, self.valid, self.settings = train, valid, settings
+        self.lengths = [(each.length, each.length) for each in train]
+        require_one_batch(self.lengths, settings.batch_tokens, "training questions")
+
+    def batches(self, epoch: int) -> list[list[int]]:
+        return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
+
+    def batch(self, epoch: int, indices: list[int]) -> SpanBatch:
+        return collate_windows([self.train[index] for index in indices])
+
+    def loss(self, model: nn.Module, batch: SpanBatch, update: int, carried: Carried | None = None) -> Loss:
+        total = model(batch.tokens, batch.lengths, batch.segments, expected=batch.answers)
+        return Loss(total, len(batch.answers))
+
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        assert isinstance(model, BertSpans)
+        return self.valid.figures(model)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Questions with all their windows, and how they may be answered."""
+
+    questions: Sequence[Question]
+    windows: Sequence[Sequence[Window]]
+    longest: int
+    margin: float | None
+
+    @torch.no_grad()
+    def answers(self, model: BertSpans) -> list[Spanned]:
+        """The best answer to each."""
+        flat = [window for some in self.windows for window in some]
+        found: list[Spanned] = []
+        for first in range(0, len(flat), ROWS):
+            some = flat[first : first + ROWS]
+            logits = window_logits(model, some).cpu()
+            found += [spanned(window, row, self.longest) for window, row in zip(some, logits, strict=True)]
+        left = iter(found)
+        return [best([next(left) for _ in some]) for some in self.windows]
+
+    def texts(self, answers: Sequence[Spanned]) -> list[str]:
+        """What the answers say; nothing where there is said to be none."""
+        found = [asked.context[each.start : each.end] for asked, each in zip(self.questions, answers, strict=True)]
+        if self.margin is None:
+            return found
+        return [
+            "" if each.none + self.margin >= each.score else text for text, each in zip(found, answers, strict=True)
+        ]
+
+    def figures(self, model: BertSpans) -> dict[str, float]:
+        """exact-match and f1, each the best over a question's answers, in per cent."""
+        outputs = self.texts(self.answers(model))
+        references = [tuple(answer.text for answer in asked.answers) or ("",) for asked in self.questions]
+        names: dict[str, TextMetricName] = {"f1": "squad-f1", "exact-match": "squad-exact-match"}
+        return {name: METRICS[metric](outputs, references) for name, metric in names.items()}
+
+
+def window_logits(model: BertSpans, some: Sequence[Window]) -> Float[Tensor, "window position 2"]:
+    """How well an answer begins and ends at each position of some windows."""
+    batch = collate_windows(some).to(next(model.parameters()).device)
+    return model(batch.tokens, batch.lengths, batch.segments)
+
+
+def spanned(window: Window, logits: Float[Tensor, "position 2"], longest: int) -> Spanned:
+    """The best span of at most `longest` tokens in a window's part of the context."""
+    begins, ends = logits[window.first : window.first + len(window.part)].unbind(-1)
+    scores = begins[:, None] + ends[None, :]
+    allowed = torch.ones_like(scores, dtype=torch.bool).triu().tril(longest - 1)
+    flat = scores.masked_fill(~allowed, -torch.inf).flatten()
+    at = int(flat.argmax())
+    begin, end = divmod(at, len(ends))
+    return Spanned(window.offsets[begin][0], window.offsets[end][1], float(flat[at]), float(logits[0].sum()))
+
+
+def best(found: Sequence[Spanned]) -> Spanned:
+    """Of a question's windows: there is no answer only as far as each of them has none."""
+    chosen = max(found, key=lambda each: each.score)
+    return Spanned(chosen.start, chosen.end, chosen.score, min(each.none for each in found))
+
+
+def asked(questions: Sequence[Question], tokenizer: Tokenizer, config: SpanAnswers) -> Asked:
+    """Questions as the run's model reads and answers them. Raises InputError as `windows` does."""
+    context, longest = config.encoder.context, config.longest_question
+    cut = [windows(each, tokenizer, context, longest) for each in questions]
+    return Asked(questions, cut, config.longest_answer, config.margin if config.data.unanswerable else None)

@@ -1,0 +1,38 @@
+"""From a run file to what training needs."""
+
+import hashlib
+from collections.abc import Iterable
+
+from regard.models.snail import FewShotSnail
+from regard.tasks.few_shot.config import FewShot
+from regard.tasks.few_shot.data import variants
+from regard.tasks.few_shot.training import FewShotTask, Pool, pool
+from regard.tasks.setup import Job, digest
+from regard.training.parameters import count_parameters
+
+
+def prepare(config: FewShot) -> Job:
+    """Reads the images, and builds the rest.
+
+    Raises:
+        InputError: images or classes are too few or not as they must be.
+    """
+    classes = config.data.load()
+    train, valid, _ = (pool(each, config) for each in (classes.train, classes.valid, classes.test))
+    model = FewShotSnail(config.data.ways, config.data.shots, config.model)
+    tests = [each for some in classes.test.values() for each in some]
+    kinds = len(variants(rotations=config.data.rotations, mirrored=config.data.mirrored))
+    turns = f", each in {kinds} ways" if kinds > 1 else ""
+    return Job(
+        model,
+        FewShotTask(train, valid, config),
+        digest(contents((train, valid))),
+        f"{len(train):,} classes to train on{turns}, {len(valid):,} to validate, {len(classes.test):,} to test; "
+        f"{config.count} images an episode; {count_parameters(model):,} parameters",
+        tests=tests,
+    )
+
+
+def contents(pools: Iterable[Pool]) -> Iterable[str]:
+    """A line a class: a digest of its images."""
+    return (hashlib.sha256(each.tobytes()).hexdigest() + "\n" for images in pools for each in images)

@@ -1,0 +1,102 @@
+"""Episodes from pools of classes: batches, a loss, and how often the class is right."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import torch
+from jaxtyping import UInt8
+from torch import nn
+
+from regard.data.batching import require_one_batch, token_batches
+from regard.data.images import LabelledImage
+from regard.images import Pixels
+from regard.models.snail import FewShotSnail
+from regard.tasks.few_shot.batch import EpisodeBatch
+from regard.tasks.few_shot.config import FewShot
+from regard.tasks.few_shot.data import Episode, draw, seen
+from regard.training.task import Carried, Loss
+
+ROWS = 32
+"""Episodes that are answered together."""
+Pool = Sequence[UInt8[np.ndarray, "image height width channel"]]
+"""The images of each class, as the model is given them."""
+
+
+def pool(classes: Mapping[str, Sequence[LabelledImage]], config: FewShot) -> Pool:
+    """The images of each class, read. Raises InputError for one that cannot be."""
+    return [np.stack([pixels_of(each, config) for each in some]) for some in classes.values()]
+
+
+def pixels_of(each: LabelledImage, config: FewShot) -> Pixels:
+    """What the model is given of an image. Raises InputError for one that cannot be read."""
+    return config.images.pixels(each.image, config.model.side, config.model.channels, each.place)
+
+
+def pixels_in(episode: Episode, images: Pool) -> list[Pixels]:
+    """The images of an episode, those that are asked about last."""
+    return [seen(images[place.drawn][place.image], place) for place in (*episode.shown, *episode.asked)]
+
+
+def collate_episodes(episodes: Sequence[tuple[Episode, Sequence[Pixels]]], config: FewShot) -> EpisodeBatch:
+    """Episodes with their images. Raises ValueError for no episodes at all."""
+    if not episodes:
+        raise ValueError("collate_episodes() got no episodes; expected at least one")
+    images = config.images.tensor(np.stack([np.stack(pixels) for _, pixels in episodes]))
+    labels, answers = ([getattr(each, name) for each, _ in episodes] for name in ("labels", "answers"))
+    return EpisodeBatch(images, torch.tensor(labels), torch.tensor(answers))
+
+
+class FewShotTask:
+    """The cross-entropy of the class that is asked for; as far as the run file says, that of prototypes beside it."""
+
+    metric, higher_is_better = "accuracy", True
+
+    def __init__(self, train: Pool, valid: Pool, config: FewShot):
+        """Raises InputError for fewer episodes than one batch."""
+        self.train, self.valid, self.config, self.settings = train, valid, config, config.training
+        self.lengths = [(config.count, config.count)] * config.data.episodes
+        require_one_batch(self.lengths, self.settings.batch_tokens, "training episodes")
+
+    def batches(self, epoch: int) -> list[list[int]]:
+        return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
+
+    def batch(self, epoch: int, indices: list[int]) -> EpisodeBatch:
+        return collate_episodes([self._episode(epoch, index) for index in indices], self.config)
+
+    def loss(self, model: nn.Module, batch: EpisodeBatch, update: int, carried: Carried | None = None) -> Loss:
+        found = model(batch.images, batch.labels, expected=batch.classes, prototypes=self.config.prototypes)
+        return Loss(found, batch.classes.numel())
+
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        assert isinstance(model, FewShotSnail)
+        return figures(model, self.valid, self.config, self.config.data.valid_episodes)
+
+    def _episode(self, epoch: int, index: int) -> tuple[Episode, list[Pixels]]:
+        """An episode as it is seen in an epoch."""
+        data, seed, sizes = self.config.data, self.settings.seed, [len(each) for each in self.train]
+        asking = {"questions": data.questions, "rotations": data.rotations, "mirrored": data.mirrored}
+        drawn = draw(sizes, data.ways, data.shots, f"{data.seed}/{seed}/{epoch}/{index}", **asking)
+        first = index * self.config.count
+        pixels = enumerate(pixels_in(drawn, self.train), first)
+        return drawn, [self.config.augmentation(each, seed, epoch, number) for number, each in pixels]
+
+
+def episodes(images: Pool, config: FewShot, count: int, seed: str) -> Iterator[EpisodeBatch]:
+    """So many episodes, some at a time, none of them turned."""
+    data, sizes = config.data, [len(each) for each in images]
+    for first in range(0, count, ROWS):
+        numbers = range(first, min(first + ROWS, count))
+        drawn = [draw(sizes, data.ways, data.shots, f"{seed}/{number}") for number in numbers]
+        yield collate_episodes([(each, pixels_in(each, images)) for each in drawn], config)
+
+
+@torch.no_grad()
+def figures(model: FewShotSnail, images: Pool, config: FewShot, count: int) -> dict[str, float]:
+    """accuracy: how many of so many episodes are answered right, and deviation: that of the accuracy from what an
+    endless number of them would give, one standard error. Both in per cent."""
+    device, right = next(model.parameters()).device, 0
+    for batch in episodes(images, config, count, f"{config.data.seed}/measured"):
+        logits = model(batch.images.to(device), batch.labels.to(device))
+        right += int((logits.argmax(-1).cpu() == batch.classes).sum())
+    share = right / count
+    return {"accuracy": 100 * share, "deviation": 100 * (share * (1 - share) / count) ** 0.5}

@@ -1,0 +1,60 @@
+"""What a model is given of an image, and where it looks while it writes a caption."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from regard.attention.breakdown import worked
+from regard.attention.record import record
+from regard.images import Pixels
+from regard.maps.breakdown import Workings
+from regard.models.captioner import Captioner
+from regard.tasks.image_captioning.batch import CaptionBatch, collate_captions
+from regard.tasks.image_captioning.config import ImageCaptioning
+from regard.tasks.image_captioning.data import Captioned
+
+
+def pixels_of(each: Captioned, config: ImageCaptioning) -> Pixels:
+    """The part of an image that the model is given. Raises InputError for one that cannot be read."""
+    return config.images.pixels(each.image, config.model.image, config.model.channels, each.place)
+
+
+def one(model: Captioner, image: Pixels, ids: Sequence[int], config: ImageCaptioning) -> CaptionBatch:
+    """A batch of one image and its caption, where the model is."""
+    batch = collate_captions([(config.images.tensor(image), list(ids))], config.cells)
+    return batch.to(next(model.parameters()).device)
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """The weights on the cells with which each token of a caption is written, END last, of every layer and head; and
+    the gate on what was read for each but END, 0 to 1, None for a model without one; and what the weights are made
+    of."""
+
+    every: Float[np.ndarray, "layer head position row column"]
+    gates: tuple[float, ...] | None
+    workings: Workings | None = None
+
+    @property
+    def weights(self) -> Float[np.ndarray, "position row column"]:
+        """The mean over layers and heads."""
+        return self.every.mean((0, 1))
+
+
+@torch.no_grad()
+def looked(model: Captioner, image: Pixels, ids: Sequence[int], config: ImageCaptioning) -> Seen:
+    """What a model that attends looks at while it is made to write a caption, in one pass."""
+    readers, gate = model.decoder.source_attention, model.decoder.source_gate
+    assert readers is not None
+    names = (readers,) if isinstance(readers, str) else readers
+    batch = one(model, image, ids, config)
+    listened = names if gate is None else (*names, gate)
+    with record(model.decoder, only=listened) as maps, worked(model.decoder, names) as seen:
+        model(batch.images, batch.target_in)
+    every = maps.without(gate).layered()[0].double().cpu().numpy()
+    opened = None if gate is None else tuple(maps[gate][0, : len(ids), 0].tolist())
+    cells = every.reshape(*every.shape[:-1], config.model.side, config.model.side)
+    return Seen(cells, opened, seen.workings(every))

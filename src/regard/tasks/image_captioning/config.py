@@ -1,0 +1,77 @@
+"""What a run file of this task says."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from regard.data.image_batch import Augmentation
+from regard.decoding.search import Search
+from regard.images import Preparation
+from regard.metrics.text import TextMetricName
+from regard.models.catalog import CaptionerConfig
+from regard.tasks.image_captioning.data import CaptionTables
+from regard.tasks.image_captioning.scenes import Scenes
+from regard.tasks.image_classification.config import ImageClassification
+from regard.tasks.pretrained_part import Taken, Taking
+from regard.text import TokenizerSettings
+from regard.training.attention_losses import AttentionLosses
+from regard.training.settings import Training
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageCaptioning(Taking):
+    """A run, whole. `metrics` are measured in validation and on the test set; the first chooses the best weights.
+    Captions are read in lower case where `lower` says so, and those of the training set beyond `longest` tokens are
+    left out. A batch has room for `training.batch_tokens` cells and words. With `model.trunk` the trunk's run says how
+    images are prepared, and `images` is replaced."""
+
+    task: Literal["image-captioning"] = "image-captioning"
+    data: Scenes | CaptionTables
+    tokenizer: TokenizerSettings
+    images: Preparation = field(default_factory=Preparation)
+    augmentation: Augmentation = field(default_factory=Augmentation)
+    model: CaptionerConfig
+    metrics: tuple[TextMetricName, ...] = ("cider", "bleu", "rouge-l")
+    training: Training = field(default_factory=Training)
+    search: Search = field(default_factory=Search)
+    attention_losses: AttentionLosses = field(default_factory=AttentionLosses)
+    lower: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.metrics:
+            raise ValueError("`metrics` is empty; name at least one")
+        if self.taken is None or self.taken.sized:
+            self._check_images()
+        if self.augmentation.flip and isinstance(self.data, Scenes):
+            raise ValueError("augmentation.flip turns left into right, which the captions of scenes tell; set it false")
+        if self.tokenizer.dropout:
+            raise ValueError("tokenizer.dropout is for text-to-text; captions are cut in one way")
+        if self.attention_losses.guided:
+            raise ValueError("attention_losses.guided needs word links, and images have none; remove it")
+
+    def _check_images(self) -> None:
+        if self.images.size not in (None, self.model.image):
+            raise ValueError(
+                f"images.size is {self.images.size}, but model.image is {self.model.image}; remove images.size"
+            )
+        self.images.check_channels(self.model.channels)
+
+    @property
+    def taken(self) -> Taken | None:
+        """The trunk of the model."""
+        trunk = self.model.trunk
+        if trunk is None:
+            return None
+        made = "`regard train vit` or `regard import`"
+        return Taken("model.trunk.vit", trunk.vit, ImageClassification.task, made, trunk.sizes is not None)
+
+    def with_sizes(self, other: Any) -> "ImageCaptioning":
+        """With the sizes of the trunk, and images as its run prepares them."""
+        assert self.model.trunk is not None
+        trunk = replace(self.model.trunk, sizes=other.model)
+        model = replace(self.model, image=other.size, channels=other.model.channels, stages=(), trunk=trunk)
+        return replace(self, images=other.images, model=model)
+
+    @property
+    def cells(self) -> int:
+        """What the decoder reads of an image."""
+        return self.model.side**2

@@ -1,0 +1,91 @@
+"""Images with what is said of them: what the `data:` section of a run file for captioning becomes, in files."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from regard.data.bad_records import Row
+from regard.data.tables import read_table
+from regard.errors import InputError
+from regard.images import Image
+
+Box = tuple[float, float, float, float]
+"""Top, left, bottom and right of a part of an image, as shares of its height and width."""
+SPLITS = {"train": ("train",), "valid": ("valid", "val", "dev"), "test": ("test",)}
+"""What the column that tells the sets apart may call each."""
+
+
+@dataclass(frozen=True, eq=False)
+class Captioned:
+    """An image, by its path or as an array; captions that are each right; where it came from. `boxes` say where in it
+    is what a word of a caption names."""
+
+    image: Image
+    captions: tuple[str, ...]
+    place: str
+    boxes: Mapping[str, Box] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CaptionSplits:
+    """What a run trains on, chooses its best checkpoint by, and is finally measured on. `test` may be empty."""
+
+    train: Sequence[Captioned]
+    valid: Sequence[Captioned]
+    test: Sequence[Captioned] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptionTables:
+    """A .tsv, .csv or .jsonl file a set, optionally .gz, with the columns `image`, a file in the folder `images`, and
+    `captions`, a text or in JSON a list of them. With `split`, the column that says of each record whether it is in
+    train, valid (or val, or dev) or test, all are in the one file `train`."""
+
+    kind: Literal["captions"] = "captions"
+    train: str
+    valid: str | None = None
+    test: str | None = None
+    images: str = "."
+    image: str = "image"
+    captions: str = "captions"
+    split: str | None = None
+    skip_bad: bool = False
+
+    def __post_init__(self) -> None:
+        if self.split is None and self.valid is None:
+            raise InputError("captions: give valid, a file for validation, or split, the column that tells the sets")
+        if self.split is not None and (self.valid or self.test):
+            raise InputError("captions: with split all sets are in the file train; remove valid and test")
+
+    def load(self) -> CaptionSplits:
+        """Reads all sets. Raises InputError naming file and line for whatever cannot be used."""
+        if self.split is None:
+            return CaptionSplits(self._read(self.train), self._read(self.valid), self._read(self.test))
+        rows = self._rows(self.train)
+        known = [name for names in SPLITS.values() for name in names]
+        for row in rows:
+            if row.fields[0] not in known:
+                raise InputError(f"{row.place}: {self.split} is {row.fields[0]!r}; expected one of {', '.join(known)}")
+        sets = {name: [self._of(row) for row in rows if row.fields[0] in names] for name, names in SPLITS.items()}
+        for name in ("train", "valid"):
+            if not sets[name]:
+                raise InputError(f"{self.train}: no record whose {self.split} is {' or '.join(SPLITS[name])}")
+        return CaptionSplits(sets["train"], sets["valid"], sets["test"])
+
+    def tests(self) -> Sequence[Captioned]:
+        """Those of the test set; none without one. Raises InputError as `load` does."""
+        return self._read(self.test) if self.split is None else self.load().test
+
+    def _read(self, path: str | None) -> list[Captioned]:
+        return [] if path is None else [self._of(row) for row in self._rows(path)]
+
+    def _rows(self, path: str) -> list[Row]:
+        first = () if self.split is None else (self.split,)
+        return read_table(path, (*first, self.image, self.captions), skip_bad=self.skip_bad)
+
+    def _of(self, row: Row) -> Captioned:
+        file = Path(self.images) / row.fields[-2]
+        if not file.is_file():
+            raise InputError(f"{row.place}: no image {file}; set data.images to the folder that it is in")
+        return Captioned(file, (row.fields[-1], *row.others), row.place)

@@ -1,0 +1,48 @@
+"""Whether a model looks at what it names."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+from regard.models.captioner import Captioner
+from regard.tasks.image_captioning.attribution import looked, pixels_of
+from regard.tasks.image_captioning.config import ImageCaptioning
+from regard.tasks.image_captioning.data import Box, Captioned
+from regard.text import Tokenizer
+
+POINTING = "pointing"
+"""In per cent, the share of the weight that lies in the box of what a word names, the mean over such words."""
+
+
+def pointing(
+    model: Captioner,
+    tokenizer: Tokenizer,
+    images: Sequence[Captioned],
+    captions: Sequence[Sequence[int]],
+    config: ImageCaptioning,
+) -> float | None:
+    """While the model writes these captions, which are its own. A word that names what is in other images and not in
+    this one counts as 0. None where no part of an image has a name or no word is one, or the model does not attend."""
+    names = {name for each in images for name in each.boxes}
+    if model.decoder.source_attention is None:
+        return None
+    shares: list[float] = []
+    for each, ids in zip(images, captions, strict=True):
+        said = [(at, word) for at, word in enumerate(tokenizer.pieces(ids)) if word in names]
+        if said:
+            weights = looked(model, pixels_of(each, config), ids, config).weights
+            nowhere = np.zeros(weights.shape[1:])
+            parts = {name: overlap(box, config.model.side) for name, box in each.boxes.items()}
+            shares += [float((weights[at] * parts.get(word, nowhere)).sum()) for at, word in said]
+    return 100 * sum(shares) / len(shares) if shares else None
+
+
+def overlap(box: Box, side: int) -> Float[np.ndarray, "row column"]:
+    """How much of each cell of an image with `side` x `side` cells lies in a box: 0 to 1."""
+    edges = np.arange(side + 1) / side
+    down, across = (
+        np.clip(np.minimum(edges[1:], box[axis + 2]) - np.maximum(edges[:-1], box[axis]), 0, None) * side
+        for axis in (0, 1)
+    )
+    return down[:, None] * across

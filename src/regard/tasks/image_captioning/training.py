@@ -1,0 +1,134 @@
+"""Telling of images: images and captions to batches, a loss, and how good the captions are."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.memory import Memory
+from regard.data.batching import require_one_batch, token_batches
+from regard.decoding.constraints import Demand
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.search import Search
+from regard.metrics.text import METRICS
+from regard.models.captioner import Captioner
+from regard.shapes import Float
+from regard.tasks.image_captioning.attribution import pixels_of
+from regard.tasks.image_captioning.batch import CaptionBatch, collate_captions
+from regard.tasks.image_captioning.config import ImageCaptioning
+from regard.tasks.image_captioning.data import Captioned
+from regard.tasks.image_captioning.grounding import POINTING, pointing
+from regard.text import Tokenizer
+from regard.training.attention_losses import AttentionLoss
+from regard.training.task import Carried, Loss
+
+ROWS = 64
+"""Images that are told of together."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """One caption of an image, by the image's number."""
+
+    image: int
+    ids: list[int]
+
+
+class CaptionTask:
+    """Maximum likelihood of each caption given its image, one token at a time."""
+
+    higher_is_better = True
+
+    def __init__(
+        self,
+        train: Sequence[Captioned],
+        valid: Sequence[Captioned],
+        tokenizer: Tokenizer,
+        config: ImageCaptioning,
+        model: Captioner,
+    ):
+        """Raises InputError for fewer captions than one batch, and for an attention loss that the model does not
+        allow."""
+        self.images, self.valid, self.tokenizer, self.config = train, valid, tokenizer, config
+        self.settings, self.metric = config.training, config.metrics[0]
+        self.attention_loss = AttentionLoss(config.attention_losses, model.decoder)
+        self.train = [
+            Example(number, tokenizer.encode(read(text, config)))
+            for number, each in enumerate(train)
+            for text in each.captions
+        ]
+        self.lengths = [(config.cells, max(config.cells, len(each.ids) + 1)) for each in self.train]
+        require_one_batch(self.lengths, self.settings.batch_tokens, "training captions")
+
+    def place(self, index: int) -> str:
+        """Where a training caption came from."""
+        return self.images[self.train[index].image].place
+
+    def batches(self, epoch: int) -> list[list[int]]:
+        return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
+
+    def batch(self, epoch: int, indices: list[int]) -> CaptionBatch:
+        examples = [(self._seen(epoch, index), self.train[index].ids) for index in indices]
+        return collate_captions(examples, self.config.cells)
+
+    def loss(self, model: nn.Module, batch: CaptionBatch, update: int, carried: Carried | None = None) -> Loss:
+        total = self.attention_loss.of(model, (batch.images,), batch, self.settings, update)
+        return Loss(total, batch.target_tokens)
+
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        assert isinstance(model, Captioner)
+        return figures(model, self.tokenizer, self.valid, self.config, self.config.search.searching(beam=1))
+
+    def _seen(self, epoch: int, index: int) -> Float[Tensor, "channel height width"]:
+        """An image as it is seen in an epoch, with this caption."""
+        pixels = pixels_of(self.images[self.train[index].image], self.config)
+        return self.config.images.tensor(self.config.augmentation(pixels, self.settings.seed, epoch, index))
+
+
+def read(caption: str, config: ImageCaptioning) -> str:
+    """A caption as it is learned from."""
+    return caption.lower() if config.lower else caption
+
+
+def tensors(
+    images: Sequence[Captioned], config: ImageCaptioning, device: torch.device
+) -> Float[Tensor, "batch channel height width"]:
+    """Images as the model is given them. Raises InputError for one that cannot be read."""
+    return torch.stack([config.images.tensor(pixels_of(each, config)) for each in images]).to(device)
+
+
+@torch.no_grad()
+def told(
+    model: Captioner, images: Sequence[Captioned], config: ImageCaptioning, search: Search, n_best: int = 1
+) -> list[list[Hypothesis]]:
+    """What is said of each image, the `n_best`, best first. Raises InputError for an image that cannot be read, and
+    ValueError where the search finds fewer."""
+    found = []
+    for first in range(0, len(images), ROWS):
+        memory, limit = encoded(model, images[first : first + ROWS], config, search)
+        found += search(model.decoder, memory, limit, Demand(n_best))
+    return found
+
+
+@torch.no_grad()
+def encoded(
+    model: Captioner, images: Sequence[Captioned], config: ImageCaptioning, search: Search
+) -> tuple[Memory, Tensor]:
+    """Images as they are read, and the most tokens that may be said of each, `(batch,)`. Raises InputError for an image
+    that cannot be read."""
+    device = next(model.parameters()).device
+    memory = model.encoder(tensors(images, config, device))
+    return memory, search.limit(torch.zeros(len(images), dtype=torch.int64, device=device))
+
+
+def figures(
+    model: Captioner, tokenizer: Tokenizer, images: Sequence[Captioned], config: ImageCaptioning, search: Search
+) -> dict[str, float]:
+    """The run's metrics, and how much of the weight lies where words that name a part of the image should look."""
+    ids = [list(best.tokens) for best, *_ in told(model, images, config, search)]
+    found = [tokenizer.decode(each) for each in ids]
+    references = [[read(text, config) for text in each.captions] for each in images]
+    scores: dict[str, float] = {name: METRICS[name](found, references) for name in config.metrics}
+    share = pointing(model, tokenizer, images, ids, config)
+    return scores if share is None else scores | {POINTING: share}

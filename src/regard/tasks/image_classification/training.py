@@ -1,0 +1,75 @@
+"""Telling classes of images: files to batches, a loss, and how often the class is right."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from regard.data.batching import require_one_batch, token_batches
+from regard.data.image_batch import ImageBatch, collate_images
+from regard.data.images import LabelledImage
+from regard.images import Pixels
+from regard.models.vit import Vit
+from regard.shapes import Float
+from regard.tasks.classification.training import figures
+from regard.tasks.image_classification.config import ImageClassification
+from regard.training.task import Carried, Loss
+
+ROWS = 64
+"""Images whose classes are told together."""
+Example = tuple[LabelledImage, int]
+"""With the number of its class."""
+
+
+class ImageClassificationTask:
+    """The cross-entropy of the classes."""
+
+    metric, higher_is_better = "accuracy", True
+
+    def __init__(self, train: Sequence[Example], valid: Sequence[Example], config: ImageClassification):
+        """Raises InputError for fewer images than one batch."""
+        self.train, self.valid, self.config, self.settings = train, valid, config, config.training
+        self.lengths = [(config.positions, config.positions)] * len(train)
+        require_one_batch(self.lengths, self.settings.batch_tokens, "training images")
+
+    def place(self, index: int) -> str:
+        """Where a training image came from."""
+        return self.train[index][0].place
+
+    def batches(self, epoch: int) -> list[list[int]]:
+        return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
+
+    def batch(self, epoch: int, indices: list[int]) -> ImageBatch:
+        return collate_images([(self._seen(epoch, index), self.train[index][1]) for index in indices])
+
+    def loss(self, model: nn.Module, batch: ImageBatch, update: int, carried: Carried | None = None) -> Loss:
+        total = model(batch.pixels, expected=batch.classes, smoothing=self.settings.label_smoothing)
+        return Loss(total, len(batch.classes))
+
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        assert isinstance(model, Vit)
+        images = [each for each, _ in self.valid]
+        return figures(probabilities(model, images, self.config), [number for _, number in self.valid])
+
+    def _seen(self, epoch: int, index: int) -> Float[Tensor, "channel height width"]:
+        """An image as it is seen in an epoch."""
+        pixels = pixels_of(self.train[index][0], self.config)
+        return self.config.images.tensor(self.config.augmentation(pixels, self.settings.seed, epoch, index))
+
+
+def pixels_of(each: LabelledImage, config: ImageClassification) -> Pixels:
+    """The part of an image that the model is given. Raises InputError for one that cannot be read."""
+    return config.images.pixels(each.image, config.size, config.model.channels, each.place)
+
+
+@torch.no_grad()
+def probabilities(
+    model: Vit, images: Sequence[LabelledImage], config: ImageClassification
+) -> Float[Tensor, "image class"]:
+    """Of each image and class. Raises InputError for an image that cannot be read."""
+    device = next(model.parameters()).device
+    found = [torch.zeros(0, model.output.out_features)]
+    for first in range(0, len(images), ROWS):
+        some = [config.images.tensor(pixels_of(each, config)) for each in images[first : first + ROWS]]
+        found.append(model(torch.stack(some).to(device)).softmax(-1).cpu())
+    return torch.cat(found)

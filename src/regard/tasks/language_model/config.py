@@ -1,0 +1,40 @@
+"""What a run file of this task says."""
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from regard.data.texts import RunningText
+from regard.decoding.search import Search
+from regard.models.catalog import LanguageModelConfig
+from regard.models.softmax import check_smoothing
+from regard.text import TokenizerSettings
+from regard.training.settings import Training
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageModelling:
+    """A run, whole. Training reads `window` tokens at a time, as many of them together as `training.batch_tokens` has
+    room for; what the model carries goes on from one window to the next, without a gradient. `search` is how texts are
+    continued."""
+
+    task: Literal["language-model"] = "language-model"
+    data: RunningText
+    tokenizer: TokenizerSettings
+    model: LanguageModelConfig
+    window: Annotated[int, Field(ge=1)] = 70
+    training: Training = field(default_factory=Training)
+    search: Search = field(default_factory=lambda: Search(temperature=1.0))
+
+    def __post_init__(self) -> None:
+        if self.training.batch_tokens < self.window:
+            raise ValueError(
+                f"training.batch_tokens is {self.training.batch_tokens}, less than the window of {self.window} tokens; "
+                "raise it or shorten the window"
+            )
+        check_smoothing(self.model.softmax, self.training.label_smoothing)
+        if self.tokenizer.dropout:
+            raise ValueError("tokenizer.dropout is for text-to-text; a language model is trained on one segmentation")
+        if self.training.teacher_forcing < 1 or self.training.teacher_forcing_end not in (None, 1.0):
+            raise ValueError("training.teacher_forcing is for text-to-text; a language model reads the text alone")

@@ -1,0 +1,71 @@
+"""How likely a language model finds a text, token by token."""
+
+import torch
+from torch import Tensor
+
+from regard.models.language_model import LanguageModel
+from regard.shapes import Float, Int
+from regard.tasks.language_model.cache import Cache
+
+STRETCH = 512
+"""Tokens that are read at a time where nothing limits them."""
+TOGETHER = 8
+"""Windows that are read at a time where a context limits them."""
+
+
+@torch.no_grad()
+def losses(
+    model: LanguageModel, tokens: Int[Tensor, " position"], cache: Cache | None = None
+) -> Float[Tensor, " rest"]:
+    """-log p of each of the tokens but the first, given those before it, `(position - 1,)`.
+
+    A model that carries its state reads the whole, perhaps with a cache beside it; one with a limited context reads it
+    in windows that overlap by half, so that all but the first tokens are given at least half a context.
+
+    Raises:
+        ValueError: a cache for a model that has a limited context, or copies by itself.
+    """
+    device = next(model.parameters()).device
+    tokens = tokens.to(device)
+    if model.context is None:
+        return _whole(model, tokens, cache)
+    if cache is not None:
+        raise ValueError("a cache needs a model that reads on and on; this one has a limited context")
+    return _windowed(model, tokens, model.context)
+
+
+def _whole(model: LanguageModel, tokens: Tensor, cache: Cache | None) -> Tensor:
+    state, past, found = model.begin(1), None, []
+    for start in range(0, len(tokens) - 1, STRETCH):
+        part = tokens[start : start + STRETCH + 1][None]
+        features, state = model.run(part[:, :-1], state)
+        _, each = model.output.loss(features, part[:, 1:])
+        if cache is not None:
+            if not isinstance(features, Tensor):
+                raise ValueError("a cache is for models that do not copy; this one does so by itself")
+            each, past = cache.mix(each, features, part[:, 1:], past or cache.empty(features))
+        found.append(each[0])
+        state = model.carried(state) or state
+    return torch.cat(found) if found else model.nothing(0)
+
+
+def _windowed(model: LanguageModel, tokens: Tensor, context: int) -> Tensor:
+    count, step = len(tokens) - 1, max(1, context // 2)
+    first = min(context, count)
+    found, done = model.nothing(count), first
+    if first:
+        found[:first] = _last(model, tokens[None, : first + 1], first)[0]
+    ends = [*range(first + step, count, step), count] if count > first else []
+    for some in (ends[start : start + TOGETHER] for start in range(0, len(ends), TOGETHER)):
+        windows = torch.stack([tokens[end - context : end + 1] for end in some])
+        for end, each in zip(some, _last(model, windows, step), strict=True):
+            found[done:end] = each[done - end :]
+            done = end
+    return found
+
+
+def _last(model: LanguageModel, windows: Int[Tensor, "row position"], count: int) -> Float[Tensor, "row last"]:
+    """The losses of the last so many tokens of each window, each read by itself."""
+    features, _ = model.run(windows[:, :-1], model.begin(len(windows)))
+    assert isinstance(features, Tensor)
+    return model.output.loss(features[:, -count:], windows[:, -count:])[1]

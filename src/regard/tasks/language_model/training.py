@@ -1,0 +1,103 @@
+"""Language modelling: windows of running text to batches, a loss, and the perplexity of held-out text."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import InputError
+from regard.metrics.perplexity import perplexity
+from regard.models.language_model import LanguageModel
+from regard.tasks.language_model.batch import Consecutive, Shuffled, WindowBatch, Windows
+from regard.tasks.language_model.cache import Cache
+from regard.tasks.language_model.likelihood import losses
+from regard.text import Tokenizer
+from regard.text.special import END
+from regard.training.settings import Training
+from regard.training.task import Carried, Loss
+
+
+class LanguageTask:
+    """Maximum likelihood of each token given those before it."""
+
+    metric, higher_is_better = "perplexity", False
+
+    def __init__(
+        self, windows: Windows, valid: Sequence[str], tokenizer: Tokenizer, settings: Training, model: LanguageModel
+    ):
+        self.windows, self.valid, self.tokenizer, self.settings = windows, valid, tokenizer, settings
+        self.model = model
+
+    def batches(self, epoch: int) -> list[list[int]]:
+        return self.windows.batches(epoch)
+
+    def batch(self, epoch: int, indices: list[int]) -> WindowBatch:
+        return self.windows.batch(epoch, indices)
+
+    def loss(self, model: nn.Module, batch: WindowBatch, update: int, carried: Carried | None) -> Loss:
+        state = self.model.begin(len(batch.given))
+        if carried is not None and not batch.fresh:
+            state = type(state)(**carried)
+        (total, _), state = model(batch.given, state, expected=batch.expected, smoothing=self.settings.label_smoothing)
+        after = self.model.carried(state)
+        return Loss(total, batch.expected.numel(), None if after is None else after.tensors())
+
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        assert isinstance(model, LanguageModel)
+        return figures(model, self.tokenizer, self.valid)
+
+
+def running(tokenizer: Tokenizer, texts: Sequence[str]) -> Tensor:
+    """The tokens of texts in a row, `(position,)`, each with END behind it, and one END before all."""
+    ids = [END]
+    for text in texts:
+        ids += [*tokenizer.encode(text), END]
+    return torch.tensor(ids)
+
+
+def make_windows(tokens: Tensor, model: LanguageModel, settings: Training, window: int, processes: int) -> Windows:
+    """How the model reads its training text: on and on if it carries anything, else in any order.
+
+    Raises:
+        InputError: the text is too short, or the window is not what the model takes.
+    """
+    if model.context not in (None, window):
+        raise InputError(
+            f"window is {window} and the model's context {model.context}; make them equal, so that all of its "
+            "positions are trained and no more are asked for"
+        )
+    rows = settings.batch_tokens // window
+    if model.carried(model.begin(1)) is None:
+        return Shuffled(tokens, window, rows, settings.seed)
+    return Consecutive(tokens, window, rows, settings.seed, processes)
+
+
+def convention(model: LanguageModel) -> str:
+    """What the figures of a model count, in a line."""
+    read = (
+        "what was read is carried on from text to text"
+        if model.context is None
+        else f"read in windows of {model.context} that overlap by half"
+    )
+    return f"perplexity counts every token and the end of every text, the last window too; {read}"
+
+
+def figures(
+    model: LanguageModel, tokenizer: Tokenizer, texts: Sequence[str], cache: Cache | None = None
+) -> dict[str, float]:
+    """How well the model tells texts that follow one another, all of their tokens counted, the ends of texts too.
+
+    loss: natural logarithm, a token. perplexity: exp(loss). word_perplexity: of words between blanks, and ends of
+    texts, whatever the tokens are. bits_per_character: characters and ends of texts.
+    """
+    found = losses(model, running(tokenizer, texts), cache).double()
+    total, tokens = float(found.sum()), len(found)
+    words = sum(len(text.split()) + 1 for text in texts)
+    characters = sum(len(text) + 1 for text in texts)
+    return {
+        "perplexity": perplexity(total / tokens),
+        "loss": total / tokens,
+        "word_perplexity": perplexity(total / words),
+        "bits_per_character": total / characters / math.log(2),
+    }

@@ -1,0 +1,93 @@
+"""Filling in blanks: documents to batches, a loss, and how often what is told is right."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+
+from regard.data.batching import token_batches
+from regard.metrics.perplexity import perplexity
+from regard.models.bert import Bert
+from regard.tasks.masked_language_model.data import Document
+from regard.tasks.masked_language_model.masking import MaskedBatch, MaskedTexts, Masking
+from regard.text import Tokenizer
+from regard.text.word_piece import INSIDE
+from regard.training.settings import Training
+from regard.training.task import Carried, Loss
+
+SEED = 0
+"""Of the blanks in held-out texts."""
+
+
+class MaskedTask:
+    """The tokens that were taken out, and whether the second of two texts follows the first."""
+
+    metric, higher_is_better = "masked-accuracy", True
+
+    def __init__(self, train: MaskedTexts, valid: MaskedTexts, settings: Training):
+        self.train, self.valid, self.settings = train, valid, settings
+
+    def batches(self, epoch: int) -> list[list[int]]:
+        return cut(self.train, self.settings.batch_tokens, self.settings.seed, epoch)
+
+    def batch(self, epoch: int, indices: list[int]) -> MaskedBatch:
+        return self.train.batch(epoch, indices)
+
+    def loss(self, model: nn.Module, batch: MaskedBatch, update: int, carried: Carried | None = None) -> Loss:
+        told, following = model(
+            batch.tokens,
+            batch.lengths,
+            batch.segments,
+            places=batch.places,
+            expected=batch.expected,
+            follows=batch.follows,
+        )
+        count = len(batch.places)
+        return Loss(told + following * (count / len(batch.tokens)), count)
+
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        assert isinstance(model, Bert)
+        return figures(model, self.valid, self.settings.batch_tokens)
+
+
+def cut(texts: MaskedTexts, tokens: int, seed: int, epoch: int) -> list[list[int]]:
+    """An epoch's batches of texts."""
+    lengths = [texts.length(epoch, example) for example in range(len(texts))]
+    return token_batches([(length, length) for length in lengths], tokens, seed, epoch)
+
+
+def masked_texts(
+    documents: Sequence[Document], tokenizer: Tokenizer, masking: Masking, context: int, *, paired: bool, seed: int
+) -> MaskedTexts:
+    """Documents as texts with blanks. Raises InputError where there are too few."""
+    ids = [[tokenizer.encode(sentence) for sentence in document] for document in documents]
+    return MaskedTexts(ids, inside(tokenizer), masking, context, paired=paired, seed=seed)
+
+
+def inside(tokenizer: Tokenizer) -> list[bool]:
+    """Whether each entry goes on the word before it."""
+    if tokenizer.settings.kind.startswith("wordpiece"):
+        return [entry.startswith(INSIDE) for entry in tokenizer.vocabulary]
+    return [not entry.startswith("Ġ") for entry in tokenizer.vocabulary]  # the byte of a space
+
+
+@torch.no_grad()
+def figures(model: Bert, texts: MaskedTexts, tokens: int) -> dict[str, float]:
+    """masked-accuracy: of the tokens taken out, how many are told, in per cent, and their perplexity. next-sentence:
+    how often it is told whether one text follows another, in per cent, for a model that tells it."""
+    device = next(model.parameters()).device
+    right = count = pairs = right_pairs = 0
+    total = 0.0
+    for examples in cut(texts, tokens, SEED, 0):
+        batch = texts.batch(0, examples).to(device)
+        states = model(batch.tokens, batch.lengths, batch.segments)
+        assert model.predictions is not None
+        logits = model.predictions(states.flatten(0, 1)[batch.places])
+        total += float(nn.functional.cross_entropy(logits, batch.expected, reduction="sum"))
+        right += int((logits.argmax(-1) == batch.expected).sum())
+        count += len(batch.places)
+        if model.next_sentence is not None and model.pooler is not None and batch.follows is not None:
+            right_pairs += int((model.next_sentence(model.pooler(states)).argmax(-1) == batch.follows).sum())
+            pairs += len(batch.follows)
+    found = {"masked-accuracy": 100 * right / count, "perplexity": perplexity(total / count)}
+    return found | ({"next-sentence": 100 * right_pairs / pairs} if pairs else {})

@@ -1,0 +1,34 @@
+"""From a run file to what training needs."""
+
+import hashlib
+
+from regard.tasks.meta_rl.config import Acting
+from regard.tasks.meta_rl.environments import Environments
+from regard.tasks.meta_rl.metrics import some
+from regard.tasks.meta_rl.training import ActingTask
+from regard.tasks.setup import Job, digest
+from regard.training.parameters import count_parameters
+
+
+def prepare(config: Acting) -> Job:
+    """Draws the environments to validate and to test on, and builds the rest.
+
+    Raises:
+        InputError: there are too few environments.
+    """
+    data, actor = config.data, config.actor()
+    valid, tests = (some(data, count, name) for count, name in ((data.valid, "valid"), (data.test, "test")))
+    return Job(
+        actor,
+        ActingTask(actor, valid, config),
+        digest(map(line, valid)),
+        f"{data.train:,} environments an epoch, {data.valid:,} to validate, {data.test:,} to test; {data.steps} steps "
+        f"in each; {count_parameters(actor):,} parameters",
+        tests=tests,
+    )
+
+
+def line(environments: Environments) -> str:
+    """A digest of their numbers."""
+    numbers = environments.means.numpy().tobytes() + environments.transitions.numpy().tobytes()
+    return hashlib.sha256(numbers).hexdigest() + "\n"

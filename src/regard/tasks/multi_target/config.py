@@ -1,0 +1,39 @@
+"""What a run file of this task says."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from regard.decoding.search import Search
+from regard.models.bahdanau import BahdanauConfig
+from regard.models.bottleneck import BottleneckConfig
+from regard.models.luong import LuongConfig
+from regard.models.one_pass import OnePassConfig
+from regard.models.transformer import TransformerConfig
+from regard.tasks.multi_target.data import Multiparallel
+from regard.tasks.seq2seq.metrics import MetricName
+from regard.text import TokenizerSettings
+from regard.training.settings import Training
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextToTexts:
+    """A run, whole: `model` describes the encoder, and one decoder a language; `target` the tokenizer of each of them.
+    What `metrics` give is measured for each language; the mean of the first one chooses the best weights. `truncate`
+    and `output_bias` are those of text-to-text."""
+
+    task: Literal["text-to-texts"] = "text-to-texts"
+    data: Multiparallel
+    source: TokenizerSettings
+    target: TokenizerSettings
+    model: BahdanauConfig | LuongConfig | BottleneckConfig | OnePassConfig | TransformerConfig
+    metrics: tuple[MetricName, ...]
+    training: Training = field(default_factory=Training)
+    search: Search = field(default_factory=Search)
+    truncate: bool = False
+    output_bias: Literal["zeros", "frequencies"] = "zeros"
+
+    def __post_init__(self) -> None:
+        if not self.metrics:
+            raise ValueError("`metrics` is empty; name at least one")
+        if self.model.shared:
+            raise ValueError("model.shared needs one vocabulary, and each language has its own; set it to false")

@@ -1,0 +1,89 @@
+"""Each source with its targets in all languages, in one batch."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+import torch
+from torch import nn
+
+from regard.data.batching import token_batches
+from regard.data.pair import Splits
+from regard.data.pair_batch import PairBatch
+from regard.data.tokenizer_pair import Tokenizers
+from regard.models.one_to_many import OneToMany
+from regard.tasks.seq2seq.metrics import Scoring
+from regard.tasks.seq2seq.training import PairTask
+from regard.training.schedules import forcing
+from regard.training.settings import Training
+from regard.training.task import Carried, Loss
+
+
+@dataclass(frozen=True)
+class ManyBatch:
+    """The same sources with their targets, by language."""
+
+    parts: Mapping[str, PairBatch]
+
+    def to(self, device: torch.device | str) -> "ManyBatch":
+        """The same batch on `device`."""
+        return replace(self, parts={name: part.to(device) for name, part in self.parts.items()})
+
+
+class ManyTask:
+    """Maximum likelihood of all targets of a source. Raises InputError as `PairTask` does, for each language."""
+
+    def __init__(
+        self,
+        splits: Mapping[str, Splits],
+        tokenizers: Mapping[str, Tokenizers],
+        settings: Training,
+        scoring: Scoring,
+        *,
+        model: OneToMany,
+        truncate: bool = False,
+    ):
+        self.settings = settings
+        self.parts = {
+            name: PairTask(each, tokenizers[name], settings, scoring, model=model.of(name), truncate=truncate)
+            for name, each in splits.items()
+        }
+        self.first = next(iter(self.parts.values()))
+        self.metric, self.higher_is_better = self.first.metric, self.first.higher_is_better
+        self.lengths = [
+            (max(source for source, _ in row), max(target for _, target in row))
+            for row in zip(*(part.lengths for part in self.parts.values()), strict=True)
+        ]
+
+    def place(self, index: int) -> str:
+        """Where a source came from."""
+        return self.first.place(index)
+
+    def batches(self, epoch: int) -> list[list[int]]:
+        return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
+
+    def batch(self, epoch: int, indices: list[int]) -> ManyBatch:
+        return ManyBatch({name: part.batch(epoch, indices) for name, part in self.parts.items()})
+
+    def loss(self, model: nn.Module, batch: ManyBatch, update: int, carried: Carried | None = None) -> Loss:
+        first = next(iter(batch.parts.values()))
+        total, _ = model(
+            first.source,
+            first.source_lengths,
+            {name: part.target_in for name, part in batch.parts.items()},
+            {name: part.target_out for name, part in batch.parts.items()},
+            forcing=forcing(self.settings, update),
+            smoothing=self.settings.label_smoothing,
+        )
+        return Loss(total, sum(part.target_tokens for part in batch.parts.values()))
+
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        assert isinstance(model, OneToMany)
+        return of_all({name: part.validate(model.of(name)) for name, part in self.parts.items()})
+
+
+def of_all(found: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """The mean of each figure over the languages, and each language's own as `figure/language`."""
+    names = list(next(iter(found.values())))
+    means = {name: fmean(each[name] for each in found.values()) for name in names}
+    return means | {f"{name}/{language}": found[language][name] for name in names for language in found}

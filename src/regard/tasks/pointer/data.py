@@ -1,0 +1,99 @@
+"""Generated sets of vectors and the places in them that are asked for: sorting, and the convex hull of points."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Literal
+
+from regard.data.generated.synthetic import MadeOfLengths
+
+Element = tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class PointedSet:
+    """Vectors of one width, and the places that answer, counted from 0. `place` says where the set came from."""
+
+    elements: tuple[Element, ...]
+    answer: tuple[int, ...]
+    place: str
+
+
+@dataclass(frozen=True)
+class SetSplits:
+    """What a run trains on, chooses its best checkpoint by, and is finally measured on. `test` may be empty."""
+
+    train: Sequence[PointedSet]
+    valid: Sequence[PointedSet]
+    test: Sequence[PointedSet] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generated(MadeOfLengths, ABC):
+    """Sets of `least` to `most` elements, drawn evenly from 0 to 1 in every direction."""
+
+    least: int = 5
+    most: int = 10
+
+    width = 1
+
+    @abstractmethod
+    def solve(self, elements: Sequence[Element]) -> list[int]:
+        """The places that are asked for."""
+
+    def load(self) -> SetSplits:
+        """Generates all three sets, each from a generator of its own."""
+        return SetSplits(*(self._make(name) for name in ("train", "valid", "test")))
+
+    def _make(self, name: str) -> list[PointedSet]:
+        random = Random(f"{type(self).__name__}/{self.seed}/{name}")
+        found = []
+        for number in range(1, getattr(self, name) + 1):
+            count = random.randint(self.least, self.most)
+            elements = tuple(tuple(random.random() for _ in range(self.width)) for _ in range(count))
+            found.append(PointedSet(elements, tuple(self.solve(elements)), f"{name} {number}"))
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sorting(Generated):
+    """Numbers, and their places in rising order; of equal ones the first comes first."""
+
+    kind: Literal["sorting"] = "sorting"
+
+    def solve(self, elements: Sequence[Element]) -> list[int]:
+        return sorted(range(len(elements)), key=lambda place: elements[place])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvexHull(Generated):
+    """Points of a plane, and those on their convex hull, counter-clockwise from the one that comes first (Vinyals 2015,
+    1506.03134, section 3.1)."""
+
+    kind: Literal["convex-hull"] = "convex-hull"
+
+    width = 2
+    smallest = 3
+
+    def solve(self, elements: Sequence[Element]) -> list[int]:
+        order = sorted(range(len(elements)), key=lambda place: elements[place])
+        lower, upper = _half(order, elements), _half(order[::-1], elements)
+        hull = lower[:-1] + upper[:-1]
+        first = hull.index(min(hull))
+        return hull[first:] + hull[:first]
+
+
+def _half(order: Sequence[int], points: Sequence[Element]) -> list[int]:
+    """One side of the hull, by Andrew's monotone chain."""
+    chain: list[int] = []
+    for place in order:
+        while len(chain) > 1 and _turn(points[chain[-2]], points[chain[-1]], points[place]) <= 0:
+            chain.pop()
+        chain.append(place)
+    return chain
+
+
+def _turn(a: Element, b: Element, c: Element) -> float:
+    """Above 0 where the way from a over b to c turns left."""
+    return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])

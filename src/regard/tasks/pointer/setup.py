@@ -1,0 +1,30 @@
+"""From a run file to what training needs."""
+
+from regard.models.pointer_network import PointerNetwork
+from regard.tasks.pointer.config import Pointing
+from regard.tasks.pointer.data import PointedSet
+from regard.tasks.pointer.training import PointingTask
+from regard.tasks.setup import Job, digest
+from regard.training.parameters import count_parameters
+
+
+def prepare(config: Pointing) -> Job:
+    """Generates the data and builds the rest.
+
+    Raises:
+        InputError: there is too little data.
+    """
+    splits = config.data.load()
+    model = PointerNetwork(config.data.width, config.model)
+    return Job(
+        model,
+        PointingTask(splits.train, splits.valid, config.training),
+        digest(_line(each) for each in (*splits.train, *splits.valid)),
+        f"{len(splits.train):,} sets to train on, {len(splits.valid):,} to validate, {len(splits.test):,} to test; "
+        f"{count_parameters(model):,} parameters",
+        tests=splits.test,
+    )
+
+
+def _line(each: PointedSet) -> str:
+    return f"{each.elements}\0{each.answer}\n"

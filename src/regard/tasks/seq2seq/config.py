@@ -1,0 +1,66 @@
+"""What a run file of this task says."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from regard.data.generated.pairs import Bitext, Dates, Letters, Questions
+from regard.data.sources import Dialogue, Parallel, Squad, Table
+from regard.decoding.search import Search
+from regard.models.catalog import ModelConfig
+from regard.tasks.seq2seq.metrics import MetricName
+from regard.text import TokenizerSettings
+from regard.training.attention_losses import AttentionLosses
+from regard.training.settings import Training
+
+
+@dataclass(frozen=True)
+class TokenizerPair:
+    """One tokenizer a side, or, with `shared`, one for both, trained on both sides with the source's settings."""
+
+    source: TokenizerSettings
+    target: TokenizerSettings | None = None
+    shared: bool = False
+
+    def __post_init__(self) -> None:
+        if self.shared and self.target is not None:
+            raise ValueError("shared tokenizers have one description, `source`; remove `target` or `shared`")
+        if not self.shared and self.target is None:
+            raise ValueError("`target` is missing; describe it or set `shared: true`")
+
+    @property
+    def one_vocabulary(self) -> bool:
+        """Whether both sides have the same entries. The unigram pieces of a published model are of two ways to cut text
+        into one vocabulary."""
+        return self.shared or (self.target is not None and self.source.kind == self.target.kind == "unigram")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextToText:
+    """A run, whole. `metrics` are measured in validation and on the test set; the first chooses the best weights.
+    `truncate` cuts training pairs that are longer than the model can take, which is refused otherwise.
+    `attention_losses` are added for how the model reads its source. `output_bias` is what the output layer starts
+    from: zeros, or the logarithm of how frequent each token is in the training targets."""
+
+    task: Literal["text-to-text"] = "text-to-text"
+    data: Dates | Questions | Bitext | Letters | Parallel | Table | Dialogue | Squad
+    tokenizers: TokenizerPair
+    model: ModelConfig
+    metrics: tuple[MetricName, ...]
+    training: Training = field(default_factory=Training)
+    search: Search = field(default_factory=Search)
+    truncate: bool = False
+    attention_losses: AttentionLosses = field(default_factory=AttentionLosses)
+    output_bias: Literal["zeros", "frequencies"] = "zeros"
+
+    def __post_init__(self) -> None:
+        if not self.metrics:
+            raise ValueError("`metrics` is empty; name at least one")
+        if self.model.one_tokenizer and not self.tokenizers.shared:
+            raise ValueError(f"model {self.model.name} needs one vocabulary; set tokenizers.shared: true")
+        if self.model.shared and not self.tokenizers.one_vocabulary:
+            raise ValueError("model.shared needs one vocabulary; set tokenizers.shared: true, or model.shared: false")
+
+    @property
+    def copying(self) -> bool:
+        """Whether outputs may have words that only their source has."""
+        return self.model.copying

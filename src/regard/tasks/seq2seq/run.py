@@ -1,0 +1,290 @@
+"""A trained run that makes texts of texts: `load(folder).predict(texts)`."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+from jaxtyping import Float
+
+from regard.attribution.cross_attention import by_weights, read_by
+from regard.attribution.forced_decoding import attended
+from regard.attribution.kinds import Kind, Role
+from regard.attribution.roles import read_itself
+from regard.attribution.self_attention import Reading
+from regard.data.pair import Pair
+from regard.data.tokenizer_pair import Tokenizers
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.scoring import encoded, log_probabilities
+from regard.decoding.search import Search
+from regard.decoding.stream_events import Growth, check_prefixes
+from regard.decoding.streaming import always
+from regard.decoding.text_constraints import demanded, lacks
+from regard.decoding.texts import search_texts, source_ids, write_ids
+from regard.errors import InputError
+from regard.maps.alignment import Alignment
+from regard.maps.averages import average_of
+from regard.maps.lookups import Lookups, beside
+from regard.maps.words import join_words
+from regard.models.catalog import build
+from regard.models.ensemble import Ensemble
+from regard.nn.encoder_decoder import EncoderDecoder
+from regard.nonfinite import guarded
+from regard.storage.run_folder import RunDirectory
+from regard.tasks.run import Run, refuse_one_text
+from regard.tasks.seq2seq.config import TextToText
+from regard.tasks.seq2seq.metrics import Scoring, figures
+from regard.tasks.seq2seq.prediction import Prediction
+from regard.text import Tokenizer
+from regard.text.special import END, START
+from regard.text.words import word_indices
+
+SOURCE, TARGET = "source.tokenizer.json", "target.tokenizer.json"
+
+
+def load_tokenizers(run: RunDirectory, config: TextToText) -> Tokenizers:
+    """The run's own. Raises InputError for a file that is damaged or not a tokenizer."""
+    source = Tokenizer.load(run.file(SOURCE))
+    target = source if config.tokenizers.shared else Tokenizer.load(run.file(TARGET))
+    return Tokenizers(source, target, copying=config.copying)
+
+
+class TextToTextRun(Run):
+    """A trained model with its tokenizers and its run file."""
+
+    def __init__(self, config: TextToText, model: EncoderDecoder, tokenizers: Tokenizers):
+        self.config, self.model, self.tokenizers = config, model, tokenizers
+
+    @classmethod
+    def open(cls, run: RunDirectory, config: TextToText) -> "TextToTextRun":
+        """The run in a folder, its model with fresh weights. Raises InputError for a damaged tokenizer."""
+        tokenizers = load_tokenizers(run, config)
+        model = build(config.model, tokenizers.source.size, tokenizers.target.size)
+        return cls(config, model, tokenizers)
+
+    def joined(self, others: Sequence["TextToTextRun"]) -> "TextToTextRun":
+        """A run that writes each token by the mean of its own and the others' probabilities, with its own settings.
+
+        Raises:
+            InputError: the runs do not have the same tokenizers, or not all can read words that only a source has.
+        """
+        if not others:
+            return self
+        mine = self.tokenizers
+        for number, other in enumerate(others, 1):
+            theirs = other.tokenizers
+            if (mine.source.digest, mine.target.digest) != (theirs.source.digest, theirs.target.digest):
+                raise InputError(f"run {number} to join has other tokenizers; train it with the same data and settings")
+        models = [self.model, *(other.model for other in others)]
+        try:
+            return TextToTextRun(self.config, Ensemble(models).eval(), mine)
+        except ValueError as error:
+            raise InputError(f"the runs cannot be joined: {error}") from None
+
+    def search(self, beam: int | None = None) -> Search:
+        """The run's own search, or one with this beam that draws nothing."""
+        return self.config.search if beam is None else self.config.search.searching(beam)
+
+    def predict(
+        self,
+        texts: Sequence[str],
+        *,
+        beam: int | None = None,
+        search: Search | None = None,
+        n_best: int = 1,
+        prefix: str = "",
+        phrases: Sequence[str] = (),
+        attention: bool = True,
+    ) -> list[Prediction]:
+        """The output for each text, with its `n_best` - 1 alternatives and, if wanted, its attention. `search` replaces
+        the run's own. All outputs begin with `prefix` and contain all `phrases`.
+
+        Raises:
+            TypeError: `texts` is one text; put it in a list.
+            InputError: a text is longer than the model can take, the prefix or a phrase cannot be written for it, or a
+                phrase is empty.
+            ValueError: beam, `n_best`, vocabulary, phrases and limit do not fit together.
+        """
+        refuse_one_text(texts)
+        demand = demanded(self.tokenizers, texts, n_best, prefix, phrases)
+        search = self.search(beam) if search is None else search
+        with guarded(self.model):
+            found = search_texts(self.model, self.tokenizers, texts, search, demand=demand)
+        made = self.predictions(texts, found, attention=attention)
+        lacking = [lacks(self.tokenizers, text, each, phrases) for text, each in zip(texts, found, strict=True)]
+        return [one.without(each) for one, each in zip(made, lacking, strict=True)]
+
+    def write(
+        self,
+        texts: Sequence[str],
+        *,
+        search: Search | None = None,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        candidates: int = 0,
+        wanted: Callable[[int], bool] = always,
+    ) -> Iterator[Growth]:
+        """The output for each text, token by token, all texts at each step: greedy, or drawn where `search`, by default
+        the run's own, has a temperature. Each begins with the tokens of its prefix; `wanted(number)` is asked before
+        each step whether that text is to go on.
+
+        Raises:
+            TypeError: `texts` is one text; put it in a list.
+            InputError: a text is longer than the model can take, or a prefix has a token that no output has.
+            ValueError: a prefix is longer than its output may be.
+        """
+        refuse_one_text(texts)
+        search = self.config.search if search is None else search
+        prefixes = [()] * len(texts) if prefixes is None else prefixes
+        for text, prefix in zip(texts, prefixes, strict=True):
+            check_prefixes([prefix], self.tokenizers.target.size + len(self.tokenizers.own_words(text)))
+        ids = source_ids(self.model.max_source, self.tokenizers, texts)
+        with guarded(self.model):
+            for each in write_ids(self.model, ids, search, prefixes, candidates=candidates, wanted=wanted):
+                source = texts[each.row]
+                text = self.tokenizers.text(each.tokens, source)
+                yield Growth.of(each, text, lambda token, s=source: self.tokenizers.target_pieces([token], s)[0])
+
+    def predictions(
+        self, texts: Sequence[str], found: Sequence[Sequence[Hypothesis]], *, attention: bool = True
+    ) -> list[Prediction]:
+        """What was found for each text, best first, with what it looked at if that is wanted."""
+        flat = [(text, each) for text, hypotheses in zip(texts, found, strict=True) for each in hypotheses]
+        attends = attention and self.model.decoder.source_attention is not None
+        alignments = self._looked_at(flat) if attends else [None] * len(flat)
+        made = iter([self._prediction(*each, alignment) for each, alignment in zip(flat, alignments, strict=True)])
+        return [replace(next(made), alternatives=tuple(next(made) for _ in rest)) for _, *rest in found]
+
+    def look(
+        self,
+        text: str,
+        maps: Sequence[int] | None = None,
+        *,
+        beam: int | None = None,
+        kind: Kind = "weights",
+        role: Role = "cross",
+    ) -> Reading:
+        """The output for a text and what it depended on, in a way of `SOURCES`; or what the encoder read of the text,
+        or the decoder of the output, each of itself. Of all maps, or of those whose numbers, layer x heads + head, are
+        given.
+
+        Raises:
+            InputError: as `predict`, and where the model does not attend to its source, which a gradient alone does
+                without, or has no such map, or none that make a rollout; as `read_itself`.
+            ValueError: beam and vocabulary do not fit together.
+        """
+        if role == "cross" and self.model.decoder.source_attention is None and kind != "gradient":
+            raise InputError("the run's model does not attend to its source, so there is nothing to draw")
+        with guarded(self.model):
+            ((best, *_),) = search_texts(self.model, self.tokenizers, [text], self.search(beam))
+            answer = self.tokenizers.text(best.tokens, text)
+            source, written = self._ids(text, best)
+            if role == "cross":
+                return Reading(answer, *self._read(text, source, written, kind, maps))
+            given = written[:-1]  # the step after the last token exists only where END was its result
+            sides = self.tokenizers.sides([*source, END], [START, *given], text)
+            return Reading(answer, *read_itself(self.model, role, (source, given), sides, maps, kind))
+
+    def lookups_written(self, text: str, tokens: Sequence[int], kinds: Sequence[Kind] = ("weights",)) -> Lookups:
+        """What the model looked at while it wrote these tokens, END among them if it ended, in every layer and head;
+        of several `kinds` the maps stand beside those of the first.
+
+        Raises:
+            InputError: as `look`.
+            ValueError: the model does not attend to its source.
+        """
+        source = self.tokenizers.source_ids(text)
+        return beside(*(self._read(text, source, list(tokens), kind)[0] for kind in kinds))
+
+    def score(self, pairs: Sequence[Pair]) -> list[list[float]]:
+        """The log-probability of each token of each target, END last, given its source.
+
+        Raises:
+            InputError: a text is longer than the model can take.
+        """
+        return log_probabilities(self.model, encoded(self.model, self.tokenizers, pairs))
+
+    def lookups_of(self, pair: Pair, kinds: Sequence[Kind] = ("weights",), *, finished: bool = True) -> Lookups:
+        """What the model reads while it is made to write a target, in each layer and head, between pieces; END is the
+        last of the source, and of a target that is to be `finished`. Of several `kinds` as `lookups_written`.
+
+        Raises:
+            InputError: as `word_maps`, and `look`.
+        """
+        if self.model.decoder.source_attention is None:
+            raise InputError("the run's model does not attend to its source, so there is nothing to look at")
+        ((source, target),) = encoded(self.model, self.tokenizers, [pair])
+        written = [*target, END] if finished else target
+        return beside(*(self._read(pair.source, source, written, kind)[0] for kind in kinds))
+
+    def word_maps(self, pairs: Sequence[Pair]) -> list[Float[np.ndarray, "map _target _source"]]:
+        """What the model reads while it is made to write each target, between words, which blanks separate; END is left
+        out. One map a layer and head, in that order.
+
+        Raises:
+            InputError: the model does not attend to its source, or a text is too long for it.
+        """
+        if self.model.decoder.source_attention is None:
+            raise InputError("the run's model does not attend to its source, so it aligns nothing")
+        source, target = self.tokenizers.source, self.tokenizers.target
+        weighed = attended(self.model, encoded(self.model, self.tokenizers, pairs))
+        return [
+            join_words(
+                weights.numpy()[:, :-1, :-1],
+                word_indices(pair.source, source.offsets(pair.source)),
+                word_indices(pair.target, target.offsets(pair.target)),
+            )
+            for pair, weights in zip(pairs, weighed, strict=True)
+        ]
+
+    def align(self, pairs: Sequence[Pair], maps: Sequence[int] | None = None) -> list[Alignment]:
+        """The mean of all word maps of each pair, or of those whose numbers are given.
+
+        Raises:
+            InputError: as `word_maps`, and where the model has no such map.
+        """
+        return [
+            Alignment(average_of(weights, maps), tuple(pair.source.split()), tuple(pair.target.split()))
+            for pair, weights in zip(pairs, self.word_maps(pairs), strict=True)
+        ]
+
+    def evaluate(self, pairs: Sequence[Pair] | None = None, *, beam: int | None = None) -> dict[str, float]:
+        """The run's metrics on `pairs`, by default its own test set.
+
+        Raises:
+            InputError: the run has no test set and no pairs are given.
+        """
+        pairs = self.config.data.load().test if pairs is None else pairs
+        if not pairs:
+            raise InputError(
+                "there is no test set in the run file and no files are given; give source and target files"
+            )
+        with guarded(self.model):
+            scoring = Scoring(self.config.metrics, self.search(beam), self.config.truncate)
+            return figures(self.model, self.tokenizers, pairs, scoring)
+
+    def _prediction(self, source: str, hypothesis: Hypothesis, alignment: Alignment | None) -> Prediction:
+        text = self.tokenizers.text(hypothesis.tokens, source)
+        return Prediction(text, hypothesis.score, hypothesis.finished, self._labels(source, hypothesis), alignment)
+
+    def _labels(self, source: str, hypothesis: Hypothesis) -> tuple[str, ...]:
+        tokens = (*hypothesis.tokens, END) if hypothesis.finished else hypothesis.tokens
+        return tuple(self.tokenizers.target_pieces(tokens, source))
+
+    def _ids(self, text: str, output: Hypothesis) -> tuple[list[int], list[int]]:
+        """A source, and what was written for it, END among it where it was."""
+        return self.tokenizers.source_ids(text), [*output.tokens, END] if output.finished else list(output.tokens)
+
+    def _read(
+        self, text: str, source: list[int], written: list[int], kind: Kind, maps: Sequence[int] | None = None
+    ) -> tuple[Lookups, Alignment]:
+        """What these tokens depended on of a text's own. Raises InputError as `look`."""
+        return read_by(self.model, (source, written), self.tokenizers.sides([*source, END], written, text), kind, maps)
+
+    def _looked_at(self, outputs: Sequence[tuple[str, Hypothesis]]) -> list[Alignment]:
+        """What each output of a text looked at."""
+        written = [self._ids(*each) for each in outputs]
+        found = by_weights(self.model, written)
+        pieces = self.tokenizers.source_pieces
+        return [
+            Alignment(weights, tuple(pieces([*source, END], text)), self._labels(text, each))
+            for weights, (source, _), (text, each) in zip(found, written, outputs, strict=True)
+        ]

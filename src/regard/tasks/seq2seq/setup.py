@@ -1,0 +1,77 @@
+"""From a run file to what training needs."""
+
+import torch
+
+from regard.data.pair import Splits
+from regard.data.tokenizer_pair import Tokenizers
+from regard.decoding.search import Search
+from regard.errors import InputError
+from regard.models.catalog import build
+from regard.nn.encoder_decoder import EncoderDecoder
+from regard.storage.run_folder import RunDirectory
+from regard.tasks.seq2seq.config import TextToText
+from regard.tasks.seq2seq.metrics import Scoring
+from regard.tasks.seq2seq.run import SOURCE, TARGET, load_tokenizers
+from regard.tasks.seq2seq.training import PairTask
+from regard.tasks.setup import Job, check_beam, digest
+from regard.text import Tokenizer
+from regard.training.parameters import count_parameters
+
+
+def prepare(config: TextToText, run: RunDirectory) -> Job:
+    """Reads the data and builds the rest; the tokenizers are the run's where it has some.
+
+    Raises:
+        InputError: data, model and search are not as they must be.
+    """
+    splits = config.data.load()
+    kept = load_tokenizers(run, config) if run.has(SOURCE) and run.has(TARGET) else None
+    tokenizers = kept or make_tokenizers(config, splits)
+    model = build(config.model, tokenizers.source.size, tokenizers.target.size)
+    check_search(config.search, tokenizers.target.size, model)
+    task = PairTask(
+        splits,
+        tokenizers,
+        config.training,
+        Scoring(config.metrics, config.search.searching(beam=1)),
+        model=model,
+        attention=config.attention_losses,
+        truncate=config.truncate,
+    )
+    if config.output_bias == "frequencies":
+        model.decoder.output.start_from(task.frequencies())
+    return Job(
+        model,
+        task,
+        digest(f"{pair.source}\0{pair.target}\n" for pair in (*splits.train, *splits.valid)),
+        summary(model, splits, tokenizers),
+        {SOURCE: tokenizers.source, TARGET: tokenizers.target},
+        splits.test,
+    )
+
+
+def make_tokenizers(config: TextToText, splits: Splits) -> Tokenizers:
+    """Trained on the training pairs; the same text always gives the same tokenizers."""
+    settings = config.tokenizers
+    sources, targets = [pair.source for pair in splits.train], [pair.target for pair in splits.train]
+    if settings.target is None:
+        both = Tokenizer.train(settings.source, [*sources, *targets])
+        return Tokenizers(both, both, config.copying)
+    return Tokenizers(Tokenizer.train(settings.source, sources), Tokenizer.train(settings.target, targets))
+
+
+def check_search(search: Search, vocabulary: int, model: EncoderDecoder) -> None:
+    """Raises InputError for a beam that the vocabulary cannot fill, or a coverage penalty where the model does not
+    attend to its source, before hours are spent on training."""
+    if search.coverage_penalty and model.decoder.source_attention is None:
+        raise InputError("search.coverage_penalty needs a model that attends to its source; leave it 0")
+    check_beam(search.beam, vocabulary, "target vocabulary")
+
+
+def summary(model: torch.nn.Module, splits: Splits, tokenizers: Tokenizers) -> str:
+    """What is about to be trained, in a line."""
+    train, valid, test = (len(pairs) for pairs in (splits.train, splits.valid, splits.test))
+    return (
+        f"{train:,} pairs to train on, {valid:,} to validate, {test:,} to test; vocabularies of "
+        f"{tokenizers.source.size:,} and {tokenizers.target.size:,}; {count_parameters(model):,} parameters"
+    )

@@ -1,0 +1,118 @@
+"""The sequence-to-sequence task: pairs of texts to batches, a loss, and figures on held-out pairs."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from hashlib import blake2b
+
+import torch
+from torch import Tensor, nn
+
+from regard.data.batching import LENGTH_MULTIPLE, require_one_batch, require_room, token_batches
+from regard.data.pair import Pair, Splits
+from regard.data.pair_batch import PairBatch, collate
+from regard.data.tokenizer_pair import Tokenizers, readable
+from regard.decoding.texts import limited
+from regard.nn.encoder_decoder import EncoderDecoder
+from regard.shapes import Float
+from regard.tasks.seq2seq.guidance import link_rows, piece_links
+from regard.tasks.seq2seq.metrics import PERPLEXITY, Scoring, figures
+from regard.text.special import END, UNKNOWN
+from regard.training.attention_losses import AttentionLoss, AttentionLosses
+from regard.training.settings import Training
+from regard.training.task import Carried, Loss
+
+log = logging.getLogger("regard")
+
+
+class PairTask:
+    """Maximum likelihood of the target given the source, one token at a time."""
+
+    def __init__(
+        self,
+        splits: Splits,
+        tokenizers: Tokenizers,
+        settings: Training,
+        scoring: Scoring,
+        *,
+        model: EncoderDecoder,
+        attention: AttentionLosses | None = None,
+        truncate: bool = False,
+    ):
+        """Raises InputError for fewer pairs than one batch, for one longer than a batch, and for one longer than the
+        model can take, in any of the sets, unless `truncate` says to cut it; and for an attention loss that model or
+        data do not allow."""
+        self.train, self.valid, self.tokenizers, self.settings = splits.train, splits.valid, tokenizers, settings
+        self.scoring = replace(scoring, truncate=truncate)
+        self.metric = scoring.metrics[0]
+        self.higher_is_better = self.metric != PERPLEXITY
+        self.limits = (model.max_source, model.max_target)
+        attention = AttentionLosses() if attention is None else attention
+        self.attention_loss = AttentionLoss(attention, model.decoder)
+        self.links = piece_links(self.train, tokenizers) if attention.guided else None
+        for pairs in (splits.valid, splits.test):
+            self._sources(pairs, truncate)
+        self.ids = list(zip(self._sources(self.train, truncate), self._targets(truncate), strict=True))
+        self.ids = [(source, readable(target, source, tokenizers.target.size)) for source, target in self.ids]
+        self.lengths = [(len(source) + 1, len(target) + 1) for source, target in self.ids]
+        self.random = max(tokenizers.source.settings.dropout, tokenizers.target.settings.dropout) > 0
+        require_one_batch(self.lengths, settings.batch_tokens, "training pairs")
+        require_room(self.lengths, settings.batch_tokens, self.place, "pair")
+
+    def _sources(self, pairs: Sequence[Pair], truncate: bool) -> list[list[int]]:
+        ids = [self.tokenizers.source_ids(pair.source) for pair in pairs]
+        return _cut("sources", self.limits[0], ids, pairs, truncate)
+
+    def _targets(self, truncate: bool) -> list[list[int]]:
+        ids = [self.tokenizers.target_ids(pair.target, pair.source) for pair in self.train]
+        return _cut("targets", self.limits[1], ids, self.train, truncate)
+
+    def place(self, index: int) -> str:
+        """Where a training pair came from."""
+        return self.train[index].place
+
+    def frequencies(self) -> Float[Tensor, "token"]:
+        """How often each entry of the target vocabulary is in the training targets, their ends among them."""
+        size = self.tokenizers.target.size
+        tokens = [token if token < size else UNKNOWN for _, target in self.ids for token in (*target, END)]
+        return torch.tensor(tokens).bincount(minlength=size).float()
+
+    def batches(self, epoch: int) -> list[list[int]]:
+        return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
+
+    def batch(self, epoch: int, indices: list[int]) -> PairBatch:
+        """With BPE-dropout every epoch cuts its words anew, as a function of the seed, the epoch and the pair."""
+        examples = [self._encode_anew(epoch, index) if self.random else self.ids[index] for index in indices]
+        batch = collate(examples, multiple=LENGTH_MULTIPLE)
+        if self.links is None:
+            return batch
+        sizes = batch.target_in.shape[1], batch.source.shape[1]
+        return replace(batch, links=link_rows([self.links[index] for index in indices], *sizes))
+
+    def loss(self, model: nn.Module, batch: PairBatch, update: int, carried: Carried | None = None) -> Loss:
+        sources = batch.source, batch.source_lengths
+        return Loss(self.attention_loss.of(model, sources, batch, self.settings, update), batch.target_tokens)
+
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        assert isinstance(model, EncoderDecoder)
+        return figures(model, self.tokenizers, self.valid, self.scoring)
+
+    def _encode_anew(self, epoch: int, index: int) -> tuple[list[int], list[int]]:
+        name = f"{self.settings.seed}/{epoch}/{index}".encode()
+        seed = int.from_bytes(blake2b(name, digest_size=7).digest())
+        pair = self.train[index]
+        source = self.tokenizers.source.encode_with_dropout(pair.source, seed)
+        target = self.tokenizers.target.encode_with_dropout(pair.target, seed + 1)
+        plain = self.ids[index]
+        fits = all(limit is None or len(new) < limit for limit, new in zip(self.limits, (source, target), strict=True))
+        return (source, target) if fits else plain
+
+
+def _cut(
+    name: str, maximum: int | None, ids: list[list[int]], pairs: Sequence[Pair], truncate: bool
+) -> list[list[int]]:
+    """None longer than the model can take; says how many were cut."""
+    ids, cut = limited(maximum, ids, [pair.place for pair in pairs], truncate=truncate)
+    if cut:
+        log.warning("%d %s were cut to the model's maximum of %d", cut, name, maximum)
+    return ids

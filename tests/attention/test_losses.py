@@ -1,0 +1,31 @@
+import pytest
+import torch
+
+from regard.attention.align.losses import coverage, doubly_stochastic, entropy, guided
+
+WEIGHTS = torch.tensor([[[0.5, 0.5, 0.0], [0.25, 0.0, 0.75]], [[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]]).double()
+
+
+def test_by_hand():
+    """Sums over the steps are [0.75, 0.5, 0.75] and [2, 0, 0]."""
+    assert doubly_stochastic(WEIGHTS).tolist() == [0.0625 + 0.25 + 0.0625, 1 + 1 + 1]
+    assert doubly_stochastic(WEIGHTS, torch.tensor([[True] * 3, [True, False, False]])).tolist() == [0.375, 1.0]
+    assert coverage(WEIGHTS).tolist() == [0.25, 1.0]
+    bits = torch.tensor([2.0]).log().item()
+    quarter = -(0.25 * torch.tensor(0.25).log() + 0.75 * torch.tensor(0.75).log()).item()
+    assert entropy(WEIGHTS).tolist() == pytest.approx([bits + quarter, 0.0])
+
+
+@pytest.mark.parametrize("loss", [doubly_stochastic, entropy, coverage])
+def test_gradients(loss):
+    weights = torch.randn(2, 3, 5, dtype=torch.float64).softmax(-1).requires_grad_()
+    assert torch.autograd.gradcheck(loss, weights)
+
+
+def test_guided_by_hand():
+    """The first query should read two keys alike, of the second nothing is known."""
+    links = torch.tensor([[[0.5, 0.5, 0.0], [0.0, 0.0, 0.0]], [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]]]).double()
+    assert guided(WEIGHTS, links).tolist() == pytest.approx([torch.tensor([2.0]).log().item(), 0.0])
+    assert guided(WEIGHTS, links.flip(-1)).isfinite().all()
+    weights = torch.randn(2, 2, 3, dtype=torch.float64).softmax(-1).requires_grad_()
+    assert torch.autograd.gradcheck(lambda each: guided(each, links), weights)

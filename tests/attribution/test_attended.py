@@ -1,0 +1,58 @@
+"""The attention of given outputs: one row a token, END included, each summing to 1, the same as in a decode."""
+
+import pytest
+import torch
+
+from regard.attention.record import record
+from regard.attribution.forced_decoding import attended
+from regard.data.pair_batch import collate
+from regard.text.special import START
+from tests.laws import cases
+
+PAIRS = [([5, 7, 4], [6, 4, 9, 11, 5]), ([], [7]), ([10, 9, 8, 7, 6, 5, 4], []), ([4], [12, 5, 12])]
+MAPS = {
+    "transformer": 2 * 3,
+    "transformer-after": 2 * 2,
+    "transformer-grouped": 1 * 4,
+    "transformer-learned": 1 * 2,
+    "transformer-monotonic": 2 * 3,
+    "one-pass-local-m": 2,
+}
+"""Layers x heads; the other decoders have one map."""
+LESS = {"luong-local-p", "bahdanau-monotonic", "transformer-monotonic"}
+"""Whose weights may sum to less than 1."""
+ATTENDING = [name for name in cases.MODELS if not name.startswith("bottleneck")]
+
+
+@pytest.mark.parametrize("name", ATTENDING)
+def test_rows_sum_to_one(name: str):
+    model = cases.MODELS[name]().double().eval()
+    for (source, target), maps in zip(PAIRS, attended(model, PAIRS), strict=True):
+        assert maps.shape == (MAPS.get(name, 1), len(target) + 1, len(source) + 1)
+        total = maps.sum(-1)
+        if name in LESS:
+            assert (total < 1 + 1e-12).all()
+        else:
+            torch.testing.assert_close(total, torch.ones_like(total), rtol=1e-12, atol=1e-12)
+        assert (maps >= 0).all()
+        assert not maps.requires_grad
+
+
+@pytest.mark.parametrize("name", ATTENDING)
+def test_equals_what_stepping_looks_at(name: str):
+    model = cases.MODELS[name]().double().eval()
+    for pair, maps in zip(PAIRS, attended(model, PAIRS), strict=True):
+        alone = collate([pair])
+        state = model.decoder.start(model.encoder(alone.source, alone.source_lengths))
+        assert model.decoder.source_attention is not None
+        with record(model.decoder, only=model.decoder.source_attention) as seen:
+            for token in (START, *pair[1]):
+                _, state = model.decoder.step(torch.tensor([token]), state)
+        joined = torch.cat([each.reshape(-1, *each.shape[-2:]) for each in seen.values()])
+        torch.testing.assert_close(maps, joined, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["bottleneck", "bottleneck-every-step"])
+def test_a_model_without_attention_says_so(name: str):
+    with pytest.raises(ValueError, match="no attention to its source"):
+        attended(cases.MODELS[name](), PAIRS)

@@ -1,0 +1,60 @@
+"""Every head's map: together they are what `look` joins to one."""
+
+import numpy as np
+import pytest
+import torch
+
+from regard import record
+from regard.maps import Alignment
+from regard.maps.heads import HeadMaps
+from tests.attribution.test_within import CONFIGS, opened
+from tests.attribution.untrained import TEXT, filling, going_on, seeing, telling, writing
+
+NAMES = tuple(f"layer {layer}, head {head}" for layer in range(2) for head in range(3))
+
+
+@pytest.mark.parametrize("make", [writing, going_on, filling])
+def test_their_mean_is_what_is_looked_at(make):
+    run = make()
+    looked = run.look(TEXT)
+    maps = HeadMaps.of(looked.lookups)
+    assert (maps.names, maps.layers) == (NAMES, (3, 3))
+    assert (maps.source.pieces, maps.target.pieces) == (looked.attention.source, looked.attention.target)
+    np.testing.assert_allclose(maps.mean().weights, looked.attention.weights, atol=1e-6)
+    np.testing.assert_allclose(maps.mean([5]).weights, run.look(TEXT, [5]).attention.weights, atol=1e-6)
+
+
+def test_of_two_texts_too():
+    run = telling()
+    looked = run.look((TEXT, "the cat"))
+    assert isinstance(looked.weights, Alignment)
+    assert looked.lookups is not None
+    maps = HeadMaps.of(looked.lookups)
+    assert maps.source.pieces == looked.weights.source
+    np.testing.assert_allclose(maps.mean().weights, looked.weights.weights, atol=1e-6)
+    assert maps.target.words.labels[-3:] == ("the", "cat", "</s>")
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_of_every_model_that_reads_its_past(name: str):
+    run = opened(CONFIGS[name])
+    looked = run.look(TEXT[:20])
+    maps = HeadMaps.of(looked.lookups)
+    assert maps.source.pieces == looked.attention.source
+    np.testing.assert_allclose(maps.mean().weights, looked.attention.weights, atol=1e-6)
+
+
+def test_of_images_each_map_has_what_the_class_was_told_by():
+    run = seeing()
+    image = np.arange(16, dtype=np.uint8).reshape(4, 4) * 15
+    found = run.look(image)
+    assert found.maps.source.pieces == (
+        "[CLS]",
+        *(f"row {row}, column {column}" for row in (1, 2) for column in (1, 2)),
+    )
+    assert (found.maps.names, found.patches.shape) == (NAMES, (6, 2, 2))
+    np.testing.assert_allclose(found.patches.sum((1, 2)), 1.0)
+    with torch.no_grad(), record(run.model, only="encoder.layers.1.self_attention") as maps:
+        run.model(run.config.images.tensor(found.pixels)[None])
+    first = maps["encoder.layers.1.self_attention"][0, 2, 0, 1:].double().numpy()
+    np.testing.assert_allclose(found.patches[5].ravel(), first / first.sum(), atol=1e-6)

@@ -1,0 +1,168 @@
+"""What each side of an encoder-decoder reads of itself: the weights of the model's own heads, in its labels."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from regard import record
+from regard.attribution.kinds import Kind, Role
+from regard.cli.figure import Asking
+from regard.cli.figure_options import View, Viewing
+from regard.cli.head_figures import draw
+from regard.cli.options import Looking
+from regard.decoding.texts import search_texts
+from regard.errors import InputError
+from regard.maps import rollout
+from regard.models.bahdanau import BahdanauConfig
+from regard.models.catalog import build, build_captioner
+from regard.tasks.image_captioning.config import ImageCaptioning
+from regard.tasks.image_captioning.run import ImageCaptioningRun
+from regard.tasks.seq2seq.run import TextToTextRun
+from regard.text import Tokenizer, TokenizerSettings
+from regard.text.special import END, START
+from tests.attribution.by_hand import worked_out
+from tests.attribution.untrained import TEXT, config, going_on, writing
+
+PIXELS = np.random.default_rng(7).integers(0, 256, (16, 16), dtype=np.uint8)
+
+
+def captioning(name: str = "grid-transformer") -> ImageCaptioningRun:
+    """Captions of images of 4 x 4 cells, over words."""
+    sizes = "layers: 2, width: 6, hidden: 7, heads: 3, " if name == "grid-transformer" else ""
+    eye = f"{sizes}image: 16, channels: 1, stages: [5, 7], dropout: 0.0"
+    search = "search={beam: 2, length_ratio: 0, length_extra: 5}"
+    found = config(
+        "captions",
+        f"model={{name: {name}, {eye}}}",
+        "data={kind: captions, train: a.jsonl, valid: a.jsonl, images: a}",
+        search,
+    )
+    assert isinstance(found, ImageCaptioning)
+    tokenizer = Tokenizer.train(TokenizerSettings("word"), [TEXT])
+    return ImageCaptioningRun(found, build_captioner(found.model, tokenizer.size).eval(), tokenizer)
+
+
+def recorded(run: TextToTextRun) -> dict[Role, np.ndarray]:
+    """The weights of all heads while the model is made to write what it wrote: `(layer, head, query, key)`."""
+    source = torch.tensor([[*run.tokenizers.source_ids(TEXT), END]])
+    ((best,),) = search_texts(run.model, run.tokenizers, [TEXT], run.search())
+    given = torch.tensor([[START, *best.tokens][: len(best.tokens) + best.finished]])
+    with torch.no_grad(), record(run.model) as maps:
+        run.model(source, torch.tensor([source.shape[1]]), given)
+    names = {role: f"{role}.layers.{{}}.self_attention" for role in ("encoder", "decoder")}
+    return {role: np.stack([maps[name.format(layer)][0] for layer in (0, 1)]) for role, name in names.items()}  # pyright: ignore[reportReturnType]
+
+
+def test_the_encoder_reads_the_whole_source():
+    run = writing()
+    found, answer = run.look(TEXT, role="encoder"), run.look(TEXT).answer
+    letters = (*run.tokenizers.source.pieces(run.tokenizers.source.encode(TEXT)), "</s>")
+    assert (found.answer, found.lookups.name) == (answer, "encoder self-attention")
+    assert found.lookups.source == found.lookups.target == letters
+    np.testing.assert_allclose(found.lookups.weights, recorded(run)["encoder"], atol=1e-6)
+    np.testing.assert_allclose(found.attention.weights, found.lookups.weights.mean((0, 1)), atol=1e-6)
+    np.testing.assert_allclose(worked_out(found.lookups), found.lookups.weights, atol=1e-5)
+    assert found.lookups.source_words is not None
+    assert found.lookups.source_words.labels == (*TEXT.split(), "</s>")
+
+
+def test_the_decoder_reads_what_it_has_written():
+    run = writing()
+    found, cross = run.look(TEXT, role="decoder"), run.look(TEXT)
+    written = cross.lookups.target[:-1]  # the last token was told and never read
+    assert found.lookups.source == found.lookups.target == ("<s>", *written)
+    assert (found.answer, found.lookups.name, cross.lookups.name) == (
+        cross.answer,
+        "decoder self-attention",
+        "cross-attention",
+    )
+    assert len(found.lookups.target) > 2
+    assert np.triu(found.lookups.weights, 1).max() == 0
+    np.testing.assert_allclose(found.lookups.weights, recorded(run)["decoder"], atol=1e-6)
+    np.testing.assert_allclose(worked_out(found.lookups), found.lookups.weights, atol=1e-5)
+
+
+@pytest.mark.parametrize("role", ["encoder", "decoder"])
+def test_maps_norms_and_rollout(role: Role):
+    run = writing()
+    every = run.look(TEXT, role=role)
+    one = run.look(TEXT, [4], role=role).attention.weights
+    np.testing.assert_allclose(one, every.lookups.weights[1, 1], atol=1e-6)
+    rolled, norms = (run.look(TEXT, role=role, kind=kind).attention for kind in ("rollout", "norms"))
+    np.testing.assert_allclose(rolled.weights, rollout(every.lookups.weights.astype(float)), atol=1e-6)
+    np.testing.assert_allclose(norms.weights.sum(-1), 1, rtol=1e-6)
+    assert np.abs(norms.weights - every.attention.weights).max() > 1e-3
+    assert rolled.source == norms.source == every.lookups.source
+
+
+def test_a_gradient_is_of_the_whole_model():
+    with pytest.raises(InputError, match="not of its encoder self-attention; choose weights or norms"):
+        writing().look(TEXT, role="encoder", kind="gradient")
+    with pytest.raises(InputError, match="map 6 is not there"):
+        writing().look(TEXT, [6], role="decoder")
+
+
+@pytest.mark.parametrize("role", ["encoder", "decoder"])
+def test_a_recurrent_side_has_none(role: Role):
+    run = writing()
+    small = BahdanauConfig(embedding=5, width=7, attention=3, maxout=2)
+    model = build(small, run.tokenizers.source.size, run.tokenizers.target.size).eval()
+    other = TextToTextRun(run.config, model, run.tokenizers)
+    with pytest.raises(InputError, match=f"the {role} of this run's model has no self-attention"):
+        other.look(TEXT, role=role)
+
+
+def test_a_caption_reads_itself():
+    run = captioning()
+    found, caption = run.look_within(PIXELS, "decoder"), run.look(PIXELS).caption
+    assert found.answer == caption.text
+    assert found.lookups.source == found.lookups.target
+    assert found.lookups.source[0] == "<s>"
+    assert caption.tokens[: len(found.lookups.source) - 1] == found.lookups.source[1:]
+    assert np.triu(found.lookups.weights, 1).max() == 0
+    given = [START, *(run.tokenizer.vocabulary[token] for token in found.lookups.source[1:])]
+    pixels = run.config.images.tensor(PIXELS[..., None])[None]
+    with torch.no_grad(), record(run.model.decoder, only="layers.*.self_attention") as maps:
+        run.model(pixels, torch.tensor([given]))
+    np.testing.assert_allclose(found.lookups.weights, maps.layered()[0], atol=1e-6)
+    nowhere: list[tuple[ImageCaptioningRun, Role]] = [(run, "encoder"), (captioning("show-attend-and-tell"), "decoder")]
+    for other, role in nowhere:
+        with pytest.raises(InputError, match=f"the {role} of this run's model has no self-attention"):
+            other.look_within(PIXELS, role)
+
+
+@pytest.mark.parametrize("view", ["matrix", "rollout"])
+@pytest.mark.parametrize("role", ["encoder", "decoder"])
+def test_views_of_each_role(role: Role, view: View, tmp_path: Path):
+    looking = Looking(role=role)
+    answer, (path,) = draw(writing(), Asking(tmp_path, TEXT, tmp_path / "a.svg", looking), Viewing(view))
+    assert answer == writing().look(TEXT).answer
+    assert f"{TEXT} ({role} self-attention)" in path.read_text()
+
+
+@pytest.mark.parametrize("kind", [None, "norms", "rollout"])
+def test_a_page_of_each_role(kind: Kind | None, tmp_path: Path):
+    for role in ("cross", "encoder", "decoder"):
+        draw(
+            writing(), Asking(tmp_path, TEXT, tmp_path / "a.html", Looking(role=role, kinds=kind and [kind])), Viewing()
+        )
+        said = f"{TEXT} ({'cross-attention' if role == 'cross' else f'{role} self-attention'}"
+        assert said in (tmp_path / "a.html").read_text(encoding="utf-8")
+
+
+def test_a_page_of_a_caption(tmp_path: Path):
+    Image.fromarray(PIXELS).save(tmp_path / "a.png")
+    asking = Asking(tmp_path, str(tmp_path / "a.png"), tmp_path / "a.html", Looking(role="decoder"))
+    answer, _ = draw(captioning(), asking, Viewing())
+    assert answer == captioning().tell([PIXELS])[0].text
+    _, (path,) = draw(captioning(), Asking(tmp_path, asking.text, tmp_path / "b.svg", asking.looking), Viewing("heads"))
+    assert path.stat().st_size > 1000
+
+
+def test_other_runs_have_no_roles(tmp_path: Path):
+    asking = Asking(tmp_path, TEXT, tmp_path / "a.svg", Looking(role="decoder"))
+    with pytest.raises(InputError, match="--role is given; this run writes no text of another text or of an image"):
+        draw(going_on(), asking, Viewing())

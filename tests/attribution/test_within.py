@@ -1,0 +1,88 @@
+"""What the tokens of a text read of each other: the model's own weights, and which of them."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from regard import record
+from regard.attribution.self_attention import within
+from regard.errors import InputError
+from regard.maps.heads import Side
+from regard.models.attention_language_model import AttentionLanguageModelConfig
+from regard.models.catalog import build_language_model
+from regard.models.gpt2 import GPT2Config
+from regard.models.lstmn import LSTMNConfig
+from regard.models.recurrent_language_model import RecurrentLanguageModelConfig
+from regard.tasks.language_model.config import LanguageModelling
+from regard.tasks.language_model.run import LanguageModelRun
+from regard.text import Tokenizer, TokenizerSettings
+from regard.text.special import END
+
+TEXT = "the cat sat on the mat"
+GPT = GPT2Config(layers=2, width=6, heads=3, context=11)
+CONFIGS = {
+    "gpt2": GPT,
+    "attention": AttentionLanguageModelConfig(embedding=5, width=5, window=5, copying=False),
+    "copying": AttentionLanguageModelConfig(embedding=5, width=5, window=5, copying=True),
+    "lstmn": LSTMNConfig(embedding=5, width=7, attention=3, window=3),
+}
+
+
+def opened(config: Any) -> LanguageModelRun:
+    torch.manual_seed(3)
+    tokenizer = Tokenizer.train(TokenizerSettings("space"), [TEXT])
+    model = build_language_model(config, tokenizer.size).eval()
+    return LanguageModelRun(LanguageModelling.__new__(LanguageModelling), model, tokenizer)
+
+
+def given(run: LanguageModelRun) -> torch.Tensor:
+    return torch.tensor([[END, *run.tokenizer.encode(TEXT)]])
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_language_model_reads_its_past_alone(name: str):
+    run = opened(CONFIGS[name])
+    reading = run.look(TEXT)
+    words = ("</s>", *TEXT.split())
+    before = ("(vocabulary)",) if name == "copying" else ()
+    assert (reading.attention.source, reading.attention.target) == (before + words, words)
+    weights = reading.attention.weights[:, len(before) :]
+    assert np.triu(weights, 1).max() == 0.0
+    assert (weights[2:, :3].sum() > 0, reading.answer in {*words, "<unk>"}) == (True, True)
+    if name == "gpt2":
+        np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-5)
+        logits, _ = run.model(given(run), run.model.begin(1))
+        assert reading.answer == run.tokenizer.pieces([int(logits[0, -1].argmax())])[0]
+    else:
+        assert weights[0].sum() == 0.0  # of what stands before the first token there is nothing
+
+
+def test_maps_are_layers_times_heads():
+    run = opened(GPT)
+    with torch.no_grad(), record(run.model) as maps:
+        run.model(given(run), run.model.begin(1))
+    one = maps["blocks.1.self_attention"][0, 2].numpy()
+    np.testing.assert_allclose(run.look(TEXT, [5]).attention.weights, one, atol=1e-6)
+    two = (one + maps["blocks.0.self_attention"][0, 1].numpy()) / 2
+    np.testing.assert_allclose(run.look(TEXT, [5, 1]).attention.weights, two, atol=1e-6)
+    for number in (6, -1):
+        with pytest.raises(InputError, match=f"map {number} is not there; the model has 6, from 0 to 5"):
+            run.look(TEXT, [number])
+
+
+def test_what_cannot_be_looked_into():
+    with pytest.raises(InputError, match="carries a state from token to token and reads none again"):
+        opened(RecurrentLanguageModelConfig(embedding=5, width=5)).look(TEXT)
+    with pytest.raises(InputError, match="the model takes 11"):
+        opened(GPT).look(f"{TEXT} {TEXT}")
+
+
+def test_what_is_called_is_given_back():
+    run = opened(GPT)
+    said, _, alignment = within(
+        run.model, run.model.self_attention, Side.of("abcdefg"), lambda: run.model(given(run), run.model.begin(1))[0]
+    )
+    assert (said.shape, alignment.target) == ((1, 7, run.tokenizer.size), tuple("abcdefg"))
+    assert not said.requires_grad

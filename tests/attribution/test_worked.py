@@ -1,0 +1,244 @@
+"""The workings that come with lookups give their weights, whatever the score; where they would not, there are none."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from regard import record
+from regard.attention import Attend
+from regard.attention.align import Sparsemax
+from regard.attention.breakdown import Worked, worked
+from regard.attention.heads import MultiHead
+from regard.attention.masks import as_mask, padding
+from regard.attention.memory import Memory
+from regard.attention.scores import (
+    Additive,
+    Content,
+    Cosine,
+    Distance,
+    Dot,
+    General,
+    InverseDistance,
+    LearnedSharpness,
+    Location,
+    ScaledDot,
+    Score,
+    TanhDot,
+)
+from regard.attribution.aggregation import JOININGS
+from regard.attribution.forced_decoding import lookups
+from regard.cli.figure import Asking, of_page
+from regard.cli.options import Looking
+from regard.maps.breakdown import Given, Sums
+from regard.maps.heads import Side
+from regard.maps.lookups import Lookups
+from regard.models.bahdanau import BahdanauConfig
+from regard.models.catalog import build
+from regard.models.gpt2 import GPT2Config
+from regard.models.luong import LuongConfig
+from regard.models.pointer_generator import PointerConfig
+from regard.models.pointer_network import PointerNetwork
+from regard.models.transformer import Transformer, TransformerConfig
+from regard.tasks.pointer.config import Pointing
+from regard.tasks.pointer.run import PointingRun
+from regard.text.special import END, START
+from tests.attribution.by_hand import scores_of, softmax, worked_out
+from tests.attribution.test_roles import PIXELS, captioning
+from tests.attribution.test_within import CONFIGS, TEXT, opened
+from tests.attribution.untrained import config, telling
+
+SOURCE, TARGET = [5, 7, 4, 9], [6, 4]
+SIDES = Side.of(("a", "b", "c", "d", "</s>")), Side.of(("x", "y", "</s>"))
+ATOL = {torch.float64: 1e-12, torch.float32: 1e-5}
+SCORES: dict[str, tuple[Any, int]] = {
+    "dot": (Dot, 5),
+    "scaled dot": (ScaledDot, 5),
+    "general": (lambda: General(7, 5), 7),
+    "tanh dot": (lambda: TanhDot(5, 7), 7),
+    "cosine": (lambda: Cosine(3.0), 5),
+    "cosine, learned": (lambda: Cosine(LearnedSharpness(3.0)), 5),
+    "content": (lambda: Content(7, 5), 7),
+    "distance": (lambda: Distance(2.0), 5),
+    "additive": (lambda: Additive(7, 5, 11), 7),
+    "additive, with a bias": (lambda: Additive(7, 5, 11, bias=True), 7),
+    "inverse distance": (InverseDistance, 5),
+    "location": (lambda: Location(7, 13), 7),
+    "location, a short one": (lambda: Location(7, 3, ignore_tail=True), 7),
+}
+WITHOUT_SIDES = {"inverse distance", "location", "location, a short one"}
+
+
+def looked(model: Any) -> Lookups:
+    return lookups(model, (SOURCE, TARGET), *SIDES, JOININGS["weights"])
+
+
+def transformer() -> Transformer:
+    return Transformer(13, 13, TransformerConfig(layers=2, width=6, hidden=7, heads=3)).eval()
+
+
+def told(attend: nn.Module, query: torch.Tensor, memory: Memory) -> tuple[Worked, np.ndarray, torch.Tensor]:
+    """What was told, the weights `(layer, head, query, key)` of the first row, and what was read."""
+    with torch.no_grad(), record(attend) as maps, worked(attend, "*") as seen:
+        read = attend(query, memory)
+    return seen, maps.layered()[0].numpy(), read
+
+
+def drawn(name: str, dtype: torch.dtype) -> tuple[Attend, torch.Tensor, Memory]:
+    make, width = SCORES[name]
+    attend = Attend(make()).to(dtype)
+    for each in attend.parameters():
+        nn.init.normal_(each, std=0.7)
+    states = torch.randn(2, 11, 5, dtype=dtype)
+    return (
+        attend,
+        torch.randn(2, 3, width, dtype=dtype),
+        Memory(states, states[..., :2], padding(torch.tensor([7, 11]), 11)),
+    )
+
+
+@pytest.mark.parametrize("dtype", ATOL)
+@pytest.mark.parametrize("name", SCORES)
+def test_every_score_is_worked_out(name: str, dtype: torch.dtype):
+    attend, query, memory = drawn(name, dtype)
+    seen, weights, read = told(attend, query, memory)
+    found = seen.workings(weights)
+    assert found is not None
+    assert isinstance(found.of, Given) == (name in WITHOUT_SIDES)
+    assert np.ptp(weights) > 0.1
+    np.testing.assert_allclose(softmax(found), weights, atol=ATOL[dtype])
+    np.testing.assert_array_equal(found.allowed, np.arange(11) < (3 if "short" in name else 7) + np.zeros((3, 1)))
+    np.testing.assert_allclose((softmax(found) @ found.value)[0, 0], read[0].numpy(), atol=ATOL[dtype])
+    score: Score = attend.score
+    expected = score(query, score.prepare(memory.key))[0].detach().numpy()
+    np.testing.assert_allclose(found.of.scores()[0, 0][:, :3], expected[:, :3], atol=10 * ATOL[dtype])
+
+
+@pytest.mark.parametrize("score", [None, lambda: Additive(2, 2, 7, heads=3), lambda: General(2, 2, heads=3)])
+def test_heads_with_any_score(score: Any):
+    heads = MultiHead(6, 3, attend=None if score is None else Attend(score())).double()
+    states = torch.randn(2, 5, 6, dtype=torch.float64)
+    mask = as_mask(torch.ones(5, 5, dtype=torch.bool).tril())
+    seen, weights, _ = told(heads, states, Memory(states, states, mask))
+    found = seen.workings(weights)
+    assert found is not None
+    assert found.of.shape == (1, 3, 5, 5)
+    np.testing.assert_allclose(softmax(found), weights, atol=1e-12)
+    np.testing.assert_array_equal(found.allowed, np.tri(5) > 0)
+
+
+LUONG = {"embedding": 5, "width": 6, "layers": 1, "max_source": 5}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "kind"),
+    [
+        (BahdanauConfig(embedding=5, width=7, attention=3, maxout=2), Sums),
+        *((LuongConfig(score=score, **LUONG), Sums) for score in ("dot", "general", "concat", "cosine", "distance")),  # pyright: ignore[reportArgumentType]
+        (LuongConfig(score="location", **LUONG), Given),  # pyright: ignore[reportArgumentType]
+        (PointerConfig(embedding=5, width=6, attention=3), Sums),
+        (PointerConfig(embedding=5, width=6, attention=3, history="coverage"), Given),
+    ],
+)
+def test_decoders_with_one_head(sizes: Any, kind: type[Sums | Given]):
+    found = looked(build(sizes, 13, 13).eval())
+    assert found.weights.shape == (1, 1, 3, 5)
+    np.testing.assert_allclose(worked_out(found), found.weights, atol=1e-5)
+    assert found.workings is not None
+    assert isinstance(found.workings.of, kind)
+
+
+def test_contributions_of_dimensions_are_those_of_the_parameters():
+    """v_i tanh((W q + U k)_i), by hand from the module's own matrices."""
+    attend, query, memory = drawn("additive", torch.float64)
+    seen, weights, _ = told(attend, query, memory)
+    found, score = seen.workings(weights), attend.score
+    assert found is not None
+    assert isinstance(found.of, Sums)
+    assert isinstance(score, Additive)
+    w, u, v = (each.detach().numpy() for each in (score.query_weight, score.key_weight, score.energy))
+    one, other = query[0, 1].numpy() @ w, memory.key[0, 4].numpy() @ u
+    assert found.of.energy is not None
+    terms = found.of.energy[0, 0] * np.tanh(found.of.query[0, 0, 1] + found.of.key[0, 0, 4])
+    np.testing.assert_allclose(terms, v * np.tanh(one + other), atol=1e-12)
+
+
+def test_across_two_sequences():
+    found = looked(transformer())
+    assert found.weights.shape == (2, 3, 3, 5)
+    np.testing.assert_allclose(worked_out(found), found.weights, atol=1e-5)
+    assert found.workings is not None
+    assert isinstance(found.workings.of, Sums)
+    assert (found.workings.of.scale, found.workings.value.shape) == (pytest.approx(2**-0.5), (2, 3, 5, 2))
+
+
+def test_within_one_no_later_key_is_allowed():
+    found = opened(GPT2Config(layers=2, width=6, heads=3, context=11)).look(TEXT).lookups
+    np.testing.assert_allclose(worked_out(found), found.weights, atol=1e-5)
+    assert found.workings is not None
+    np.testing.assert_array_equal(found.workings.allowed, np.tri(7) > 0)
+
+
+@pytest.mark.parametrize("window", [31, 3])
+@pytest.mark.parametrize("name", ["attention", "copying", "lstmn"])
+def test_language_models_that_read_their_past(name: str, window: int):
+    """Less than a window of it, or more."""
+    found = opened(replace(CONFIGS[name], window=window)).look(TEXT).lookups
+    assert found.workings is not None
+    assert found.workings.allowed is not None
+    shares = np.exp(scores_of(found.workings)) * found.workings.allowed
+    total = shares.sum(-1, keepdims=True)
+    np.testing.assert_allclose(np.divide(shares, total, where=total > 0, out=shares), found.weights, atol=1e-5)
+
+
+def test_classifiers():
+    found = telling().look((TEXT, TEXT)).lookups
+    assert found is not None
+    np.testing.assert_allclose(worked_out(found), found.weights, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["show-attend-and-tell", "grid-transformer"])
+def test_captions(name: str):
+    run = captioning(name)
+    found = run.look(PIXELS).lookups
+    assert found.workings is not None
+    np.testing.assert_allclose(worked_out(found), found.weights, atol=1e-5)
+    assert run.lookups_written(PIXELS, [5, 4]).weights.shape[2] == 2
+
+
+def test_pointing():
+    settings = config("sorting", "model={name: pointer-network, width: 6, attention: 5}")
+    assert isinstance(settings, Pointing)
+    run = PointingRun(settings, PointerNetwork(1, settings.model).eval())
+    asking = Asking(Path(), "0.9 0.1 0.5", Path("a.html"), Looking())
+    (found,) = of_page(run, asking).lookups
+    np.testing.assert_allclose(worked_out(found), found.weights, atol=1e-5)
+
+
+def test_weights_that_are_no_softmax_say_so():
+    model = transformer()
+    for each in model.decoder.modules():
+        if isinstance(getattr(each, "align", None), torch.nn.Module):
+            each.align = Sparsemax()
+    found = looked(model).workings
+    assert found is not None
+    assert not found.softmax
+    assert found.allowed is not None
+    assert found.allowed.all()
+
+
+def test_none_for_another_call():
+    model = transformer()
+    readers = model.decoder.source_attention
+    assert readers is not None
+    found, seen = looked(model), []
+    for times in (0, 1, 2):
+        with worked(model.decoder, readers) as asked:
+            for _ in range(times):
+                model(torch.tensor([[*SOURCE, END]]), torch.tensor([5]), torch.tensor([[START, *TARGET]]))
+        seen.append(asked.workings(found.weights) is not None)
+    assert seen == [False, True, False]

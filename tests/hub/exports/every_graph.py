@@ -1,0 +1,71 @@
+"""Writes every graph of some models and runs it with onnxruntime, which must notice where a model was changed since."""
+
+import logging
+import tempfile
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from regard.errors import RunError
+from regard.hub.exports import onnx
+from regard.hub.exports.graphs import Graph, graphs
+from regard.models.bert import Bert, BertConfig
+from regard.models.bert_classifier import BertClassifier
+from regard.models.bert_spans import BertSpans
+from regard.models.gpt2 import GPT2, GPT2Config
+from regard.models.transformer import Transformer, TransformerConfig
+
+BERT = BertConfig(layers=1, width=12, heads=3, hidden=5, context=17)
+HEADLESS = BertConfig(layers=2, width=6, heads=2, hidden=7, context=11, segments=0, predictions=False, pooler=False,
+                      next_sentence=False)  # fmt: skip
+MODELS = {
+    "bert": lambda: Bert(31, BERT),
+    "bert without heads": lambda: Bert(31, HEADLESS),
+    "classes": lambda: BertClassifier(31, 3, BERT),
+    "spans": lambda: BertSpans(31, BERT),
+    "gpt2": lambda: GPT2(31, GPT2Config(layers=2, width=9, heads=3, context=23)),
+    "transformer": lambda: Transformer(31, 31, TransformerConfig(layers=2, width=12, heads=3, hidden=20)),
+    "another": lambda: Transformer(
+        29,
+        37,
+        TransformerConfig(
+            layers=1, width=12, heads=4, key_value_heads=2, hidden=5, norm="after", positions="learned", max_length=70,
+            shared=False, tied=False,
+        ),
+    ),
+}  # fmt: skip
+
+
+def perturbed(model: nn.Module) -> nn.Module:
+    """With no parameter at zero or one, so that each counts."""
+    torch.manual_seed(5)
+    for parameter in model.parameters():
+        parameter.data += 0.1 * torch.randn_like(parameter)
+    return model.eval()
+
+
+def same(graph: Graph, path: Path) -> bool:
+    try:
+        onnx.check(graph, path)
+    except RunError:
+        return False
+    return True
+
+
+def main() -> None:
+    """A line for each graph."""
+    logging.disable(logging.WARNING)
+    with tempfile.TemporaryDirectory() as folder:
+        for name, make in MODELS.items():
+            for graph in graphs(perturbed(make())):
+                path = Path(folder) / "x.onnx"
+                onnx.write(graph, path)
+                equal = same(graph, path)
+                for parameter in graph.module.parameters():
+                    parameter.data += 0.3
+                print(f"{name} {graph.name}: {'the same' if equal and not same(graph, path) else 'another'}")
+
+
+if __name__ == "__main__":
+    main()

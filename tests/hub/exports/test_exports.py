@@ -1,0 +1,110 @@
+"""Runs in the forms of other runtimes: they compute the same there, and what does not is not left behind."""
+
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tokenizers import Tokenizer as Backend
+from torch import nn
+
+from regard import load
+from regard.errors import InputError, RunError
+from regard.hub.exports import ctranslate2, onnx
+from regard.hub.exports.graphs import graphs
+from regard.models.transformer import Transformer, TransformerConfig
+from regard.text import Tokenizer, TokenizerSettings
+from tests.cli.command import finish, start, tiny
+from tests.hub.exports.every_graph import perturbed
+
+
+def test_onnxruntime_computes_the_same():
+    pytest.importorskip("onnxruntime")
+    command = [
+        sys.executable,
+        "-m",
+        "tests.hub.exports.every_graph",
+    ]  # apart: under type checks no sizes can be left open
+    found = subprocess.run(command, capture_output=True, text=True, timeout=500)
+    assert found.returncode == 0, found.stderr[-2000:]
+    lines = found.stdout.splitlines()
+    assert [line for line in lines if not line.endswith(": the same")] == []
+    assert len(lines) == len(set(lines)) == 9
+
+
+def test_what_torch_says_is_heard_again(caplog: pytest.LogCaptureFixture):
+    log = logging.getLogger("torch.onnx.registry")
+    with onnx.quiet():
+        log.warning("torchvision is not installed")
+    log.warning("something else")
+    assert caplog.messages == ["something else"]
+
+
+def test_no_graph_is_made_of_other_models():
+    with pytest.raises(InputError, match="no graph is made of a model of class Linear; bert, gpt2 and transformer are"):
+        graphs(nn.Linear(1, 1))
+
+
+def tokenizer(letters: str) -> Tokenizer:
+    return Tokenizer.train(TokenizerSettings("character", 50), [letters])
+
+
+@pytest.mark.parametrize("norm", ["before", "after"])
+@pytest.mark.parametrize(
+    "own",
+    [
+        {},
+        {"key_value_heads": 1},
+        {"positions": "learned", "shared": False, "tied": False},
+        {"positions": "learned", "max_length": 11},
+        {"activation": "swish", "decoder_layers": 1, "positions": "sines-then-cosines", "scaled": False},
+    ],
+)
+def test_ctranslate2_computes_the_same(norm: str, own: dict, tmp_path: Path):
+    pytest.importorskip("ctranslate2")
+    source = tokenizer("abcdefghijklmn")
+    target = source if own.get("shared", True) else tokenizer("opqrstuvwxyz.")
+    config = TransformerConfig(**({"layers": 2, "width": 12, "heads": 3, "hidden": 20, "norm": norm} | own))
+    model = perturbed(Transformer(source.size, target.size, config))
+    assert isinstance(model, Transformer)
+    ctranslate2.save(model, source, target, tmp_path)
+    ctranslate2.check(model, source, target, tmp_path)
+    model.decoder.output.bias.data[7] += 1.0
+    with pytest.raises(RunError, match="what was exported differs from the run by up to"):
+        ctranslate2.check(model, source, target, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    for recipe in ("dates-transformer", "dates"):
+        code, _, errors = finish(start("train", recipe, "--out", str(folder / recipe), *tiny(model__width="12")))
+        assert code == 0, errors
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("to", "said", "files"),
+    [("onnx", "onnxruntime", {"encoder.onnx", "decoder.onnx"}), ("ctranslate2", "CTranslate2", {"config.json"})],
+)
+def test_the_command(runs: Path, tmp_path: Path, to: str, said: str, files: set[str]):
+    out = tmp_path / "out"
+    command = "export", str(runs / "dates-transformer"), "--to", to, "--out", str(out)
+    code, output, errors = finish(start(*command))  # apart: under type checks no sizes can be left open
+    told = f"The model is in {out}, for {to}; it computes the same as the run: {said}.\n"
+    assert (code, output, errors) == (0, told, "")
+    assert files <= {path.name for path in out.iterdir()}
+    for side in ("source", "target"):
+        theirs = Backend.from_file(str(out / f"{side}.tokenizer.json"))
+        ours = getattr(load(runs / "dates-transformer", "cpu").tokenizers, side)
+        assert theirs.encode("Mon 7").ids == ours.encode("Mon 7")
+    code, _, errors = finish(start(*command))
+    assert (code, errors) == (2, f"regard: {out}: exists; choose another --out\n")
+
+
+def test_what_is_not_exported_leaves_nothing(regard, runs: Path, tmp_path: Path):
+    for to, said in (("onnx", "no graph is made of a model of class Bahdanau"), ("ctranslate2", "takes transformer")):
+        code, _, errors = regard("export", str(runs / "dates"), "--to", to, "--out", str(tmp_path / "out"))
+        assert (code, said in errors) == (2, True)
+        assert not list(tmp_path.iterdir())

@@ -1,0 +1,252 @@
+"""What is wrong with a published model is told in one line, and nothing is left behind."""
+
+import errno
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+import torch
+from huggingface_hub import errors
+from safetensors.torch import load_file, save_file
+
+from regard.errors import InputError, RunError
+from regard.hub import download as hub
+from regard.hub import export_run, import_run
+from regard.storage import tensors as weights
+from tests.hub.published import CONFIGURATIONS, gpt2
+
+WEIGHTS = "model.safetensors"
+Spoil = Callable[[Path], object]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    gpt2(tmp_path / "published", **CONFIGURATIONS[0])
+    return tmp_path / "published"
+
+
+def refused(folder: Path, message: str) -> str:
+    out = folder.parent / "run"
+    with pytest.raises(InputError, match=message) as caught:
+        import_run(str(folder), out)
+    assert not out.exists()
+    return str(caught.value)
+
+
+def change(folder: Path, name: str, **values: Any) -> None:
+    path = folder / name
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | values), encoding="utf-8")
+
+
+def retensor(folder: Path, edit: Callable[[dict[str, torch.Tensor]], object]) -> None:
+    tensors = load_file(folder / WEIGHTS)
+    edit(tensors)
+    save_file(tensors, folder / WEIGHTS)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda folder: cut(folder / WEIGHTS), "cut short"),
+        (lambda folder: cut(folder / "config.json"), "config.json: broken or truncated JSON"),
+        (lambda folder: cut(folder / "tokenizer.json"), "tokenizer.json: broken or truncated JSON"),
+    ],
+)
+def test_row_34_a_cut_file(spoil: Spoil, message: str, folder: Path):
+    spoil(folder)
+    refused(folder, message)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (WEIGHTS, b"<!DOCTYPE html><html>", "is an HTML page"),
+        (WEIGHTS, b"version https://git-lfs.github.com/spec/v1\n", "is a Git LFS pointer"),
+        ("config.json", b"<!DOCTYPE html><html>", "is an HTML page"),
+        ("config.json", b"version https://git-lfs.github.com/spec/v1\n", "is a Git LFS pointer"),
+        ("config.json", b"[1, 2]", "expected a JSON object, found list"),
+        ("tokenizer.json", b"\xff\xfe", "is not UTF-8 text"),
+    ],
+)
+def test_row_35_another_kind_of_file(name: str, content: bytes, message: str, folder: Path):
+    (folder / name).write_bytes(content)
+    assert str(folder / name) in refused(folder, message)
+
+
+def test_row_36_a_pickle_alone(folder: Path):
+    (folder / WEIGHTS).rename(folder / "pytorch_model.bin")
+    assert "weights_only" not in refused(folder, "a pickle, which can run code when it is read")
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda tensors: tensors.pop("transformer.wpe.weight"), r"1 missing: wpe\.weight"),
+        (lambda tensors: tensors.update(extra=torch.zeros(2)), "1 not known: extra"),
+        (
+            lambda tensors: tensors.update({"transformer.h.0.ln_1.bias": torch.zeros(5)}),
+            r"1 misshaped: blocks\.0\.residuals\.0\.norm\.bias is \(5\), expected \(6\)",
+        ),
+        (
+            lambda tensors: tensors.update({"transformer.h.0.attn.c_attn.bias": torch.zeros(19)}),
+            r"1 of an unexpected shape: h\.0\.attn\.c_attn\.bias",
+        ),
+        (
+            lambda tensors: tensors.update({"transformer.wte.weight": torch.zeros(7, 6)}),
+            r"1 of an unexpected shape: wte\.weight",
+        ),
+    ],
+)
+def test_row_39_tensors_that_do_not_fit(edit: Callable[[dict[str, torch.Tensor]], object], message: str, folder: Path):
+    retensor(folder, edit)
+    refused(folder, message)
+
+
+def test_row_39_an_output_layer_of_its_own(folder: Path):
+    retensor(folder, lambda tensors: tensors.update({"lm_head.weight": tensors["transformer.wte.weight"] + 1}))
+    refused(folder, "the output layer has weights of its own")
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (
+            {"model_type": "mamba"},
+            "is a model of type 'mamba'; regard reads gpt2, bert, roberta, distilbert, vit, deit, marian",
+        ),
+        ({"activation_function": "relu"}, "activation_function is 'relu'; regard computes it for 'gelu_new'"),
+        ({"layer_norm_epsilon": 1e-12}, "layer_norm_epsilon is 1e-12"),
+        ({"rotary": True}, "rotary is not known, so it might change what is computed"),
+        ({"n_layer": 0}, "n_layer is 0; expected a whole number of at least 1"),
+        ({"n_layer": "two"}, "n_layer is 'two'"),
+        ({"resid_pdrop": 1.5}, "resid_pdrop is 1.5; expected a number from 0"),
+        ({"eos_token_id": -1}, "eos_token_id is -1"),
+        ({"eos_token_id": 999}, "eos_token_id is 999, beyond the 283 entries"),
+        ({"vocab_size": 290}, "the tokenizer has 283 entries .* a vocab_size of 290; it is that of another model"),
+    ],
+)
+def test_row_40_another_architecture(values: dict[str, Any], message: str, folder: Path):
+    change(folder, "config.json", **values)
+    refused(folder, message)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"pre_tokenizer": {"type": "Whitespace"}}, "cuts text in another way than GPT-2's"),
+        ({"normalizer": {"type": "Lowercase"}}, "cuts text in another way than GPT-2's"),
+        ({"model": {"type": "Unigram", "vocab": []}}, "expected a model of type BPE or WordLevel or WordPiece"),
+        ({"model": {"type": "WordPiece", "vocab": {}}}, "cuts text in another way than GPT-2's"),
+    ],
+)
+def test_row_40_the_tokenizer_of_another_model(values: dict[str, Any], message: str, folder: Path):
+    change(folder, "tokenizer.json", **values)
+    refused(folder, message)
+
+
+@pytest.mark.parametrize("name", ["../secret.safetensors", "/etc/passwd", "a/../../b", ""])
+def test_row_42_an_index_that_leads_out(name: str, folder: Path):
+    (folder / WEIGHTS).rename(folder.parent / "secret.safetensors")
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"wte.weight": name}}))
+    refused(folder, "is not the name of a file in it; refused")
+
+
+def test_row_42_a_link_that_leads_out(folder: Path):
+    os.replace(folder / WEIGHTS, folder.parent / "elsewhere")
+    (folder / WEIGHTS).symlink_to(folder.parent / "elsewhere")
+    refused(folder, "is a link that leads out of the folder; refused")
+
+
+def answer(code: int) -> Any:
+    return SimpleNamespace(status_code=code, headers={}, request=None)
+
+
+def without_copy(cause: Exception) -> Exception:
+    """What the library raises where the hub did not give the files and no copy of them is here."""
+    error = errors.LocalEntryNotFoundError("")
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "message"),
+    [
+        (errors.RepositoryNotFoundError("", response=answer(404)), InputError, "no such model on the hub"),
+        (errors.RevisionNotFoundError("", response=answer(404)), InputError, "has no revision v9"),
+        (errors.GatedRepoError("", response=answer(403)), InputError, "agree to terms"),
+        (errors.HfHubHTTPError("", response=answer(429)), RunError, "too many requests"),
+        (errors.HfHubHTTPError("", response=answer(503)), RunError, "HTTP 503"),
+        (errors.DisabledRepoError("", response=answer(403)), InputError, "the hub has disabled it"),
+        (without_copy(errors.DisabledRepoError("", response=answer(403))), InputError, "the hub has disabled it"),
+        (without_copy(errors.HfHubHTTPError("", response=answer(502))), RunError, "HTTP 502"),
+        (without_copy(httpx.ConnectError("no")), RunError, "does not answer and there is no whole copy here"),
+        (errors.LocalEntryNotFoundError("offline"), RunError, "does not answer and there is no whole copy here"),
+        (httpx.ReadTimeout("timed out"), RunError, r"at v9: the transfer broke off \(ReadTimeout: timed out\); run it"),
+        (httpx.ConnectError("no route"), RunError, r"broke off \(ConnectError: no route\); run it again"),
+        (httpx.RemoteProtocolError("peer closed"), RunError, r"broke off \(RemoteProtocolError: peer closed\)"),
+        (errors.FileMetadataError("no size"), RunError, r"broke off \(FileMetadataError: no size\); run it again"),
+        (OSError("Consistency check failed:\n5, not 3"), RunError, r"broke off \(OSError: Consistency .*: 5, not 3\)"),
+        (OSError(errno.ENOSPC, "full"), RunError, "cannot be kept: no space left on the device; free some"),
+        (OSError(errno.EACCES, "no"), RunError, "cannot be kept: no permission; set HF_HOME to a folder you may write"),
+    ],
+)
+def test_row_43_the_hub_fails(
+    error: Exception, kind: type[Exception], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def fail(*_: object, **__: object) -> str:
+        raise error
+
+    monkeypatch.setattr(hub, "snapshot_download", fail)
+    with pytest.raises(kind, match=message) as caught:
+        import_run("somebody/something", tmp_path / "run", "v9")
+    assert len(str(caught.value).splitlines()) == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_row_43_a_name_that_is_none(tmp_path: Path):
+    with pytest.raises(InputError, match="no such folder, nor the name of a model on the hub"):
+        import_run("a folder/that is/not there", tmp_path / "run")
+
+
+def test_a_model_of_the_hub_is_written_down_with_its_commit(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    snapshot = tmp_path / "cache" / "snapshots" / "0123abc"
+    snapshot.mkdir(parents=True)
+    for path in folder.iterdir():
+        os.replace(path, tmp_path / "cache" / path.name)
+        (snapshot / path.name).symlink_to(tmp_path / "cache" / path.name)
+    monkeypatch.setattr(hub, "snapshot_download", lambda *_, **__: str(snapshot))
+    import_run("somebody/something", tmp_path / "run")
+    assert json.loads((tmp_path / "run" / "origin.json").read_text()) == {
+        "model": "somebody/something",
+        "revision": "0123abc",
+    }
+
+
+def test_row_55_an_export_that_differs_is_removed(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    import_run(str(folder), tmp_path / "run")
+    write = weights.write
+
+    def spoiled(path: Path, tensors: dict[str, torch.Tensor], metadata: dict[str, str]) -> None:
+        write(path, tensors | {"transformer.ln_f.bias": tensors["transformer.ln_f.bias"] + 0.1}, metadata)
+
+    monkeypatch.setattr(weights, "write", spoiled)
+    with pytest.raises(RunError, match=r"ln_f\.bias is not in the files as it was written; they are removed"):
+        export_run(tmp_path / "run", tmp_path / "exported")
+    assert not (tmp_path / "exported").exists()
+
+
+def test_an_export_replaces_nothing(folder: Path, tmp_path: Path):
+    import_run(str(folder), tmp_path / "run")
+    with pytest.raises(InputError, match="exists; choose another --out"):
+        export_run(tmp_path / "run", folder)

@@ -1,0 +1,68 @@
+"""Published models, imported and trained on for tasks of their own."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard import load
+from regard.errors import InputError
+from regard.hub import export_run, import_run
+from regard.models.bert import BertConfig
+from regard.runs import run_file
+from regard.runs import train as launch
+from regard.runs.recipes import path_of
+from regard.storage.run_folder import WEIGHTS, RunDirectory
+from regard.tasks.classification.run import ClassificationRun
+from regard.tasks.extractive_qa.run import SpanAnswersRun
+from tests.hub.published import BERTS, filler
+
+QUICK = ["training.steps=3", "training.warmup=0", "training.batch_tokens=128", "training.threads=1"]
+QUICK += ["training.precision=fp32", "training.validate_every=0", "training.average_decay=0.0", "tokenizer=null"]
+
+
+@pytest.fixture
+def imported(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    filler(tmp_path / "published", request.param, **BERTS[1])
+    import_run(str(tmp_path / "published"), tmp_path / "imported")
+    return tmp_path / "imported"
+
+
+@pytest.mark.parametrize("imported", ["bert", "roberta", "distilbert"], indirect=True)
+def test_classes_on_an_imported_encoder(imported: Path, tmp_path: Path):
+    rows = [("the cat sat", "a"), ("the dog sat", "b")] * 40
+    (tmp_path / "train.tsv").write_text("text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in rows))
+    settings = [f"data.train={tmp_path / 'train.tsv'}", f"training.start={imported}", "model=null", *QUICK]
+    launch.train(run_file.read(path_of("classify"), settings), tmp_path / "run")
+    run = load(tmp_path / "run", "cpu", task=ClassificationRun)
+    assert run.classify(["the cat sat"])[0].label in ("a", "b")
+    before, after = (RunDirectory.open(each).load_tensors(WEIGHTS) for each in (imported, tmp_path / "run"))
+    name = "encoder.layers.0.self_attention.query.weight"
+    changed = (before[name] - after[name]).abs().max()
+    assert 0 < changed < 0.01
+    sizes = run.config.classifier
+    assert isinstance(sizes, BertConfig)
+    if sizes.segments:
+        assert export_run(tmp_path / "run", tmp_path / "exported")[-1] == "transformers"
+    else:
+        with pytest.raises(InputError, match="this run: DistilBertForSequenceClassification: a DistilBERT tells"):
+            export_run(tmp_path / "run", tmp_path / "exported")
+
+
+@pytest.mark.parametrize("imported", ["bert", "roberta", "distilbert"], indirect=True)
+def test_spans_on_an_imported_encoder(imported: Path, tmp_path: Path):
+    lines = [{"context": "the cat sat", "question": "who?", "answer_text": "cat"}] * 20
+    (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    data = [f"data.{part}=[{tmp_path / 'train.jsonl'}]" for part in ("train", "valid")]
+    settings = [*data, f"training.start={imported}", "model=null", *QUICK]
+    launch.train(run_file.read(path_of("spans"), settings), tmp_path / "run")
+    run = load(tmp_path / "run", "cpu", task=SpanAnswersRun)
+    (found,) = run.answer([("who?", "the cat sat")])
+    assert found.text == "the cat sat"[found.start : found.end]
+    assert torch.isfinite(torch.tensor(found.score))
+    if run.config.encoder.segments != 1:
+        assert export_run(tmp_path / "run", tmp_path / "exported")[-1] == "transformers"
+    else:
+        with pytest.raises(InputError, match="this run: RobertaForQuestionAnswering: a RoBERTa has two marks between"):
+            export_run(tmp_path / "run", tmp_path / "exported")

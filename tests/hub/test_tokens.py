@@ -1,0 +1,173 @@
+"""Tokenizers as they are published: their forms, what cannot be read, and the same tokens in what is exported."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tokenizers import Tokenizer as Backend
+
+from regard import load
+from regard.errors import InputError, RunError
+from regard.hub import export_run, import_run
+from regard.hub.folders import write_run
+from regard.hub.formats import families, word_pieces
+from regard.hub.formats.folder import Folder
+from regard.hub.formats.pretrained_model import Opened
+from regard.models.gpt2 import GPT2, GPT2Config
+from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
+from regard.text import Tokenizer, TokenizerSettings
+from regard.text.settings import KindName
+from regard.text.special import END, MASK, START
+from tests.hub.published import BERTS, CONFIGURATIONS, TEXTS, filler, gpt2, quiet
+from tests.hub.published import word_pieces as bert_pieces
+
+KINDS = ("bert", "roberta", "distilbert")
+TRAINED: tuple[KindName, ...] = ("character", "word", "space", "bpe", "gpt2", "wordpiece", "wordpiece-uncased")
+CHECKED = ["the files as regard reads them", "transformers"]
+Edit = Callable[[dict[str, Any]], object]
+
+
+def publish(folder: Path, kind: str) -> Path:
+    if kind == "gpt2":
+        gpt2(folder, **CONFIGURATIONS[0])
+    else:
+        filler(folder, kind.removeprefix("cased "), **BERTS[0])
+    if kind.startswith("cased"):
+        change(folder, "tokenizer.json", lambda given: given["normalizer"].update(lowercase=False))
+    return folder
+
+
+def change(folder: Path, name: str, edit: Edit) -> None:
+    given = json.loads((folder / name).read_text(encoding="utf-8"))
+    edit(given)
+    (folder / name).write_text(json.dumps(given), encoding="utf-8")
+
+
+def listed(folder: Path, **settings: Any) -> None:
+    """The vocabulary as a list, and settings beside it, in place of tokenizer.json."""
+    ids = bert_pieces().get_vocab()
+    (folder / "vocab.txt").write_text("\n".join(sorted(ids, key=ids.__getitem__)) + "\n", encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    (folder / "tokenizer.json").unlink()
+
+
+@pytest.mark.parametrize("kind", ["gpt2", *KINDS])
+def test_a_file_of_the_first_years_does_not_tell_its_type(kind: str, tmp_path: Path):
+    publish(tmp_path, kind)
+    told = families.read(Folder(tmp_path)).tokenizer
+    change(tmp_path, "tokenizer.json", lambda given: given["model"].pop("type"))
+    assert families.read(Folder(tmp_path)).tokenizer.digest == told.digest
+
+
+@pytest.mark.parametrize("kind", TRAINED)
+def test_a_language_model_trained_here_goes_out_and_comes_back(kind: KindName, tmp_path: Path):
+    size = Tokenizer.train(TokenizerSettings(kind, 290), TEXTS).size
+    tokenizer = Tokenizer.train(TokenizerSettings(kind, size), TEXTS)
+    config = GPT2Config(layers=1, width=6, heads=3, context=11)
+    write_run(Opened(config, GPT2(size, config).state_dict(), tokenizer), {}, tmp_path / "run")
+    assert export_run(tmp_path / "run", tmp_path / "exported") == CHECKED
+    import_run(str(tmp_path / "exported"), tmp_path / "again")
+    for name in ("weights.safetensors", "tokenizer.json"):
+        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "again" / name).read_bytes(), name
+    theirs = quiet().AutoTokenizer.from_pretrained(tmp_path / "exported")
+    assert (theirs.eos_token_id, len(theirs)) == (END, size)
+    assert [theirs(text)["input_ids"] for text in TEXTS] == [tokenizer.encode(text) for text in TEXTS]
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "cased bert"])
+def test_texts_with_blanks_are_those_of_transformers(kind: str, tmp_path: Path):
+    published = publish(tmp_path / "published", kind)
+    import_run(str(published), tmp_path / "run")
+    run = load(tmp_path / "run", "cpu", task=MaskedLanguageModelRun)
+    assert export_run(tmp_path / "run", tmp_path / "exported") == CHECKED
+    theirs = quiet().AutoTokenizer.from_pretrained(tmp_path / "exported")
+    own = run.tokenizer.vocabulary
+    names = theirs.pad_token, theirs.unk_token, theirs.cls_token, theirs.sep_token, theirs.mask_token
+    ids = theirs.convert_tokens_to_ids([*names, *list(own)[MASK + 1 :]])
+    first = Backend.from_file(str(published / "tokenizer.json"))
+    for text in (f"The {theirs.mask_token} on  {theirs.mask_token}, É日", *TEXTS[:1]):
+        ours = [ids[index] for index in run._blanked(text, theirs.mask_token)]
+        assert theirs(text)["input_ids"] == ours
+        marked = f"{names[START]}{text}{names[END]}"
+        read = first.encode(marked, add_special_tokens=False).ids
+        assert [first.id_to_token(index) for index in read] == theirs.convert_ids_to_tokens(ours)
+
+
+def test_row_55_a_tokenizer_that_differs_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    import_run(str(publish(tmp_path / "published", "cased bert")), tmp_path / "run")
+    about = word_pieces.about
+    monkeypatch.setattr(word_pieces, "about", lambda *given: about(*given) | {"do_lower_case": True})
+    with pytest.raises(RunError, match="transformers cuts text otherwise than the run: 'The cat sat on"):
+        export_run(tmp_path / "run", tmp_path / "exported")
+    assert not (tmp_path / "exported").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "part", "values", "message"),
+    [
+        ("bert", "normalizer", {"handle_chinese_chars": False}, "cuts text in another way than BERT's"),
+        ("bert", "normalizer", {"clean_text": False}, "cuts text in another way than BERT's"),
+        ("bert", "normalizer", {"strip_accents": False}, "cuts text in another way than BERT's"),
+        ("bert", "model", {"continuing_subword_prefix": "@@"}, "continuing_subword_prefix is '@@'; regard cuts text"),
+        ("bert", "model", {"max_input_chars_per_word": 3}, "max_input_chars_per_word is 3; regard cuts text with 100"),
+        ("bert", "model", {"unk_token": "[SEP]"}, r"unk_token is '\[SEP\]'; regard cuts text with"),
+        ("gpt2", "model", {"ignore_merges": True}, "ignore_merges is True; regard cuts text with False alone"),
+        ("gpt2", "model", {"end_of_word_suffix": "</w>"}, "end_of_word_suffix is '</w>'"),
+        ("roberta", "model", {"continuing_subword_prefix": "##"}, "continuing_subword_prefix is '##'"),
+        ("roberta", "model", {"dropout": 0.1}, "dropout is 0.1; regard cuts text with 0 alone"),
+    ],
+)
+def test_settings_that_change_how_text_is_cut(
+    kind: str, part: str, values: dict[str, Any], message: str, tmp_path: Path
+):
+    publish(tmp_path, kind)
+    change(tmp_path, "tokenizer.json", lambda given: given[part].update(values))
+    with pytest.raises(InputError, match=message):
+        families.read(Folder(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"strip_accents": True, "do_lower_case": False}, "strip_accents is True; regard cuts text with False alone"),
+        ({"strip_accents": False}, "strip_accents is False; regard cuts text with True alone"),
+        ({"tokenize_chinese_chars": False}, "tokenize_chinese_chars is False"),
+        ({"do_lower_case": "no"}, "do_lower_case is 'no'"),
+    ],
+)
+def test_settings_beside_a_list_that_change_how_text_is_cut(settings: dict[str, Any], message: str, tmp_path: Path):
+    listed(publish(tmp_path, "bert"), **settings)
+    with pytest.raises(InputError, match=message):
+        families.read(Folder(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda given: given["model"]["vocab"].update(a="x"), "a vocabulary of entries with a whole number each"),
+        (lambda given: given["model"]["vocab"].update(a=[1]), "a vocabulary of entries with a whole number each"),
+        (
+            lambda given: given["model"]["vocab"].update({"\ud800": 3}),
+            "an entry .* has half a character",
+        ),
+        (lambda given: given["model"].update(merges=5), "merges is 5; expected a list of pairs"),
+        (lambda given: given["model"].update(merges=[5]), "a merge is 5; expected two entries that make a third"),
+        (lambda given: given["model"].update(merges=["a b c"]), "a merge is 'a b c'; expected two entries"),
+        (
+            lambda given: given["model"].update(merges=[["zq", "qz"]]),
+            r"a merge is \['zq', 'qz'\]; expected two",
+        ),
+        (lambda given: given["added_tokens"][0].pop("id"), "an added token is .*; expected a content with an id"),
+        (lambda given: given.update(added_tokens=7), "an added token is 7; expected a content with an id of its own"),
+        (lambda given: given["added_tokens"][0].update(special=False), "is looked for in text before it is cut"),
+        (lambda given: given.update(normalizer="x"), "cuts text in another way"),
+        (lambda given: given.update(pre_tokenizer=[1]), "cuts text in another way"),
+    ],
+)
+def test_row_35_a_broken_tokenizer(edit: Edit, message: str, tmp_path: Path):
+    change(publish(tmp_path, "gpt2"), "tokenizer.json", edit)
+    with pytest.raises(InputError, match=message) as caught:
+        families.read(Folder(tmp_path))
+    assert len(str(caught.value).splitlines()) == 1
