@@ -83,7 +83,7 @@ def both_forms(call: Callable[[], object]) -> tuple[float, float]:
     times = 0
     for _ in range(ROUNDS + 1):  # the first warms up and says how many calls make a sample
         for form, found in samples.items():
-            with patch("regard.attention.fused_is_faster", lambda query, key, masked, form=form: form):
+            with patch("regard.attention.lookup.fused_is_faster", lambda query, key, masked, form=form: form):
                 found.append(seconds(call, times or 3))
         times = times or math.ceil(SAMPLE / min(samples[False] + samples[True]))
     return median(samples[False][1:]), median(samples[True][1:])

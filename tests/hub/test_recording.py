@@ -101,7 +101,7 @@ def test_heads_and_rows_alone(name: str):
 
 @torch.no_grad()
 def test_nothing_else_is_computed(monkeypatch: pytest.MonkeyPatch):
-    from regard.attention.lookup import hugging_face
+    from regard.attention import hugging_face
 
     model, _ = made("gpt2")
     asked: list[Any] = []

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-import regard.attention
+import regard.attention.lookup
 from regard.attention import Attend, attend
 from regard.attention.heads import MultiHead
 from regard.attention.masks import as_mask, causal, padding
@@ -19,7 +19,7 @@ both_paths = pytest.mark.parametrize("path", ["plain", "fused"])
 
 
 def take(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(regard.attention, "fused_is_faster", lambda query, key, masked: path == "fused")
+    monkeypatch.setattr(regard.attention.lookup, "fused_is_faster", lambda query, key, masked: path == "fused")
 
 
 def inputs(widths: tuple[int, int, int], queries: int = 3, keys: int = 7) -> list[Tensor]:
@@ -225,7 +225,7 @@ def test_row_23_devices_that_do_not_fit():
     with pytest.raises(ValueError, match="need one device; got meta, cpu, cpu"):
         attend(query.to("meta"), key, key, score=Dot())
     with pytest.raises(ValueError, match="the mask lies on meta, the query on cpu"):
-        regard.attention.check(query, key, key, torch.ones(2, 3, 7, dtype=torch.bool, device="meta"))
+        regard.attention.lookup.check(query, key, key, torch.ones(2, 3, 7, dtype=torch.bool, device="meta"))
 
 
 @pytest.mark.parametrize(
