@@ -80,7 +80,7 @@ def places(table: Named) -> set[str]:
 
 
 def test_a_run_file_is_read_by_its_task_alone():
-    reading = "from regard import recipes, run_file; run_file.read(recipes.path_of(sys.argv[1]))"
+    reading = "from regard.runs import recipes, run_file; run_file.read(recipes.path_of(sys.argv[1]))"
     assert modules(reading, "sorting") & places(RUN_FILES) == {"regard.tasks.pointer.config"}
 
 

@@ -157,7 +157,7 @@ def test_from_the_command_line(regard, run: Path, tmp_path: Path):
 
 @pytest.mark.parametrize("out", ["a.svg", "a.html"])
 def test_what_is_too_large_is_refused_with_the_options_that_help(out: str, tmp_path: Path, monkeypatch):
-    for module in ("drawing", "views"):
+    for module in ("figure", "head_figures"):
         monkeypatch.setattr(f"regard.cli.{module}.LABELS", 5)
     with pytest.raises(InputError, match="at most 5 a side are drawn: give --page, --words, --source or --target"):
         drawn(filling(), Viewing(), tmp_path / out, maps=[0])
