@@ -12,7 +12,7 @@ from regard.data.pair import Pair
 from regard.maps.averages import average_heads
 from regard.maps.links import Gold, Links, grow_diag_final_and, intersection, score_links, strongest, turned
 from regard.runs.load import load
-from regard.tasks.seq2seq.run import TextToTextRun
+from regard.tasks.seq2seq.run import Seq2SeqRun
 
 Sentence = tuple[str, str]
 """Source and target, words between blanks."""
@@ -93,7 +93,7 @@ def recurrent(
     ]
     cut = ["tokenizers.source.dropout=0.0", "tokenizers.source.size=8000"]
     cut += ["model.heads=1", "model.encoder_layers=1"]
-    run = load(report.trained("translate-rnn", name, [*files, *cut, *settings]), task=TextToTextRun)
+    run = load(report.trained("translate-rnn", name, [*files, *cut, *settings]), task=Seq2SeqRun)
     pairs = [Pair(source, target, f"gold {number}") for number, (source, target) in enumerate(tested, 1)]
     return [strongest(average_heads(maps)) for maps in run.word_maps(pairs)]
 

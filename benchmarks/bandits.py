@@ -15,10 +15,10 @@ import torch
 from benchmarks import report
 from benchmarks.agents import EpsilonGreedy, Gittins, PosteriorSampling, Random, Thompson, UpperBound
 from regard.runs.load import load
-from regard.tasks.meta_rl.config import Acting
+from regard.tasks.meta_rl.config import MetaRL
 from regard.tasks.meta_rl.data import Processes
 from regard.tasks.meta_rl.metrics import figures, some
-from regard.tasks.meta_rl.run import ActingRun
+from regard.tasks.meta_rl.run import MetaRLRun
 from regard.tasks.meta_rl.trajectories import Agent
 
 SETTINGS = ["training.seed=1", "data.seed=1", "training.threads=1"]
@@ -27,7 +27,7 @@ LONGER = (10, 5), (20, 5), (40, 5), (80, 5), (25, 10)
 """Episodes, and steps in each."""
 
 
-def rivals(config: Acting) -> Mapping[str, Agent]:
+def rivals(config: MetaRL) -> Mapping[str, Agent]:
     """What SNAIL is compared with."""
     states, actions = config.data.sizes_seen
     if config.data.kind == "bandits":
@@ -50,7 +50,7 @@ def measure(recipe: str) -> list[dict[str, Any]]:
     """A row an agent."""
     folder = report.trained(recipe, f"{recipe}-snail-1", SETTINGS)
     result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-    run = load(folder, "cpu", task=ActingRun)
+    run = load(folder, "cpu", task=MetaRLRun)
     rows: list[dict[str, Any]] = [{"agent": "SNAIL", **run.evaluate(), "seconds": result["seconds"]}]
     torch.manual_seed(1)
     tests = some(run.config.data, run.config.data.test, "test")

@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks import report
 from regard.runs.load import load
 from regard.tasks.algorithmic.data import BitSequence, BitSequences, RepeatCopy, bits
-from regard.tasks.algorithmic.run import BitSequencesRun
+from regard.tasks.algorithmic.run import AlgorithmicRun
 
 SEEDS = {"8": range(1, 11), "20": range(1, 4), "repeat-copy": range(1, 4), "recall": range(1, 4)}
 SHORT = [
@@ -50,7 +50,7 @@ def measure(case: str, seed: int) -> dict[str, Any]:
     name = f"copy-{case}-{seed}" if recipe == "copy" else f"{recipe}-{seed}"
     folder = report.trained(recipe, name, [*SHORT, *settings] if case == "8" else settings)
     result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-    run = load(folder, "cpu", task=BitSequencesRun)
+    run = load(folder, "cpu", task=AlgorithmicRun)
     asked = beyond(run.config.data, recipe)
     return {
         "case": case,

@@ -16,7 +16,7 @@ from regard.data.tokenizer_pair import Tokenizers
 from regard.decoding.texts import best_texts, search_texts
 from regard.metrics.text import METRICS, TextMetricName
 from regard.runs.load import load
-from regard.tasks.seq2seq.run import TextToTextRun
+from regard.tasks.seq2seq.run import Seq2SeqRun
 
 ROUGE: tuple[TextMetricName, ...] = ("rouge-l", "rouge-1", "rouge-2")
 
@@ -40,7 +40,7 @@ def own_words_written(pairs: Sequence[Pair], outputs: Sequence[str], tokenizers:
 
 def measure(run: Path) -> dict[str, Any]:
     """The figures of a run on its test set."""
-    trained = load(run, task=TextToTextRun)
+    trained = load(run, task=Seq2SeqRun)
     pairs = list(trained.config.data.load().test)
     texts = [pair.source for pair in pairs]
     found = search_texts(trained.model, trained.tokenizers, texts, trained.search(), truncate=True)

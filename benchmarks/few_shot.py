@@ -25,7 +25,7 @@ from regard.runs.load import load
 from regard.tasks.few_shot.batch import EpisodeBatch
 from regard.tasks.few_shot.config import FewShot
 from regard.tasks.few_shot.run import FewShotRun
-from regard.tasks.few_shot.training import FewShotTask, Pool, episodes, pool
+from regard.tasks.few_shot.training import FewShotObjective, Pool, episodes, pool
 from regard.training.devices import multiplies_bf16
 from regard.training.schedules import rate
 from regard.training.update import make_optimizer
@@ -66,7 +66,7 @@ def train_prototypes(config: FewShot, train: Pool) -> Prototypes:
     """On the episodes that SNAIL learns from first, in the same order, with the same optimizer and precision."""
     settings = replace(config.training, **PROTOTYPES)
     torch.manual_seed(settings.seed)
-    model, task = Prototypes(config), FewShotTask(train, train, config)
+    model, task = Prototypes(config), FewShotObjective(train, train, config)
     optimizer, update, epoch = make_optimizer(model, settings), 0, 0
     half = multiplies_bf16("cpu")
     while update < settings.steps:

@@ -9,12 +9,12 @@ from typing import Any
 
 from benchmarks import report
 from regard.runs.load import load
-from regard.tasks.seq2seq.run import TextToTextRun
+from regard.tasks.seq2seq.run import Seq2SeqRun
 
 RECIPES = ("questions", "questions-bottleneck")
 
 
-def share_on_answer(run: TextToTextRun) -> float | None:
+def share_on_answer(run: Seq2SeqRun) -> float | None:
     """The mean weight, over the words that were asked for, on where they stand in the context, while the run is made to
     write the right answer; None for a model that does not attend."""
     if run.model.decoder.source_attention is None:
@@ -30,7 +30,7 @@ def measure(recipe: str) -> dict[str, Any]:
     """Trains a recipe, or takes the run that is there, and looks at its test set."""
     folder: Path = report.trained(recipe, recipe, [])
     result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-    run = load(folder, task=TextToTextRun)
+    run = load(folder, task=Seq2SeqRun)
     return {"recipe": recipe, "command": f"regard train {recipe}", "share": share_on_answer(run)} | result
 
 

@@ -28,7 +28,7 @@ RUN = (
 )
 
 
-class Taken(NamedTuple):
+class PretrainedPart(NamedTuple):
     """Medians, in seconds."""
 
     processor: float
@@ -49,21 +49,21 @@ def commands(run: Path) -> dict[str, list[str]]:
     return found | {f"{name} --help": [place, "--help"] for name, place in places.items() if place}
 
 
-def measured(programs: Mapping[str, Sequence[str]], rounds: int = ROUNDS) -> dict[str, Taken]:
+def measured(programs: Mapping[str, Sequence[str]], rounds: int = ROUNDS) -> dict[str, PretrainedPart]:
     """Of each program, all taking turns; the first turn, which fills the disk's cache, is left out."""
-    found: dict[str, list[Taken]] = {name: [] for name in programs}
+    found: dict[str, list[PretrainedPart]] = {name: [] for name in programs}
     for _ in range(rounds + 1):
         for name, program in programs.items():
             found[name].append(once(program))
-    return {name: Taken(*map(median, zip(*each[1:], strict=True))) for name, each in found.items()}
+    return {name: PretrainedPart(*map(median, zip(*each[1:], strict=True))) for name, each in found.items()}
 
 
-def once(program: Sequence[str]) -> Taken:
+def once(program: Sequence[str]) -> PretrainedPart:
     """One start, with the byte code that an installed package has. Raises CalledProcessError where it fails."""
     variables = report.environment(OMP_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="")
     before, began = spent(), time.perf_counter()
     subprocess.run(program, env=variables, cwd=os.sep, check=True, capture_output=True)
-    return Taken(spent() - before, time.perf_counter() - began)
+    return PretrainedPart(spent() - before, time.perf_counter() - began)
 
 
 def spent() -> float:

@@ -15,7 +15,7 @@ from sacrebleu.metrics.bleu import BLEU
 
 from benchmarks import report
 from regard.runs.load import load
-from regard.tasks.seq2seq.run import TextToTextRun
+from regard.tasks.seq2seq.run import Seq2SeqRun
 
 RECIPES = ("translate-rnn", "translate-transformer", "translate-bahdanau", "translate-luong")
 SETS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
@@ -37,12 +37,12 @@ def train(recipe: str, folder: str, languages: tuple[str, str]) -> dict[str, Any
     command = " ".join([f"regard train {recipe}", *(f"--set {each}" for each in settings("multi30k", languages))])
     row = {"recipe": recipe, "command": command, "threads": environment["threads"]}
     row |= {name: result[name] for name in FIGURES}
-    trained = load(run, task=TextToTextRun)
+    trained = load(run, task=Seq2SeqRun)
     row["seed"] = trained.config.training.seed
     return row | ({MULTI: multi_bleu(trained, languages[1])} if find_spec("sacremoses") else {})
 
 
-def multi_bleu(run: TextToTextRun, language: str) -> float:
+def multi_bleu(run: Seq2SeqRun, language: str) -> float:
     """What Moses' multi-bleu.perl -lc gives on Moses' tokens of the test set's translations: the older papers' figure,
     which lies above sacreBLEU's because case is not told apart."""
     pairs = list(run.config.data.load().test)

@@ -24,10 +24,10 @@ from regard.data.pair_batch import PairBatch
 from regard.models.catalog import MODEL_CONFIGS, MODELS
 from regard.training.allocator import keep_freed_memory
 from regard.training.batches import Position, Prepared
+from regard.training.objective import Carried, Loss
 from regard.training.processes import Processes
 from regard.training.settings import Training
 from regard.training.signals import Stop
-from regard.training.task import Carried, Loss
 from regard.training.update import Updater, make_optimizer
 
 VOCABULARY, WIDTH, HIDDEN, HEADS, LAYERS, DROPOUT, SMOOTHING, LONGEST = 8000, 256, 1024, 4, 3, 0.1, 0.1, 128

@@ -34,7 +34,7 @@ from regard.tasks.bidirectional_language_model.char_words import spell_vocabular
 from regard.tasks.bidirectional_language_model.run import ElmoRun
 from regard.tasks.classification.config import Classification
 from regard.tasks.classification.run import LABELS, ClassificationRun
-from regard.tasks.classification.setup import prepare
+from regard.tasks.classification.setup import setup
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text.special import PAD
 from regard.training.allocator import keep_freed_memory
@@ -134,8 +134,8 @@ def train(path: Path, settings: Sequence[str], elmo: ElmoRun, layers: int, held:
         with run.writing(TOKENIZER) as file:
             elmo.tokenizer.save(file)
         torch.manual_seed(config.training.seed)
-        job = prepare(config, run)
-        model, tests = job.model, job.tests
+        prepared = setup(config, run, 1)
+        model, tests = prepared.model, prepared.tests
         assert isinstance(model, FlatAttention)
         assert isinstance(tests, Sequence)
         mix = None
@@ -145,8 +145,8 @@ def train(path: Path, settings: Sequence[str], elmo: ElmoRun, layers: int, held:
             model.add_module("embedding", embedding)
             mix = embedding.mix
         learned = sum(each.numel() for each in model.parameters() if each.requires_grad)
-        result: dict[str, Any] = {"learned": learned} | fit(model, job.task, config.training, run)
-        told = ClassificationRun(config, model.eval(), elmo.tokenizer, job.kept[LABELS])
+        result: dict[str, Any] = {"learned": learned} | fit(model, prepared.objective, config.training, run)
+        told = ClassificationRun(config, model.eval(), elmo.tokenizer, prepared.kept[LABELS])
         result |= {f"test/{name}": figure for name, figure in told.evaluate(tests).items()}
         if mix is not None:
             result |= {"mix": mix.weights.softmax(0).tolist(), "gamma": mix.gamma.item()}

@@ -16,7 +16,7 @@ from regard.models.luong import Luong, LuongConfig
 from regard.models.pointer_generator import PointerConfig, PointerGenerator
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nn.output import Output
-from regard.tasks.seq2seq.run import TextToTextRun
+from regard.tasks.seq2seq.run import Seq2SeqRun
 from regard.testing import check_decoder
 from tests.attribution.untrained import writing
 from tests.laws import cases
@@ -106,9 +106,9 @@ def test_own_words_that_some_cannot_read():
     run = writing()
     tokenizers, size = Tokenizers(run.tokenizers.source, run.tokenizers.source), run.tokenizers.source.size
     copying = PointerGenerator(size, size, PointerConfig(embedding=3, width=5, attention=7))
-    others = [TextToTextRun(run.config, Luong(size, size, LuongConfig(embedding=3, width=5)), tokenizers)]
+    others = [Seq2SeqRun(run.config, Luong(size, size, LuongConfig(embedding=3, width=5)), tokenizers)]
     with pytest.raises(InputError, match="the runs cannot be joined: some members copy words"):
-        TextToTextRun(run.config, copying, replace(tokenizers, copying=True)).joined(others)
+        Seq2SeqRun(run.config, copying, replace(tokenizers, copying=True)).joined(others)
 
 
 def test_log_probabilities_sum_to_one_over_all_continuations():

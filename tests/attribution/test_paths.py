@@ -19,7 +19,7 @@ from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn.int8_linear import Int8Linear, Int8Output
 from regard.runs.quantization import quantised
 from regard.storage.run_folder import WEIGHTS, RunDirectory
-from regard.tasks.seq2seq.run import TextToTextRun
+from regard.tasks.seq2seq.run import Seq2SeqRun
 from tests.attribution import compiled_scores
 from tests.cli.command import environment
 from tests.runs.test_load import SETTINGS, make
@@ -44,7 +44,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def written(run: TextToTextRun) -> list[list[str]]:
+def written(run: Seq2SeqRun) -> list[list[str]]:
     """Greedily and by a beam, one text alone and all together."""
     together = [[each.text for each in run.predict(TEXTS, beam=beam)] for beam in (1, 4)]
     return [*together, [run.predict([text], beam=1)[0].text for text in TEXTS]]
@@ -57,7 +57,7 @@ def plainly() -> Iterator[None]:
         yield
 
 
-def probabilities(run: TextToTextRun) -> torch.Tensor:
+def probabilities(run: Seq2SeqRun) -> torch.Tensor:
     """The logarithms of those of the tokens of given texts."""
     return torch.tensor([each for scores in run.score(PAIRS) for each in scores])
 

@@ -20,7 +20,7 @@ from regard.models.bahdanau import BahdanauConfig
 from regard.models.catalog import build, build_captioner
 from regard.tasks.image_captioning.config import ImageCaptioning
 from regard.tasks.image_captioning.run import ImageCaptioningRun
-from regard.tasks.seq2seq.run import TextToTextRun
+from regard.tasks.seq2seq.run import Seq2SeqRun
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END, START
 from tests.attribution.by_hand import worked_out
@@ -45,7 +45,7 @@ def captioning(name: str = "grid-transformer") -> ImageCaptioningRun:
     return ImageCaptioningRun(found, build_captioner(found.model, tokenizer.size).eval(), tokenizer)
 
 
-def recorded(run: TextToTextRun) -> dict[Role, np.ndarray]:
+def recorded(run: Seq2SeqRun) -> dict[Role, np.ndarray]:
     """The weights of all heads while the model is made to write what it wrote: `(layer, head, query, key)`."""
     source = torch.tensor([[*run.tokenizers.source_ids(TEXT), END]])
     ((best,),) = search_texts(run.model, run.tokenizers, [TEXT], run.search())
@@ -110,7 +110,7 @@ def test_a_recurrent_side_has_none(role: Role):
     run = writing()
     small = BahdanauConfig(embedding=5, width=7, attention=3, maxout=2)
     model = build(small, run.tokenizers.source.size, run.tokenizers.target.size).eval()
-    other = TextToTextRun(run.config, model, run.tokenizers)
+    other = Seq2SeqRun(run.config, model, run.tokenizers)
     with pytest.raises(InputError, match=f"the {role} of this run's model has no self-attention"):
         other.look(TEXT, role=role)
 

@@ -44,8 +44,8 @@ from regard.models.luong import LuongConfig
 from regard.models.pointer_generator import PointerConfig
 from regard.models.pointer_network import PointerNetwork
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.tasks.pointer.config import Pointing
-from regard.tasks.pointer.run import PointingRun
+from regard.tasks.pointer.config import Pointer
+from regard.tasks.pointer.run import PointerRun
 from regard.text.special import END, START
 from tests.attribution.by_hand import scores_of, softmax, worked_out
 from tests.attribution.test_roles import PIXELS, captioning
@@ -212,8 +212,8 @@ def test_captions(name: str):
 
 def test_pointing():
     settings = config("sorting", "model={name: pointer-network, width: 6, attention: 5}")
-    assert isinstance(settings, Pointing)
-    run = PointingRun(settings, PointerNetwork(1, settings.model).eval())
+    assert isinstance(settings, Pointer)
+    run = PointerRun(settings, PointerNetwork(1, settings.model).eval())
     asking = Asking(Path(), "0.9 0.1 0.5", Path("a.html"), Looking())
     (found,) = of_page(run, asking).lookups
     np.testing.assert_allclose(worked_out(found), found.weights, atol=1e-5)

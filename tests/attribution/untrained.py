@@ -16,8 +16,8 @@ from regard.tasks.language_model.config import LanguageModelling
 from regard.tasks.language_model.run import LanguageModelRun
 from regard.tasks.masked_language_model.config import MaskedLanguageModelling
 from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
-from regard.tasks.seq2seq.config import TextToText
-from regard.tasks.seq2seq.run import TextToTextRun
+from regard.tasks.seq2seq.config import Seq2Seq
+from regard.tasks.seq2seq.run import Seq2SeqRun
 from regard.text import Tokenizer, TokenizerSettings
 
 TEXT = "the cat sat on the warm mat"
@@ -31,14 +31,14 @@ def config(recipe: str, *settings: str):
     return run_file.read(path_of(recipe), settings)
 
 
-def writing() -> TextToTextRun:
+def writing() -> Seq2SeqRun:
     """Two layers of three heads, characters to byte pairs."""
     model = "model={name: transformer, layers: 2, width: 6, hidden: 7, heads: 3, shared: false, dropout: 0.0}"
     found = config("dates-transformer", model, "search={beam: 2, length_ratio: 0, length_extra: 7}")
-    assert isinstance(found, TextToText)
+    assert isinstance(found, Seq2Seq)
     target = Tokenizer.train(TokenizerSettings("bpe", size=290), [TEXT])
     tokenizers = Tokenizers(Tokenizer.train(TokenizerSettings("character"), [TEXT]), target)
-    return TextToTextRun(found, build(found.model, tokenizers.source.size, target.size).eval(), tokenizers)
+    return Seq2SeqRun(found, build(found.model, tokenizers.source.size, target.size).eval(), tokenizers)
 
 
 def going_on() -> LanguageModelRun:

@@ -8,7 +8,7 @@ import pytest
 from benchmarks import copy, report
 from regard.models.turing_machine import TuringMachineConfig
 from regard.runs import train as launch
-from regard.tasks.algorithmic.config import BitSequencing
+from regard.tasks.algorithmic.config import Algorithmic
 from regard.tasks.algorithmic.data import Recall, RepeatCopy
 from regard.training.settings import Training
 
@@ -28,7 +28,7 @@ def test_a_case(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
         asked.extend([recipe, name, *settings])
         model = TuringMachineConfig(controller="feed-forward", width=5, rows=8, tape_width=3)
         training = Training(steps=1, batch_tokens=128, validate_every=0)
-        launch.train(BitSequencing(data=data, model=model, training=training), tmp_path / "run")
+        launch.train(Algorithmic(data=data, model=model, training=training), tmp_path / "run")
         return tmp_path / "run"
 
     for name, value in {"SEEDS": {case: (1,)}, "REPEATS": ((3, 1), (2, 5)), "LENGTHS": {"recall": (2, 5)}}.items():

@@ -10,7 +10,7 @@ from regard.attribution.forced_decoding import attended
 from regard.data.pair import Pair
 from regard.data.readers import read_parallel
 from regard.runs.load import load
-from regard.tasks.seq2seq.run import TextToTextRun
+from regard.tasks.seq2seq.run import Seq2SeqRun
 from tests.runs.test_load import SETTINGS, make
 
 
@@ -42,7 +42,7 @@ def test_a_word_reads_what_its_characters_read(run: Path):
     assert (alignment.source, alignment.target) == (("14", "July", "1989"), ("1989-07-14",))
 
 
-class Links(TextToTextRun):
+class Links(Seq2SeqRun):
     """A run that reads what it is told to: for each target word the source words of its maps."""
 
     def __init__(self, *read: Sequence[int]) -> None:
@@ -114,7 +114,7 @@ def test_align_ranks_maps_by_gold(regard, transformer: Path, many: list[str], tm
 
 def test_align_takes_the_mean_of_the_maps_that_are_chosen(regard, transformer: Path, many: list[str]):
     pairs = read_parallel(many[1], many[3])
-    maps = load(transformer, task=TextToTextRun).word_maps(pairs)
+    maps = load(transformer, task=Seq2SeqRun).word_maps(pairs)
     links = [[f"{source}-{target}" for target, source in enumerate(each[[1, 3]].mean(0).argmax(-1))] for each in maps]
     code, output, _ = regard("align", str(transformer), *many, "--map", "1", "--map", "3")
     assert (code, [sorted(line.split()) for line in output.splitlines()]) == (0, [sorted(each) for each in links])

@@ -10,7 +10,7 @@ from regard.data.dialogue import TURN, context
 from regard.data.sources import Dialogue
 from regard.errors import InputError
 from regard.runs.load import load
-from regard.tasks.seq2seq.run import TextToTextRun
+from regard.tasks.seq2seq.run import Seq2SeqRun
 from tests.cli.command import finish, start, tiny
 
 
@@ -57,7 +57,7 @@ def test_what_was_said_is_the_source(
 
 @pytest.mark.parametrize(("most", "turns"), [(None, 3), (14, 3), (13, 2), (9, 2), (8, 1), (6, 1)])
 def test_the_oldest_turns_are_left_out_until_the_model_can_take_the_rest(most: int | None, turns: int, talking: Path):
-    run = load(talking, task=TextToTextRun)
+    run = load(talking, task=Seq2SeqRun)
     assert isinstance(run.config.data, Dialogue)
     data = replace(run.config.data, turns=3)
     said = ["a b c", "d e", "f", "g h"]

@@ -103,12 +103,12 @@ def test_what_does_not_fit(regard, written: Path, run: Path, arguments: tuple[st
     [
         ("window=0", "window: got 0"),
         ("window=2000", "training.batch_tokens is 1400, less than the window of 2000 tokens"),
-        ("tokenizer={kind: bpe, dropout: 0.1}", "tokenizer.dropout is for text-to-text"),
-        ("training.teacher_forcing=0.5", "training.teacher_forcing is for text-to-text"),
+        ("tokenizer={kind: bpe, dropout: 0.1}", "tokenizer.dropout is for seq2seq"),
+        ("training.teacher_forcing=0.5", "training.teacher_forcing is for seq2seq"),
         ("search.beam=5000", "search.beam is 5000, more than the"),
         ("model={name: gpt2, context: 8}", "window is 70 and the model's context 8; make them equal"),
         ("training.batch_tokens=140000", "training text: shorter than one batch"),
-        ("task=text-to-text", "missing"),
+        ("task=seq2seq", "missing"),
         ("task=language", "did you mean 'language-model'?"),
     ],
 )

@@ -19,9 +19,9 @@ from regard.models.bottleneck import Bottleneck, BottleneckConfig
 from regard.runs import run_file
 from regard.runs.recipes import path_of
 from regard.storage.run_folder import WEIGHTS, RunDirectory
-from regard.tasks.seq2seq.config import TextToText
+from regard.tasks.seq2seq.config import Seq2Seq
 from regard.tasks.seq2seq.prediction import Prediction
-from regard.tasks.seq2seq.run import TextToTextRun
+from regard.tasks.seq2seq.run import Seq2SeqRun
 from regard.text import Tokenizer, TokenizerSettings
 from tests.cli.command import environment, finish, start, tiny
 
@@ -167,7 +167,7 @@ def files(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
 
 
 def test_evaluate_reads_every_kind_of_file(regard, monkeypatch: pytest.MonkeyPatch, files: list[str]):
-    class Fake(TextToTextRun):
+    class Fake(Seq2SeqRun):
         def __init__(self):
             pass
 
@@ -215,7 +215,7 @@ def test_row_66_show_refuses_a_place(regard, run: Path, tmp_path: Path, name: st
     assert list(tmp_path.iterdir()) == []
 
 
-class Script(TextToTextRun):
+class Script(Seq2SeqRun):
     """A run that says what it is told to."""
 
     config = run_file.read(path_of("dates"))
@@ -251,8 +251,8 @@ def test_a_model_that_does_not_attend_has_no_picture(regard, monkeypatch: pytest
     tokenizer = Tokenizer.train(TokenizerSettings("character"), ["abc"])
     model = Bottleneck(tokenizer.size, tokenizer.size, BottleneckConfig(embedding=3, width=5)).eval()
     config = Script.config
-    assert isinstance(config, TextToText)
-    without = TextToTextRun(config, model, Tokenizers(tokenizer, tokenizer))
+    assert isinstance(config, Seq2Seq)
+    without = Seq2SeqRun(config, model, Tokenizers(tokenizer, tokenizer))
     monkeypatch.setattr("regard.runs.load.load", lambda path, **options: without)
     code, _, errors = regard("show", "run", "a", "--out", str(tmp_path / "x.png"))
     assert errors == "regard: the run's model does not attend to its source, so there is nothing to draw\n"

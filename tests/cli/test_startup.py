@@ -10,9 +10,9 @@ import pytest
 
 from regard.cli.loading import loading
 from regard.cli.main import COMMANDS
-from regard.config.registry import Named
+from regard.config.registry import Registry
 from regard.models import catalog
-from regard.tasks.catalog import RUN_FILES, RUNS
+from regard.tasks.catalog import TASKS
 from tests.cli.command import environment
 from tests.code.tree import SOURCE
 
@@ -67,21 +67,26 @@ def test_a_run_is_loaded_without_what_trains_it():
 def test_an_answer_waits_for_its_own_task_and_model_alone(run: Path):
     predicting = "import regard.cli.main as m; assert m.main(['predict', *sys.argv[1:]]) == 0"
     found, bare = modules(predicting, str(run), "14 July 1989"), modules("import torch")
-    tasks = {home for table in (RUN_FILES, RUNS) for home in places(table)}
-    assert found & tasks == {"regard.tasks.seq2seq.config", "regard.tasks.seq2seq.run"}
+    assert found & rooms() == {"regard.tasks.seq2seq.config", "regard.tasks.seq2seq.run"}
     tables = (catalog.MODELS, catalog.CAPTIONERS, catalog.LANGUAGE_MODELS, catalog.CLASSIFIERS)
     assert found & {home for table in tables for home in places(table)} == {"regard.models.bahdanau"}
     assert not found & {"accelerate", "matplotlib", "sacrebleu", "sympy", "transformers", "triton", *IDLE}
     assert {name for name in found - bare if name.split(".")[0] in ("torch", "torchgen", "functorch")} == set()
 
 
-def places(table: Named) -> set[str]:
-    return {f"{table.package}.{home.split(':')[0]}" for home in table.homes.values()}
+def places(table: Registry) -> set[str]:
+    return {f"{table.package}.{home.split(':')[0]}" for home in table.places.values()}
+
+
+def rooms() -> set[str]:
+    """The modules that tasks name as their parts."""
+    tasks = TASKS.values()
+    return {f"{t.package}.{p.partition(':')[0]}" for t in tasks for p in (t.config_place, t.setup_place, t.run_place)}
 
 
 def test_a_run_file_is_read_by_its_task_alone():
     reading = "from regard.runs import recipes, run_file; run_file.read(recipes.path_of(sys.argv[1]))"
-    assert modules(reading, "sorting") & places(RUN_FILES) == {"regard.tasks.pointer.config"}
+    assert modules(reading, "sorting") & rooms() == {"regard.tasks.pointer.config"}
 
 
 @pytest.mark.parametrize("searching", [True, False])

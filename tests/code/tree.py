@@ -60,14 +60,19 @@ def imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
     return (node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom))
 
 
-def named(tree: ast.AST) -> Iterator[tuple[str, str]]:
-    """The modules and classes of every table of names, `Named("package", {"name": "module:class"})`."""
-    for node in ast.walk(tree):
+def named(module: Module) -> Iterator[tuple[str, str]]:
+    """The modules and classes of every table of names, `Registry("package", {"name": "module:class"})`, and of every
+    task, `LazyTask(__name__, "module:class", ...)`."""
+    for node in ast.walk(module.tree):
         match node:
-            case ast.Call(func=ast.Name(id="Named"), args=[ast.Constant(value=package), ast.Dict(values=homes)]):
+            case ast.Call(func=ast.Name(id="Registry"), args=[ast.Constant(value=package), ast.Dict(values=homes)]):
                 for home in homes:
-                    module, _, attribute = ast.literal_eval(home).partition(":")
-                    yield f"{package}.{module}", attribute
+                    file, _, attribute = ast.literal_eval(home).partition(":")
+                    yield f"{package}.{file}", attribute
+            case ast.Call(func=ast.Name(id="LazyTask"), args=[ast.Name(id="__name__"), *places]):
+                for place in places:
+                    file, _, attribute = ast.literal_eval(place).partition(":")
+                    yield f"{module.name}.{file}", attribute
 
 
 def length(function: Function) -> int:

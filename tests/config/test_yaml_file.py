@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies
 from pydantic import Field
 
 from regard.config import yaml_file
-from regard.config.registry import Named, OneOf
+from regard.config.registry import Discriminated, Registry
 from regard.config.yaml_file import dump, load
 from regard.errors import InputError
 
@@ -130,10 +130,15 @@ def test_row_01_a_wrong_name_in_a_union(write) -> None:
     ]
 
 
+LAZY = Registry("regard.models", {"han": "han:HanConfig", "gpt2": "gpt2:GPT2Config"})
+
+
 @dataclass(frozen=True)
 class Lazy:
-    model: Annotated[Any, OneOf("name", Named("regard.models", {"han": "han:HanConfig", "gpt2": "gpt2:GPT2Config"}))]
-    other: Annotated[Any, OneOf("name", Named("regard.nowhere", {"none": "none:None"}))] | None = None
+    model: Annotated[
+        Any, Discriminated("name", Registry("regard.models", {"han": "han:HanConfig", "gpt2": "gpt2:GPT2Config"}))
+    ]
+    other: Annotated[Any, Discriminated("name", Registry("regard.nowhere", {"none": "none:None"}))] | None = None
 
 
 def test_a_class_known_by_name_is_the_only_one_that_is_imported(write) -> None:

@@ -15,7 +15,7 @@ NAMED = re.compile(r'^class (\w+Config)\b[^\n]*\n(?:(?!^class ).*\n)*?    name: 
 def test_the_page_of_flows_has_every_model():
     code = "\n".join(block.code for block in blocks((ROOT / "docs/guide/flows.md").read_text(encoding="utf-8")))
     tables = (MODELS, CAPTIONERS, LANGUAGE_MODELS, CLASSIFIERS)
-    models = {home.partition(":")[2] for table in tables for home in table.homes.values()}
+    models = {home.partition(":")[2] for table in tables for home in table.places.values()}
     sources = (path.read_text(encoding="utf-8") for path in sorted((ROOT / "src/regard/models").glob("*.py")))
     models |= {name for source in sources for name in NAMED.findall(source)} | {"BertSpans", "OneToMany"}
     assert {"Transformer", "BertClassifier", "FlatConfig", "ActingSnailConfig", "VitConfig"} <= models

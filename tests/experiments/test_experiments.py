@@ -25,7 +25,7 @@ from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.load import load
 from regard.tasks.seq2seq.prediction import Prediction
-from regard.tasks.seq2seq.run import TextToTextRun
+from regard.tasks.seq2seq.run import Seq2SeqRun
 from regard.tasks.setup import digest
 from regard.text.special import END
 from tests.cli.command import finish, start, tiny
@@ -73,7 +73,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_head_that_is_taken_away_comes_back(trained: Path):
     run = load(trained)
-    assert isinstance(run, TextToTextRun)
+    assert isinstance(run, Seq2SeqRun)
     before = {name: tensor.clone() for name, tensor in run.model.state_dict().items()}
     module = next(each for each in run.model.modules() if isinstance(each, MultiHead))
     seen = []
@@ -110,7 +110,7 @@ def test_the_share_that_is_right_after_a_mistake(
 ):
     """Dates have 10 characters, of which the last 8 count. The second is always a wrong one."""
     run = load(trained)
-    assert isinstance(run, TextToTextRun)
+    assert isinstance(run, Seq2SeqRun)
     pairs = run.config.data.load().test[:5]
     known = [run.tokenizers.source_ids(pair.source) for pair in pairs]
     targets = [run.tokenizers.target_ids(pair.target, pair.source) for pair in pairs]
@@ -183,14 +183,14 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
 
 
 @pytest.fixture(scope="module")
-def rows(tmp_path_factory: pytest.TempPathFactory) -> TextToTextRun:
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Seq2SeqRun:
     setting = Setting(tmp_path_factory.mktemp("letters"))
     small = ["data.train=999", "data.valid=5", "data.test=5", "training.steps=3", "training.warmup=1"]
     setting.train("letters", "run", [*small, "data.order=copy", "data.least=3", "data.most=4", "search.beam=1"])
     return setting.run("run")
 
 
-def test_errors_are_of_the_map_that_validation_chose(rows: TextToTextRun, monkeypatch: pytest.MonkeyPatch):
+def test_errors_are_of_the_map_that_validation_chose(rows: Seq2SeqRun, monkeypatch: pytest.MonkeyPatch):
     good, bad = np.eye(4)[:, :, None], np.eye(4)[::-1, :, None]
     splits = rows.config.data.load()
 
@@ -204,12 +204,12 @@ def test_errors_are_of_the_map_that_validation_chose(rows: TextToTextRun, monkey
     assert best > 0.4  # the first map is best in validation and wrong on the test set
 
 
-def test_all_links_of_generated_pairs_are_sure(rows: TextToTextRun):
+def test_all_links_of_generated_pairs_are_sure(rows: Seq2SeqRun):
     pair = rows.config.data.load().test[0]
     assert alignment.known(pair).sure == alignment.known(pair).possible == pair.links
 
 
-def test_letters_are_right_at_their_place_alone(rows: TextToTextRun, monkeypatch: pytest.MonkeyPatch):
+def test_letters_are_right_at_their_place_alone(rows: Seq2SeqRun, monkeypatch: pytest.MonkeyPatch):
     def answer(texts, *, beam, attention):
         return [Prediction(change(text), 0.0, True, ()) for text in texts]
 

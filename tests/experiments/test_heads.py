@@ -8,7 +8,7 @@ import torch
 from regard.data.pair import Pair
 from regard.experiments.heads import KINDS, characters, kind, neighbours, readings
 from regard.runs.load import load
-from regard.tasks.seq2seq.run import TextToTextRun
+from regard.tasks.seq2seq.run import Seq2SeqRun
 from tests.cli.command import finish, start, tiny
 
 
@@ -32,7 +32,7 @@ def test_shares_of_sentences_together_are_those_of_each_alone(tmp_path: Path):
     options = tiny(model__width="16", model__hidden="8", model__heads="2", training__steps="2")
     code, _, errors = finish(start("train", "dates-transformer", "--out", str(folder), *options))
     assert code == 0, errors
-    run = load(folder, task=TextToTextRun)
+    run = load(folder, task=Seq2SeqRun)
     pairs = [Pair("May 9, 2018", "2018-05-09", "a"), Pair("thu 3 march 2016", "2016-03-03", "b")]
     together, one, other = readings(run, pairs), readings(run, pairs[:1]), readings(run, pairs[1:])
     sizes = [len(pair.source) + 1 for pair in pairs]

@@ -10,7 +10,7 @@ from regard.experiments import EXPERIMENTS, alignment, bottleneck, positions, te
 from regard.experiments.finding import Finding
 from regard.experiments.lengths import right_by_length
 from regard.experiments.setting import Setting
-from regard.tasks.seq2seq.run import TextToTextRun
+from regard.tasks.seq2seq.run import Seq2SeqRun
 
 FEW = [
     *("data.train=60", "data.valid=5", "data.test=5", "metrics=[exact-match]"),
@@ -20,7 +20,7 @@ LUONG = "model={{name: luong, embedding: 3, width: {width}, layers: 1}}"
 TRANSFORMER = "model={{name: transformer, layers: 1, width: 6, hidden: 5, heads: 2, shared: false{more}}}"
 
 
-def of_two_rows(run: TextToTextRun, order: Order, lengths: Sequence[int], count: int) -> list[float]:
+def of_two_rows(run: Seq2SeqRun, order: Order, lengths: Sequence[int], count: int) -> list[float]:
     """For each length, in place of so many as are asked for."""
     return right_by_length(run, order, lengths, 2)
 

@@ -18,7 +18,7 @@ from regard.hub.formats.pretrained_model import Classes
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.tasks.classification.run import ClassificationRun
-from regard.tasks.extractive_qa.run import SpanAnswersRun
+from regard.tasks.extractive_qa.run import ExtractiveQARun
 from tests.hub.published import BERTS, POSITIONS, filler, quiet
 from tests.hub.test_bert import order
 
@@ -129,7 +129,7 @@ def test_classes_of_pairs(regard: Any, tmp_path: Path):
 def test_a_run_of_spans_answers_and_is_trained_on(tmp_path: Path):
     headed(tmp_path / "published", "bert", SPANS, BERTS[1])
     import_run(str(tmp_path / "published"), tmp_path / "run")
-    run = load(tmp_path / "run", "cpu", task=SpanAnswersRun)
+    run = load(tmp_path / "run", "cpu", task=ExtractiveQARun)
     [found] = run.answer([("who?", "the cat sat")])
     assert found.text == "the cat sat"[found.start : found.end]
     with pytest.raises(InputError, match=r"data\.train is not given; expected files of questions"):

@@ -15,7 +15,7 @@ from regard.runs import train as launch
 from regard.runs.recipes import path_of
 from regard.storage.run_folder import WEIGHTS, RunDirectory
 from regard.tasks.classification.run import ClassificationRun
-from regard.tasks.extractive_qa.run import SpanAnswersRun
+from regard.tasks.extractive_qa.run import ExtractiveQARun
 from tests.hub.published import BERTS, filler
 
 QUICK = ["training.steps=3", "training.warmup=0", "training.batch_tokens=128", "training.threads=1"]
@@ -57,7 +57,7 @@ def test_spans_on_an_imported_encoder(imported: Path, tmp_path: Path):
     data = [f"data.{part}=[{tmp_path / 'train.jsonl'}]" for part in ("train", "valid")]
     settings = [*data, f"training.start={imported}", "model=null", *QUICK]
     launch.train(run_file.read(path_of("spans"), settings), tmp_path / "run")
-    run = load(tmp_path / "run", "cpu", task=SpanAnswersRun)
+    run = load(tmp_path / "run", "cpu", task=ExtractiveQARun)
     (found,) = run.answer([("who?", "the cat sat")])
     assert found.text == "the cat sat"[found.start : found.end]
     assert torch.isfinite(torch.tensor(found.score))

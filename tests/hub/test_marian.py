@@ -20,7 +20,7 @@ from regard.hub.formats import families
 from regard.hub.formats.folder import Folder
 from regard.runs import run_file
 from regard.runs import train as launch
-from regard.tasks.seq2seq.run import TextToTextRun
+from regard.tasks.seq2seq.run import Seq2SeqRun
 from regard.text.special import END, PAD, START
 from tests.hub.translator import POSITIONS, SIZES, marian
 
@@ -28,13 +28,13 @@ configurations = pytest.mark.parametrize("sizes", SIZES, ids=lambda sizes: f"wid
 TEXTS = ["the cat sat on the mat.", "a cat", ">>de<< the thin man"]
 
 
-def imported(folder: Path, sizes: dict[str, Any]) -> tuple[TextToTextRun, Any, Tensor]:
+def imported(folder: Path, sizes: dict[str, Any]) -> tuple[Seq2SeqRun, Any, Tensor]:
     """The run, the model as transformers runs it, and the published id of each token here, -1 for PAD."""
     theirs = marian(folder / "published", **sizes)
     import_run(str(folder / "published"), folder / "run")
     size = theirs.config.vocab_size
     order = torch.tensor([-1, 1, size - 1, 0, *range(2, size - 1)])
-    return load(folder / "run", "cpu", task=TextToTextRun), theirs, order
+    return load(folder / "run", "cpu", task=Seq2SeqRun), theirs, order
 
 
 @contextmanager
@@ -104,7 +104,7 @@ def test_outputs_are_those_of_transformers(sizes: dict[str, Any], beam: int, pen
     theirs.final_logits_bias[0, 0] = 0.0 if sizes["d_model"] == 10 else 0.7  # texts that end after some tokens
     theirs.save_pretrained(tmp_path / "published")
     import_run(str(tmp_path / "published"), tmp_path / "run")
-    run = load(tmp_path / "run", "cpu", task=TextToTextRun)
+    run = load(tmp_path / "run", "cpu", task=Seq2SeqRun)
     wanted = Search(beam, penalty, length_offset=0.0, no_repeat=1, length_ratio=0.0, length_extra=16)
     assert run.config.search == wanted
     size, ended = theirs.config.vocab_size, []
@@ -160,7 +160,7 @@ def test_a_run_is_trained_on(tmp_path: Path):
     more = [f"training.start={tmp_path / 'run'}", f"data.train={files}", f"data.valid={files}", "training.steps=150"]
     more += ["model.dropout=0", "training.learning_rate=1e-2", "training.batch_tokens=92", "training.threads=1"]
     launch.train(run_file.read(tmp_path / "run" / "config.yaml", more), tmp_path / "tuned")
-    tuned = load(tmp_path / "tuned", "cpu", task=TextToTextRun)
+    tuned = load(tmp_path / "tuned", "cpu", task=Seq2SeqRun)
     assert tuned.tokenizers.source.digest == run.tokenizers.source.digest
     assert tuned.predict(["the cat"])[0].text == "die Katze"
     export_run(tmp_path / "tuned", tmp_path / "exported")

@@ -11,7 +11,7 @@ from regard.data.sources import Parallel
 from regard.models.pointer_generator import PointerConfig
 from regard.runs import train as launch
 from regard.runs.load import load
-from regard.tasks.seq2seq.config import TextToText, TokenizerPair
+from regard.tasks.seq2seq.config import Seq2Seq, TokenizerPair
 from regard.text import TokenizerSettings
 from regard.training.settings import Training
 
@@ -37,7 +37,7 @@ def test_names_never_seen(copying: bool, right: range, tmp_path: Path):
             files.append(tmp_path / f"{name}.{side}")
             files[-1].write_text("".join(f"{getattr(each, side)}\n" for each in examples), encoding="utf-8")
     train, valid = (tuple(map(str, files[:2])), tuple(map(str, files[2:])))
-    config = TextToText(
+    config = Seq2Seq(
         data=Parallel(train=(train[0], train[1]), valid=(valid[0], valid[1])),
         tokenizers=TokenizerPair(TokenizerSettings("word", minimum_count=2), shared=True),
         model=PointerConfig(embedding=16, width=16, attention=16, copying=copying),

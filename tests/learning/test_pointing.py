@@ -8,15 +8,15 @@ from regard.errors import InputError
 from regard.models.pointer_network import PointerNetworkConfig
 from regard.runs import train as launch
 from regard.runs.load import load
-from regard.tasks.pointer.config import Pointing
+from regard.tasks.pointer.config import Pointer
 from regard.tasks.pointer.data import ConvexHull, Sorting
-from regard.tasks.pointer.run import PointingRun
+from regard.tasks.pointer.run import PointerRun
 from regard.training.settings import Training
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    config = Pointing(
+    config = Pointer(
         data=Sorting(train=2000, valid=50, test=100, least=2, most=4),
         model=PointerNetworkConfig(width=32, attention=32, max_elements=5),
         training=Training(
@@ -32,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_it_sorts_what_it_has_not_seen(folder: Path):
     run = load(folder)
-    assert isinstance(run, PointingRun)
+    assert isinstance(run, PointerRun)
     (found,) = run.point([[(0.9,), (0.1,), (0.5,)]])
     assert found.places == (1, 2, 0)
     assert found.score > -1
@@ -73,9 +73,9 @@ def test_what_does_not_fit(regard, folder: Path, arguments: tuple[str, ...], sai
 
 def test_more_elements_than_the_model_has_places_for():
     with pytest.raises(ValueError, match=r"data.most is 10, more than model.max_elements, 9; raise that"):
-        Pointing(data=ConvexHull(), model=PointerNetworkConfig(max_elements=9))
+        Pointer(data=ConvexHull(), model=PointerNetworkConfig(max_elements=9))
     with pytest.raises(ValueError, match="places cannot be smoothed"):
-        Pointing(data=ConvexHull(), training=Training(label_smoothing=0.1))
+        Pointer(data=ConvexHull(), training=Training(label_smoothing=0.1))
 
 
 def test_no_test_set(folder: Path):

@@ -10,9 +10,9 @@ from regard.errors import InputError
 from regard.models.turing_machine import TuringMachineConfig
 from regard.runs import train as launch
 from regard.runs.load import load
-from regard.tasks.algorithmic.config import BitSequencing
+from regard.tasks.algorithmic.config import Algorithmic
 from regard.tasks.algorithmic.data import Copy, Recall, RepeatCopy
-from regard.tasks.algorithmic.run import BitSequencesRun
+from regard.tasks.algorithmic.run import AlgorithmicRun
 from regard.training.settings import Training
 
 MODEL = TuringMachineConfig(controller="feed-forward", width=64, rows=8, tape_width=10)
@@ -20,7 +20,7 @@ MODEL = TuringMachineConfig(controller="feed-forward", width=64, rows=8, tape_wi
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    config = BitSequencing(
+    config = Algorithmic(
         data=Copy(train=2000, valid=50, test=100, width=5, most=4),
         model=MODEL,
         training=Training(
@@ -34,8 +34,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def opened(folder: Path) -> BitSequencesRun:
-    return load(folder, "cpu", task=BitSequencesRun)
+def opened(folder: Path) -> AlgorithmicRun:
+    return load(folder, "cpu", task=AlgorithmicRun)
 
 
 def test_it_copies_and_shows_how(folder: Path):
@@ -68,7 +68,7 @@ def test_padding_changes_no_figure(folder: Path):
 @pytest.mark.parametrize("data", [RepeatCopy(width=2, most=2, most_repeats=2), Recall(width=2, most=3)])
 def test_other_tasks_train(data: RepeatCopy | Recall, tmp_path: Path):
     few = {"train": 200, "valid": 10, "test": 10}
-    config = BitSequencing(
+    config = Algorithmic(
         data=type(data)(**{**vars(data), **few}),
         model=MODEL,
         training=Training(steps=3, batch_tokens=256, validate_every=0),
@@ -120,4 +120,4 @@ def test_no_test_set_and_no_list(folder: Path):
 
 def test_smoothing_is_refused():
     with pytest.raises(ValueError, match="bits are not smoothed"):
-        BitSequencing(data=Copy(), training=Training(label_smoothing=0.1))
+        Algorithmic(data=Copy(), training=Training(label_smoothing=0.1))

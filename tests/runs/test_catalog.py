@@ -1,15 +1,16 @@
 """The tables of names: each leads to a class that goes by that name, and all tables and types have the same ones."""
 
 import ast
-from typing import get_args, get_type_hints
+from importlib import import_module
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from regard.config.registry import Named
+from regard.config.registry import Registry
 from regard.models import catalog
-from regard.runs import load as runs
-from regard.tasks.catalog import RUN_FILES, RUNS
+from regard.tasks.catalog import TASKS
 from regard.tasks.run import Run
+from regard.tasks.task import LazyTask
 from tests.code.tree import modules
 
 MODELS = {
@@ -31,21 +32,26 @@ def union(module: str, name: str) -> set[str]:
     return set(ast.unparse(given[0]).split(" | "))
 
 
-def classes(names: Named) -> set[str]:
-    return {home.split(":")[1] for home in names.homes.values()}
+def classes(names: Registry) -> set[str]:
+    return {home.split(":")[1] for home in names.places.values()}
 
 
-@pytest.mark.parametrize("task", RUN_FILES)
-def test_tasks(task: str):
-    assert get_args(get_type_hints(RUN_FILES[task])["task"]) == (task,)
-    assert issubclass(RUNS[task], Run)
-    assert get_type_hints(RUNS[task].open)["config"] is RUN_FILES[task]
+def part(name: str, place: str) -> Any:
+    module, _, attribute = place.partition(":")
+    return getattr(import_module(f"{TASKS[name].package}.{module}"), attribute)
 
 
-def test_every_table_has_every_task():
-    assert [*RUN_FILES] == [*RUNS]
-    assert {*RUNS} == {*runs.WHAT}
-    assert union("regard.runs.run_file", "RunFile") == classes(RUN_FILES)
+@pytest.mark.parametrize("name", TASKS)
+def test_tasks(name: str):
+    task = TASKS[name]
+    assert isinstance(task, LazyTask)
+    assert get_args(get_type_hints(task.config)["task"]) == (name,)
+    run: Any = part(name, task.run_place)
+    setup = part(name, task.setup_place)
+    assert Run in run.__mro__
+    assert get_type_hints(run.open)["config"] is task.config
+    assert get_type_hints(setup)["config"] is task.config
+    assert task.package.removeprefix("regard.tasks.").replace("_", "-") == name
 
 
 @pytest.mark.parametrize("kind", MODELS)

@@ -8,7 +8,7 @@ import regard
 from regard.data.pair import Pair
 from regard.decoding.search import Search
 from regard.errors import InputError
-from regard.tasks.seq2seq.run import TextToTextRun
+from regard.tasks.seq2seq.run import Seq2SeqRun
 from tests.runs.test_load import SETTINGS, make
 
 POINTER = SETTINGS.replace("target: {kind: character}", "shared: true").replace(
@@ -18,12 +18,12 @@ LONG = POINTER.replace("length_extra: 2", "length_extra: 60")
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> TextToTextRun:
+def run(tmp_path: Path) -> Seq2SeqRun:
     """A model that copies, and knows the letters from a to g."""
     return regard.load(make(tmp_path, settings=LONG)[0])
 
 
-def test_a_prefix_of_words_that_each_source_has_for_itself(run: TextToTextRun):
+def test_a_prefix_of_words_that_each_source_has_for_itself(run: Seq2SeqRun):
     texts = ["axb", "ayxccc", "zabx"]
     for beam in (1, 3):
         assert [each.text[:2] for each in run.predict(texts, beam=beam, prefix="bx")] == ["bx"] * 3
@@ -31,7 +31,7 @@ def test_a_prefix_of_words_that_each_source_has_for_itself(run: TextToTextRun):
     assert all(each.text.startswith("bx") for one in drawn for each in (one, *one.alternatives))
 
 
-def test_phrases_of_words_that_each_source_has_for_itself(run: TextToTextRun):
+def test_phrases_of_words_that_each_source_has_for_itself(run: Seq2SeqRun):
     """In an order of lengths that is not that of the texts, in which they are searched."""
     texts = ["ayxccc", "xb", "zabx"]
     found = run.predict(texts, beam=3, phrases=["xa", "b"])
@@ -44,7 +44,7 @@ def test_phrases_of_words_that_each_source_has_for_itself(run: TextToTextRun):
 
 
 @pytest.mark.parametrize("what", [{"prefix": "x"}, {"phrases": ["ax"], "beam": 3}])
-def test_a_word_that_neither_the_vocabulary_nor_the_source_has(run: TextToTextRun, what: dict):
+def test_a_word_that_neither_the_vocabulary_nor_the_source_has(run: Seq2SeqRun, what: dict):
     with pytest.raises(
         InputError, match=r"^text 2: '\w+' has pieces that are neither in the vocabulary nor in the text"
     ):

@@ -13,12 +13,12 @@ from regard.runs import load as runs
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.storage.run_folder import WEIGHTS, RunDirectory
-from regard.tasks.seq2seq.config import TextToText
+from regard.tasks.seq2seq.config import Seq2Seq
 from regard.tasks.seq2seq.run import SOURCE, TARGET
-from regard.tasks.seq2seq.setup import prepare
+from regard.tasks.seq2seq.setup import setup
 
 PAIRS = [Pair("abc", "cba", "1"), Pair("de", "ed", "2"), Pair("fgaa", "aagf", "3")]
-SETTINGS = """task: text-to-text
+SETTINGS = """task: seq2seq
 data: {kind: parallel, train: [a, b], valid: [a, b]}
 tokenizers: {source: {kind: character}, target: {kind: character}}
 model: {name: luong, embedding: 5, width: 7}
@@ -35,14 +35,14 @@ def make(folder: Path, *, weights: bool = True, settings: str = SETTINGS) -> tup
     file = folder / "file.yaml"
     file.write_text(settings.replace("[a, b]", f"[{folder}/a, {folder}/b]"), encoding="utf-8")
     config = run_file.read(file)
-    assert isinstance(config, TextToText)
+    assert isinstance(config, Seq2Seq)
     with RunDirectory.create(folder / "run") as run:
-        job = prepare(config, run)
-        launch.describe(run, config, launch.identify(config, job, 1), job)
+        prepared = setup(config, run, 1)
+        launch.describe(run, config, launch.identify(config, prepared, 1), prepared)
         if weights:
-            run.save_tensors(WEIGHTS, job.model.state_dict())
-    assert isinstance(job.model, EncoderDecoder)
-    return folder / "run", job.model
+            run.save_tensors(WEIGHTS, prepared.model.state_dict())
+    assert isinstance(prepared.model, EncoderDecoder)
+    return folder / "run", prepared.model
 
 
 def test_what_was_saved_comes_back(tmp_path: Path):

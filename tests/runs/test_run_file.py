@@ -20,25 +20,25 @@ from regard.models.turing_machine import TuringMachine
 from regard.models.vit import Vit
 from regard.runs import run_file
 from regard.runs.recipes import names, path_of
-from regard.runs.run_file import RunFile
-from regard.tasks.algorithmic.config import BitSequencing
+from regard.runs.run_file import RunConfig
+from regard.tasks.algorithmic.config import Algorithmic
 from regard.tasks.bidirectional_language_model.config import BidirectionalLanguageModelling
 from regard.tasks.classification.config import Classification
-from regard.tasks.extractive_qa.config import SpanAnswers
+from regard.tasks.extractive_qa.config import ExtractiveQA
 from regard.tasks.few_shot.config import FewShot
-from regard.tasks.fine_tuning import Startable
+from regard.tasks.fine_tuning import FineTuning
 from regard.tasks.image_captioning.config import ImageCaptioning
 from regard.tasks.image_classification.config import ImageClassification
 from regard.tasks.language_model.config import LanguageModelling
 from regard.tasks.masked_language_model.config import MaskedLanguageModelling
-from regard.tasks.meta_rl.config import Acting
-from regard.tasks.multi_target.config import TextToTexts
+from regard.tasks.meta_rl.config import MetaRL
+from regard.tasks.multi_target.config import MultiTarget
 from regard.tasks.multi_target.run import build_many
-from regard.tasks.pointer.config import Pointing
-from regard.tasks.seq2seq.config import TextToText
+from regard.tasks.pointer.config import Pointer
+from regard.tasks.seq2seq.config import Seq2Seq
 from regard.text import Tokenizer, TokenizerSettings
 
-RUN = """task: text-to-text
+RUN = """task: seq2seq
 data: {{kind: parallel, train: [a, b], valid: [c, d]}}
 tokenizers:
   source: {{kind: character}}
@@ -101,7 +101,7 @@ def test_row_04_sizes_that_do_not_fit_are_refused_before_data_is_read(
     assert not (tmp_path / "run").exists()
 
 
-def recipe(name: str) -> RunFile:
+def recipe(name: str) -> RunConfig:
     text = ["data.train=text.txt"]
     needed = {"translate": FILES, "summarise": ["data.train=a.jsonl", "data.valid=b.jsonl"]}
     needed |= {"language": text, "elmo": text, "characters": text, "dialogue": text}
@@ -127,7 +127,7 @@ def recipe(name: str) -> RunFile:
 def test_an_alignment_with_numbers_of_its_own(name: str, written: str, made: tuple[str, dict], tmp_path: Path):
     paths = {"translate-rnn": FILES, "summarise": ["data.train=a.jsonl", "data.valid=b.jsonl"]}.get(name, [])
     run = run_file.read(path_of(name), [*paths, f"model.align={written}"])
-    assert isinstance(run, TextToText)
+    assert isinstance(run, Seq2Seq)
     (tmp_path / "resolved.yaml").write_text(run_file.dump(run), encoding="utf-8")
     assert run_file.read(tmp_path / "resolved.yaml") == run
     model = build(run.model, 11, 11)
@@ -169,15 +169,13 @@ def test_recipes_load_and_their_resolved_form_is_equal(name: str, tmp_path: Path
     resolved.write_text(run_file.dump(run), encoding="utf-8")
     assert run_file.read(resolved) == run
     assert run_file.dump(run_file.read(resolved)) == run_file.dump(run)
-    own = (
-        "filters:" if isinstance(run, FewShot | Acting) else "shift:" if isinstance(run, BitSequencing) else "dropout:"
-    )
+    own = "filters:" if isinstance(run, FewShot | MetaRL) else "shift:" if isinstance(run, Algorithmic) else "dropout:"
     for part in ("learning_rate:", "betas:", own):
         assert part in run_file.dump(run)
-    wordless = ImageClassification | BitSequencing | FewShot | Acting
-    searchless = MaskedLanguageModelling | BidirectionalLanguageModelling | Startable | wordless
+    wordless = ImageClassification | Algorithmic | FewShot | MetaRL
+    searchless = MaskedLanguageModelling | BidirectionalLanguageModelling | FineTuning | wordless
     assert ("length_penalty:" in run_file.dump(run)) is not isinstance(run, searchless)
-    assert ("minimum_count:" in run_file.dump(run)) is not isinstance(run, Pointing | wordless)
+    assert ("minimum_count:" in run_file.dump(run)) is not isinstance(run, Pointer | wordless)
 
 
 def tokenizers() -> Tokenizers:
@@ -192,7 +190,7 @@ def test_the_models_of_recipes_can_be_built(name: str):
         model = build_language_model(run.model, 11)
         assert type(model).__name__.lower().removesuffix("languagemodel") == run.model.name
         return
-    if isinstance(run, TextToTexts):
+    if isinstance(run, MultiTarget):
         many = build_many(run, dict.fromkeys(run.data.languages, tokenizers()))
         assert [type(many.of(name).decoder).__name__ for name in ("de", "fr")] == ["OnePassDecoder"] * 2
         return
@@ -211,26 +209,26 @@ def test_the_models_of_recipes_can_be_built(name: str):
     if isinstance(run, ImageCaptioning):
         assert build_captioner(run.model, 11).decoder.output.out_features == 11
         return
-    if isinstance(run, SpanAnswers):
+    if isinstance(run, ExtractiveQA):
         assert BertSpans(11, run.encoder).output.out_features == 2
         return
     if isinstance(run, FewShot):
         assert FewShotSnail(2, 1, run.model).output.out_features == 2
         return
-    if isinstance(run, Acting):
+    if isinstance(run, MetaRL):
         assert run.actor().policy.out_features == run.data.sizes_seen[1]
         return
-    if isinstance(run, BitSequencing):
+    if isinstance(run, Algorithmic):
         assert TuringMachine(3, 2, run.model).output.out_features == 2
         return
-    model = PointerNetwork(2, run.model) if isinstance(run, Pointing) else build(run.model, 11, 11)
+    model = PointerNetwork(2, run.model) if isinstance(run, Pointer) else build(run.model, 11, 11)
     assert type(model).__name__.lower() == run.model.name.replace("-", "")
 
 
 def test_overrides_are_kept_in_the_resolved_form(tmp_path: Path):
     overrides = ["training.seed=1009", "training.learning_rate=3e-5", "search={beam: 7}", "data.forms=all"]
     run = run_file.read(path_of("dates"), overrides)
-    assert isinstance(run, TextToText)
+    assert isinstance(run, Seq2Seq)
     assert (run.training.seed, run.training.learning_rate, run.search.beam) == (1009, 3e-5, 7)
     resolved = tmp_path / "config.yaml"
     resolved.write_text(run_file.dump(run), encoding="utf-8")
@@ -239,6 +237,6 @@ def test_overrides_are_kept_in_the_resolved_form(tmp_path: Path):
 
 def test_a_list_becomes_a_pair_of_files(tmp_path: Path):
     run = run_file.read(write(tmp_path))
-    assert isinstance(run, TextToText)
+    assert isinstance(run, Seq2Seq)
     assert run.data == Parallel(train=("a", "b"), valid=("c", "d"))
     assert run.metrics == ("bleu",)

@@ -21,9 +21,9 @@ from regard.models.vit import Vit, VitConfig
 from regard.tasks.classification.config import Classification
 from regard.tasks.classification.data import LabelledTables
 from regard.tasks.classification.run import ClassificationRun
-from regard.tasks.extractive_qa.config import SpanAnswers
+from regard.tasks.extractive_qa.config import ExtractiveQA
 from regard.tasks.extractive_qa.data import Questions
-from regard.tasks.extractive_qa.run import SpanAnswersRun
+from regard.tasks.extractive_qa.run import ExtractiveQARun
 from regard.tasks.image_captioning.config import ImageCaptioning
 from regard.tasks.image_captioning.run import ImageCaptioningRun
 from regard.tasks.image_captioning.scenes import Scenes
@@ -31,8 +31,8 @@ from regard.tasks.image_classification.config import ImageClassification
 from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.language_model.config import LanguageModelling
 from regard.tasks.language_model.run import LanguageModelRun
-from regard.tasks.seq2seq.config import TextToText, TokenizerPair
-from regard.tasks.seq2seq.run import TextToTextRun
+from regard.tasks.seq2seq.config import Seq2Seq, TokenizerPair
+from regard.tasks.seq2seq.run import Seq2SeqRun
 from regard.text import Tokenizer, TokenizerSettings
 
 SCRIPT = "<script>document.title='broken'</script>"
@@ -41,7 +41,7 @@ TARGETS = ["the house is old", "a tree", f"no {SCRIPT} house", "the tree is <b>o
 BLANKS = TokenizerSettings("space")
 
 
-def translator(kind: str = "bahdanau") -> TextToTextRun:
+def translator(kind: str = "bahdanau") -> Seq2SeqRun:
     """A run that writes something for every text."""
     torch.manual_seed(3)
     source, target = (Tokenizer.train(BLANKS, texts) for texts in (TEXTS, TARGETS))
@@ -51,8 +51,8 @@ def translator(kind: str = "bahdanau") -> TextToTextRun:
     model = {"bahdanau": Bahdanau, "transformer": Transformer}[kind](source.size, target.size, config)
     with torch.no_grad():
         model.decoder.output.weight *= 5  # what it says differs from word to word
-    return TextToTextRun(
-        TextToText(
+    return Seq2SeqRun(
+        Seq2Seq(
             data=Dates(), tokenizers=TokenizerPair(BLANKS, BLANKS), model=config, metrics=("exact-match",),
             search=Search(length_ratio=1.0, length_extra=5),
         ),
@@ -102,10 +102,10 @@ def teller() -> ImageCaptioningRun:
     return ImageCaptioningRun(settings, build_captioner(config, tokenizer.size).eval(), tokenizer)
 
 
-def reader() -> SpanAnswersRun:
+def reader() -> ExtractiveQARun:
     """Answers questions with spans of their contexts."""
     torch.manual_seed(3)
     tokenizer = Tokenizer.train(BLANKS, TEXTS)
     config = BertConfig(layers=2, width=12, heads=3, hidden=13, context=29, dropout=0.0)
-    settings = SpanAnswers(data=Questions(train=("q.json",), valid=("q.json",)), tokenizer=BLANKS, model=config)
-    return SpanAnswersRun(settings, BertSpans(tokenizer.size, config).eval(), tokenizer)
+    settings = ExtractiveQA(data=Questions(train=("q.json",), valid=("q.json",)), tokenizer=BLANKS, model=config)
+    return ExtractiveQARun(settings, BertSpans(tokenizer.size, config).eval(), tokenizer)

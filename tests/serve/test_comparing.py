@@ -78,7 +78,7 @@ def test_classes_captions_and_answers_to_questions():
         (
             "one",
             "teller",
-            "one (text, text-to-text) and teller (image, image-captioning) are not of one kind, so they are not "
+            "one (text, seq2seq) and teller (image, image-captioning) are not of one kind, so they are not "
             "compared; beside one two can be seen",
         ),
         (

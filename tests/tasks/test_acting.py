@@ -15,10 +15,11 @@ from regard.errors import InputError
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
-from regard.tasks.meta_rl.config import Acting
+from regard.storage.run_folder import RunDirectory
+from regard.tasks.meta_rl.config import MetaRL
 from regard.tasks.meta_rl.metrics import figures, some
-from regard.tasks.meta_rl.run import ActingRun
-from regard.tasks.meta_rl.setup import prepare
+from regard.tasks.meta_rl.run import MetaRLRun
+from regard.tasks.meta_rl.setup import setup
 from regard.tasks.meta_rl.training import by_regret, by_reward
 from regard.tasks.meta_rl.trajectories import act
 
@@ -35,9 +36,9 @@ QUICK = [
 SMALL = "data={kind: processes, states: 3, actions: 2, episodes: 2, horizon: 3, train: 640, valid: 7, test: 11}"
 
 
-def config(*settings: str, recipe: str = "bandits") -> Acting:
+def config(*settings: str, recipe: str = "bandits") -> MetaRL:
     found = run_file.read(path_of(recipe), [*QUICK, *settings])
-    assert isinstance(found, Acting)
+    assert isinstance(found, MetaRL)
     return found
 
 
@@ -48,8 +49,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def opened(folder: Path) -> ActingRun:
-    return load(folder, "cpu", task=ActingRun)
+def opened(folder: Path) -> MetaRLRun:
+    return load(folder, "cpu", task=MetaRLRun)
 
 
 def test_it_learns_to_pull_the_better_arm(folder: Path):
@@ -69,8 +70,8 @@ def test_it_learns_from_drawn_rewards_alone(tmp_path: Path):
     assert result["test/late-share"] > 80
 
 
-def test_what_cannot_be_known_outside_is_read_for_regrets_alone():
-    task: Any = prepare(config()).task
+def test_what_cannot_be_known_outside_is_read_for_regrets_alone(tmp_path: Path):
+    task: Any = setup(config(), RunDirectory.create(tmp_path / "run"), 1).objective
     done = act(task.actor, task.batch(0, task.batches(0)[0]))
     hidden = replace(done, regrets=torch.full_like(done.regrets, torch.nan))
     logits, guesses = task.actor(done.inputs)
@@ -113,8 +114,8 @@ def test_both_kinds_train_with_both_models(model: str, data: str, tmp_path: Path
     assert found["test/share"] < 100
 
 
-def test_batches_are_functions_of_seed_epoch_and_index():
-    task: Any = prepare(config()).task
+def test_batches_are_functions_of_seed_epoch_and_index(tmp_path: Path):
+    task: Any = setup(config(), RunDirectory.create(tmp_path / "run"), 1).objective
     one, other = (task.batch(3, task.batches(3)[1]) for _ in range(2))
     assert torch.equal(one.means, other.means)
     assert one.means.shape == (128, 1, 2)

@@ -116,7 +116,7 @@ def test_the_command(folder: Path, regard):
         ({"model.characters": 3, "model.filters": "[[2, 3], [4, 5]]"}, "a filter reads 4 characters at once"),
         ({"model.filters": "[]"}, "filters is empty"),
         ({"model.cell_clip": -1}, "model.cell_clip: got -1"),
-        ({"training.teacher_forcing": 0.5}, "teacher_forcing is for text-to-text"),
+        ({"training.teacher_forcing": 0.5}, "teacher_forcing is for seq2seq"),
     ],
 )
 def test_settings_that_do_not_fit(setting: dict[str, Any], message: str, tmp_path: Path):

@@ -54,7 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def config(folder: Path, *settings: str) -> run_file.RunFile:
+def config(folder: Path, *settings: str) -> run_file.RunConfig:
     data = [f"data.train={folder / 'train.tsv'}", f"data.test={folder / 'test.tsv'}"]
     columns = ["data.text=a", "data.second=b", "data.label=class"]
     return run_file.read(path_of("classify"), [*data, *columns, *QUICK, *settings])

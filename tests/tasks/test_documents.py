@@ -60,13 +60,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def of_documents(folder: Path, *settings: str) -> run_file.RunFile:
+def of_documents(folder: Path, *settings: str) -> run_file.RunConfig:
     data = [f"data.train={folder / 'reviews.jsonl'}", "data.text=review", "data.label=mood", "data.fold=fold"]
     data += ["data.valid_folds=[3]", "data.test_folds=[4]", "training.batch_tokens=512", "training.steps=60"]
     return run_file.read(path_of("reviews"), [*data, *QUICK, "training.learning_rate=1e-2", *settings])
 
 
-def of_pairs(folder: Path, *settings: str) -> run_file.RunFile:
+def of_pairs(folder: Path, *settings: str) -> run_file.RunConfig:
     data = [f"data.train={folder / 'pairs.tsv'}", "data.text=a", "data.second=b", "data.label=label"]
     small = ["model.embedding=16", "model.width=24", "model.dropout=0.0", "training.batch_tokens=256"]
     more = ["training.steps=250", "training.learning_rate=1e-2"]

@@ -49,7 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def config(folder: Path, model: str, *more: str) -> run_file.RunFile:
+def config(folder: Path, model: str, *more: str) -> run_file.RunConfig:
     table = folder / "table.jsonl"
     second = ["data.second=second"] if "rocktaschel" in model else []
     given = [f"data.train={table}", f"data.test={table}", *second, "tokenizer={kind: space, size: 50}"]

@@ -14,11 +14,12 @@ from regard.errors import InputError
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
+from regard.storage.run_folder import RunDirectory
 from regard.tasks.classification.run import Classified
 from regard.tasks.few_shot.config import FewShot
 from regard.tasks.few_shot.data import Place, draw, seen
 from regard.tasks.few_shot.run import Compared, FewShotRun
-from regard.tasks.few_shot.setup import prepare
+from regard.tasks.few_shot.setup import setup
 
 QUICK = [
     "model={name: snail, side: 16, code_filters: 16, width: 32, filters: 16}",
@@ -203,10 +204,13 @@ def test_an_image_is_mirrored_and_then_turned():
     np.testing.assert_array_equal(seen(pixels, Place(0, 0, 1, mirrored=True))[:, :, 0], [[0, 3], [1, 4], [2, 5]])
 
 
-def test_training_sees_questions_and_augmented_images(folder: Path):
+BATCH_OF_TWO = ("data.questions=2", "training.batch_tokens=128")
+
+
+def test_training_sees_questions_and_augmented_images(folder: Path, tmp_path: Path):
     plain, other = (
-        prepare(config(folder, "data.questions=2", "training.batch_tokens=128", *settings)).task
-        for settings in (["augmentation={}"], ["augmentation={turn: 20}"])
+        setup(config(folder, *BATCH_OF_TWO, settings), RunDirectory.create(tmp_path / settings), 1).objective
+        for settings in ("augmentation={}", "augmentation={turn: 20}")
     )
     one, two = (each.batch(0, [0, 1]) for each in (plain, other))
     assert (one.images.shape, one.classes.shape) == ((2, 4, 1, 16, 16), (2, 2))
@@ -215,8 +219,8 @@ def test_training_sees_questions_and_augmented_images(folder: Path):
     assert not torch.equal(one.images, two.images)
 
 
-def test_batches_are_functions_of_seed_epoch_and_index(folder: Path):
-    task: Any = prepare(config(folder)).task
+def test_batches_are_functions_of_seed_epoch_and_index(folder: Path, tmp_path: Path):
+    task: Any = setup(config(folder), RunDirectory.create(tmp_path / "run"), 1).objective
     one, other = (task.batch(3, task.batches(3)[1]) for _ in range(2))
     assert torch.equal(one.images, other.images)
     assert one.images.shape == (32, 3, 1, 16, 16)

@@ -21,7 +21,7 @@ from regard.storage.run_folder import WEIGHTS, RunDirectory
 from regard.tasks.classification.setup import ordered
 from regard.tasks.image_classification.config import ImageClassification
 from regard.tasks.image_classification.run import ImageClassificationRun
-from regard.tasks.image_classification.training import ImageClassificationTask
+from regard.tasks.image_classification.training import ImageClassificationObjective
 
 MODEL = "{name: vit, image: 12, patch: 3, channels: 1, layers: 1, width: 24, heads: 2, hidden: 48, dropout: 0.0}"
 QUICK = [
@@ -187,7 +187,7 @@ def test_batches_are_functions_of_seed_epoch_and_index(folder: Path):
     found = config(folder)
     splits = found.data.load()
     labels = [(each, NAMES.index(each.label)) for each in splits.train]
-    one, other = (ImageClassificationTask(labels, [], found) for _ in range(2))
+    one, other = (ImageClassificationObjective(labels, [], found) for _ in range(2))
     first, second = (task.batch(3, task.batches(3)[1]) for task in (one, other))
     assert torch.equal(first.pixels, second.pixels)
     assert torch.equal(first.classes, second.classes)

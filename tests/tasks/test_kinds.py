@@ -30,9 +30,9 @@ from regard.pictures.payload import payload
 from regard.tasks.classification.config import Classification
 from regard.tasks.classification.data import LabelledTables
 from regard.tasks.classification.run import ClassificationRun
-from regard.tasks.extractive_qa.config import SpanAnswers
+from regard.tasks.extractive_qa.config import ExtractiveQA
 from regard.tasks.extractive_qa.data import Questions
-from regard.tasks.extractive_qa.run import SpanAnswersRun
+from regard.tasks.extractive_qa.run import ExtractiveQARun
 from regard.tasks.image_classification.config import ImageClassification
 from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.language_model.config import LanguageModelling
@@ -85,10 +85,10 @@ def classes(name: str) -> ClassificationRun:
     return ClassificationRun(config, model, tokenizer, ["one", "two", "three"])
 
 
-def spans() -> SpanAnswersRun:
+def spans() -> ExtractiveQARun:
     tokenizer = Tokenizer.train(WORDS, [TEXT])
-    config = SpanAnswers(data=Questions(train=("none.json",), valid=("none.json",)), tokenizer=WORDS, model=BERT)
-    return SpanAnswersRun(config, drawn(BertSpans(tokenizer.size, BERT)), tokenizer)
+    config = ExtractiveQA(data=Questions(train=("none.json",), valid=("none.json",)), tokenizer=WORDS, model=BERT)
+    return ExtractiveQARun(config, drawn(BertSpans(tokenizer.size, BERT)), tokenizer)
 
 
 GPT = GPT2Config(layers=2, width=6, heads=3, context=11)

@@ -14,7 +14,7 @@ from regard.models.language_model import LanguageModel
 from regard.models.recurrent_language_model import RecurrentLanguageModelConfig
 from regard.tasks.language_model.batch import Consecutive, Shuffled
 from regard.tasks.language_model.likelihood import STRETCH, losses
-from regard.tasks.language_model.training import LanguageTask, figures, make_windows, running
+from regard.tasks.language_model.training import LanguageModelObjective, figures, make_windows, running
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END
 from regard.training.settings import Training
@@ -89,7 +89,7 @@ def test_windows_of_a_limited_context_overlap_by_half(tokenizer: Tokenizer, leng
 def test_the_loss_of_a_batch_goes_on_where_the_last_one_ended(tokenizer: Tokenizer):
     one, tokens = model(tokenizer), running(tokenizer, TEXTS * 3)
     windows = Consecutive(tokens, 3, 2, 1)
-    task = LanguageTask(windows, TEXTS, tokenizer, settings(), one)
+    task = LanguageModelObjective(windows, TEXTS, tokenizer, settings(), one)
     batches = [task.batch(0, examples) for examples in task.batches(0)]
     carried, total = None, 0.0
     for batch in batches:
@@ -115,6 +115,8 @@ def test_models_that_carry_nothing_read_windows_in_any_order(tokenizer: Tokenize
 
 def test_validation_is_of_the_held_out_text(tokenizer: Tokenizer):
     one = model(tokenizer)
-    task = LanguageTask(Consecutive(running(tokenizer, TEXTS), 3, 2, 1), TEXTS[:1], tokenizer, settings(), one)
+    task = LanguageModelObjective(
+        Consecutive(running(tokenizer, TEXTS), 3, 2, 1), TEXTS[:1], tokenizer, settings(), one
+    )
     assert task.validate(one) == figures(one, tokenizer, TEXTS[:1])
     assert not task.higher_is_better

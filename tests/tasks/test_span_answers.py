@@ -15,7 +15,7 @@ from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
 from regard.tasks.extractive_qa.data import Questions, Window, collate_windows, windows
-from regard.tasks.extractive_qa.run import SpanAnswersRun
+from regard.tasks.extractive_qa.run import ExtractiveQARun
 from regard.tasks.extractive_qa.training import Asked, Spanned, best, spanned
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END, PAD, START
@@ -138,7 +138,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def config(folder: Path, *settings: str) -> run_file.RunFile:
+def config(folder: Path, *settings: str) -> run_file.RunConfig:
     given = [
         f"data.train=[{folder / 'train.json'}]",
         f"data.valid=[{folder / 'valid.json'}]",
@@ -158,7 +158,7 @@ def config(folder: Path, *settings: str) -> run_file.RunFile:
 def test_it_learns_and_answers(folder: Path):
     result = json.loads((folder / "run" / "result.json").read_text())
     assert result["valid/f1"] > 90
-    run = load(folder / "run", "cpu", task=SpanAnswersRun)
+    run = load(folder / "run", "cpu", task=ExtractiveQARun)
     context = "these days bob lives in oslo ."
     found, again = run.answer([("where ?", context)] * 2)
     assert run.answer([("who ?", context)])[0].text == "bob"
@@ -192,7 +192,7 @@ def test_the_command_takes_and_gives_json(regard, folder: Path):
 
 
 def test_what_a_question_and_its_context_read(regard, folder: Path, tmp_path: Path):
-    run = load(folder / "run", "cpu", task=SpanAnswersRun)
+    run = load(folder / "run", "cpu", task=ExtractiveQARun)
     filler = "these days " * 20
     for context in ("these days emil lives in cairo .", f"{filler}emil lives in cairo ."):
         reading = run.look(("who ?", context))

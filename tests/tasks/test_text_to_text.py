@@ -23,11 +23,11 @@ from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.seq2seq import metrics as text_to_text
-from regard.tasks.seq2seq.config import TextToText, TokenizerPair
+from regard.tasks.seq2seq.config import Seq2Seq, TokenizerPair
 from regard.tasks.seq2seq.metrics import Scoring, figures
-from regard.tasks.seq2seq.run import TextToTextRun
-from regard.tasks.seq2seq.setup import prepare
-from regard.tasks.seq2seq.training import PairTask
+from regard.tasks.seq2seq.run import Seq2SeqRun
+from regard.tasks.seq2seq.setup import setup
+from regard.tasks.seq2seq.training import Seq2SeqObjective
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END, UNKNOWN
 from regard.training.settings import Training
@@ -54,9 +54,9 @@ def model_for(both: Tokenizers) -> EncoderDecoder:
     return Bahdanau(both.source.size, both.target.size, BahdanauConfig(embedding=3, width=5, attention=7, maxout=2))
 
 
-def task(both: Tokenizers, model: EncoderDecoder | None = None, **settings) -> PairTask:
+def task(both: Tokenizers, model: EncoderDecoder | None = None, **settings) -> Seq2SeqObjective:
     training = Training(**{"batch_tokens": 31, "seed": 3, **settings})
-    return PairTask(SPLITS, both, training, SCORING, model=model or model_for(both))
+    return Seq2SeqObjective(SPLITS, both, training, SCORING, model=model or model_for(both))
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
@@ -203,13 +203,13 @@ def test_row_18_a_pair_longer_than_the_model_can_take(caplog: pytest.LogCaptureF
     )
     with pytest.raises(InputError, match=r"pairs\.tsv:4: 28 tokens, more than the model's maximum of 23"):
         task(both, model)
-    one = PairTask(SPLITS, both, Training(batch_tokens=67), SCORING, model=model, truncate=True)
+    one = Seq2SeqObjective(SPLITS, both, Training(batch_tokens=67), SCORING, model=model, truncate=True)
     assert [max(side) for side in zip(*one.lengths, strict=True)] == [24, 28]
     assert "1 sources were cut" in caplog.text
     assert "targets" not in caplog.text
     small = TransformerConfig(layers=1, width=6, hidden=5, heads=2, shared=False, positions="learned", max_length=24)
     both_sides = Transformer(both.source.size, both.target.size, small)
-    one = PairTask(SPLITS, both, Training(batch_tokens=67), SCORING, model=both_sides, truncate=True)
+    one = Seq2SeqObjective(SPLITS, both, Training(batch_tokens=67), SCORING, model=both_sides, truncate=True)
     assert [max(side) for side in zip(*one.lengths, strict=True)] == [24, 24]
     assert "1 targets were cut" in caplog.text
 
@@ -245,7 +245,7 @@ def test_groups_are_scored_apart(monkeypatch: pytest.MonkeyPatch):
 def test_a_model_starts_from_the_frequencies_of_tokens_on_request(
     start: Literal["zeros", "frequencies"], tmp_path: Path
 ):
-    config = TextToText(
+    config = Seq2Seq(
         data=Dates(kind="dates", train=50, valid=3, test=3),
         tokenizers=TokenizerPair(TokenizerSettings("character"), TokenizerSettings("character")),
         model=LuongConfig(embedding=4, width=6),
@@ -254,11 +254,11 @@ def test_a_model_starts_from_the_frequencies_of_tokens_on_request(
         output_bias=start,
     )
     with RunDirectory.create(tmp_path / "run") as run:
-        job = prepare(config, run)
-    assert isinstance(job.model, EncoderDecoder)
-    assert isinstance(job.task, PairTask)
-    silent = job.model.decoder.output(torch.zeros(6)).softmax(-1)
-    counts = job.task.frequencies() + 1 if start == "frequencies" else torch.ones_like(silent)
+        prepared = setup(config, run, 1)
+    assert isinstance(prepared.model, EncoderDecoder)
+    assert isinstance(prepared.objective, Seq2SeqObjective)
+    silent = prepared.model.decoder.output(torch.zeros(6)).softmax(-1)
+    counts = prepared.objective.frequencies() + 1 if start == "frequencies" else torch.ones_like(silent)
     torch.testing.assert_close(silent, counts / counts.sum())
 
 
@@ -271,7 +271,7 @@ def test_perplexity_is_of_the_targets_tokens_and_lower_is_better():
     batch = one.batch(0, list(range(len(PAIRS))))
     loss = one.loss(model, batch, 1)
     assert found["perplexity"] == pytest.approx(float(loss.total.detach().exp().pow(1 / loss.tokens)), rel=1e-6)
-    alone = PairTask(SPLITS, both, Training(batch_tokens=31), Scoring(("perplexity",)), model=model)
+    alone = Seq2SeqObjective(SPLITS, both, Training(batch_tokens=31), Scoring(("perplexity",)), model=model)
     assert not alone.higher_is_better
     assert one.higher_is_better
 
@@ -294,11 +294,11 @@ def test_a_cut_source_takes_its_words_from_the_target():
 def test_a_run_that_cuts_its_training_sources_cuts_its_test_sources():
     both = tokenizers()
     config = TransformerConfig(layers=1, width=8, hidden=8, heads=2, positions="learned", max_length=9, shared=False)
-    files = TextToText(
+    files = Seq2Seq(
         data=Dates(), tokenizers=TokenizerPair(TokenizerSettings("character"), TokenizerSettings("character")),
         model=config, metrics=("exact-match",), search=Search(beam=1), truncate=True,
     )  # fmt: skip
-    run = TextToTextRun(files, Transformer(both.source.size, both.target.size, config).eval(), both)
+    run = Seq2SeqRun(files, Transformer(both.source.size, both.target.size, config).eval(), both)
     assert run.evaluate(PAIRS) == {"exact-match": 0.0}
     with pytest.raises(InputError, match="more than the model's maximum"):
-        TextToTextRun(replace(files, truncate=False), run.model, both).evaluate(PAIRS)
+        Seq2SeqRun(replace(files, truncate=False), run.model, both).evaluate(PAIRS)

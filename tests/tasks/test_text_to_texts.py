@@ -16,11 +16,11 @@ from regard.models.bottleneck import BottleneckConfig
 from regard.models.one_to_many import OneToMany
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.multi_target.config import TextToTexts
+from regard.tasks.multi_target.config import MultiTarget
 from regard.tasks.multi_target.data import Multiparallel
-from regard.tasks.multi_target.run import TextToTextsRun, build_many
-from regard.tasks.multi_target.setup import prepare
-from regard.tasks.multi_target.training import ManyTask, of_all
+from regard.tasks.multi_target.run import MultiTargetRun, build_many
+from regard.tasks.multi_target.setup import setup
+from regard.tasks.multi_target.training import MultiTargetObjective, of_all
 from regard.tasks.seq2seq.metrics import Scoring
 from regard.text import Tokenizer, TokenizerSettings
 from regard.training.settings import Training
@@ -34,11 +34,11 @@ LETTERS = TokenizerSettings("character")
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> TextToTexts:
+def config(tmp_path: Path) -> MultiTarget:
     for name, lines in TEXTS.items():
         (tmp_path / name).write_text("\n".join(lines), encoding="utf-8")
     files = [str(tmp_path / name) for name in TEXTS]
-    return TextToTexts(
+    return MultiTarget(
         data=Multiparallel(languages=("de", "fr"), train=tuple(files), valid=tuple(files), test=tuple(files)),
         source=LETTERS,
         target=LETTERS,
@@ -58,12 +58,12 @@ def splits(language: str) -> Splits:
     return Splits(pairs, pairs[:2])
 
 
-def task(config: TextToTexts, model: OneToMany) -> ManyTask:
+def task(config: MultiTarget, model: OneToMany) -> MultiTargetObjective:
     both = {name: splits(name) for name in ("de", "fr")}
-    return ManyTask(both, tokenizers(), config.training, Scoring(config.metrics), model=model)
+    return MultiTargetObjective(both, tokenizers(), config.training, Scoring(config.metrics), model=model)
 
 
-def test_the_loss_is_the_sum_of_the_languages_and_the_source_is_read_once(config: TextToTexts):
+def test_the_loss_is_the_sum_of_the_languages_and_the_source_is_read_once(config: MultiTarget):
     model = build_many(config, tokenizers()).double()
     one = task(config, model)
     batch = one.batch(0, [0, 3, 1])
@@ -79,14 +79,14 @@ def test_the_loss_is_the_sum_of_the_languages_and_the_source_is_read_once(config
     torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-10, atol=1e-12)
 
 
-def test_batches_have_room_for_the_longest_target(config: TextToTexts):
+def test_batches_have_room_for_the_longest_target(config: MultiTarget):
     one = task(config, build_many(config, tokenizers()))
     assert one.lengths[0] == (len("the cat sat") + 1, len("le chat était assis") + 1)
     assert sorted(index for batch in one.batches(3) for index in batch) == [0, 1, 2, 3]
     assert one.place(2) == "f:3"
 
 
-def test_validation_has_each_language_and_the_mean(config: TextToTexts):
+def test_validation_has_each_language_and_the_mean(config: MultiTarget):
     one = task(config, build_many(config, tokenizers()).eval())
     assert one.higher_is_better
     found = one.validate(build_many(config, tokenizers()).eval())
@@ -97,9 +97,9 @@ def test_validation_has_each_language_and_the_mean(config: TextToTexts):
     assert of_all({"a": {"x": 1.0}, "b": {"x": 4.0}}) == {"x": 2.5, "x/a": 1.0, "x/b": 4.0}
 
 
-def test_predictions_are_those_of_each_language_alone_from_one_reading(config: TextToTexts):
+def test_predictions_are_those_of_each_language_alone_from_one_reading(config: MultiTarget):
     model = build_many(config, tokenizers()).eval()
-    run = TextToTextsRun(config, model, tokenizers())
+    run = MultiTargetRun(config, model, tokenizers())
     reads = []
     model.encoder.register_forward_hook(lambda *_: reads.append(1))
     found = run.predict(TEXTS["en"], beam=3, attention=False)
@@ -113,8 +113,8 @@ def test_predictions_are_those_of_each_language_alone_from_one_reading(config: T
     assert attending.attention.source[:3] == ("t", "h", "e")
 
 
-def test_the_run_of_a_language_is_measured_on_its_own_files(config: TextToTexts):
-    run = TextToTextsRun(config, build_many(config, tokenizers()).eval(), tokenizers())
+def test_the_run_of_a_language_is_measured_on_its_own_files(config: MultiTarget):
+    run = MultiTargetRun(config, build_many(config, tokenizers()).eval(), tokenizers())
     figures = run.evaluate()
     assert figures["perplexity/fr"] == pytest.approx(run.of("fr").evaluate()["perplexity"])
     files = run.of("fr").config.data
@@ -140,22 +140,22 @@ def test_models_that_take_sources_of_different_lengths():
         OneToMany({"a": models[0], "b": models[1]})
 
 
-def test_shared_embeddings_are_refused(config: TextToTexts):
+def test_shared_embeddings_are_refused(config: MultiTarget):
     with pytest.raises(ValueError, match=r"model\.shared needs one vocabulary"):
-        TextToTexts(data=config.data, source=LETTERS, target=LETTERS, model=TransformerConfig(), metrics=("bleu",))
+        MultiTarget(data=config.data, source=LETTERS, target=LETTERS, model=TransformerConfig(), metrics=("bleu",))
 
 
-def test_languages_may_be_named_like_anything(config: TextToTexts, tmp_path: Path):
+def test_languages_may_be_named_like_anything(config: MultiTarget, tmp_path: Path):
     files = config.data.train
     data = Multiparallel(languages=("source", "to"), train=files, valid=files)
     named = replace(config, data=data, output_bias="frequencies", search=Search(beam=1))
     with RunDirectory.create(tmp_path / "run") as folder:
-        job = prepare(named, folder)
-    assert len(job.tokenizers) == 3
-    assert isinstance(job.model, OneToMany)
-    assert isinstance(job.task, ManyTask)
-    for name, part in job.task.parts.items():
-        decoder = job.model.of(name).decoder
+        prepared = setup(named, folder, 1)
+    assert len(prepared.tokenizers) == 3
+    assert isinstance(prepared.model, OneToMany)
+    assert isinstance(prepared.objective, MultiTargetObjective)
+    for name, part in prepared.objective.parts.items():
+        decoder = prepared.model.of(name).decoder
         assert decoder.output.out_features == part.tokenizers.target.size
         counts = part.frequencies() + 1
         torch.testing.assert_close(decoder.output.bias.detach().softmax(-1), counts / counts.sum())
@@ -168,7 +168,7 @@ def test_languages_may_be_named_like_anything(config: TextToTexts, tmp_path: Pat
         (Search(coverage_penalty=0.2), "needs a model that attends"),
     ],
 )
-def test_a_search_that_cannot_be_is_refused_at_once(search: Search, said: str, config: TextToTexts, tmp_path: Path):
+def test_a_search_that_cannot_be_is_refused_at_once(search: Search, said: str, config: MultiTarget, tmp_path: Path):
     bad = replace(config, model=BottleneckConfig(embedding=3, width=5), search=search)
     with RunDirectory.create(tmp_path / "run") as folder, pytest.raises(InputError, match=said):
-        prepare(bad, folder)
+        setup(bad, folder, 1)

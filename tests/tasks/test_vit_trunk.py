@@ -16,7 +16,9 @@ from regard.images import Preparation
 from regard.models.vit_trunk import VitGrid
 from regard.runs import run_file
 from regard.runs import train as launch
+from regard.runs.load import CONFIG
 from regard.runs.recipes import path_of
+from regard.storage.run_folder import RunDirectory
 from regard.tasks.image_captioning.attribution import one, pixels_of
 from regard.tasks.image_captioning.data import Captioned
 from regard.tasks.image_captioning.run import ImageCaptioningRun
@@ -48,7 +50,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def config(folder: Path, *more: str, trunk: str = "{vit: VIT}") -> run_file.RunFile:
+def config(folder: Path, *more: str, trunk: str = "{vit: VIT}") -> run_file.RunConfig:
     named = trunk.replace("VIT", str(folder / "vit"))
     model = f"model={{name: show-attend-and-tell, {SIZES}, trunk: {named}}}"
     images = folder / "images" / "captions.jsonl"
@@ -171,9 +173,13 @@ def test_what_is_refused(folder: Path, whole: Path, tmp_path: Path):
 
 
 def test_runs_from_before_there_were_trunks_go_on(folder: Path, tmp_path: Path):
-    """What is the same for a run to be resumed says nothing of a trunk that is not there."""
+    """A key that a run file lacks is read as its default, in what the run was started with too."""
     model = f"model={{name: show-attend-and-tell, {SIZES}, image: 16, channels: 1, stages: [8, 12]}}"
     launch.train(config(folder, model, "training.steps=2"), tmp_path / "run")
-    identity = json.loads((tmp_path / "run" / "identity.json").read_text())
-    assert "trunk" not in identity["configuration"]["model"]
-    assert "compile" not in identity["configuration"]["training"]
+    with RunDirectory.create(tmp_path / "run", resume=True) as run:
+        lines = run.read_text(CONFIG).splitlines(keepends=True)
+        older = [line for line in lines if line.split(":")[0].strip() not in ("trunk", "compile")]
+        assert len(older) == len(lines) - 2
+        run.write_text(CONFIG, "".join(older))
+    launch.train(config(folder, model, "training.steps=2"), tmp_path / "run", resume=True)
+    assert run_file.read(tmp_path / "run" / CONFIG).model.trunk is None

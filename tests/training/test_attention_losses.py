@@ -19,7 +19,7 @@ from regard.models.luong import Luong, LuongConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.tasks.seq2seq.guidance import link_rows, piece_links
-from regard.tasks.seq2seq.training import PairTask, Scoring
+from regard.tasks.seq2seq.training import Scoring, Seq2SeqObjective
 from regard.text import Tokenizer, TokenizerSettings
 from regard.training.attention_losses import AttentionLosses
 from regard.training.settings import Training
@@ -53,9 +53,11 @@ def attend_of(model: EncoderDecoder) -> Attend:
     return attend
 
 
-def task(both: Tokenizers, model: EncoderDecoder, losses: AttentionLosses, pairs: list[Pair] = PAIRS) -> PairTask:
+def task(
+    both: Tokenizers, model: EncoderDecoder, losses: AttentionLosses, pairs: list[Pair] = PAIRS
+) -> Seq2SeqObjective:
     splits, training = Splits(pairs, pairs), Training(batch_tokens=5, label_smoothing=0.1)
-    return PairTask(splits, both, training, Scoring(("exact-match",)), model=model, attention=losses)
+    return Seq2SeqObjective(splits, both, training, Scoring(("exact-match",)), model=model, attention=losses)
 
 
 @pytest.mark.parametrize("name", ["doubly_stochastic", "entropy", "coverage", "guided"])

@@ -18,8 +18,8 @@ from regard.errors import InputError, RunError
 from regard.storage.run_folder import RunDirectory
 from regard.training.devices import devices
 from regard.training.loop import fit
+from regard.training.objective import Loss
 from regard.training.state import random_state, restore_random_state
-from regard.training.task import Loss
 from tests.training import toy
 from tests.training.test_loop import records, run
 

@@ -9,7 +9,7 @@ from torch import nn
 from regard.data.pair import Pair, Splits
 from regard.data.tokenizer_pair import Tokenizers
 from regard.nn.encoder_decoder import EncoderDecoder
-from regard.tasks.seq2seq.training import PairTask, Scoring
+from regard.tasks.seq2seq.training import Scoring, Seq2SeqObjective
 from regard.text import Tokenizer, TokenizerSettings
 from regard.training.batches import Stream
 from regard.training.processes import Processes
@@ -28,7 +28,7 @@ PAIRS = [
 SETTINGS = settings(batch_tokens=23, learning_rate=1e-3, steps=11)
 
 
-def task(model: EncoderDecoder, chosen: Training) -> PairTask:
+def task(model: EncoderDecoder, chosen: Training) -> Seq2SeqObjective:
     """Seven letters and nine, which with the special tokens are the models' vocabularies or fewer."""
     source, target = (
         Tokenizer.train(TokenizerSettings("character"), texts)
@@ -36,7 +36,7 @@ def task(model: EncoderDecoder, chosen: Training) -> PairTask:
     )
     assert (source.size, target.size) == (11, 13)
     splits = Splits(PAIRS, PAIRS[:1], [])
-    return PairTask(splits, Tokenizers(source, target), chosen, Scoring(("exact-match",)), model=model)
+    return Seq2SeqObjective(splits, Tokenizers(source, target), chosen, Scoring(("exact-match",)), model=model)
 
 
 @pytest.mark.parametrize("forcing", [1.0, 0.5])

@@ -24,8 +24,8 @@ from torch.nn import functional
 from regard.errors import InputError, RunError
 from regard.storage.run_folder import RunDirectory
 from regard.training.loop import fit
+from regard.training.objective import Loss
 from regard.training.settings import Training
-from regard.training.task import Loss
 
 WORDS = 13
 ROOT = Path(__file__).parents[2]

@@ -64,14 +64,14 @@ def _ranked(run: Path, pairs: "list[Pair]", pick: Path) -> dict[str, str]:
     from regard.data.links import check_inside, read_gold
     from regard.maps.links import errors_of_maps
     from regard.runs.load import load
-    from regard.tasks.seq2seq.run import TextToTextRun
+    from regard.tasks.seq2seq.run import Seq2SeqRun
 
     gold = read_gold(pick)
     if len(gold) != len(pairs):
         raise InputError(f"{pick} has {len(gold)} lines, the text has {len(pairs)}; expected equally many")
     for number, (pair, links) in enumerate(zip(pairs, gold, strict=True), 1):
         check_inside(f"{pick}:{number}", links.possible, (len(pair.source.split()), len(pair.target.split())))
-    errors = enumerate(errors_of_maps(load(run, task=TextToTextRun).word_maps(pairs), gold))
+    errors = enumerate(errors_of_maps(load(run, task=Seq2SeqRun).word_maps(pairs), gold))
     return {f"map {number}": f"{100 * error:.2f}" for number, error in sorted(errors, key=lambda each: each[1])}
 
 
@@ -79,9 +79,9 @@ def _links(run: Path, pairs: "list[Pair]", maps: list[int] | None) -> list[str]:
     """The links of each pair in one direction."""
     from regard.maps.links import pharaoh, strongest
     from regard.runs.load import load
-    from regard.tasks.seq2seq.run import TextToTextRun
+    from regard.tasks.seq2seq.run import Seq2SeqRun
 
-    return [pharaoh(strongest(each.weights)) for each in load(run, task=TextToTextRun).align(pairs, maps)]
+    return [pharaoh(strongest(each.weights)) for each in load(run, task=Seq2SeqRun).align(pairs, maps)]
 
 
 def _joined(runs: tuple[Path, Path], pairs: "list[Pair]", maps: list[int] | None, join: Joined) -> list[str]:
@@ -89,13 +89,13 @@ def _joined(runs: tuple[Path, Path], pairs: "list[Pair]", maps: list[int] | None
     from regard.data.pair import Pair
     from regard.maps.links import grow_diag_final_and, intersection, pharaoh, strongest, turned, union
     from regard.runs.load import load
-    from regard.tasks.seq2seq.run import TextToTextRun
+    from regard.tasks.seq2seq.run import Seq2SeqRun
 
     how = {"intersection": intersection, "union": union, "grow-diag-final-and": grow_diag_final_and}[join]
     exchanged = [Pair(pair.target, pair.source, pair.place) for pair in pairs]
     forward, backward = (
-        load(runs[0], task=TextToTextRun).align(pairs, maps),
-        load(runs[1], task=TextToTextRun).align(exchanged),
+        load(runs[0], task=Seq2SeqRun).align(pairs, maps),
+        load(runs[1], task=Seq2SeqRun).align(exchanged),
     )
     return [
         pharaoh(how(strongest(one.weights), turned(strongest(other.weights))))

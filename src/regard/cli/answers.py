@@ -9,13 +9,13 @@ from regard.cli.stream import CHUNK, NAME, chunks, standard_input
 from regard.decoding.mbr import least_risk
 from regard.errors import InputError
 from regard.tasks.seq2seq.prediction import Prediction
-from regard.tasks.seq2seq.run import TextToTextRun
+from regard.tasks.seq2seq.run import Seq2SeqRun
 
 
 class Answer:
     """A run, and the search that the user asked for. Raises InputError where it is none."""
 
-    def __init__(self, run: TextToTextRun, asked: Asked, attention: bool) -> None:
+    def __init__(self, run: Seq2SeqRun, asked: Asked, attention: bool) -> None:
         self.run, self.attention, self.drawn = run, attention, drawn(run.config.search, asked)
         self.asked = asked
 

@@ -9,7 +9,7 @@ from regard.errors import InputError
 
 if TYPE_CHECKING:
     from regard.data.sources import Dialogue
-    from regard.tasks.seq2seq.run import TextToTextRun
+    from regard.tasks.seq2seq.run import Seq2SeqRun
 
 OWN = Asked()
 
@@ -24,9 +24,9 @@ def chat(run: RunFolder, /, *, asked: Asked = OWN) -> None:
         from regard.cli.stream import NAME, chunks, standard_input
         from regard.data.sources import Dialogue
         from regard.runs.load import load
-        from regard.tasks.seq2seq.run import TextToTextRun
+        from regard.tasks.seq2seq.run import Seq2SeqRun
 
-        loaded = load(run, task=TextToTextRun)
+        loaded = load(run, task=Seq2SeqRun)
     data = loaded.config.data
     if not isinstance(data, Dialogue):
         raise InputError(f"{run}: was trained on data of kind {data.kind}; a chat needs one trained on dialogue")
@@ -40,7 +40,7 @@ def chat(run: RunFolder, /, *, asked: Asked = OWN) -> None:
             say(reply)
 
 
-def _source(run: "TextToTextRun", data: "Dialogue", said: list[str], place: str) -> str:
+def _source(run: "Seq2SeqRun", data: "Dialogue", said: list[str], place: str) -> str:
     """As many of the last turns as the model knows and can take. Raises InputError where it cannot take the last."""
     from regard.data.dialogue import context
     from regard.decoding.texts import limited

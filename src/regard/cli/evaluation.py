@@ -8,21 +8,21 @@ from typing import Any
 from regard.cli.files import read_pairs
 from regard.cli.options import Asked, searching
 from regard.errors import InputError
-from regard.tasks.algorithmic.run import BitSequencesRun
+from regard.tasks.algorithmic.run import AlgorithmicRun
 from regard.tasks.bidirectional_language_model.run import ElmoRun
 from regard.tasks.classification.run import ClassificationRun
-from regard.tasks.extractive_qa.run import SpanAnswersRun
+from regard.tasks.extractive_qa.run import ExtractiveQARun
 from regard.tasks.few_shot.run import FewShotRun
 from regard.tasks.image_captioning.run import ImageCaptioningRun
 from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.language_model.cache import Cache
 from regard.tasks.language_model.run import LanguageModelRun
 from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
-from regard.tasks.meta_rl.run import ActingRun
-from regard.tasks.multi_target.run import TextToTextsRun
-from regard.tasks.pointer.run import PointingRun
+from regard.tasks.meta_rl.run import MetaRLRun
+from regard.tasks.multi_target.run import MultiTargetRun
+from regard.tasks.pointer.run import PointerRun
 from regard.tasks.run import Run
-from regard.tasks.seq2seq.run import TextToTextRun
+from regard.tasks.seq2seq.run import Seq2SeqRun
 
 COLUMNS = "source,target"
 AS_TRAINED = "this run reads files as the data section of its run file says; leave it out"
@@ -61,9 +61,9 @@ def measured(run: Run, given: Given) -> dict[str, float]:
             return _of_files(run, given, "tells classes of images; it takes sets of these alone")
         case FewShotRun():
             return _of_files(run, given, "tells classes after examples; it takes sets of images alone")
-        case SpanAnswersRun():
+        case ExtractiveQARun():
             return _of_files(run, given, "answers questions; it takes files of SQuAD alone")
-        case PointingRun() | BitSequencesRun() | ActingRun():
+        case PointerRun() | AlgorithmicRun() | MetaRLRun():
             because = "this run is of generated examples; it is measured on its own test set alone"
             given.refuse("files", "beam", "cache", because=because)
             return run.evaluate()
@@ -72,12 +72,12 @@ def measured(run: Run, given: Given) -> dict[str, float]:
             given.refuse("files", "cache", because=because)
             with searching(Asked(given.beam)):
                 return run.evaluate(beam=given.beam)
-        case TextToTextsRun():
+        case MultiTargetRun():
             because = "this run writes several languages; it is measured on its run file's test set alone"
             given.refuse("files", "cache", because=because)
             with searching(Asked(given.beam)):
                 return run.evaluate(beam=given.beam)
-        case TextToTextRun():
+        case Seq2SeqRun():
             given.refuse("cache", because="a cache is for language models, and this run makes texts of texts")
             pairs = read_pairs(given.files, given.columns or COLUMNS, given.skip_bad) if given.files else None
             with searching(Asked(given.beam)):
@@ -85,7 +85,7 @@ def measured(run: Run, given: Given) -> dict[str, float]:
     raise AssertionError(type(run))
 
 
-OfFiles = MaskedLanguageModelRun | ElmoRun | ImageClassificationRun | FewShotRun | SpanAnswersRun
+OfFiles = MaskedLanguageModelRun | ElmoRun | ImageClassificationRun | FewShotRun | ExtractiveQARun
 
 
 def _of_files(run: OfFiles, given: Given, what: str) -> dict[str, float]:

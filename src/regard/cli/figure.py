@@ -20,18 +20,18 @@ from regard.pictures.tape import tape
 from regard.pictures.view import View
 from regard.pictures.write import LABELS, PAGE, write, write_document, write_figure, write_view
 from regard.runs.load import expect
-from regard.tasks.algorithmic.run import BitSequencesRun
+from regard.tasks.algorithmic.run import AlgorithmicRun
 from regard.tasks.classification.run import ClassificationRun
-from regard.tasks.extractive_qa.run import SpanAnswersRun
+from regard.tasks.extractive_qa.run import ExtractiveQARun
 from regard.tasks.few_shot.run import FewShotRun
 from regard.tasks.image_captioning.run import ImageCaptioningRun
 from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.language_model.run import LanguageModelRun
 from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
-from regard.tasks.meta_rl.run import ActingRun
-from regard.tasks.multi_target.run import TextToTextsRun
-from regard.tasks.pointer.run import PointingRun
-from regard.tasks.seq2seq.run import TextToTextRun
+from regard.tasks.meta_rl.run import MetaRLRun
+from regard.tasks.multi_target.run import MultiTargetRun
+from regard.tasks.pointer.run import PointerRun
+from regard.tasks.seq2seq.run import Seq2SeqRun
 
 PARTS = "give --page, --words, --source or --target"
 WHOLE = "write a .html page, without --map"
@@ -101,7 +101,7 @@ class Shown:
 
 def check_role(run: Any, asking: Asking) -> None:
     """Raises InputError where a role is asked of a run that has none."""
-    if not isinstance(run, TextToTextRun | TextToTextsRun | ImageCaptioningRun):
+    if not isinstance(run, Seq2SeqRun | MultiTargetRun | ImageCaptioningRun):
         asking.looking.refuse("--role", what="writes no text of another text or of an image")
 
 
@@ -137,20 +137,20 @@ def look(run: Any, asking: Asking) -> Shown:
             return _caption(run, asking)
         case ClassificationRun():
             return _classes(run, asking)
-        case BitSequencesRun():
+        case AlgorithmicRun():
             return _tape(run, asking)
         case FewShotRun():
             return _episode(run, asking)
-        case ActingRun():
+        case MetaRLRun():
             asking.looking.refuse("--beam", "--map", "--kind", what="acts in environments")
             done, looked = run.look(text)
             return _text(whole(done.text, looked, "weights"), asking, WHOLE)
-        case PointingRun():
+        case PointerRun():
             asking.looking.refuse("--beam", "--map", "--kind", what="points to elements of a set")
             (pointed,) = run.point([parse(text)])
             said = " ".join(map(str, pointed.places))
             return _text(whole(said, pointed.attention, "weights", pointed.workings), asking, WHOLE)
-        case SpanAnswersRun():
+        case ExtractiveQARun():
             asking.looking.refuse("--beam", what="answers with spans")
             return _text(run.look(parse_question(1, text), maps, kind=kind), asking, WHOLE)
         case LanguageModelRun() | MaskedLanguageModelRun():
@@ -159,9 +159,7 @@ def look(run: Any, asking: Asking) -> Shown:
         case _:
             beam = asking.looking.beam
             with searching(Asked(beam)):
-                reading = expect(run, TextToTextRun, asking.run).look(
-                    text, maps, beam=beam, kind=kind, role=asking.role
-                )
+                reading = expect(run, Seq2SeqRun, asking.run).look(text, maps, beam=beam, kind=kind, role=asking.role)
             return _text(reading, asking)
 
 
@@ -224,7 +222,7 @@ def caption_within(run: ImageCaptioningRun, asking: Asking) -> Reading:
         return run.look_within(asking.text, asking.role, looking.maps, beam=looking.beam, kind=asking.kind)
 
 
-def _tape(run: BitSequencesRun, asking: Asking) -> Shown:
+def _tape(run: AlgorithmicRun, asking: Asking) -> Shown:
     """What was read and written on the tape."""
     asking.looking.refuse("--beam", "--map", "--kind", what="answers sequences of bits")
     (said,) = run.predict([asking.text])

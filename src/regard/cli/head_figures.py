@@ -28,7 +28,7 @@ from regard.tasks.image_captioning.run import ImageCaptioningRun
 from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.language_model.run import LanguageModelRun
 from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
-from regard.tasks.seq2seq.run import TextToTextRun
+from regard.tasks.seq2seq.run import Seq2SeqRun
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -101,7 +101,7 @@ def view(run: Any, asking: Asking, viewing: Viewing) -> tuple[str, list[Path]]:
 def _read(run: Any, asking: Asking) -> tuple[str, HeadMaps]:
     """The answer of a run, and what its heads read. Raises InputError for a run that has none to show."""
     match run:
-        case TextToTextRun():
+        case Seq2SeqRun():
             beam = asking.looking.beam
             with searching(Asked(beam)):
                 found = run.look(asking.text, beam=beam, kind=asking.kind, role=asking.role)

@@ -5,14 +5,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from regard.tasks.multi_target.run import TextToTextsRun
+    from regard.tasks.multi_target.run import MultiTargetRun
     from regard.tasks.seq2seq.prediction import Prediction
 
 Said = dict[str, "Prediction"]
 """What is said of a text, by language."""
 
 
-def answered(run: "TextToTextsRun", texts: Sequence[str], beam: int | None) -> Iterator[tuple[str, Said]]:
+def answered(run: "MultiTargetRun", texts: Sequence[str], beam: int | None) -> Iterator[tuple[str, Said]]:
     """Each text with what is said of it. Raises InputError."""
     found = run.predict(texts, beam=beam, attention=False)
     for number, text in enumerate(texts):

@@ -54,10 +54,10 @@ def predict(
         tell(loaded, texts, asked, as_json=json_, more=bool(with_ or attention))
         return
     from regard.cli.answers import Answer
-    from regard.tasks.seq2seq.run import TextToTextRun
+    from regard.tasks.seq2seq.run import Seq2SeqRun
 
-    loaded = expect(loaded, TextToTextRun, run)
-    others = [load(each, allow_missing=opening.allow_missing, int8=opening.int8, task=TextToTextRun) for each in with_]
+    loaded = expect(loaded, Seq2SeqRun, run)
+    others = [load(each, allow_missing=opening.allow_missing, int8=opening.int8, task=Seq2SeqRun) for each in with_]
     answer = Answer(loaded.joined(others), asked, attention)
     _say(zip(texts, answer.texts(texts), strict=True) if texts else answer.lines(), asked, json_)
 

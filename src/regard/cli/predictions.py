@@ -16,15 +16,15 @@ from regard.data.tables import parse_json
 from regard.errors import InputError
 
 if TYPE_CHECKING:
-    from regard.tasks.algorithmic.run import BitSequencesRun
+    from regard.tasks.algorithmic.run import AlgorithmicRun
     from regard.tasks.classification.run import ClassificationRun, Classified, Text
-    from regard.tasks.extractive_qa.run import SpanAnswersRun
+    from regard.tasks.extractive_qa.run import ExtractiveQARun
     from regard.tasks.few_shot.run import FewShotRun
     from regard.tasks.image_captioning.run import ImageCaptioningRun
     from regard.tasks.image_classification.run import ImageClassificationRun
-    from regard.tasks.meta_rl.run import ActingRun
-    from regard.tasks.multi_target.run import TextToTextsRun
-    from regard.tasks.pointer.run import PointingRun
+    from regard.tasks.meta_rl.run import MetaRLRun
+    from regard.tasks.multi_target.run import MultiTargetRun
+    from regard.tasks.pointer.run import PointerRun
 
 OWN = Asked()
 
@@ -53,13 +53,13 @@ def tell(run: Any, texts: Sequence[str], asked: Asked, *, as_json: bool, more: b
     telling.answer(run, texts, asked, as_json)
 
 
-def _point(run: "PointingRun", sets: Sequence[str], asked: Asked, as_json: bool) -> None:
+def _point(run: "PointerRun", sets: Sequence[str], asked: Asked, as_json: bool) -> None:
     for some in parts(sets):
         for text, pointed in zip(some, run.point([parse(text) for text in some]), strict=True):
             say(line(text, pointed, as_json=as_json))
 
 
-def _say_bits(run: "BitSequencesRun", texts: Sequence[str], asked: Asked, as_json: bool) -> None:
+def _say_bits(run: "AlgorithmicRun", texts: Sequence[str], asked: Asked, as_json: bool) -> None:
     for some in parts(texts):
         for text, said in zip(some, run.predict(some), strict=True):
             whole = {"bits": text, "answer": said.text, "probabilities": said.probabilities.tolist()}
@@ -97,7 +97,7 @@ def _compare(run: "FewShotRun", texts: Sequence[str], asked: Asked, as_json: boo
             _say_class("image", image, found, as_json)
 
 
-def _act(run: "ActingRun", texts: Sequence[str], asked: Asked, as_json: bool) -> None:
+def _act(run: "MetaRLRun", texts: Sequence[str], asked: Asked, as_json: bool) -> None:
     for some in parts(texts):
         for text, done in zip(some, run.predict(some), strict=True):
             say(json.dumps({"environment": text, **vars(done)}) if as_json else done.text)
@@ -115,7 +115,7 @@ def _say_class(kind: str, given: str, found: "Classified", as_json: bool) -> Non
         say(found.line)
 
 
-def _answer(run: "SpanAnswersRun", texts: Sequence[str], asked: Asked, as_json: bool) -> None:
+def _answer(run: "ExtractiveQARun", texts: Sequence[str], asked: Asked, as_json: bool) -> None:
     """Each text is an object with `question` and `context`, and so is each answer, with more keys."""
     numbers = count(1)
     for some in parts(texts):
@@ -135,7 +135,7 @@ def parse_question(number: int, text: str) -> tuple[str, str]:
     raise InputError(f"text {number}: {reason}")
 
 
-def _translate(run: "TextToTextsRun", texts: Sequence[str], asked: Asked, as_json: bool) -> None:
+def _translate(run: "MultiTargetRun", texts: Sequence[str], asked: Asked, as_json: bool) -> None:
     """All languages of each text."""
     number = unfinished = 0
     with searching(asked):
@@ -149,18 +149,16 @@ def _translate(run: "TextToTextsRun", texts: Sequence[str], asked: Asked, as_jso
 
 
 TELLING = {
-    "pointing": Telling("points to elements of a set; it takes sets and --json alone", _point),
-    "bit-sequences": Telling("answers sequences of bits; it takes these and --json alone", _say_bits),
+    "pointer": Telling("points to elements of a set; it takes sets and --json alone", _point),
+    "algorithmic": Telling("answers sequences of bits; it takes these and --json alone", _say_bits),
     "classification": Telling("tells classes; it takes texts and --json alone", _classify),
     "image-classification": Telling("tells classes of images; it takes their paths and --json alone", _classify_images),
     "image-captioning": Telling(
         "tells of images; it takes their paths, --beam and --json alone", _tell_of_images, True
     ),
     "few-shot": Telling("tells classes after examples; it takes JSON alone", _compare),
-    "acting": Telling("acts in environments; it takes these and --json alone", _act),
-    "span-answers": Telling("answers questions about contexts; it takes JSON alone", _answer),
-    "text-to-texts": Telling(
-        "writes several languages; it takes texts, --beam and --json alone", _translate, beam=True
-    ),
+    "meta-rl": Telling("acts in environments; it takes these and --json alone", _act),
+    "extractive-qa": Telling("answers questions about contexts; it takes JSON alone", _answer),
+    "multi-target": Telling("writes several languages; it takes texts, --beam and --json alone", _translate, beam=True),
 }
 """By the name of the task."""

@@ -22,10 +22,10 @@ def score(
     """Print how likely a run finds given targets: the natural logarithm of each one's probability, its end included."""
     from regard.data.readers import read_parallel
     from regard.runs.load import load
-    from regard.tasks.seq2seq.run import TextToTextRun
+    from regard.tasks.seq2seq.run import Seq2SeqRun
 
     pairs = read_parallel(source, target)
-    loaded = load(run, allow_missing=allow_missing, task=TextToTextRun)
+    loaded = load(run, allow_missing=allow_missing, task=Seq2SeqRun)
     for pair, tokens in zip(pairs, loaded.score(pairs), strict=True):
         total = sum(tokens)
         record = {"source": pair.source, "target": pair.target, "score": total, "tokens": tokens}

@@ -11,19 +11,19 @@ from regard.cli.output import say, table
 from regard.errors import InputError
 
 NEXT = {
-    "text-to-text": "regard predict {} TEXT",
-    "text-to-texts": "regard predict {} TEXT",
+    "seq2seq": "regard predict {} TEXT",
+    "multi-target": "regard predict {} TEXT",
     "language-model": "regard generate {} PROMPT",
     "masked-language-model": "regard fill {} 'TEXT WITH A [MASK]', or regard embed {} TEXT",
     "bidirectional-language-model": "regard embed {} TEXT --words",
     "classification": "regard predict {} TEXT",
     "image-classification": "regard predict {} IMAGE",
     "image-captioning": "regard predict {} IMAGE",
-    "span-answers": """regard predict {} '{"question": "...", "context": "..."}'""",
-    "pointing": "regard predict {} 'NUMBER NUMBER ...'",
+    "extractive-qa": """regard predict {} '{"question": "...", "context": "..."}'""",
+    "pointer": "regard predict {} 'NUMBER NUMBER ...'",
     "few-shot": """regard predict {} '{"examples": {"a": ["a1.png"], ...}, "image": "x.png"}'""",
-    "bit-sequences": "regard predict {} 'BITS BITS ...'",
-    "acting": "regard evaluate {}",
+    "algorithmic": "regard predict {} 'BITS BITS ...'",
+    "meta-rl": "regard evaluate {}",
 }
 """What a run of each task is for."""
 CHAT = "regard chat {}"

@@ -6,7 +6,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from regard.config.registry import OneOf
+from regard.config.registry import Discriminated
 from regard.config.yaml_nodes import Node
 
 WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null"}
@@ -26,17 +26,17 @@ def bare(annotation: Any) -> Any:
     return one_of(annotation) or (get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation)
 
 
-def one_of(annotation: Any) -> OneOf | None:
+def one_of(annotation: Any) -> Discriminated | None:
     """What names the dataclasses that are allowed, if the annotation notes it."""
     notes = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
-    return next((note for note in notes if isinstance(note, OneOf)), None)
+    return next((note for note in notes if isinstance(note, Discriminated)), None)
 
 
 def expected(annotation: Any) -> str:
     """`Annotated[int, Field(ge=1)]` -> "a whole number >= 1"."""
     named = one_of(annotation)
     if named is not None:
-        return f"a mapping with {named.key}: {expected(Literal[tuple(named.classes)])}"
+        return f"a mapping with {named.key}: {expected(Literal[tuple(named.registry)])}"
     if get_origin(annotation) is Annotated:
         inner, *notes = get_args(annotation)
         bounds = _bounds(notes)

@@ -1,32 +1,79 @@
-"""Classes by name, each imported when it is asked for: a command waits for those that it uses alone."""
+"""Parts by name: the built-in ones from one literal table, the others from the entry points of installed packages."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from regard.errors import InputError
 
-class Named(Mapping[str, Any]):
-    """What names stand for, given where each of it is in a package: `module:class`."""
 
-    def __init__(self, package: str, homes: Mapping[str, str]) -> None:
-        self.package, self.homes = package, homes
+class Registry(Mapping[str, Any]):
+    """What names stand for. A part is imported when it is looked up: a command waits for no part that it does not use.
+
+    `places` gives each built-in part as `module:attribute` within `package`. Other packages add parts by entry points
+    of `group`, and a built-in name wins over theirs; an empty group takes none.
+    """
+
+    def __init__(self, package: str, places: Mapping[str, str], group: str = "") -> None:
+        self.package, self.places, self.group = package, places, group
+
+    @cached_property
+    def plugins(self) -> Mapping[str, list[EntryPoint]]:
+        """The entry points of each name that other packages add."""
+        found: dict[str, list[EntryPoint]] = {}
+        for point in entry_points(group=self.group) if self.group else ():
+            found.setdefault(point.name, []).append(point)
+        return found
 
     def __getitem__(self, name: str) -> Any:
-        module, _, attribute = self.homes[name].partition(":")
+        """Import the part. Raises KeyError for an unknown name, InputError for a plugin that cannot be imported or a
+        name that two packages give."""
+        if name not in self.places:
+            return self._plugin(name)
+        module, _, attribute = self.places[name].partition(":")
         return getattr(import_module(f"{self.package}.{module}"), attribute)
 
+    def _plugin(self, name: str) -> Any:
+        points = self.plugins[name]
+        if len(points) > 1:
+            raise InputError(f"{_packages(points)} both add {self.group} {name!r}; uninstall one of them")
+        try:
+            return points[0].load()
+        except Exception as error:
+            raise InputError(
+                f"{_packages(points)}: {self.group} {name!r} cannot be imported from {points[0].value} "
+                f"({type(error).__name__}: {error}); repair or uninstall the package"
+            ) from error
+
+    def package_of(self, name: str) -> str | None:
+        """The package, with its version, that adds a part; None for a built-in one."""
+        return None if name in self.places else _packages(self.plugins[name])
+
     def __iter__(self) -> Iterator[str]:
-        return iter(self.homes)
+        return iter(dict.fromkeys([*self.places, *sorted(self.plugins)]))
 
     def __len__(self) -> int:
-        return len(self.homes)
+        return len(list(iter(self)))
+
+
+def _packages(points: list[EntryPoint]) -> str:
+    found = [point.dist for point in points]
+    return " and ".join(sorted(f"{each.name} {each.version}" for each in found if each is not None))
 
 
 @dataclass(frozen=True, eq=False)
-class OneOf:
-    """A note, `Annotated[Any, OneOf(...)]`, on a field that is one of several dataclasses: that which has in `key` the
-    name that `classes` knows it by."""
+class Discriminated:
+    """A note, `Annotated[Any, Discriminated(...)]`, on a field that is one of several dataclasses: the part of
+    `registry` that the field `key` names, or an attribute of that part."""
 
     key: str
-    classes: Named
+    registry: Registry
+    attribute: str = ""
+
+    def choose(self, name: str) -> Any:
+        """The dataclass of a name. Raises as the registry."""
+        part = self.registry[name]
+        return getattr(part, self.attribute) if self.attribute else part

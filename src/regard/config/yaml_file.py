@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import or_
@@ -13,22 +14,29 @@ import yaml
 
 from regard.config import yaml_nodes
 from regard.config.expected import bare, expected, members, shown
-from regard.config.registry import OneOf
+from regard.config.registry import Discriminated
 from regard.config.yaml_nodes import Node, Problem, nearest
 from regard.errors import InputError
 
 STRICT = pydantic.ConfigDict(strict=True, arbitrary_types_allowed=True)
+log = logging.getLogger("regard")
 FAILED = object()  # stands for a part whose problems are noted already
 
 
-def load(path: Path, schema: Any, overrides: Sequence[str] = ()) -> Any:
+def load(
+    path: Path,
+    schema: Any,
+    overrides: Sequence[str] = (),
+    renamed: Mapping[str, Mapping[str, str]] | None = None,
+) -> Any:
     """Reads `path` as the dataclass `schema`, or as one of a union of them, with `overrides` (`key.sub=value`, the last
     one wins) put on top.
 
     A union of dataclasses is told apart by the field that is a `Literal` in all of them, of other values in each
-    (`kind`, `name`), which the file must give; that which `OneOf` notes by its key. Where a dataclass has
+    (`kind`, `name`), which the file must give; that which `Discriminated` notes by its key. Where a dataclass has
     `named_sizes`, the key `size` names several of its fields at once. Scalars are checked by pydantic without
-    conversion, save that a whole number is also a number.
+    conversion, save that a whole number is also a number. `renamed` maps former values of keys at the top to those that
+    replace them; a file that has one is read with a warning.
     Raises InputError: one line for each unknown, missing, repeated or unfitting key, or one for an unreadable file.
     """
     root, problems = yaml_nodes.read(path)
@@ -38,6 +46,8 @@ def load(path: Path, schema: Any, overrides: Sequence[str] = ()) -> Any:
         raise InputError(f"{path}:{root.line}: got {shown(root)} at the top; expected {expected(schema)}")
     for override in overrides:
         problems += yaml_nodes.place(root, override)
+    for key, names in (renamed or {}).items():
+        _rename(root.value, key, names)
     value = _build(schema, root, "", problems)
     if problems:
         raise InputError("\n".join(map(str, sorted(problems, key=lambda problem: problem.line or float("inf")))))
@@ -47,6 +57,14 @@ def load(path: Path, schema: Any, overrides: Sequence[str] = ()) -> Any:
 def dump(value: Any) -> str:
     """`value` (a dataclass) as YAML, defaults written out, that `load` reads back as an equal value."""
     return yaml.dump(_plain(value), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1 << 20)
+
+
+def _rename(entries: dict[str, Node], key: str, names: Mapping[str, str]) -> None:
+    node = entries.get(key)
+    if node is not None and isinstance(node.value, str) and node.value in names:
+        new = names[node.value]
+        log.warning("%s:%d: %s %s is now named %s; change it", node.file, node.line, key, node.value, new)
+        entries[key] = dataclasses.replace(node, value=new, text=new)
 
 
 class _Dumper(yaml.SafeDumper):
@@ -115,22 +133,23 @@ def _items(annotation: Any, node: Node, path: str, problems: list[Problem]) -> A
 def _choose(classes: list[Any], node: Node, path: str, problems: list[Problem]) -> Any:
     """The only dataclass, or that which the mapping names."""
     match classes:
-        case [OneOf() as one_of]:
-            key, named = one_of.key, one_of.classes
+        case [Discriminated() as note]:
+            key, names, choose = note.key, tuple(note.registry), note.choose
         case [only]:
             return only
         case _:
             key, named = _by_name(classes)
+            names, choose = tuple(named), named.__getitem__
     inner = _join(path, key)
     given = node.value.get(key)
     if given is None:
-        problems.append(node.problem(inner, f"missing; expected {expected(Literal[tuple(named)])}"))
-    elif isinstance(given.value, dict | list) or given.value not in named:
-        what = f"got {shown(given)}, expected {expected(Literal[tuple(named)])}"
-        close = nearest(given.value, list(named)) if isinstance(given.value, str) else ""
+        problems.append(node.problem(inner, f"missing; expected {expected(Literal[names])}"))
+    elif isinstance(given.value, dict | list) or given.value not in names:
+        what = f"got {shown(given)}, expected {expected(Literal[names])}"
+        close = nearest(given.value, list(names)) if isinstance(given.value, str) else ""
         problems.append(given.problem(inner, f"{what}; {close}" if close.startswith("did") else what))
     else:
-        return named[given.value]
+        return choose(given.value)
     return None
 
 

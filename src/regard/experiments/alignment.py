@@ -9,7 +9,7 @@ from regard.experiments.setting import Setting
 from regard.maps.averages import average_heads
 from regard.maps.links import Gold, errors_of_maps, score_links, strongest
 from regard.pictures.chart import Chart
-from regard.tasks.seq2seq.run import TextToTextRun
+from regard.tasks.seq2seq.run import Seq2SeqRun
 
 CLAIM = (
     "Attention aligns words although nobody told it which belong together. On generated sentences whose alignment is "
@@ -59,7 +59,7 @@ def alignment(setting: Setting) -> Finding:
     return Finding(CLAIM, columns, rows, [chart])
 
 
-def errors(run: TextToTextRun) -> tuple[float, ...]:
+def errors(run: Seq2SeqRun) -> tuple[float, ...]:
     """The error rates on the test set that `AER` names."""
     splits = run.config.data.load()
     choosing, measuring = run.word_maps(splits.valid), run.word_maps(splits.test)

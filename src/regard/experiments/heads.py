@@ -15,7 +15,7 @@ from regard.decoding.scoring import encoded
 from regard.experiments.finding import Finding
 from regard.experiments.setting import Setting
 from regard.pictures.chart import Grid
-from regard.tasks.seq2seq.run import TextToTextRun
+from regard.tasks.seq2seq.run import Seq2SeqRun
 
 CLAIM = (
     "A trained Transformer's heads differ in what they read. Some can be taken away one at a time at no cost, others "
@@ -51,7 +51,7 @@ def heads(setting: Setting) -> Finding:
 
 
 @torch.no_grad()
-def readings(run: TextToTextRun, pairs: Sequence[Pair]) -> dict[str, list[dict[str, float]]]:
+def readings(run: Seq2SeqRun, pairs: Sequence[Pair]) -> dict[str, list[dict[str, float]]]:
     """For each attention and head, on what its weight lies while the model is made to write the targets, in shares:
     kinds of characters and, where a side reads itself, neighbours of each position."""
     tokens = encoded(run.model, run.tokenizers, pairs)
@@ -97,7 +97,7 @@ def kind(piece: str) -> str:
 
 
 @torch.no_grad()
-def without(run: TextToTextRun, pairs: Sequence[Pair], module: MultiHead, head: int) -> float:
+def without(run: Seq2SeqRun, pairs: Sequence[Pair], module: MultiHead, head: int) -> float:
     """Exact match while what the head reads is not projected into the output."""
     weight = module.output.weight
     width = weight.shape[1] // module.heads

@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from random import Random
 
 from regard.data.generated.letters import Order, make
-from regard.tasks.seq2seq.run import TextToTextRun
+from regard.tasks.seq2seq.run import Seq2SeqRun
 
 SEED = "lengths"
 
 
-def right_by_length(run: TextToTextRun, order: Order, lengths: Sequence[int], count: int) -> list[float]:
+def right_by_length(run: Seq2SeqRun, order: Order, lengths: Sequence[int], count: int) -> list[float]:
     """For each length, the share of `count` rows' letters that the run writes at their place, greedily, in per cent."""
     return [right(run, order, length, count) for length in lengths]
 
 
-def right(run: TextToTextRun, order: Order, length: int, count: int) -> float:
+def right(run: Seq2SeqRun, order: Order, length: int, count: int) -> float:
     """The same for one length."""
     random = Random(f"{SEED}/{length}")
     rows = [make(length, order, random) for _ in range(count)]

@@ -26,16 +26,16 @@ from regard.tasks.bidirectional_language_model.config import BidirectionalLangua
 from regard.tasks.classification.config import Classification
 from regard.tasks.classification.data import LabelledTables
 from regard.tasks.classification.run import ClassificationRun
-from regard.tasks.extractive_qa.config import SpanAnswers
+from regard.tasks.extractive_qa.config import ExtractiveQA
 from regard.tasks.extractive_qa.data import Questions
-from regard.tasks.extractive_qa.run import SpanAnswersRun
+from regard.tasks.extractive_qa.run import ExtractiveQARun
 from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.language_model.config import LanguageModelling
 from regard.tasks.masked_language_model.config import MaskedLanguageModelling
 from regard.tasks.masked_language_model.data import Documents
 from regard.tasks.masked_language_model.run import check_tokenizer
-from regard.tasks.seq2seq.config import TextToText, TokenizerPair
-from regard.tasks.seq2seq.run import SOURCE, TARGET, TextToTextRun
+from regard.tasks.seq2seq.config import Seq2Seq, TokenizerPair
+from regard.tasks.seq2seq.run import SOURCE, TARGET, Seq2SeqRun
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 from regard.training.settings import Training
@@ -49,7 +49,7 @@ def context(config: Any) -> int:
     return config.max_length if isinstance(config, TransformerConfig) else config.context
 
 
-def described(opened: Opened | OpenedImages) -> run_file.RunFile:
+def described(opened: Opened | OpenedImages) -> run_file.RunConfig:
     """The run file of an imported model: its data are still to be named."""
     if isinstance(opened, OpenedImages):
         return described_for_images(opened, RATE)
@@ -61,7 +61,7 @@ def described(opened: Opened | OpenedImages) -> run_file.RunFile:
         case TransformerConfig():
             assert opened.target is not None
             assert opened.search is not None
-            return TextToText(
+            return Seq2Seq(
                 data=Parallel(),
                 tokenizers=TokenizerPair(tokenizer, opened.target.settings),
                 model=config,
@@ -86,7 +86,7 @@ def of_pairs(opened: Opened | OpenedImages, source: str) -> Opened:
     return replace(opened, head=replace(opened.head, paired=True))
 
 
-def described_bert(opened: Opened, config: BertConfig, training: Training) -> run_file.RunFile:
+def described_bert(opened: Opened, config: BertConfig, training: Training) -> run_file.RunConfig:
     """The run file of an imported BERT, whose task is that of its head."""
     tokenizer = opened.tokenizer.settings
     match opened.head:
@@ -94,7 +94,7 @@ def described_bert(opened: Opened, config: BertConfig, training: Training) -> ru
             data = LabelledTables(second="second" if paired else None)
             return Classification(data=data, tokenizer=tokenizer, model=config, training=training)
         case Spans():
-            return SpanAnswers(data=Questions(), tokenizer=tokenizer, model=config, training=training)
+            return ExtractiveQA(data=Questions(), tokenizer=tokenizer, model=config, training=training)
         case None:
             return MaskedLanguageModelling(data=Documents(), tokenizer=tokenizer, model=config, training=training)
 
@@ -148,7 +148,7 @@ def reopened(run: Any, path: Path) -> Opened | OpenedImages:
     config = run.config.model
     if isinstance(run, ImageClassificationRun):
         return OpenedImages(run.config.model, run.model.state_dict(), run.labels, run.config.images)
-    if isinstance(config, TransformerConfig) and isinstance(run, TextToTextRun):
+    if isinstance(config, TransformerConfig) and isinstance(run, Seq2SeqRun):
         both = run.tokenizers
         return Opened(config, run.model.state_dict(), both.source, both.target, run.config.search)
     if isinstance(config, GPT2Config):
@@ -166,7 +166,7 @@ def reopened_bert(run: Any, config: BertConfig) -> Opened:
     match run:
         case ClassificationRun():
             head = Classes(run.labels, run.paired)
-        case SpanAnswersRun():
+        case ExtractiveQARun():
             head = Spans()
         case _:
             return Opened(config, run.model.state_dict(), run.tokenizer)

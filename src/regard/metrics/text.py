@@ -5,7 +5,7 @@ from functools import partial
 from itertools import zip_longest
 from typing import Literal
 
-from regard.config.registry import Named
+from regard.config.registry import Registry
 from regard.metrics import answers
 from regard.metrics.cider import cider
 from regard.metrics.rouge import rouge_l, rouge_n
@@ -14,7 +14,7 @@ TextMetricName = Literal[
     "exact-match", "bleu", "chrf", "rouge-1", "rouge-2", "rouge-l", "cider", "squad-exact-match", "squad-f1"
 ]
 
-SACREBLEU = Named("sacrebleu.metrics", {"bleu": "bleu:BLEU", "chrf": "chrf:CHRF"})
+SACREBLEU = Registry("sacrebleu.metrics", {"bleu": "bleu:BLEU", "chrf": "chrf:CHRF"})
 References = Sequence[Sequence[str]]
 """For each text the outputs that are right: at least one."""
 

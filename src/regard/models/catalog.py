@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from regard.config.registry import Named, OneOf
+from regard.config.registry import Discriminated, Registry
 
-MODELS = Named(
+MODELS = Registry(
     "regard.models",
     {
         "bahdanau": "bahdanau:Bahdanau",
@@ -15,7 +15,7 @@ MODELS = Named(
         "transformer": "transformer:Transformer",
     },
 )
-MODEL_CONFIGS = Named(
+MODEL_CONFIGS = Registry(
     "regard.models",
     {
         "bahdanau": "bahdanau:BahdanauConfig",
@@ -26,7 +26,7 @@ MODEL_CONFIGS = Named(
         "transformer": "transformer:TransformerConfig",
     },
 )
-CAPTIONERS = Named(
+CAPTIONERS = Registry(
     "regard.models",
     {
         "show-attend-and-tell": "show_attend_and_tell:ShowAttendAndTell",
@@ -35,7 +35,7 @@ CAPTIONERS = Named(
         "grid-transformer": "grid_transformer:GridTransformer",
     },
 )
-CAPTIONER_CONFIGS = Named(
+CAPTIONER_CONFIGS = Registry(
     "regard.models",
     {
         "show-attend-and-tell": "show_attend_and_tell:ShowAttendAndTellConfig",
@@ -44,7 +44,7 @@ CAPTIONER_CONFIGS = Named(
         "grid-transformer": "grid_transformer:GridTransformerConfig",
     },
 )
-LANGUAGE_MODELS = Named(
+LANGUAGE_MODELS = Registry(
     "regard.models",
     {
         "recurrent": "recurrent_language_model:RecurrentLanguageModel",
@@ -53,7 +53,7 @@ LANGUAGE_MODELS = Named(
         "gpt2": "gpt2:GPT2",
     },
 )
-LANGUAGE_MODEL_CONFIGS = Named(
+LANGUAGE_MODEL_CONFIGS = Registry(
     "regard.models",
     {
         "recurrent": "recurrent_language_model:RecurrentLanguageModelConfig",
@@ -62,7 +62,7 @@ LANGUAGE_MODEL_CONFIGS = Named(
         "gpt2": "gpt2:GPT2Config",
     },
 )
-CLASSIFIERS = Named(
+CLASSIFIERS = Registry(
     "regard.models",
     {
         "bert": "bert_classifier:BertClassifier",
@@ -71,7 +71,7 @@ CLASSIFIERS = Named(
         "rocktaschel": "rocktaschel:Rocktaschel",
     },
 )
-CLASSIFIER_CONFIGS = Named(
+CLASSIFIER_CONFIGS = Registry(
     "regard.models",
     {
         "bert": "bert:BertConfig",
@@ -109,10 +109,10 @@ if TYPE_CHECKING:
     LanguageModelConfig = RecurrentLanguageModelConfig | AttentionLanguageModelConfig | LSTMNConfig | GPT2Config
     ClassifierConfig = BertConfig | HanConfig | FlatConfig | RocktaschelConfig
 else:
-    ModelConfig = Annotated[Any, OneOf("name", MODEL_CONFIGS)]
-    CaptionerConfig = Annotated[Any, OneOf("name", CAPTIONER_CONFIGS)]
-    LanguageModelConfig = Annotated[Any, OneOf("name", LANGUAGE_MODEL_CONFIGS)]
-    ClassifierConfig = Annotated[Any, OneOf("name", CLASSIFIER_CONFIGS)]
+    ModelConfig = Annotated[Any, Discriminated("name", MODEL_CONFIGS)]
+    CaptionerConfig = Annotated[Any, Discriminated("name", CAPTIONER_CONFIGS)]
+    LanguageModelConfig = Annotated[Any, Discriminated("name", LANGUAGE_MODEL_CONFIGS)]
+    ClassifierConfig = Annotated[Any, Discriminated("name", CLASSIFIER_CONFIGS)]
 
 
 def build(config: ModelConfig, source_vocabulary: int, target_vocabulary: int) -> "EncoderDecoder":

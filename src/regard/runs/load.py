@@ -8,7 +8,7 @@ from regard.runs import run_file
 from regard.runs.quantization import quantised
 from regard.storage.run_folder import WEIGHTS, RunDirectory
 from regard.storage.tensors import load_into
-from regard.tasks.catalog import RUNS
+from regard.tasks.catalog import TASKS
 from regard.tasks.run import Run
 from regard.training.devices import choose_device
 
@@ -21,13 +21,13 @@ WHAT: dict[str, str] = {
     "classification": "tells classes and writes no text; use `regard predict`, `show` or `evaluate`",
     "image-classification": "tells classes of images and writes no text; use `regard predict` or `evaluate`",
     "image-captioning": "tells of images; use `regard predict`, `show` or `evaluate`",
-    "span-answers": "answers questions about contexts; use `regard predict` with JSON, or `evaluate`",
-    "pointing": "points to elements of a set and writes no text; use `regard predict`, `show` or `evaluate`",
-    "bit-sequences": "answers sequences of bits and writes no text; use `regard predict`, `show` or `evaluate`",
+    "extractive-qa": "answers questions about contexts; use `regard predict` with JSON, or `evaluate`",
+    "pointer": "points to elements of a set and writes no text; use `regard predict`, `show` or `evaluate`",
+    "algorithmic": "answers sequences of bits and writes no text; use `regard predict`, `show` or `evaluate`",
     "few-shot": "tells classes after a few examples and writes no text; use `regard predict`, `show` or `evaluate`",
-    "acting": "acts in environments and writes no text; use `regard predict`, `show` or `evaluate`",
-    "text-to-texts": "writes several languages; use `regard predict` or `evaluate`, or in Python one of them, .of(...)",
-    "text-to-text": "makes texts of texts, and continues none; use `regard predict`",
+    "meta-rl": "acts in environments and writes no text; use `regard predict`, `show` or `evaluate`",
+    "multi-target": "writes several languages; use `regard predict` or `evaluate`, or in Python one of them, .of(...)",
+    "seq2seq": "makes texts of texts, and continues none; use `regard predict`",
 }
 """What a run of each task is, and what it is for."""
 
@@ -49,7 +49,7 @@ def load(
     """The trained run in the folder `path`; with `allow_missing`, parameters that its weights lack stay as initialised.
     With `int8` the weights of its linear maps are bytes, for answers on a CPU.
 
-    What it can do depends on its task; its class is one of `regard.tasks.catalog.RUNS`, and that which `task` asks for.
+    What it can do depends on its task; its class is that which `task` names.
 
     Raises InputError that names what is missing, damaged or not a run, or not of this task, or for `int8` of a model or
     device that it is not for."""
@@ -59,7 +59,7 @@ def load(
             f"{path}: has no {WEIGHTS} yet; finish its training with `regard train ... --out {path} --resume`"
         )
     config = run_file.read(folder.file(CONFIG))
-    run = RUNS[config.task].open(folder, config)
+    run = TASKS[config.task].open(folder, config)
     expect(run, task, path)
     load_into(run.model, folder.load_tensors(WEIGHTS), allow_missing=allow_missing)
     run.model.to(choose_device("cpu" if int8 and device == "auto" else device)).eval()

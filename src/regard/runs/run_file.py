@@ -1,53 +1,36 @@
-"""What a run file says: its task, and all that the task needs to know."""
+"""Run files: YAML that names a task and gives all that the task needs to know."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from regard.config import yaml_file
-from regard.config.registry import OneOf
-from regard.tasks.catalog import RUN_FILES
+from regard.config.registry import Discriminated
+from regard.tasks.catalog import TASKS
 
 if TYPE_CHECKING:
-    from regard.tasks.algorithmic.config import BitSequencing
-    from regard.tasks.bidirectional_language_model.config import BidirectionalLanguageModelling
-    from regard.tasks.classification.config import Classification
-    from regard.tasks.extractive_qa.config import SpanAnswers
-    from regard.tasks.few_shot.config import FewShot
-    from regard.tasks.image_captioning.config import ImageCaptioning
-    from regard.tasks.image_classification.config import ImageClassification
-    from regard.tasks.language_model.config import LanguageModelling
-    from regard.tasks.masked_language_model.config import MaskedLanguageModelling
-    from regard.tasks.meta_rl.config import Acting
-    from regard.tasks.multi_target.config import TextToTexts
-    from regard.tasks.pointer.config import Pointing
-    from regard.tasks.seq2seq.config import TextToText
-
-    RunFile = (
-        TextToText
-        | TextToTexts
-        | LanguageModelling
-        | MaskedLanguageModelling
-        | BidirectionalLanguageModelling
-        | Classification
-        | SpanAnswers
-        | ImageClassification
-        | ImageCaptioning
-        | Pointing
-        | BitSequencing
-        | FewShot
-        | Acting
-    )
+    from regard.tasks.task import RunConfig
 else:
-    RunFile = Annotated[Any, OneOf("task", RUN_FILES)]
-"""One class a task; the key `task` of the file tells them apart, and no other is imported."""
+    RunConfig = Annotated[Any, Discriminated("task", TASKS, "config")]
+
+RENAMED = {
+    "task": {
+        "text-to-text": "seq2seq",
+        "text-to-texts": "multi-target",
+        "span-answers": "extractive-qa",
+        "pointing": "pointer",
+        "bit-sequences": "algorithmic",
+        "acting": "meta-rl",
+    }
+}
+"""Former values of keys, with those that replace them: they are read for one more version, with a warning."""
 
 
-def read(path: Path, overrides: Sequence[str] = ()) -> RunFile:
-    """The run file at `path` with `key.sub=value` overrides. Raises InputError naming every mistake with its line."""
-    return yaml_file.load(path, RunFile, overrides)
+def read(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
+    """Read the run file at `path` with `key.sub=value` overrides. Raises InputError: each mistake with its line."""
+    return yaml_file.load(path, RunConfig, overrides, RENAMED)
 
 
-def dump(run: RunFile) -> str:
+def dump(config: RunConfig) -> str:
     """The run file as YAML, every default written out."""
-    return yaml_file.dump(run)
+    return yaml_file.dump(config)

@@ -18,37 +18,13 @@ from regard.nonfinite import guarded
 from regard.runs import run_file
 from regard.runs.compatibility import check_resume
 from regard.runs.load import CONFIG, load
-from regard.runs.run_file import RunFile
 from regard.storage.run_folder import WEIGHTS, RunDirectory
 from regard.storage.tensors import load_into
-from regard.tasks.algorithmic.config import BitSequencing
-from regard.tasks.algorithmic.setup import prepare as prepare_bit_sequences
-from regard.tasks.bidirectional_language_model.config import BidirectionalLanguageModelling
-from regard.tasks.bidirectional_language_model.setup import prepare as prepare_bidirectional_language_model
-from regard.tasks.classification.config import Classification
-from regard.tasks.classification.setup import prepare as prepare_classification
-from regard.tasks.extractive_qa.config import SpanAnswers
-from regard.tasks.extractive_qa.setup import prepare as prepare_span_answers
-from regard.tasks.few_shot.config import FewShot
-from regard.tasks.few_shot.setup import prepare as prepare_few_shot
-from regard.tasks.fine_tuning import Startable
-from regard.tasks.image_captioning.config import ImageCaptioning
-from regard.tasks.image_captioning.setup import prepare as prepare_image_captioning
-from regard.tasks.image_classification.config import ImageClassification
-from regard.tasks.image_classification.setup import prepare as prepare_image_classification
-from regard.tasks.language_model.config import LanguageModelling
-from regard.tasks.language_model.setup import prepare as prepare_language_model
-from regard.tasks.masked_language_model.config import MaskedLanguageModelling
-from regard.tasks.masked_language_model.setup import prepare as prepare_masked_language_model
-from regard.tasks.meta_rl.config import Acting
-from regard.tasks.meta_rl.setup import prepare as prepare_acting
-from regard.tasks.multi_target.config import TextToTexts
-from regard.tasks.multi_target.setup import prepare as prepare_text_to_texts
-from regard.tasks.pointer.config import Pointing
-from regard.tasks.pointer.setup import prepare as prepare_pointing
-from regard.tasks.pretrained_part import Taking, fill_in
-from regard.tasks.seq2seq.setup import prepare as prepare_text_to_text
-from regard.tasks.setup import Job
+from regard.tasks.catalog import TASKS
+from regard.tasks.fine_tuning import FineTuning
+from regard.tasks.pretrained_part import PretrainedSource, load_parts
+from regard.tasks.setup import Setup
+from regard.tasks.task import RunConfig
 from regard.training.allocator import keep_freed_memory
 from regard.training.devices import choose_device, choose_precision
 from regard.training.loop import fit
@@ -60,13 +36,11 @@ ABOUT_TRAINING = ("seconds", "steps", "parameters", "tokens_per_second")
 """What `fit` tells beside the figures of the validation."""
 HARMLESS = ("workers", "log_every", "tensorboard")
 """Settings of the training that do not change the weights and may differ when a run is resumed."""
-LATER = {"training": {"compile": False}, "model": {"trunk": None}}
-"""Settings that earlier runs do not have, with what they were trained with."""
 
 log = logging.getLogger("regard")
 
 
-def train(config: RunFile, out: Path, *, resume: bool = False, allow_change: bool = False) -> dict[str, float]:
+def train(config: RunConfig, out: Path, *, resume: bool = False, allow_change: bool = False) -> dict[str, float]:
     """Train what `config` says and leave everything in the folder `out`; with `resume`, go on with what is there.
 
     Under torchrun or `accelerate launch` every process calls it; the first one writes, all of them need to see `out`.
@@ -84,45 +58,45 @@ def train(config: RunFile, out: Path, *, resume: bool = False, allow_change: boo
     process = PartialState(cpu=device == "cpu")
     with folder(out, resume, process) as run:
         torch.manual_seed(config.training.seed)
-        config, job = begin(config, run, process, resume)
-        identity = identify(config, job, process.num_processes)
+        config, setup = begin(config, run, process, resume)
+        identity = identify(config, setup, process.num_processes)
         if resume and (run.has(IDENTITY) or run.checkpoint_steps()):  # else killed before it was described
-            check_resume(run.read_json(IDENTITY), identity, allow_change)
+            check_resume(saved_identity(run), identity, allow_change)
         process.wait_for_everyone()
         if process.is_main_process:
-            describe(run, config, identity, job)
-            log.info(job.summary)
-        with guarded(job.model):
-            fitted = fit(job.model, job.task, config.training, run, resume=resume)
+            describe(run, config, identity, setup)
+            log.info(setup.summary)
+        with guarded(setup.model):
+            fitted = fit(setup.model, setup.objective, config.training, run, resume=resume)
         result = {name if name in ABOUT_TRAINING else f"valid/{name}": figure for name, figure in fitted.items()}
         if process.is_main_process:
-            result |= tested(out, device, job)
+            result |= tested(out, device, setup)
             run.write_json(RESULT, result)
     return result
 
 
-def begin(config: RunFile, run: RunDirectory, process: PartialState, resume: bool) -> tuple[RunFile, Job]:
+def begin(config: RunConfig, run: RunDirectory, process: PartialState, resume: bool) -> tuple[RunConfig, Setup]:
     """What is trained, with what it takes from other runs: that which gives a part of its model, and that which it
     starts from. Raises InputError."""
-    taken = config.taken if isinstance(config, Taking) else None
-    if isinstance(config, Taking) and taken is not None and not taken.sized:
-        other = run_file.read(RunDirectory.open(Path(taken.folder)).file(CONFIG))
-        taken.check(other)
+    part = config.pretrained_part if isinstance(config, PretrainedSource) else None
+    if isinstance(config, PretrainedSource) and part is not None and not part.has_sizes:
+        other = run_file.read(RunDirectory.open(Path(part.folder)).file(CONFIG))
+        part.check(other)
         config = config.with_sizes(other)
     if config.training.start is None:
-        job = prepare(config, run, process.num_processes)
-        if taken is not None and not run.checkpoint_steps():
-            fill_in(job.model, job.taken, RunDirectory.open(Path(taken.folder)).load_tensors(WEIGHTS))
-        return config, job
+        setup = TASKS[config.task].setup(config, run, process.num_processes)
+        if part is not None and not run.checkpoint_steps():
+            load_parts(setup.model, setup.pretrained, RunDirectory.open(Path(part.folder)).load_tensors(WEIGHTS))
+        return config, setup
     started = RunDirectory.open(Path(config.training.start))
-    if isinstance(config, Startable):
+    if isinstance(config, FineTuning):
         config = config.started(run_file.read(started.file(CONFIG)))
     if process.is_main_process and not resume:
         adopt(run, started)
     process.wait_for_everyone()
-    job = prepare(config, run, process.num_processes)
-    load_into(job.model, started.load_tensors(WEIGHTS), fresh=job.fresh)
-    return config, job
+    setup = TASKS[config.task].setup(config, run, process.num_processes)
+    load_into(setup.model, started.load_tensors(WEIGHTS), fresh=setup.fresh)
+    return config, setup
 
 
 def adopt(run: RunDirectory, started: RunDirectory) -> None:
@@ -132,44 +106,13 @@ def adopt(run: RunDirectory, started: RunDirectory) -> None:
             shutil.copyfile(started.file(name), path)
 
 
-def prepare(config: RunFile, run: RunDirectory, processes: int) -> Job:
-    """What the run's task needs. Raises InputError."""
-    match config:
-        case LanguageModelling():
-            return prepare_language_model(config, run, processes)
-        case MaskedLanguageModelling():
-            return prepare_masked_language_model(config, run)
-        case BidirectionalLanguageModelling():
-            return prepare_bidirectional_language_model(config, run)
-        case Classification():
-            return prepare_classification(config, run)
-        case ImageClassification():
-            return prepare_image_classification(config)
-        case ImageCaptioning():
-            return prepare_image_captioning(config, run)
-        case SpanAnswers():
-            return prepare_span_answers(config, run)
-        case Pointing():
-            return prepare_pointing(config)
-        case BitSequencing():
-            return prepare_bit_sequences(config)
-        case FewShot():
-            return prepare_few_shot(config)
-        case Acting():
-            return prepare_acting(config)
-        case TextToTexts():
-            return prepare_text_to_texts(config, run)
-        case _:
-            return prepare_text_to_text(config, run)
-
-
-def tested(out: Path, device: str, job: Job) -> dict[str, float]:
+def tested(out: Path, device: str, setup: Setup) -> dict[str, float]:
     """The metrics of the finished run on the test set, as `test/...`; none without one."""
-    found = load(out, device).evaluate(job.tests) if job.tests else {}
+    found = load(out, device).evaluate(setup.tests) if setup.tests else {}
     return {f"test/{name}": figure for name, figure in found.items()}
 
 
-def settled(config: RunFile, device: str) -> RunFile:
+def settled(config: RunConfig, device: str) -> RunConfig:
     """The run file with what depends on the machine chosen, so that it is written down."""
     precision = choose_precision(config.training.precision, device)
     return replace(config, training=replace(config.training, precision=precision))
@@ -190,33 +133,41 @@ def folder(path: Path, resume: bool, process: PartialState) -> Iterator[RunDirec
             raise
 
 
-def identify(config: RunFile, job: Job, processes: int) -> dict[str, Any]:
+def identify(config: RunConfig, setup: Setup, processes: int) -> dict[str, Any]:
     """What must be the same, or knowingly changed, for a run to be resumed."""
-    configuration = asdict(config)
-    configuration.pop("search", None)
-    for name in HARMLESS:
-        del configuration["training"][name]
-    for part, settings in LATER.items():
-        found = configuration[part]
-        configuration[part] = {name: value for name, value in found.items() if (name, value) not in settings.items()}
     return {
         "format_version": FORMAT,
-        "architecture": configuration["model"]["name"],
+        "architecture": config.model.name,
         "world_size": processes,
-        "tokenizer": " ".join(tokenizer.digest for tokenizer in job.tokenizers.values()),
-        "data": job.digest,
-        "configuration": configuration,
+        "tokenizer": " ".join(tokenizer.digest for tokenizer in setup.tokenizers.values()),
+        "data": setup.digest,
+        "configuration": configuration(config),
     }
 
 
-def describe(run: RunDirectory, config: RunFile, identity: dict[str, Any], job: Job) -> None:
+def saved_identity(run: RunDirectory) -> dict[str, Any]:
+    """What the run in a folder was started with. Its run file is read anew, so that keys of later versions have their
+    defaults in it."""
+    return run.read_json(IDENTITY) | {"configuration": configuration(run_file.read(run.file(CONFIG)))}
+
+
+def configuration(config: RunConfig) -> dict[str, Any]:
+    """The settings of a run file that decide which weights are learned."""
+    settings = asdict(config)
+    settings.pop("search", None)
+    for name in HARMLESS:
+        del settings["training"][name]
+    return settings
+
+
+def describe(run: RunDirectory, config: RunConfig, identity: dict[str, Any], setup: Setup) -> None:
     """Write everything about a run that is known before it is trained."""
     run.write_text(CONFIG, run_file.dump(config))
     run.write_json(IDENTITY, identity)
-    for name, tokenizer in job.tokenizers.items():
+    for name, tokenizer in setup.tokenizers.items():
         with run.writing(name) as path:
             tokenizer.save(path)
-    for name, value in job.kept.items():
+    for name, value in setup.files.items():
         run.write_json(name, value)
     packages = ("torch", "accelerate", "tokenizers", "safetensors", "sacrebleu")
     environment = {"regard": VERSION} | {name: version(name) for name in packages}

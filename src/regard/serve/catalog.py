@@ -12,13 +12,13 @@ from regard.serve.operation import Served
 from regard.serve.questions import questions
 from regard.serve.texts import texts
 from regard.tasks.classification.run import ClassificationRun
-from regard.tasks.extractive_qa.run import SpanAnswersRun
+from regard.tasks.extractive_qa.run import ExtractiveQARun
 from regard.tasks.image_captioning.run import ImageCaptioningRun
 from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.language_model.run import LanguageModelRun
-from regard.tasks.multi_target.run import TextToTextsRun
+from regard.tasks.multi_target.run import MultiTargetRun
 from regard.tasks.run import Run
-from regard.tasks.seq2seq.run import TextToTextRun
+from regard.tasks.seq2seq.run import Seq2SeqRun
 
 
 def opened(folders: Sequence[Path], *, int8: bool = False) -> list[Served]:
@@ -40,9 +40,9 @@ def opened(folders: Sequence[Path], *, int8: bool = False) -> list[Served]:
 def served(name: str, run: Run, folder: Path) -> Iterator[Served]:
     """Raises InputError for a run of a task that is not served."""
     match run:
-        case TextToTextRun():
+        case Seq2SeqRun():
             yield texts(name, run)
-        case TextToTextsRun():
+        case MultiTargetRun():
             yield from (texts(f"{name}:{language}", run.of(language)) for language in run.tokenizers)
         case LanguageModelRun():
             yield language(name, run)
@@ -52,7 +52,7 @@ def served(name: str, run: Run, folder: Path) -> Iterator[Served]:
             yield image_classes(name, run)
         case ImageCaptioningRun():
             yield captions(name, run)
-        case SpanAnswersRun():
+        case ExtractiveQARun():
             yield questions(name, run)
         case _:
             raise InputError(

@@ -12,7 +12,7 @@ from regard.serve.bodies import Bodies, Left
 from regard.serve.http_errors import RETRY, Refused, encoded
 from regard.serve.limits import Limits
 from regard.serve.operation import Operation, Served
-from regard.serve.pending import LEFT, Event, Job, fault
+from regard.serve.pending import LEFT, Event, PendingRequest, fault
 from regard.serve.request import parse
 from regard.serve.worker import Worker
 
@@ -34,9 +34,9 @@ class Asking:
                 raise Refused(415, "expected a body of content-type application/json")
             ask = parse(operation.asks, await self.bodies.read(scope, receive), self.limits)
             async with self.place():
-                job = Job(tuple(scope["path_params"].values()), operation, ask)
-                self.worker.put(job)
-                await self.reply(job, scope, receive, send)
+                pending = PendingRequest(tuple(scope["path_params"].values()), operation, ask)
+                self.worker.put(pending)
+                await self.reply(pending, scope, receive, send)
         except Refused as refused:
             await refused.response()(scope, receive, send)
         except Left:
@@ -63,23 +63,23 @@ class Asking:
         finally:
             self.inside -= 1
 
-    async def reply(self, job: Job, scope: Scope, receive: Receive, send: Send) -> None:
+    async def reply(self, pending: PendingRequest, scope: Scope, receive: Receive, send: Send) -> None:
         """Whole, or part by part; a client that leaves is noticed meanwhile."""
-        leaving = asyncio.create_task(_notice(job, receive))
+        leaving = asyncio.create_task(_notice(pending, receive))
         late = fault(504, f"no answer within {self.limits.answer_seconds:g} s")
         started = False
         try:
             async with asyncio.timeout(self.limits.answer_seconds):
-                event = await job.event()
+                event = await pending.event()
                 if event is LEFT:
                     return
                 if event.status != 200:
                     raise Refused(event.status, event.error)
-                if not job.operation.streams:
+                if not pending.operation.streams:
                     await Response(event.body, media_type="application/json")(scope, receive, send)
                     return
                 started = True
-                await _stream(job, event, send)
+                await _stream(pending, event, send)
         except TimeoutError as error:
             if not started:
                 raise Refused(late.status, late.error) from error
@@ -87,25 +87,25 @@ class Asking:
                 async with asyncio.timeout(PATIENCE):
                     await _send(late, send)
         finally:
-            job.gone = True
+            pending.gone = True
             leaving.cancel()
 
 
-async def _notice(job: Job, receive: Receive) -> None:
-    """Give the job up when the client has left."""
+async def _notice(pending: PendingRequest, receive: Receive) -> None:
+    """Give the pending up when the client has left."""
     while (await receive())["type"] != "http.disconnect":
         pass
-    job.give_up()
+    pending.give_up()
 
 
-async def _stream(job: Job, event: Event, send: Send) -> None:
+async def _stream(pending: PendingRequest, event: Event, send: Send) -> None:
     headers = [(b"content-type", b"application/x-ndjson; charset=utf-8")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     while event is not LEFT:
         await _send(event, send)
         if event.last:
             return
-        event = await job.event()
+        event = await pending.event()
 
 
 async def _send(event: Event, send: Send) -> None:

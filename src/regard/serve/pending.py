@@ -31,7 +31,7 @@ LEFT = fault(499, "the client has left")
 SLOW = fault(408, "the answer was not read in time")
 
 
-class Job:
+class PendingRequest:
     """Made and read where the network is, answered in the worker's thread."""
 
     def __init__(self, name: Hashable, operation: Operation, ask: Ask) -> None:

@@ -8,7 +8,7 @@ from regard.maps.lookups import beside
 from regard.pictures.payload import payload
 from regard.serve.operation import Operation, Served, at_once
 from regard.serve.request import Ask, Kinds
-from regard.tasks.extractive_qa.run import SpanAnswersRun
+from regard.tasks.extractive_qa.run import ExtractiveQARun
 
 
 class Question(Ask):
@@ -24,7 +24,7 @@ class Look(Question):
     kinds: Kinds = ("weights",)
 
 
-def questions(name: str, run: SpanAnswersRun) -> Served:
+def questions(name: str, run: ExtractiveQARun) -> Served:
     """A run of this kind, to be served."""
 
     def predict(asks: Sequence[Question]) -> list[dict[str, Any]]:
@@ -39,5 +39,5 @@ def questions(name: str, run: SpanAnswersRun) -> Served:
         "predict": Operation(Question, at_once(predict), lambda ask: None),
         "attention": Operation(Look, at_once(lambda asks: [look(ask) for ask in asks])),
     }
-    about = {"kind": "question", "task": "span-answers", "model": "bert", "kinds": LAYERED}
+    about = {"kind": "question", "task": "extractive-qa", "model": "bert", "kinds": LAYERED}
     return Served(name, about, operations)

@@ -13,7 +13,7 @@ from regard.serve.attention import Source
 from regard.serve.operation import Operation, Said, Served, Wanted, at_once
 from regard.serve.request import Ask
 from regard.serve.stream import Looked, Streamed, Width, viewed, written
-from regard.tasks.seq2seq.run import TextToTextRun
+from regard.tasks.seq2seq.run import Seq2SeqRun
 from regard.text.special import END
 
 
@@ -45,7 +45,7 @@ class Given(Ask):
     target: str
 
 
-def texts(name: str, run: TextToTextRun) -> Served:
+def texts(name: str, run: Seq2SeqRun) -> Served:
     """A run of this kind, to be served."""
     operations = {
         "predict": Operation(Predict, at_once(partial(_predict, run)), Predict.together),
@@ -57,20 +57,20 @@ def texts(name: str, run: TextToTextRun) -> Served:
     about = {
         "kind": "text",
         "kinds": kinds_of(run.model),
-        "task": "text-to-text",
+        "task": "seq2seq",
         "model": run.config.model.name,
         "beam": run.config.search.beam,
     }
     return Served(name, about, operations)
 
 
-def _predict(run: TextToTextRun, asks: Sequence[Predict]) -> list[dict[str, Any]]:
+def _predict(run: Seq2SeqRun, asks: Sequence[Predict]) -> list[dict[str, Any]]:
     one, given = asks[0], [ask.text for ask in asks]
     wanted = {"n_best": one.n_best, "prefix": one.prefix, "phrases": one.phrases, "attention": one.attention}
     return [each.to_json() for each in run.predict(given, beam=one.beam, **wanted)]
 
 
-def _stream(run: TextToTextRun, asks: Sequence[Stream], wanted: Wanted) -> Iterator[Said]:
+def _stream(run: Seq2SeqRun, asks: Sequence[Stream], wanted: Wanted) -> Iterator[Said]:
     one, given, prefixes = asks[0], [ask.text for ask in asks], [_prefix(run, ask) for ask in asks]
     search, sides = one.search(run.config.search), run.tokenizers
     grown = run.write(given, search=search, prefixes=prefixes, candidates=one.candidates, wanted=wanted)
@@ -79,7 +79,7 @@ def _stream(run: TextToTextRun, asks: Sequence[Stream], wanted: Wanted) -> Itera
     return viewed(lines, asks, kinds_of(run.model), lambda number, *seen: run.lookups_written(given[number], *seen))
 
 
-def _align(run: TextToTextRun, asks: Sequence[Given]) -> list[dict[str, Any]]:
+def _align(run: Seq2SeqRun, asks: Sequence[Given]) -> list[dict[str, Any]]:
     pairs = [Pair(ask.text, ask.target, f"text {number}") for number, ask in enumerate(asks, 1)]
     return [
         {
@@ -93,12 +93,12 @@ def _align(run: TextToTextRun, asks: Sequence[Given]) -> list[dict[str, Any]]:
     ]
 
 
-def _attention(run: TextToTextRun, asks: Sequence[Looked]) -> list[dict[str, Any]]:
+def _attention(run: Seq2SeqRun, asks: Sequence[Looked]) -> list[dict[str, Any]]:
     pairs = [Pair(ask.text, ask.target, "the text") for ask in asks]
     found = [run.lookups_of(pair, ask.kinds, finished=ask.finished) for pair, ask in zip(pairs, asks, strict=True)]
     return [payload([each]) for each in found]
 
 
-def _prefix(run: TextToTextRun, ask: Stream) -> Sequence[int]:
+def _prefix(run: Seq2SeqRun, ask: Stream) -> Sequence[int]:
     """The tokens that the output begins with. Raises InputError for a text that the vocabulary cannot write."""
     return ask.begun(lambda prefix: demanded(run.tokenizers, [ask.text], 1, prefix).prefixes[0])

@@ -7,17 +7,17 @@ from collections import deque
 from collections.abc import Sequence
 
 from regard.serve.http_errors import encoded
-from regard.serve.pending import LEFT, SLOW, Event, Job, fault
+from regard.serve.pending import LEFT, SLOW, Event, PendingRequest, fault
 
 logger = logging.getLogger(__name__)
 
 
 class Worker:
-    """Answers jobs in the order in which they came, with the first those of its group, `together` at most."""
+    """Answers requests in the order in which they came, with the first those of its group, `together` at most."""
 
     def __init__(self, together: int) -> None:
         self.together = together
-        self._jobs: deque[Job] = deque()
+        self._requests: deque[PendingRequest] = deque()
         self._changed = threading.Condition()
         self._stopping = False
         context = contextvars.copy_context()  # in which --debug is
@@ -34,35 +34,35 @@ class Worker:
             self._changed.notify()
         self._thread.join()
 
-    def put(self, job: Job) -> None:
+    def put(self, pending: PendingRequest) -> None:
         """Behind all others."""
         with self._changed:
-            self._jobs.append(job)
+            self._requests.append(pending)
             self._changed.notify()
 
     def _work(self) -> None:
         while batch := self._take():
             answer(batch)
 
-    def _take(self) -> list[Job]:
+    def _take(self) -> list[PendingRequest]:
         """What is answered next; nothing at the end."""
         with self._changed:
             while True:
-                self._jobs = deque(job for job in self._jobs if not job.gone)
-                if self._jobs or self._stopping:
+                self._requests = deque(pending for pending in self._requests if not pending.gone)
+                if self._requests or self._stopping:
                     break
                 self._changed.wait()
-            batch = [job for job in self._jobs if job.group == self._jobs[0].group][: self.together]
-            self._jobs = deque(job for job in self._jobs if job not in batch)
+            batch = [pending for pending in self._requests if pending.group == self._requests[0].group][: self.together]
+            self._requests = deque(pending for pending in self._requests if pending not in batch)
             return batch
 
 
-def answer(batch: Sequence[Job]) -> None:
-    """Tell each job its answer, or why there is none. Where a batch fails before it has said anything, each of its jobs
-    is answered by itself, so that none suffers from another's fault."""
+def answer(batch: Sequence[PendingRequest]) -> None:
+    """Answer each request, or report why there is no answer. Where a batch fails before its first part, each request is
+    answered alone, so that none suffers from another's fault."""
     waiting, silent = dict(enumerate(batch)), True
     try:
-        said = batch[0].operation.answer([job.ask for job in batch], lambda number: batch[number].wanted)
+        said = batch[0].operation.answer([pending.ask for pending in batch], lambda number: batch[number].wanted)
         for number, data, last in said:
             silent = False
             batch[number].say(Event(encoded(data), last))
@@ -70,14 +70,14 @@ def answer(batch: Sequence[Job]) -> None:
                 del waiting[number]
     except Exception as error:
         if silent and len(batch) > 1:
-            for job in batch:
-                answer([job])
+            for pending in batch:
+                answer([pending])
             return
-        for job in waiting.values():
-            job.say(failure(error))
+        for pending in waiting.values():
+            pending.say(failure(error))
         return
-    for job in waiting.values():
-        job.say(SLOW if job.slow else LEFT)
+    for pending in waiting.values():
+        pending.say(SLOW if pending.slow else LEFT)
 
 
 def failure(error: Exception) -> Event:

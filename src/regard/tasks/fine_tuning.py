@@ -7,11 +7,11 @@ from regard.errors import InputError
 from regard.text import TokenizerSettings
 from regard.training.settings import Training
 
-R = TypeVar("R", bound="Startable")
+R = TypeVar("R", bound="FineTuning")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Startable:
+class FineTuning:
     """A part of a run file. Without `tokenizer` and `model` they are those of the run in `training.start`."""
 
     takes: ClassVar[tuple[str, ...]]
@@ -27,7 +27,7 @@ class Startable:
         if self.training.start is None and (self.tokenizer is None or self.model is None):
             raise ValueError("tokenizer and model are not both described; do, or name a run with training.start")
         if self.tokenizer is not None and self.tokenizer.dropout:
-            raise ValueError("tokenizer.dropout is for text-to-text; here texts have one segmentation")
+            raise ValueError("tokenizer.dropout is for seq2seq; here texts have one segmentation")
 
     def started(self: R, other: Any) -> R:
         """With what is taken from the run file of the run that this one starts from. Raises InputError for a model of

@@ -1,4 +1,4 @@
-"""What a model takes from another, trained run, whose folder its run file names."""
+"""Parts of a model that are loaded from another, trained run, whose folder the run file names."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -10,47 +10,50 @@ from torch import Tensor, nn
 from regard.errors import InputError
 from regard.storage.tensors import load_into
 
-T = TypeVar("T", bound="Taking")
+T = TypeVar("T", bound="PretrainedSource")
 
 
 @dataclass(frozen=True)
-class Taken:
-    """A part of a model, taken from the run in `folder`, which the run file names at `key`: one of `task`, as the
-    command `made` makes it. `sized` says whether the run file has the sizes of the part already."""
+class PretrainedPart:
+    """A part of a model that is loaded from the run in `folder`, which the run file names at `key`. That run is of
+    `task`, as `command` makes it. `has_sizes` says whether the run file has the sizes of the part already."""
 
     key: str
     folder: str
     task: str
-    made: str
-    sized: bool
+    command: str
+    has_sizes: bool
 
     def check(self, other: Any) -> None:
-        """Raises InputError where `other`, the run file of that run, is one of another task."""
+        """Raises InputError where `other`, the run file of that run, is of another task."""
         if other.task != self.task:
             raise InputError(
                 f"{self.key}: {self.folder} is a run of the task {other.task}; expected one of {self.task}, as "
-                f"{self.made} makes"
+                f"{self.command} makes"
             )
 
 
-class Taking(ABC):
-    """A part of a run file. What is taken is looked up when training begins and kept with the run, which is whole
-    without the other folder from then on."""
+class PretrainedSource(ABC):
+    """A run file that may name such a part. Training copies the part into the run, which needs the other folder no
+    longer from then on."""
 
     @property
     @abstractmethod
-    def taken(self) -> Taken | None:
-        """What the model takes from another run, if it does."""
+    def pretrained_part(self) -> PretrainedPart | None:
+        """The part that is loaded from another run; None without one."""
 
     @abstractmethod
     def with_sizes(self: T, other: Any) -> T:
-        """With all that the run file of that run, `other`, says of the part."""
+        """This run file with the sizes of the part, from the run file `other` of that run."""
 
 
-def fill_in(model: nn.Module, parts: Mapping[str, str], weights: Mapping[str, Tensor]) -> None:
-    """Give parts of a model, by their names, the weights of another run, as many as the part has. In that run its names
-    have another beginning, which is the value. Raises InputError for weights that do not fit."""
-    for name, beginning in parts.items():
+def load_parts(model: nn.Module, parts: Mapping[str, str], weights: Mapping[str, Tensor]) -> None:
+    """Load the parameters of some parts of a model from another run's weights.
+
+    `parts` maps each part of the model to the prefix of its parameters in `weights`; parameters that are not there stay
+    as they are. Raises InputError for weights that do not fit.
+    """
+    for name, prefix in parts.items():
         part = model.get_submodule(name)
-        own = {each: beginning + each for each in part.state_dict()}
-        load_into(part, {each: weights[given] for each, given in own.items() if given in weights})
+        own = {each: prefix + each for each in part.state_dict()}
+        load_into(part, {each: weights[source] for each, source in own.items() if source in weights})

@@ -1,4 +1,4 @@
-"""What a run file becomes once its data is read."""
+"""What a run file and its data become for training."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,29 +9,29 @@ from torch import nn
 
 from regard.errors import InputError
 from regard.text import Tokenizer
-from regard.training.task import Task
+from regard.training.objective import Objective
 
 
 @dataclass(frozen=True)
-class Job:
+class Setup:
     """Everything that training needs and everything that is known before it.
 
-    `tokenizers` go by the name of the file that keeps each, `tests` are what the finished run is measured on, as its
-    `evaluate` takes them, `digest` is of all that is learned from and validated on, `summary` says in a line what is
-    about to be trained. `kept` is what else the run must know, by the name of its JSON file. Parts of the model whose
-    names begin as one of `fresh` are new where the run starts from one of another task. `taken` are the parts of the
-    model that have the weights of another run, with how the names of these begin there.
+    `tokenizers` are keyed by the name of the file that holds each. `tests` are examples for the finished run's
+    `evaluate`. `digest` is that of the training and validation data, `summary` a line about what is trained. `files`
+    are further values that the run needs, by the names of their JSON files. Parameters whose names begin with one of
+    `fresh` are initialised where the run starts from one of another task. `pretrained` maps a part of the model to the
+    prefix of its parameters in the run that it is loaded from.
     """
 
     model: nn.Module
-    task: Task
+    objective: Objective
     digest: str
     summary: str
     tokenizers: Mapping[str, Tokenizer] = field(default_factory=dict)
     tests: Sequence[Any] | Mapping[str, Sequence[Any]] = ()
-    kept: Mapping[str, Any] = field(default_factory=dict)
+    files: Mapping[str, Any] = field(default_factory=dict)
     fresh: tuple[str, ...] = ()
-    taken: Mapping[str, str] = field(default_factory=dict)
+    pretrained: Mapping[str, str] = field(default_factory=dict)
 
 
 def check_beam(beam: int, size: int, vocabulary: str) -> None:

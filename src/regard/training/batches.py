@@ -11,10 +11,10 @@ import torch
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
 from regard.errors import InputError, RunError
+from regard.training.objective import Objective, origin
 from regard.training.processes import Processes
 from regard.training.settings import Training
 from regard.training.signals import leave_group
-from regard.training.task import Task, origin
 
 
 @dataclass(frozen=True)
@@ -38,18 +38,18 @@ class Prepared:
 class Positions:
     """The positions of one process from (epoch, index) on, without end. Every process gets equally many a epoch."""
 
-    def __init__(self, task: Task, processes: Processes, epoch: int, index: int) -> None:
-        self.task, self.rank, self.count = task, processes.rank, processes.count
+    def __init__(self, objective: Objective, processes: Processes, epoch: int, index: int) -> None:
+        self.objective, self.rank, self.count = objective, processes.rank, processes.count
         self.epoch, self.index = epoch, index
 
     def examples(self, epoch: int, index: int) -> list[int]:
         """The examples at a position."""
-        return self.task.batches(epoch)[index * self.count + self.rank]
+        return self.objective.batches(epoch)[index * self.count + self.rank]
 
     def __iter__(self) -> Iterator[Position]:
         epoch, index = self.epoch, self.index
         while True:
-            batches = self.task.batches(epoch)
+            batches = self.objective.batches(epoch)
             if len(batches) < self.count:
                 raise InputError(
                     f"epoch {epoch} has {len(batches)} batches for {self.count} processes; "
@@ -63,8 +63,8 @@ class Positions:
 class _Batches(Dataset[Prepared]):
     """Builds batches; a worker first writes down which, so that its death can be told."""
 
-    def __init__(self, task: Task, workers: int) -> None:
-        self.task = task
+    def __init__(self, objective: Objective, workers: int) -> None:
+        self.objective = objective
         self.working = torch.zeros(max(1, workers), 3, dtype=torch.int64).share_memory_()
 
     def __getitem__(self, position: Position) -> Prepared:
@@ -72,7 +72,7 @@ class _Batches(Dataset[Prepared]):
         if worker is not None:
             self.working[worker.id] = torch.tensor([os.getpid(), position.epoch, position.index])
         try:
-            return Prepared(position, self.task.batch(position.epoch, position.examples))
+            return Prepared(position, self.objective.batch(position.epoch, position.examples))
         except Exception as error:
             return Prepared(position, None, self._fault(position, error))
 
@@ -81,14 +81,14 @@ class _Batches(Dataset[Prepared]):
         examples, found = position.examples, error
         for index in position.examples:
             try:
-                self.task.batch(position.epoch, [index])
+                self.objective.batch(position.epoch, [index])
             except Exception as single:
                 examples, found = [index], single
                 break
         last = traceback.extract_tb(found.__traceback__)[-1]
         what = f"example {examples[0]}" if len(examples) == 1 else f"the batch of examples {_listed(examples)}"
         return (
-            f"{what}{origin(self.task, examples[:1])} cannot be made into a batch: {type(found).__name__}: "
+            f"{what}{origin(self.objective, examples[:1])} cannot be made into a batch: {type(found).__name__}: "
             f"{' '.join(str(found).split())} (raised at {last.filename}:{last.lineno})"
         )
 
@@ -117,10 +117,10 @@ class Stream:
         InputError: fewer batches than processes.
     """
 
-    def __init__(self, task: Task, settings: Training, processes: Processes, epoch: int, index: int) -> None:
-        self.task = task
-        self._data = _Batches(task, settings.workers)
-        self._positions = Positions(task, processes, epoch, index)
+    def __init__(self, objective: Objective, settings: Training, processes: Processes, epoch: int, index: int) -> None:
+        self.objective = objective
+        self._data = _Batches(objective, settings.workers)
+        self._positions = Positions(objective, processes, epoch, index)
         loader = DataLoader(
             self._data,
             batch_size=None,
@@ -158,6 +158,6 @@ class Stream:
                 examples = self._positions.examples(epoch, index)
                 return (
                     f"a worker died while it prepared the batch of examples {_listed(examples)}"
-                    f"{origin(self.task, examples[:1])}; memory may be short: lower workers or batch_tokens"
+                    f"{origin(self.objective, examples[:1])}; memory may be short: lower workers or batch_tokens"
                 )
         return "a worker died before its first batch; memory may be short: lower workers"

@@ -14,6 +14,7 @@ from regard.training.averaging import MovingAverage, mean
 from regard.training.batches import Stream
 from regard.training.compiling import compiling
 from regard.training.metrics_log import Metrics
+from regard.training.objective import Objective
 from regard.training.parameters import count_parameters
 from regard.training.processes import Processes, whole
 from regard.training.progress import Progress, Window
@@ -23,12 +24,11 @@ from regard.training.settings import Training
 from regard.training.signals import Stop, Stopped
 from regard.training.snapshot import Memo, load_average, load_weights, snapshot
 from regard.training.state import restore_optimizer, restore_random_state, seed_everything, weights
-from regard.training.task import Task
 from regard.training.update import Outcome, Updater, make_optimizer
 
 
 def fit(
-    model: nn.Module, task: Task, settings: Training, run: RunDirectory, *, resume: bool = False
+    model: nn.Module, objective: Objective, settings: Training, run: RunDirectory, *, resume: bool = False
 ) -> dict[str, float | int]:
     """Trains the model and saves the chosen weights as `weights.safetensors`; the model holds them afterwards.
 
@@ -47,7 +47,7 @@ def fit(
     """
     here = Processes(settings)
     with Stop() as stop:
-        trainer = Trainer(model, task, settings, run, here, stop)
+        trainer = Trainer(model, objective, settings, run, here, stop)
         found = run.newest_checkpoint() if resume else None
         if resume and found is None:  # it was killed before its first checkpoint
             trainer.metrics.rewind(0)
@@ -63,14 +63,14 @@ class Trainer:
     """A run of `fit`: the parts it needs and where it stands."""
 
     def __init__(
-        self, model: nn.Module, task: Task, settings: Training, run: RunDirectory, here: Processes, stop: Stop
+        self, model: nn.Module, objective: Objective, settings: Training, run: RunDirectory, here: Processes, stop: Stop
     ) -> None:
-        self.model, self.task, self.settings, self.run, self.here = model, task, settings, run, here
+        self.model, self.objective, self.settings, self.run, self.here = model, objective, settings, run, here
         self.parameters = count_parameters(model)
         seed_everything(settings.seed + here.rank)
         self.wrapped = here.wrap(model, settings.sharded)
         self.optimizer = make_optimizer(model, settings)
-        self.updater = Updater(self.wrapped, self.optimizer, task, settings, here, stop)
+        self.updater = Updater(self.wrapped, self.optimizer, objective, settings, here, stop)
         self.average: MovingAverage | None = None
         self.memo = Memo()
         self.saved = -1
@@ -84,7 +84,7 @@ class Trainer:
         """Runs to the end, from a checkpoint if there is one."""
         self._restore(found)
         counters, settings = self.memo.counters, self.settings
-        with Stream(self.task, settings, self.here, counters.epoch, counters.index) as stream:
+        with Stream(self.objective, settings, self.here, counters.epoch, counters.index) as stream:
             if found is not None:  # only now, because making the stream may draw random numbers
                 restore_random_state(found.state["random"][self.here.rank], self.here.device)
             while True:
@@ -171,9 +171,9 @@ class Trainer:
             return
         with nullcontext() if self.average is None else self.average.applied():
             figures = self._validate()
-        value = figures[self.task.metric]
+        value = figures[self.objective.metric]
         kept = Kept(counters.update, value, figures)
-        improved = self.memo.selection.observe(kept, settings, self.task.higher_is_better)
+        improved = self.memo.selection.observe(kept, settings, self.objective.higher_is_better)
         self.memo.plateau.observe(improved, settings)
         counters.validated, counters.figures = counters.update, figures
         self.metrics.write("validation", counters.update, figures)
@@ -184,7 +184,7 @@ class Trainer:
     def _validate(self) -> dict[str, float]:
         self.model.eval()
         with torch.no_grad(), whole(self.model):
-            figures = self.here.from_main(self.task.validate(self.model))
+            figures = self.here.from_main(self.objective.validate(self.model))
         self.model.train()
         return figures
 
@@ -239,8 +239,8 @@ class Trainer:
             load_weights(self.model, mean([self._checkpoint(update).tensors("model") for update in recent]))
             figures = self._validate()
             self.metrics.write("mean", self.memo.counters.update, figures)
-            sign = 1 if self.task.higher_is_better else -1
-            if not best or sign * figures[self.task.metric] >= sign * best[0].value:
+            sign = 1 if self.objective.higher_is_better else -1
+            if not best or sign * figures[self.objective.metric] >= sign * best[0].value:
                 return figures
         chosen = self._checkpoint(best[0].update if best else self.saved)
         load_weights(self.model, chosen.tensors("model"))

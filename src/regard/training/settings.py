@@ -27,8 +27,8 @@ class Training:
     steps: Positive = 10_000
     """Updates to make."""
     batch_tokens: Positive = 3072
-    """The largest padded size of a batch in tokens, per process; read by the task. With BPE-dropout batches are made by
-    the lengths without it, so that a batch whose words are cut into more pieces is larger."""
+    """The largest padded size of a batch in tokens, per process; read by the objective. With BPE-dropout batches are
+    made by the lengths without it, so that a batch whose words are cut into more pieces is larger."""
     accumulate: Positive = 1
     """Batches per process whose gradients are added up for one update."""
     learning_rate: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1e-3
@@ -51,10 +51,10 @@ class Training:
     clip: Amount = 1.0
     """The largest norm of the gradient of the mean loss per token; longer ones are scaled down."""
     label_smoothing: Share = 0.0
-    """Probability given to all other tokens; read by the task."""
+    """Probability given to all other tokens; read by the objective."""
     teacher_forcing: Annotated[float, Field(ge=0, le=1)] = 1.0
     """The probability that the decoder is fed the true previous token and not its own guess: 1 always, 0 free running,
-    between them scheduled sampling (Bengio 2015, 1506.03099). It is that of the first update; read by the task."""
+    between them scheduled sampling (Bengio 2015, 1506.03099). It is that of the first update; read by the objective."""
     teacher_forcing_end: Annotated[float, Field(ge=0, le=1)] | None = None
     """That of update `steps`, with a straight line between the two; None: the same all the time."""
     precision: Precision = "fp32"

@@ -15,11 +15,11 @@ from torch.optim.optimizer import Optimizer
 from regard.errors import RunError
 from regard.training.batches import Prepared
 from regard.training.devices import choose_precision
+from regard.training.objective import Carried, Objective
 from regard.training.processes import Processes, exchanging
 from regard.training.settings import Training
 from regard.training.signals import Stop
 from regard.training.state import full, local
-from regard.training.task import Carried, Task
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,22 @@ class Updater:
     last batch hands on to the next."""
 
     def __init__(
-        self, model: nn.Module, optimizer: Optimizer, task: Task, settings: Training, here: Processes, stop: Stop
+        self,
+        model: nn.Module,
+        optimizer: Optimizer,
+        objective: Objective,
+        settings: Training,
+        here: Processes,
+        stop: Stop,
     ) -> None:
         self.stop = stop
-        self.model, self.optimizer, self.task, self.settings, self.here = model, optimizer, task, settings, here
+        self.model, self.optimizer, self.objective, self.settings, self.here = (
+            model,
+            optimizer,
+            objective,
+            settings,
+            here,
+        )
         self.parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         self.carried: Carried | None = None
         self._exact = torch.float32 if here.device.type == "mps" else torch.float64
@@ -104,7 +116,7 @@ class Updater:
             with _memory(item, self.settings), exchanging(self.model, number == len(prepared)):
                 batch = item.batch.to(self.here.device)
                 with torch.autocast(self.here.device.type, torch.bfloat16, enabled=bf16):
-                    loss = self.task.loss(self.model, batch, update, self.carried)
+                    loss = self.objective.loss(self.model, batch, update, self.carried)
                 loss.total.backward()
             total += loss.total.detach()
             tokens += loss.tokens

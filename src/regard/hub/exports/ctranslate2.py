@@ -20,7 +20,7 @@ from regard.nn.positions import Positions
 from regard.nn.residual import PreNorm, Residual
 from regard.runs.load import load
 from regard.storage.atomic import explained, new_folder
-from regard.tasks.seq2seq.run import TextToTextRun
+from regard.tasks.seq2seq.run import Seq2SeqRun
 from regard.text import Tokenizer
 from regard.text.special import END, NAMES, START, UNKNOWN
 
@@ -38,7 +38,7 @@ def export_ctranslate2(path: Path, out: Path) -> list[str]:
         InputError: the run's model is no Transformer, or `out` exists.
         RunError: what was written does not compute the same; it is removed.
     """
-    run = load(path, "cpu", task=TextToTextRun)
+    run = load(path, "cpu", task=Seq2SeqRun)
     model = run.model
     if not isinstance(model, Transformer):
         raise InputError(f"{path}: is a model named {run.config.model.name}; ctranslate2 takes transformer")

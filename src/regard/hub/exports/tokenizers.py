@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from regard.tasks.seq2seq.run import TextToTextRun
+from regard.tasks.seq2seq.run import Seq2SeqRun
 
 
 def write_tokenizers(run: Any, folder: Path) -> None:
     """The run's tokenizers as Hugging Face's library reads them: tokenizer.json, or one a side."""
-    if isinstance(run, TextToTextRun):
+    if isinstance(run, Seq2SeqRun):
         named = {"source.tokenizer.json": run.tokenizers.source, "target.tokenizer.json": run.tokenizers.target}
     else:
         named = {"tokenizer.json": run.tokenizer}

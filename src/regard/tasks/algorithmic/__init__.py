@@ -1,1 +1,5 @@
-"""Sequences of bits after which something is to be said of them: machines with a tape."""
+"""Sequences of bits copied, repeated and recalled: machines with a tape."""
+
+from regard.tasks.task import LazyTask
+
+TASK = LazyTask(__name__, "config:Algorithmic", "setup:setup", "run:AlgorithmicRun")

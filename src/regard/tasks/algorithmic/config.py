@@ -9,10 +9,10 @@ from regard.training.settings import Training
 
 
 @dataclass(frozen=True, kw_only=True)
-class BitSequencing:
+class Algorithmic:
     """A run, whole. A batch has room for `training.batch_tokens` steps."""
 
-    task: Literal["bit-sequences"] = "bit-sequences"
+    task: Literal["algorithmic"] = "algorithmic"
     data: Copy | RepeatCopy | Recall
     model: TuringMachineConfig = field(default_factory=TuringMachineConfig)
     training: Training = field(default_factory=Training)

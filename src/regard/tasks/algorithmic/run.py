@@ -14,7 +14,7 @@ from regard.models.turing_machine import TuringMachine
 from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.algorithmic.batch import collate_bits
-from regard.tasks.algorithmic.config import BitSequencing
+from regard.tasks.algorithmic.config import Algorithmic
 from regard.tasks.algorithmic.data import BitSequence
 from regard.tasks.algorithmic.training import figures
 from regard.tasks.run import Run, refuse_one_text
@@ -33,14 +33,14 @@ class Said:
         return " ".join("".join(str(int(bit)) for bit in row) for row in self.probabilities > 0.5)
 
 
-class BitSequencesRun(Run):
+class AlgorithmicRun(Run):
     """A trained model with its run file."""
 
-    def __init__(self, config: BitSequencing, model: TuringMachine):
+    def __init__(self, config: Algorithmic, model: TuringMachine):
         self.config, self.model = config, model
 
     @classmethod
-    def open(cls, run: RunDirectory, config: BitSequencing) -> "BitSequencesRun":
+    def open(cls, run: RunDirectory, config: Algorithmic) -> "AlgorithmicRun":
         """The run in a folder, its model with fresh weights."""
         return cls(config, TuringMachine(config.data.input_width, config.data.output_width, config.model))
 

@@ -3,14 +3,15 @@
 import hashlib
 
 from regard.models.turing_machine import TuringMachine
-from regard.tasks.algorithmic.config import BitSequencing
+from regard.storage.run_folder import RunDirectory
+from regard.tasks.algorithmic.config import Algorithmic
 from regard.tasks.algorithmic.data import BitSequence
-from regard.tasks.algorithmic.training import BitSequencesTask
-from regard.tasks.setup import Job, digest
+from regard.tasks.algorithmic.training import AlgorithmicObjective
+from regard.tasks.setup import Setup, digest
 from regard.training.parameters import count_parameters
 
 
-def prepare(config: BitSequencing) -> Job:
+def setup(config: Algorithmic, folder: RunDirectory, processes: int) -> Setup:
     """Generates the data and builds the rest.
 
     Raises:
@@ -18,9 +19,9 @@ def prepare(config: BitSequencing) -> Job:
     """
     splits = config.data.load()
     model = TuringMachine(config.data.input_width, config.data.output_width, config.model)
-    return Job(
+    return Setup(
         model,
-        BitSequencesTask(splits.train, splits.valid, config.training),
+        AlgorithmicObjective(splits.train, splits.valid, config.training),
         digest(map(line, (*splits.train, *splits.valid))),
         f"{len(splits.train):,} sequences to train on, {len(splits.valid):,} to validate, {len(splits.test):,} to "
         f"test; {count_parameters(model):,} parameters",

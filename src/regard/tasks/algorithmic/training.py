@@ -12,14 +12,14 @@ from regard.models.turing_machine import TuringMachine
 from regard.shapes import Float
 from regard.tasks.algorithmic.batch import BitBatch, collate_bits
 from regard.tasks.algorithmic.data import BitSequence
+from regard.training.objective import Carried, Loss
 from regard.training.settings import Training
-from regard.training.task import Carried, Loss
 
 ROWS = 64
 """Sequences that are answered together."""
 
 
-class BitSequencesTask:
+class AlgorithmicObjective:
     """Maximum likelihood of each bit of the answers."""
 
     metric, higher_is_better = "bits-per-sequence", False

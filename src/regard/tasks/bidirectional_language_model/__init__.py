@@ -1,1 +1,5 @@
-"""Words told from those before them and from those behind them: ELMo, whose states stand for words in their context."""
+"""Words predicted from the words before and behind them: ELMo, whose states stand for words in their context."""
+
+from regard.tasks.task import LazyTask
+
+TASK = LazyTask(__name__, "config:BidirectionalLanguageModelling", "setup:setup", "run:ElmoRun")

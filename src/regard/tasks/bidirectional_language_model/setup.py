@@ -5,14 +5,14 @@ from regard.models.elmo import Elmo
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.bidirectional_language_model.char_words import SpelledTexts
 from regard.tasks.bidirectional_language_model.config import BidirectionalLanguageModelling
-from regard.tasks.bidirectional_language_model.training import BidirectionalTask
-from regard.tasks.setup import Job, digest
+from regard.tasks.bidirectional_language_model.training import BidirectionalObjective
+from regard.tasks.setup import Setup, digest
 from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
 from regard.training.parameters import count_parameters
 
 
-def prepare(config: BidirectionalLanguageModelling, run: RunDirectory) -> Job:
-    """Reads the text and builds the rest; the tokenizer is the run's where it has one.
+def setup(config: BidirectionalLanguageModelling, folder: RunDirectory, processes: int) -> Setup:
+    """Reads the text and builds the rest; the tokenizer is the folder's where it has one.
 
     Raises:
         InputError: text and model are not as they must be.
@@ -20,14 +20,14 @@ def prepare(config: BidirectionalLanguageModelling, run: RunDirectory) -> Job:
     if not config.model.predictions:
         raise InputError("model.predictions is false, so this model tells no words and is not trained so")
     splits = config.data.load()
-    tokenizer = kept_or_trained(run, config.tokenizer, splits.train)
+    tokenizer = kept_or_trained(folder, config.tokenizer, splits.train)
     model = Elmo(tokenizer.size, config.model)
     train, valid = (
         SpelledTexts(tokenizer, texts, config.model.characters, config.window) for texts in (splits.train, splits.valid)
     )
-    return Job(
+    return Setup(
         model,
-        BidirectionalTask(train, valid, config.training),
+        BidirectionalObjective(train, valid, config.training),
         digest(f"{text}\n" for text in (*splits.train, *splits.valid)),
         f"{sum(train.lengths) - len(train.parts):,} words to train on, ends of texts counted; a vocabulary of "
         f"{tokenizer.size:,}; {count_parameters(model):,} parameters",

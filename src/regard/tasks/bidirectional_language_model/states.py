@@ -6,7 +6,7 @@ from regard.models.elmo_embedding import ElmoEmbedding
 from regard.tasks.bidirectional_language_model.char_words import spell_vocabulary
 from regard.text import Tokenizer
 
-TAKEN = {"embedding.elmo": ""}
+PRETRAINED = {"embedding.elmo": ""}
 """What such a model takes, with the beginning of its weights' names in that run."""
 
 

@@ -8,11 +8,11 @@ from regard.metrics.perplexity import perplexity
 from regard.models.elmo import Elmo
 from regard.tasks.bidirectional_language_model.char_words import SpelledBatch, SpelledTexts
 from regard.text.special import PAD
+from regard.training.objective import Carried, Loss
 from regard.training.settings import Training
-from regard.training.task import Carried, Loss
 
 
-class BidirectionalTask:
+class BidirectionalObjective:
     """Maximum likelihood of each word given those before it, and of each given those behind it."""
 
     metric, higher_is_better = "perplexity", False

@@ -1,1 +1,5 @@
-"""Telling the class of a text, or of two."""
+"""Classes of texts and of pairs of texts."""
+
+from regard.tasks.task import LazyTask
+
+TASK = LazyTask(__name__, "config:Classification", "setup:setup", "run:ClassificationRun")

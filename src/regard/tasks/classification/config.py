@@ -9,14 +9,14 @@ from regard.models.embedding import ElmoStates
 from regard.models.rocktaschel import RocktaschelConfig
 from regard.tasks.bidirectional_language_model.config import WORDS, BidirectionalLanguageModelling
 from regard.tasks.classification.data import LabelledTables
-from regard.tasks.fine_tuning import Startable
-from regard.tasks.pretrained_part import Taken, Taking
+from regard.tasks.fine_tuning import FineTuning
+from regard.tasks.pretrained_part import PretrainedPart, PretrainedSource
 
 STATES = "model.embedding.elmo"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Classification(Startable, Taking):
+class Classification(FineTuning, PretrainedSource):
     """A run, whole. `truncate` cuts texts that are longer than the model can take, which is refused otherwise."""
 
     takes: ClassVar[tuple[str, ...]] = tuple(CLASSIFIERS)
@@ -50,12 +50,14 @@ class Classification(Startable, Taking):
         return self.model.embedding
 
     @property
-    def taken(self) -> Taken | None:
+    def pretrained_part(self) -> PretrainedPart | None:
         """Those states' model."""
         if self.states is None:
             return None
-        sized = self.states.sizes is not None
-        return Taken(STATES, self.states.elmo, BidirectionalLanguageModelling.task, "`regard train elmo`", sized)
+        has_sizes = self.states.sizes is not None
+        return PretrainedPart(
+            STATES, self.states.elmo, BidirectionalLanguageModelling.task, "`regard train elmo`", has_sizes
+        )
 
     def with_sizes(self, other: Any) -> "Classification":
         """With the sizes of the model whose states it reads."""

@@ -6,18 +6,18 @@ from typing import Any
 from regard.errors import InputError
 from regard.models.catalog import build_classifier
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.bidirectional_language_model.states import TAKEN, spell_out
+from regard.tasks.bidirectional_language_model.states import PRETRAINED, spell_out
 from regard.tasks.classification.config import Classification
 from regard.tasks.classification.forms.catalog import form_of
 from regard.tasks.classification.run import LABELS
-from regard.tasks.classification.training import ClassificationTask, numbers
-from regard.tasks.setup import Job, digest
+from regard.tasks.classification.training import ClassificationObjective, numbers
+from regard.tasks.setup import Setup, digest
 from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
 from regard.training.parameters import count_parameters
 
 
-def prepare(config: Classification, run: RunDirectory) -> Job:
-    """Reads the texts and builds the rest; the tokenizer is the run's where it has one.
+def setup(config: Classification, folder: RunDirectory, processes: int) -> Setup:
+    """Reads the texts and builds the rest; the tokenizer is the folder's where it has one.
 
     Raises:
         InputError: texts and model are not as they must be.
@@ -26,7 +26,7 @@ def prepare(config: Classification, run: RunDirectory) -> Job:
     labels = ordered(sorted({each.label for each in splits.train}), config.training.start)
     if len(labels) < 2:
         raise InputError(f"{config.data.train}: every label is {labels[0]!r}; expected two classes or more")
-    tokenizer = kept_or_trained(run, config.cutting, [text for each in splits.train for text in each.texts])
+    tokenizer = kept_or_trained(folder, config.cutting, [text for each in splits.train for text in each.texts])
     model = build_classifier(config.classifier, tokenizer.size, len(labels))
     spell_out(model, tokenizer)
     form = form_of(config.classifier, tokenizer, truncate=config.truncate)
@@ -34,17 +34,17 @@ def prepare(config: Classification, run: RunDirectory) -> Job:
         list(zip(map(form.encoded, some), numbers(labels, some), strict=True))
         for some in (splits.train, splits.valid, splits.test)
     )
-    return Job(
+    return Setup(
         model,
-        ClassificationTask(train, valid, form, config.training, places=[each.place for each in splits.train]),
+        ClassificationObjective(train, valid, form, config.training, places=[each.place for each in splits.train]),
         digest("\0".join((*each.texts, *each.sentences, each.label)) + "\n" for each in (*splits.train, *splits.valid)),
         f"{len(train):,} texts to train on, {len(valid):,} to validate, {len(splits.test):,} to test; {len(labels)} "
         f"classes; a vocabulary of {tokenizer.size:,}; {count_parameters(model):,} parameters",
         {TOKENIZER: tokenizer},
         splits.test,
-        kept={LABELS: labels},
+        files={LABELS: labels},
         fresh=("pooler.", "output."),
-        taken={} if config.states is None else TAKEN,
+        pretrained={} if config.states is None else PRETRAINED,
     )
 
 

@@ -14,8 +14,8 @@ from regard.shapes import Float
 from regard.tasks.classification.batch import ClassBatch
 from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.forms.protocol import Form
+from regard.training.objective import Carried, Loss
 from regard.training.settings import Training
-from regard.training.task import Carried, Loss
 
 ROWS, POSITIONS = 64, 2**16
 """Texts whose classes are told together at most, and their positions but where one text alone has more."""
@@ -23,7 +23,7 @@ Example = tuple[Any, int]
 """A text, or two, as the form of the model has it, and the number of its class."""
 
 
-class ClassificationTask:
+class ClassificationObjective:
     """The cross-entropy of the classes."""
 
     metric, higher_is_better = "accuracy", True

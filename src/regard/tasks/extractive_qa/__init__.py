@@ -1,1 +1,5 @@
-"""Answering questions with a span of their context."""
+"""Answers to questions that are spans of their context."""
+
+from regard.tasks.task import LazyTask
+
+TASK = LazyTask(__name__, "config:ExtractiveQA", "setup:setup", "run:ExtractiveQARun")

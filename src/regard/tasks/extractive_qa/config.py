@@ -8,17 +8,17 @@ from pydantic import Field
 from regard.models.bert import BertConfig
 from regard.models.sizes import Size
 from regard.tasks.extractive_qa.data import Questions
-from regard.tasks.fine_tuning import Startable
+from regard.tasks.fine_tuning import FineTuning
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpanAnswers(Startable):
+class ExtractiveQA(FineTuning):
     """A run, whole. Questions are cut to `longest_question` tokens, answers have at most `longest_answer`. Where
     `data.unanswerable`, there is said to be no answer unless the best is better by `margin`, in logits."""
 
     takes: ClassVar[tuple[str, ...]] = ("bert",)
 
-    task: Literal["span-answers"] = "span-answers"
+    task: Literal["extractive-qa"] = "extractive-qa"
     data: Questions
     model: BertConfig | None = None
     longest_question: Size = 64

@@ -15,7 +15,7 @@ from regard.maps.alignment import Alignment
 from regard.models.bert_spans import BertSpans
 from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.extractive_qa.config import SpanAnswers
+from regard.tasks.extractive_qa.config import ExtractiveQA
 from regard.tasks.extractive_qa.data import Window
 from regard.tasks.extractive_qa.training import Asked, asked, window_logits
 from regard.tasks.run import Run
@@ -38,14 +38,14 @@ class SpanAnswer:
         return dict(vars(self))
 
 
-class SpanAnswersRun(Run):
+class ExtractiveQARun(Run):
     """A trained model with its tokenizer and its run file."""
 
-    def __init__(self, config: SpanAnswers, model: BertSpans, tokenizer: Tokenizer):
+    def __init__(self, config: ExtractiveQA, model: BertSpans, tokenizer: Tokenizer):
         self.config, self.model, self.tokenizer = config, model, tokenizer
 
     @classmethod
-    def open(cls, run: RunDirectory, config: SpanAnswers) -> "SpanAnswersRun":
+    def open(cls, run: RunDirectory, config: ExtractiveQA) -> "ExtractiveQARun":
         """The run in a folder, its model with fresh weights. Raises InputError for a damaged tokenizer."""
         tokenizer = Tokenizer.load(run.file(TOKENIZER))
         return cls(config, BertSpans(tokenizer.size, config.encoder), tokenizer)

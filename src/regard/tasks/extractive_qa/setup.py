@@ -2,28 +2,28 @@
 
 from regard.models.bert_spans import BertSpans
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.extractive_qa.config import SpanAnswers
-from regard.tasks.extractive_qa.training import SpanTask, asked
-from regard.tasks.setup import Job, digest
+from regard.tasks.extractive_qa.config import ExtractiveQA
+from regard.tasks.extractive_qa.training import ExtractiveQAObjective, asked
+from regard.tasks.setup import Setup, digest
 from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
 from regard.training.parameters import count_parameters
 
 
-def prepare(config: SpanAnswers, run: RunDirectory) -> Job:
-    """Reads the questions and builds the rest; the tokenizer is the run's where it has one.
+def setup(config: ExtractiveQA, folder: RunDirectory, processes: int) -> Setup:
+    """Reads the questions and builds the rest; the tokenizer is the folder's where it has one.
 
     Raises:
         InputError: questions and model are not as they must be.
     """
     splits = config.data.load()
     texts = dict.fromkeys(text for each in splits.train for text in (each.context, each.question))
-    tokenizer = kept_or_trained(run, config.cutting, list(texts))
+    tokenizer = kept_or_trained(folder, config.cutting, list(texts))
     model = BertSpans(tokenizer.size, config.encoder)
     train, valid = asked(splits.train, tokenizer, config), asked(splits.valid, tokenizer, config)
     cut = [window for some in train.windows for window in some]
-    return Job(
+    return Setup(
         model,
-        SpanTask(cut, valid, config.training),
+        ExtractiveQAObjective(cut, valid, config.training),
         digest(f"{each.question}\0{each.context}\0{each.answers}\n" for each in (*splits.train, *splits.valid)),
         f"{len(splits.train):,} questions to train on, in {len(cut):,} windows, {len(splits.valid):,} to validate, "
         f"{len(splits.test):,} to test; a vocabulary of {tokenizer.size:,}; {count_parameters(model):,} parameters",

@@ -11,11 +11,11 @@ from regard.data.squad import Question
 from regard.metrics.text import METRICS, TextMetricName
 from regard.models.bert_spans import BertSpans
 from regard.shapes import Float
-from regard.tasks.extractive_qa.config import SpanAnswers
+from regard.tasks.extractive_qa.config import ExtractiveQA
 from regard.tasks.extractive_qa.data import SpanBatch, Window, collate_windows, windows
 from regard.text import Tokenizer
+from regard.training.objective import Carried, Loss
 from regard.training.settings import Training
-from regard.training.task import Carried, Loss
 
 ROWS = 32
 """Windows that are read together."""
@@ -32,7 +32,7 @@ class Spanned:
     none: float
 
 
-class SpanTask:
+class ExtractiveQAObjective:
     """The cross-entropy of where answers begin and end; both at START in a window that does not have the answer."""
 
     metric, higher_is_better = "f1", True
@@ -119,7 +119,7 @@ def best(found: Sequence[Spanned]) -> Spanned:
     return Spanned(chosen.start, chosen.end, chosen.score, min(each.none for each in found))
 
 
-def asked(questions: Sequence[Question], tokenizer: Tokenizer, config: SpanAnswers) -> Asked:
+def asked(questions: Sequence[Question], tokenizer: Tokenizer, config: ExtractiveQA) -> Asked:
     """Questions as the run's model reads and answers them. Raises InputError as `windows` does."""
     context, longest = config.encoder.context, config.longest_question
     cut = [windows(each, tokenizer, context, longest) for each in questions]

@@ -1,1 +1,5 @@
-"""Telling classes after a few examples of each: episodes."""
+"""Classes learned from a few examples of each: episodes."""
+
+from regard.tasks.task import LazyTask
+
+TASK = LazyTask(__name__, "config:FewShot", "setup:setup", "run:FewShotRun")

@@ -4,14 +4,15 @@ import hashlib
 from collections.abc import Iterable
 
 from regard.models.snail import FewShotSnail
+from regard.storage.run_folder import RunDirectory
 from regard.tasks.few_shot.config import FewShot
 from regard.tasks.few_shot.data import variants
-from regard.tasks.few_shot.training import FewShotTask, Pool, pool
-from regard.tasks.setup import Job, digest
+from regard.tasks.few_shot.training import FewShotObjective, Pool, pool
+from regard.tasks.setup import Setup, digest
 from regard.training.parameters import count_parameters
 
 
-def prepare(config: FewShot) -> Job:
+def setup(config: FewShot, folder: RunDirectory, processes: int) -> Setup:
     """Reads the images, and builds the rest.
 
     Raises:
@@ -23,9 +24,9 @@ def prepare(config: FewShot) -> Job:
     tests = [each for some in classes.test.values() for each in some]
     kinds = len(variants(rotations=config.data.rotations, mirrored=config.data.mirrored))
     turns = f", each in {kinds} ways" if kinds > 1 else ""
-    return Job(
+    return Setup(
         model,
-        FewShotTask(train, valid, config),
+        FewShotObjective(train, valid, config),
         digest(contents((train, valid))),
         f"{len(train):,} classes to train on{turns}, {len(valid):,} to validate, {len(classes.test):,} to test; "
         f"{config.count} images an episode; {count_parameters(model):,} parameters",

@@ -14,7 +14,7 @@ from regard.models.snail import FewShotSnail
 from regard.tasks.few_shot.batch import EpisodeBatch
 from regard.tasks.few_shot.config import FewShot
 from regard.tasks.few_shot.data import Episode, draw, seen
-from regard.training.task import Carried, Loss
+from regard.training.objective import Carried, Loss
 
 ROWS = 32
 """Episodes that are answered together."""
@@ -46,7 +46,7 @@ def collate_episodes(episodes: Sequence[tuple[Episode, Sequence[Pixels]]], confi
     return EpisodeBatch(images, torch.tensor(labels), torch.tensor(answers))
 
 
-class FewShotTask:
+class FewShotObjective:
     """The cross-entropy of the class that is asked for; as far as the run file says, that of prototypes beside it."""
 
     metric, higher_is_better = "accuracy", True

@@ -1,1 +1,5 @@
-"""Telling of images: a caption for each, and where each word of it looked."""
+"""Captions of images, with the place that each word looks at."""
+
+from regard.tasks.task import LazyTask
+
+TASK = LazyTask(__name__, "config:ImageCaptioning", "setup:setup", "run:ImageCaptioningRun")

@@ -11,14 +11,14 @@ from regard.models.catalog import CaptionerConfig
 from regard.tasks.image_captioning.data import CaptionTables
 from regard.tasks.image_captioning.scenes import Scenes
 from regard.tasks.image_classification.config import ImageClassification
-from regard.tasks.pretrained_part import Taken, Taking
+from regard.tasks.pretrained_part import PretrainedPart, PretrainedSource
 from regard.text import TokenizerSettings
 from regard.training.attention_losses import AttentionLosses
 from regard.training.settings import Training
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageCaptioning(Taking):
+class ImageCaptioning(PretrainedSource):
     """A run, whole. `metrics` are measured in validation and on the test set; the first chooses the best weights.
     Captions are read in lower case where `lower` says so, and those of the training set beyond `longest` tokens are
     left out. A batch has room for `training.batch_tokens` cells and words. With `model.trunk` the trunk's run says how
@@ -39,12 +39,12 @@ class ImageCaptioning(Taking):
     def __post_init__(self) -> None:
         if not self.metrics:
             raise ValueError("`metrics` is empty; name at least one")
-        if self.taken is None or self.taken.sized:
+        if self.pretrained_part is None or self.pretrained_part.has_sizes:
             self._check_images()
         if self.augmentation.flip and isinstance(self.data, Scenes):
             raise ValueError("augmentation.flip turns left into right, which the captions of scenes tell; set it false")
         if self.tokenizer.dropout:
-            raise ValueError("tokenizer.dropout is for text-to-text; captions are cut in one way")
+            raise ValueError("tokenizer.dropout is for seq2seq; captions are cut in one way")
         if self.attention_losses.guided:
             raise ValueError("attention_losses.guided needs word links, and images have none; remove it")
 
@@ -56,13 +56,13 @@ class ImageCaptioning(Taking):
         self.images.check_channels(self.model.channels)
 
     @property
-    def taken(self) -> Taken | None:
+    def pretrained_part(self) -> PretrainedPart | None:
         """The trunk of the model."""
         trunk = self.model.trunk
         if trunk is None:
             return None
-        made = "`regard train vit` or `regard import`"
-        return Taken("model.trunk.vit", trunk.vit, ImageClassification.task, made, trunk.sizes is not None)
+        command = "`regard train vit` or `regard import`"
+        return PretrainedPart("model.trunk.vit", trunk.vit, ImageClassification.task, command, trunk.sizes is not None)
 
     def with_sizes(self, other: Any) -> "ImageCaptioning":
         """With the sizes of the trunk, and images as its run prepares them."""

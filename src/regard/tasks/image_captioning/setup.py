@@ -7,16 +7,16 @@ from regard.storage.run_folder import RunDirectory
 from regard.tasks.image_captioning.attribution import pixels_of
 from regard.tasks.image_captioning.config import ImageCaptioning
 from regard.tasks.image_captioning.data import Captioned
-from regard.tasks.image_captioning.training import CaptionTask, read
-from regard.tasks.setup import Job, check_beam, digest
+from regard.tasks.image_captioning.training import CaptionObjective, read
+from regard.tasks.setup import Setup, check_beam, digest
 from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
 from regard.training.parameters import count_parameters
 
-TAKEN = {"encoder.vit": "encoder."}
+PRETRAINED = {"encoder.vit": "encoder."}
 """What a model with a trunk takes, with the beginning of its weights' names in that run."""
 
 
-def prepare(config: ImageCaptioning, run: RunDirectory) -> Job:
+def setup(config: ImageCaptioning, folder: RunDirectory, processes: int) -> Setup:
     """Reads images and captions, each image once to see that it can be, and builds the rest.
 
     Raises:
@@ -24,23 +24,23 @@ def prepare(config: ImageCaptioning, run: RunDirectory) -> Job:
     """
     splits = config.data.load()
     tokenizer = kept_or_trained(
-        run, config.tokenizer, [read(text, config) for each in splits.train for text in each.captions]
+        folder, config.tokenizer, [read(text, config) for each in splits.train for text in each.captions]
     )
     for each in (*splits.train, *splits.valid, *splits.test):
         pixels_of(each, config)
     model = build_captioner(config.model, tokenizer.size)
     check_beam(config.search.beam, tokenizer.size, "vocabulary")
     captions = sum(len(each.captions) for each in splits.train)
-    return Job(
+    return Setup(
         model,
-        CaptionTask(splits.train, splits.valid, tokenizer, config, model),
+        CaptionObjective(splits.train, splits.valid, tokenizer, config, model),
         digest(line(each) for each in (*splits.train, *splits.valid)),
         f"{len(splits.train):,} images with {captions:,} captions to train on, {len(splits.valid):,} to validate, "
         f"{len(splits.test):,} to test; a vocabulary of {tokenizer.size:,}; {count_parameters(model):,} parameters"
         f"{about(config.model.trunk)}",
         {TOKENIZER: tokenizer},
         splits.test,
-        taken={} if config.model.trunk is None else TAKEN,
+        pretrained={} if config.model.trunk is None else PRETRAINED,
     )
 
 

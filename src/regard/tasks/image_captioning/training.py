@@ -21,7 +21,7 @@ from regard.tasks.image_captioning.data import Captioned
 from regard.tasks.image_captioning.grounding import POINTING, pointing
 from regard.text import Tokenizer
 from regard.training.attention_losses import AttentionLoss
-from regard.training.task import Carried, Loss
+from regard.training.objective import Carried, Loss
 
 ROWS = 64
 """Images that are told of together."""
@@ -35,7 +35,7 @@ class Example:
     ids: list[int]
 
 
-class CaptionTask:
+class CaptionObjective:
     """Maximum likelihood of each caption given its image, one token at a time."""
 
     higher_is_better = True

@@ -1,1 +1,5 @@
-"""Telling the class of an image."""
+"""Classes of images."""
+
+from regard.tasks.task import LazyTask
+
+TASK = LazyTask(__name__, "config:ImageClassification", "setup:setup", "run:ImageClassificationRun")

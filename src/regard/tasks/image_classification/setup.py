@@ -5,16 +5,17 @@ import numpy as np
 from regard.data.images import contents
 from regard.errors import InputError
 from regard.models.vit import Vit
+from regard.storage.run_folder import RunDirectory
 from regard.tasks.classification.run import LABELS
 from regard.tasks.classification.setup import ordered
 from regard.tasks.classification.training import numbers
 from regard.tasks.image_classification.config import ImageClassification
-from regard.tasks.image_classification.training import ImageClassificationTask, pixels_of
-from regard.tasks.setup import Job, digest
+from regard.tasks.image_classification.training import ImageClassificationObjective, pixels_of
+from regard.tasks.setup import Setup, digest
 from regard.training.parameters import count_parameters
 
 
-def prepare(config: ImageClassification) -> Job:
+def setup(config: ImageClassification, folder: RunDirectory, processes: int) -> Setup:
     """Reads the images, each once to see that it can be, and builds the rest.
 
     Raises:
@@ -31,13 +32,13 @@ def prepare(config: ImageClassification) -> Job:
         if not isinstance(each.image, np.ndarray):
             pixels_of(each, config)
     model = Vit(len(labels), config.model)
-    return Job(
+    return Setup(
         model,
-        ImageClassificationTask(train, valid, config),
+        ImageClassificationObjective(train, valid, config),
         digest(f"{contents(each.image)}\0{each.label}\n" for each in (*splits.train, *splits.valid)),
         f"{len(train):,} images to train on, {len(valid):,} to validate, {len(splits.test):,} to test; {len(labels)} "
         f"classes; {config.positions} positions an image; {count_parameters(model):,} parameters",
         tests=splits.test,
-        kept={LABELS: labels},
+        files={LABELS: labels},
         fresh=("output.", "taught."),
     )

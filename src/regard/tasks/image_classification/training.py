@@ -13,7 +13,7 @@ from regard.models.vit import Vit
 from regard.shapes import Float
 from regard.tasks.classification.training import figures
 from regard.tasks.image_classification.config import ImageClassification
-from regard.training.task import Carried, Loss
+from regard.training.objective import Carried, Loss
 
 ROWS = 64
 """Images whose classes are told together."""
@@ -21,7 +21,7 @@ Example = tuple[LabelledImage, int]
 """With the number of its class."""
 
 
-class ImageClassificationTask:
+class ImageClassificationObjective:
     """The cross-entropy of the classes."""
 
     metric, higher_is_better = "accuracy", True

@@ -1,1 +1,5 @@
-"""Texts that go on: language models."""
+"""Continuations of texts: language models."""
+
+from regard.tasks.task import LazyTask
+
+TASK = LazyTask(__name__, "config:LanguageModelling", "setup:setup", "run:LanguageModelRun")

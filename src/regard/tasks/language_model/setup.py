@@ -3,27 +3,27 @@
 from regard.models.catalog import build_language_model
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.language_model.config import LanguageModelling
-from regard.tasks.language_model.training import LanguageTask, convention, make_windows, running
-from regard.tasks.setup import Job, check_beam, digest
+from regard.tasks.language_model.training import LanguageModelObjective, convention, make_windows, running
+from regard.tasks.setup import Setup, check_beam, digest
 from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
 from regard.training.parameters import count_parameters
 
 
-def prepare(config: LanguageModelling, run: RunDirectory, processes: int) -> Job:
-    """Reads the text and builds the rest; the tokenizer is the run's where it has one.
+def setup(config: LanguageModelling, folder: RunDirectory, processes: int) -> Setup:
+    """Reads the text and builds the rest; the tokenizer is the folder's where it has one.
 
     Raises:
         InputError: text, model and search are not as they must be.
     """
     splits = config.data.load()
-    tokenizer = kept_or_trained(run, config.tokenizer, splits.train)
+    tokenizer = kept_or_trained(folder, config.tokenizer, splits.train)
     check_beam(config.search.beam, tokenizer.size, "vocabulary")
     model = build_language_model(config.model, tokenizer.size)
     tokens = running(tokenizer, splits.train)
     windows = make_windows(tokens, model, config.training, config.window, processes)
-    return Job(
+    return Setup(
         model,
-        LanguageTask(windows, splits.valid, tokenizer, config.training, model),
+        LanguageModelObjective(windows, splits.valid, tokenizer, config.training, model),
         digest(f"{text}\n" for text in (*splits.train, *splits.valid)),
         f"{len(tokens):,} tokens to train on; a vocabulary of {tokenizer.size:,}; "
         f"{count_parameters(model):,} parameters; {convention(model)}",

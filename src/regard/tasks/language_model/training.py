@@ -14,11 +14,11 @@ from regard.tasks.language_model.cache import Cache
 from regard.tasks.language_model.likelihood import losses
 from regard.text import Tokenizer
 from regard.text.special import END
+from regard.training.objective import Carried, Loss
 from regard.training.settings import Training
-from regard.training.task import Carried, Loss
 
 
-class LanguageTask:
+class LanguageModelObjective:
     """Maximum likelihood of each token given those before it."""
 
     metric, higher_is_better = "perplexity", False

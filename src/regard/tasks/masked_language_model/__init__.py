@@ -1,1 +1,5 @@
 """Texts with blanks: models that fill them in, and whose states stand for words and texts."""
+
+from regard.tasks.task import LazyTask
+
+TASK = LazyTask(__name__, "config:MaskedLanguageModelling", "setup:setup", "run:MaskedLanguageModelRun")

@@ -5,14 +5,14 @@ from regard.models.bert import Bert
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.masked_language_model.config import MaskedLanguageModelling
 from regard.tasks.masked_language_model.run import check_tokenizer
-from regard.tasks.masked_language_model.training import MaskedTask, masked_texts
-from regard.tasks.setup import Job, digest
+from regard.tasks.masked_language_model.training import MaskedObjective, masked_texts
+from regard.tasks.setup import Setup, digest
 from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
 from regard.training.parameters import count_parameters
 
 
-def prepare(config: MaskedLanguageModelling, run: RunDirectory) -> Job:
-    """Reads the documents and builds the rest; the tokenizer is the run's where it has one.
+def setup(config: MaskedLanguageModelling, folder: RunDirectory, processes: int) -> Setup:
+    """Reads the documents and builds the rest; the tokenizer is the folder's where it has one.
 
     Raises:
         InputError: documents, tokenizer and model are not as they must be.
@@ -21,7 +21,7 @@ def prepare(config: MaskedLanguageModelling, run: RunDirectory) -> Job:
         raise InputError("model.predictions is false, so this model fills in no blanks and is not trained so")
     splits = config.data.load()
     sentences = [sentence for document in splits.train for sentence in document]
-    tokenizer = kept_or_trained(run, config.tokenizer, sentences)
+    tokenizer = kept_or_trained(folder, config.tokenizer, sentences)
     check_tokenizer(tokenizer)
     model = Bert(tokenizer.size, config.model)
     train, valid = (
@@ -36,9 +36,9 @@ def prepare(config: MaskedLanguageModelling, run: RunDirectory) -> Job:
         for documents in (splits.train, splits.valid)
     )
     held = [sentence for document in splits.valid for sentence in document]
-    return Job(
+    return Setup(
         model,
-        MaskedTask(train, valid, config.training),
+        MaskedObjective(train, valid, config.training),
         digest(f"{sentence}\n" for sentence in (*sentences, *held)),
         f"{len(splits.train):,} documents to train on, in {len(train):,} texts; a vocabulary of {tokenizer.size:,}; "
         f"{count_parameters(model):,} parameters",

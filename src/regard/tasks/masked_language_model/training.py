@@ -12,14 +12,14 @@ from regard.tasks.masked_language_model.data import Document
 from regard.tasks.masked_language_model.masking import MaskedBatch, MaskedTexts, Masking
 from regard.text import Tokenizer
 from regard.text.word_piece import INSIDE
+from regard.training.objective import Carried, Loss
 from regard.training.settings import Training
-from regard.training.task import Carried, Loss
 
 SEED = 0
 """Of the blanks in held-out texts."""
 
 
-class MaskedTask:
+class MaskedObjective:
     """The tokens that were taken out, and whether the second of two texts follows the first."""
 
     metric, higher_is_better = "masked-accuracy", True

@@ -1,1 +1,5 @@
-"""Acting in environments that are new each time, and learning about them on the way: bandits, decision processes."""
+"""Actions in environments that are new each time, learned on the way: bandits, decision processes."""
+
+from regard.tasks.task import LazyTask
+
+TASK = LazyTask(__name__, "config:MetaRL", "setup:setup", "run:MetaRLRun")

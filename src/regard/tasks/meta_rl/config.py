@@ -11,10 +11,10 @@ from regard.training.settings import Training
 
 
 @dataclass(frozen=True, kw_only=True)
-class Acting:
+class MetaRL:
     """A run, whole. A batch has room for `training.batch_tokens` steps."""
 
-    task: Literal["acting"] = "acting"
+    task: Literal["meta-rl"] = "meta-rl"
     data: Bandits | Processes
     model: ActingSnailConfig | ActingRecurrentConfig = field(default_factory=ActingSnailConfig)
     learning: ActorCritic = field(default_factory=ActorCritic)

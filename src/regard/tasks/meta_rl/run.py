@@ -11,7 +11,7 @@ from regard.maps.alignment import Alignment
 from regard.models.actor import Actor
 from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.meta_rl.config import Acting
+from regard.tasks.meta_rl.config import MetaRL
 from regard.tasks.meta_rl.environments import Environments
 from regard.tasks.meta_rl.metrics import figures, some
 from regard.tasks.meta_rl.trajectories import Trajectories, act
@@ -34,14 +34,14 @@ class Acted:
         return " ".join(map(str, self.actions))
 
 
-class ActingRun(Run):
+class MetaRLRun(Run):
     """A trained agent with its run file."""
 
-    def __init__(self, config: Acting, model: Actor):
+    def __init__(self, config: MetaRL, model: Actor):
         self.config, self.model = config, model
 
     @classmethod
-    def open(cls, run: RunDirectory, config: Acting) -> "ActingRun":
+    def open(cls, run: RunDirectory, config: MetaRL) -> "MetaRLRun":
         """The run in a folder, its model with fresh weights."""
         return cls(config, config.actor())
 

@@ -2,15 +2,16 @@
 
 import hashlib
 
-from regard.tasks.meta_rl.config import Acting
+from regard.storage.run_folder import RunDirectory
+from regard.tasks.meta_rl.config import MetaRL
 from regard.tasks.meta_rl.environments import Environments
 from regard.tasks.meta_rl.metrics import some
-from regard.tasks.meta_rl.training import ActingTask
-from regard.tasks.setup import Job, digest
+from regard.tasks.meta_rl.training import MetaRLObjective
+from regard.tasks.setup import Setup, digest
 from regard.training.parameters import count_parameters
 
 
-def prepare(config: Acting) -> Job:
+def setup(config: MetaRL, folder: RunDirectory, processes: int) -> Setup:
     """Draws the environments to validate and to test on, and builds the rest.
 
     Raises:
@@ -18,9 +19,9 @@ def prepare(config: Acting) -> Job:
     """
     data, actor = config.data, config.actor()
     valid, tests = (some(data, count, name) for count, name in ((data.valid, "valid"), (data.test, "test")))
-    return Job(
+    return Setup(
         actor,
-        ActingTask(actor, valid, config),
+        MetaRLObjective(actor, valid, config),
         digest(map(line, valid)),
         f"{data.train:,} environments an epoch, {data.valid:,} to validate, {data.test:,} to test; {data.steps} steps "
         f"in each; {count_parameters(actor):,} parameters",

@@ -7,12 +7,12 @@ from torch import Tensor, nn
 from regard.data.batching import require_one_batch, token_batches
 from regard.models.actor import Actor
 from regard.tasks.meta_rl.actor_critic import ActorCritic, loss, loss_of_drawn
-from regard.tasks.meta_rl.config import Acting
+from regard.tasks.meta_rl.config import MetaRL
 from regard.tasks.meta_rl.environments import Environments
 from regard.tasks.meta_rl.metrics import figures
 from regard.tasks.meta_rl.trajectories import Trajectories, act
+from regard.training.objective import Carried, Loss
 from regard.training.processes import whole
-from regard.training.task import Carried, Loss
 
 
 def by_regret(logits: Tensor, later: Tensor, done: Trajectories, learning: ActorCritic) -> Tensor:
@@ -32,13 +32,13 @@ SIGNALS: Mapping[str, Callable[[Tensor, Tensor, Trajectories, ActorCritic], Tens
 """What is learned from, by the run file's name of it."""
 
 
-class ActingTask:
+class MetaRLObjective:
     """Advantage actor-critic. A batch is environments alone: what is done in them is drawn when the loss is asked for,
     by the policy as it is then."""
 
     metric, higher_is_better = "regret", False
 
-    def __init__(self, actor: Actor, valid: Sequence[Environments], config: Acting):
+    def __init__(self, actor: Actor, valid: Sequence[Environments], config: MetaRL):
         """Raises InputError for fewer environments than one batch."""
         self.actor, self.valid, self.config, self.settings = actor, valid, config, config.training
         self.lengths = [(config.data.steps, config.data.steps)] * config.data.train

@@ -1,1 +1,5 @@
-"""Text to several texts: one encoder, and a decoder for each language."""
+"""Texts translated into several languages: one encoder, and a decoder for each language."""
+
+from regard.tasks.task import LazyTask
+
+TASK = LazyTask(__name__, "config:MultiTarget", "setup:setup", "run:MultiTargetRun")

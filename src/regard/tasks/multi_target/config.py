@@ -16,12 +16,12 @@ from regard.training.settings import Training
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextToTexts:
+class MultiTarget:
     """A run, whole: `model` describes the encoder, and one decoder a language; `target` the tokenizer of each of them.
     What `metrics` give is measured for each language; the mean of the first one chooses the best weights. `truncate`
-    and `output_bias` are those of text-to-text."""
+    and `output_bias` are those of seq2seq."""
 
-    task: Literal["text-to-texts"] = "text-to-texts"
+    task: Literal["multi-target"] = "multi-target"
     data: Multiparallel
     source: TokenizerSettings
     target: TokenizerSettings

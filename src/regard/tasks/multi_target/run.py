@@ -11,12 +11,12 @@ from regard.models.catalog import build
 from regard.models.one_to_many import OneToMany
 from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.multi_target.config import TextToTexts
+from regard.tasks.multi_target.config import MultiTarget
 from regard.tasks.multi_target.training import of_all
 from regard.tasks.run import Run, refuse_one_text
-from regard.tasks.seq2seq.config import TextToText, TokenizerPair
+from regard.tasks.seq2seq.config import Seq2Seq, TokenizerPair
 from regard.tasks.seq2seq.prediction import Prediction
-from regard.tasks.seq2seq.run import SOURCE, TextToTextRun
+from regard.tasks.seq2seq.run import SOURCE, Seq2SeqRun
 from regard.text import Tokenizer
 
 
@@ -25,32 +25,32 @@ def target_file(language: str) -> str:
     return f"target.{language}.tokenizer.json"
 
 
-def load_tokenizers(run: RunDirectory, config: TextToTexts) -> dict[str, Tokenizers]:
+def load_tokenizers(run: RunDirectory, config: MultiTarget) -> dict[str, Tokenizers]:
     """The run's own. Raises InputError for a file that is damaged or not a tokenizer."""
     source = Tokenizer.load(run.file(SOURCE))
     return {name: Tokenizers(source, Tokenizer.load(run.file(target_file(name)))) for name in config.data.languages}
 
 
-def build_many(config: TextToTexts, tokenizers: Mapping[str, Tokenizers]) -> OneToMany:
+def build_many(config: MultiTarget, tokenizers: Mapping[str, Tokenizers]) -> OneToMany:
     """The model, with fresh weights."""
     return OneToMany(
         {name: build(config.model, each.source.size, each.target.size) for name, each in tokenizers.items()}
     )
 
 
-class TextToTextsRun(Run):
+class MultiTargetRun(Run):
     """A trained model with its tokenizers, by language, and its run file."""
 
-    def __init__(self, config: TextToTexts, model: OneToMany, tokenizers: Mapping[str, Tokenizers]):
+    def __init__(self, config: MultiTarget, model: OneToMany, tokenizers: Mapping[str, Tokenizers]):
         self.config, self.model, self.tokenizers = config, model, tokenizers
 
     @classmethod
-    def open(cls, run: RunDirectory, config: TextToTexts) -> "TextToTextsRun":
+    def open(cls, run: RunDirectory, config: MultiTarget) -> "MultiTargetRun":
         """The run in a folder, its model with fresh weights. Raises InputError for a damaged tokenizer."""
         tokenizers = load_tokenizers(run, config)
         return cls(config, build_many(config, tokenizers), tokenizers)
 
-    def of(self, language: str) -> TextToTextRun:
+    def of(self, language: str) -> Seq2SeqRun:
         """The run of one language, which shares its weights with this one and can do all that such a run can.
 
         Raises:
@@ -62,7 +62,7 @@ class TextToTextsRun(Run):
         place = config.data.languages.index(language) + 1
         train, valid = ((paths[0], paths[place]) for paths in (config.data.train, config.data.valid))
         test = (config.data.test[0], config.data.test[place]) if config.data.test else None
-        alone = TextToText(
+        alone = Seq2Seq(
             data=Parallel(train=train, valid=valid, test=test),
             tokenizers=TokenizerPair(config.source, config.target),
             model=config.model,
@@ -71,7 +71,7 @@ class TextToTextsRun(Run):
             search=config.search,
             truncate=config.truncate,
         )
-        return TextToTextRun(alone, self.model.of(language).eval(), self.tokenizers[language])
+        return Seq2SeqRun(alone, self.model.of(language).eval(), self.tokenizers[language])
 
     def predict(
         self, texts: Sequence[str], *, beam: int | None = None, attention: bool = True

@@ -3,37 +3,37 @@
 from regard.data.pair import Splits
 from regard.data.tokenizer_pair import Tokenizers
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.multi_target.config import TextToTexts
+from regard.tasks.multi_target.config import MultiTarget
 from regard.tasks.multi_target.run import build_many, load_tokenizers, target_file
-from regard.tasks.multi_target.training import ManyTask
+from regard.tasks.multi_target.training import MultiTargetObjective
 from regard.tasks.seq2seq.metrics import Scoring
 from regard.tasks.seq2seq.run import SOURCE
 from regard.tasks.seq2seq.setup import check_search
-from regard.tasks.setup import Job, digest
+from regard.tasks.setup import Setup, digest
 from regard.text import Tokenizer
 from regard.training.parameters import count_parameters
 
 
-def prepare(config: TextToTexts, run: RunDirectory) -> Job:
-    """Reads the data and builds the rest; the tokenizers are the run's where it has some.
+def setup(config: MultiTarget, folder: RunDirectory, processes: int) -> Setup:
+    """Reads the data and builds the rest; the tokenizers are the folder's where it has some.
 
     Raises:
         InputError: data, model and search are not as they must be.
     """
     splits = config.data.load()
-    kept = run.has(SOURCE) and all(run.has(target_file(name)) for name in splits)
-    tokenizers = load_tokenizers(run, config) if kept else make_tokenizers(config, splits)
+    kept = folder.has(SOURCE) and all(folder.has(target_file(name)) for name in splits)
+    tokenizers = load_tokenizers(folder, config) if kept else make_tokenizers(config, splits)
     model = build_many(config, tokenizers)
     for name, each in tokenizers.items():
         check_search(config.search, each.target.size, model.of(name))
     scoring = Scoring(config.metrics, config.search.searching(beam=1))
-    task = ManyTask(splits, tokenizers, config.training, scoring, model=model, truncate=config.truncate)
+    task = MultiTargetObjective(splits, tokenizers, config.training, scoring, model=model, truncate=config.truncate)
     if config.output_bias == "frequencies":
         for name, part in task.parts.items():
             model.of(name).decoder.output.start_from(part.frequencies())
     texts = (f"{pair.source}\0{pair.target}\n" for each in splits.values() for pair in (*each.train, *each.valid))
     first = next(iter(splits.values()))
-    return Job(
+    return Setup(
         model,
         task,
         digest(texts),
@@ -45,7 +45,7 @@ def prepare(config: TextToTexts, run: RunDirectory) -> Job:
     )
 
 
-def make_tokenizers(config: TextToTexts, splits: dict[str, Splits]) -> dict[str, Tokenizers]:
+def make_tokenizers(config: MultiTarget, splits: dict[str, Splits]) -> dict[str, Tokenizers]:
     """Trained on the training texts; the same text always gives the same tokenizers."""
     first = next(iter(splits.values()))
     source = Tokenizer.train(config.source, [pair.source for pair in first.train])

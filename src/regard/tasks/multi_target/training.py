@@ -13,10 +13,10 @@ from regard.data.pair_batch import PairBatch
 from regard.data.tokenizer_pair import Tokenizers
 from regard.models.one_to_many import OneToMany
 from regard.tasks.seq2seq.metrics import Scoring
-from regard.tasks.seq2seq.training import PairTask
+from regard.tasks.seq2seq.training import Seq2SeqObjective
+from regard.training.objective import Carried, Loss
 from regard.training.schedules import forcing
 from regard.training.settings import Training
-from regard.training.task import Carried, Loss
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class ManyBatch:
         return replace(self, parts={name: part.to(device) for name, part in self.parts.items()})
 
 
-class ManyTask:
-    """Maximum likelihood of all targets of a source. Raises InputError as `PairTask` does, for each language."""
+class MultiTargetObjective:
+    """Maximum likelihood of all targets of a source. Raises InputError as `Seq2SeqObjective`."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class ManyTask:
     ):
         self.settings = settings
         self.parts = {
-            name: PairTask(each, tokenizers[name], settings, scoring, model=model.of(name), truncate=truncate)
+            name: Seq2SeqObjective(each, tokenizers[name], settings, scoring, model=model.of(name), truncate=truncate)
             for name, each in splits.items()
         }
         self.first = next(iter(self.parts.values()))

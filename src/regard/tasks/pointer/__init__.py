@@ -1,1 +1,5 @@
-"""Sets of vectors whose answer is an order or a choice of them: pointer networks."""
+"""Orders and choices of the elements of a set: pointer networks."""
+
+from regard.tasks.task import LazyTask
+
+TASK = LazyTask(__name__, "config:Pointer", "setup:setup", "run:PointerRun")

@@ -10,10 +10,10 @@ from regard.training.settings import Training
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pointing:
+class Pointer:
     """A run, whole. A batch has room for `training.batch_tokens` elements."""
 
-    task: Literal["pointing"] = "pointing"
+    task: Literal["pointer"] = "pointer"
     data: Sorting | ConvexHull
     model: PointerNetworkConfig = field(default_factory=PointerNetworkConfig)
     training: Training = field(default_factory=Training)

@@ -14,7 +14,7 @@ from regard.models.pointer_network import PointerNetwork
 from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.pointer.batch import collate_sets
-from regard.tasks.pointer.config import Pointing
+from regard.tasks.pointer.config import Pointer
 from regard.tasks.pointer.data import Element, PointedSet
 from regard.tasks.pointer.training import answers, figures, places
 from regard.tasks.run import Run
@@ -31,14 +31,14 @@ class Pointed:
     workings: Workings | None = None
 
 
-class PointingRun(Run):
+class PointerRun(Run):
     """A trained model with its run file."""
 
-    def __init__(self, config: Pointing, model: PointerNetwork):
+    def __init__(self, config: Pointer, model: PointerNetwork):
         self.config, self.model = config, model
 
     @classmethod
-    def open(cls, run: RunDirectory, config: Pointing) -> "PointingRun":
+    def open(cls, run: RunDirectory, config: Pointer) -> "PointerRun":
         """The run in a folder, its model with fresh weights."""
         return cls(config, PointerNetwork(config.data.width, config.model))
 

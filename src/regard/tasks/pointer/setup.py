@@ -1,14 +1,15 @@
 """From a run file to what training needs."""
 
 from regard.models.pointer_network import PointerNetwork
-from regard.tasks.pointer.config import Pointing
+from regard.storage.run_folder import RunDirectory
+from regard.tasks.pointer.config import Pointer
 from regard.tasks.pointer.data import PointedSet
-from regard.tasks.pointer.training import PointingTask
-from regard.tasks.setup import Job, digest
+from regard.tasks.pointer.training import PointerObjective
+from regard.tasks.setup import Setup, digest
 from regard.training.parameters import count_parameters
 
 
-def prepare(config: Pointing) -> Job:
+def setup(config: Pointer, folder: RunDirectory, processes: int) -> Setup:
     """Generates the data and builds the rest.
 
     Raises:
@@ -16,9 +17,9 @@ def prepare(config: Pointing) -> Job:
     """
     splits = config.data.load()
     model = PointerNetwork(config.data.width, config.model)
-    return Job(
+    return Setup(
         model,
-        PointingTask(splits.train, splits.valid, config.training),
+        PointerObjective(splits.train, splits.valid, config.training),
         digest(_line(each) for each in (*splits.train, *splits.valid)),
         f"{len(splits.train):,} sets to train on, {len(splits.valid):,} to validate, {len(splits.test):,} to test; "
         f"{count_parameters(model):,} parameters",

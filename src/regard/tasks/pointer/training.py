@@ -12,15 +12,15 @@ from regard.models.pointer_network import PointerNetwork
 from regard.tasks.pointer.batch import SetBatch, collate_sets
 from regard.tasks.pointer.data import PointedSet
 from regard.text.special import END
+from regard.training.objective import Carried, Loss
 from regard.training.schedules import forcing
 from regard.training.settings import Training
-from regard.training.task import Carried, Loss
 
 ROWS = 256
 """Sets that are answered together."""
 
 
-class PointingTask:
+class PointerObjective:
     """Maximum likelihood of the places that answer, one at a time."""
 
     metric, higher_is_better = "exact-match", True

@@ -35,13 +35,13 @@ class TokenizerPair:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextToText:
+class Seq2Seq:
     """A run, whole. `metrics` are measured in validation and on the test set; the first chooses the best weights.
     `truncate` cuts training pairs that are longer than the model can take, which is refused otherwise.
     `attention_losses` are added for how the model reads its source. `output_bias` is what the output layer starts
     from: zeros, or the logarithm of how frequent each token is in the training targets."""
 
-    task: Literal["text-to-text"] = "text-to-text"
+    task: Literal["seq2seq"] = "seq2seq"
     data: Dates | Questions | Bitext | Letters | Parallel | Table | Dialogue | Squad
     tokenizers: TokenizerPair
     model: ModelConfig

@@ -31,7 +31,7 @@ from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.run import Run, refuse_one_text
-from regard.tasks.seq2seq.config import TextToText
+from regard.tasks.seq2seq.config import Seq2Seq
 from regard.tasks.seq2seq.metrics import Scoring, figures
 from regard.tasks.seq2seq.prediction import Prediction
 from regard.text import Tokenizer
@@ -41,27 +41,27 @@ from regard.text.words import word_indices
 SOURCE, TARGET = "source.tokenizer.json", "target.tokenizer.json"
 
 
-def load_tokenizers(run: RunDirectory, config: TextToText) -> Tokenizers:
+def load_tokenizers(run: RunDirectory, config: Seq2Seq) -> Tokenizers:
     """The run's own. Raises InputError for a file that is damaged or not a tokenizer."""
     source = Tokenizer.load(run.file(SOURCE))
     target = source if config.tokenizers.shared else Tokenizer.load(run.file(TARGET))
     return Tokenizers(source, target, copying=config.copying)
 
 
-class TextToTextRun(Run):
+class Seq2SeqRun(Run):
     """A trained model with its tokenizers and its run file."""
 
-    def __init__(self, config: TextToText, model: EncoderDecoder, tokenizers: Tokenizers):
+    def __init__(self, config: Seq2Seq, model: EncoderDecoder, tokenizers: Tokenizers):
         self.config, self.model, self.tokenizers = config, model, tokenizers
 
     @classmethod
-    def open(cls, run: RunDirectory, config: TextToText) -> "TextToTextRun":
+    def open(cls, run: RunDirectory, config: Seq2Seq) -> "Seq2SeqRun":
         """The run in a folder, its model with fresh weights. Raises InputError for a damaged tokenizer."""
         tokenizers = load_tokenizers(run, config)
         model = build(config.model, tokenizers.source.size, tokenizers.target.size)
         return cls(config, model, tokenizers)
 
-    def joined(self, others: Sequence["TextToTextRun"]) -> "TextToTextRun":
+    def joined(self, others: Sequence["Seq2SeqRun"]) -> "Seq2SeqRun":
         """A run that writes each token by the mean of its own and the others' probabilities, with its own settings.
 
         Raises:
@@ -76,7 +76,7 @@ class TextToTextRun(Run):
                 raise InputError(f"run {number} to join has other tokenizers; train it with the same data and settings")
         models = [self.model, *(other.model for other in others)]
         try:
-            return TextToTextRun(self.config, Ensemble(models).eval(), mine)
+            return Seq2SeqRun(self.config, Ensemble(models).eval(), mine)
         except ValueError as error:
             raise InputError(f"the runs cannot be joined: {error}") from None
 

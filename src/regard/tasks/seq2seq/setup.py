@@ -9,27 +9,27 @@ from regard.errors import InputError
 from regard.models.catalog import build
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.seq2seq.config import TextToText
+from regard.tasks.seq2seq.config import Seq2Seq
 from regard.tasks.seq2seq.metrics import Scoring
 from regard.tasks.seq2seq.run import SOURCE, TARGET, load_tokenizers
-from regard.tasks.seq2seq.training import PairTask
-from regard.tasks.setup import Job, check_beam, digest
+from regard.tasks.seq2seq.training import Seq2SeqObjective
+from regard.tasks.setup import Setup, check_beam, digest
 from regard.text import Tokenizer
 from regard.training.parameters import count_parameters
 
 
-def prepare(config: TextToText, run: RunDirectory) -> Job:
-    """Reads the data and builds the rest; the tokenizers are the run's where it has some.
+def setup(config: Seq2Seq, folder: RunDirectory, processes: int) -> Setup:
+    """Reads the data and builds the rest; the tokenizers are the folder's where it has some.
 
     Raises:
         InputError: data, model and search are not as they must be.
     """
     splits = config.data.load()
-    kept = load_tokenizers(run, config) if run.has(SOURCE) and run.has(TARGET) else None
+    kept = load_tokenizers(folder, config) if folder.has(SOURCE) and folder.has(TARGET) else None
     tokenizers = kept or make_tokenizers(config, splits)
     model = build(config.model, tokenizers.source.size, tokenizers.target.size)
     check_search(config.search, tokenizers.target.size, model)
-    task = PairTask(
+    task = Seq2SeqObjective(
         splits,
         tokenizers,
         config.training,
@@ -40,7 +40,7 @@ def prepare(config: TextToText, run: RunDirectory) -> Job:
     )
     if config.output_bias == "frequencies":
         model.decoder.output.start_from(task.frequencies())
-    return Job(
+    return Setup(
         model,
         task,
         digest(f"{pair.source}\0{pair.target}\n" for pair in (*splits.train, *splits.valid)),
@@ -50,7 +50,7 @@ def prepare(config: TextToText, run: RunDirectory) -> Job:
     )
 
 
-def make_tokenizers(config: TextToText, splits: Splits) -> Tokenizers:
+def make_tokenizers(config: Seq2Seq, splits: Splits) -> Tokenizers:
     """Trained on the training pairs; the same text always gives the same tokenizers."""
     settings = config.tokenizers
     sources, targets = [pair.source for pair in splits.train], [pair.target for pair in splits.train]

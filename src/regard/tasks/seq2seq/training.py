@@ -19,13 +19,13 @@ from regard.tasks.seq2seq.guidance import link_rows, piece_links
 from regard.tasks.seq2seq.metrics import PERPLEXITY, Scoring, figures
 from regard.text.special import END, UNKNOWN
 from regard.training.attention_losses import AttentionLoss, AttentionLosses
+from regard.training.objective import Carried, Loss
 from regard.training.settings import Training
-from regard.training.task import Carried, Loss
 
 log = logging.getLogger("regard")
 
 
-class PairTask:
+class Seq2SeqObjective:
     """Maximum likelihood of the target given the source, one token at a time."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What the loop asks of a task: lists of examples, batches made of them, a loss and a validation."""
+"""What the training loop needs of an objective: lists of examples, batches made of them, a loss and a validation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 @runtime_checkable
 class Batch(Protocol):
-    """Whatever `Task.batch` builds; the loop only moves it."""
+    """Whatever `Objective.batch` builds; the loop only moves it."""
 
     def to(self, device: torch.device, /) -> "Batch": ...
 
@@ -33,10 +33,10 @@ class Loss:
 
 
 @runtime_checkable
-class Task(Protocol):
-    """One thing that can be learned.
+class Objective(Protocol):
+    """A thing to learn: its examples, batches, loss and validation.
 
-    `batches` and `batch` are pure functions of the task's settings and their arguments: they draw from generators
+    `batches` and `batch` are pure functions of the objective's settings and their arguments: they draw from generators
     seeded by them, never from global random states. This is what makes a run independent of its number of workers and
     lets a resumed run see the same batches. `loss` may draw from the global states, which a checkpoint holds, and hand
     tensors on to its next call, which a checkpoint holds too, but keeps nothing itself: what else changes in the course
@@ -70,13 +70,13 @@ class Task(Protocol):
 
 @runtime_checkable
 class Placed(Protocol):
-    """A task that can also say where an example came from, as `file:line`, for error messages."""
+    """An objective that can also say where an example came from, as `file:line`, for error messages."""
 
     def place(self, index: int) -> str: ...
 
 
-def origin(task: object, indices: Sequence[int]) -> str:
-    """The places of the given examples in brackets, or nothing where the task does not know them."""
-    if not isinstance(task, Placed):
+def origin(objective: object, indices: Sequence[int]) -> str:
+    """The places of the given examples in brackets, or nothing where the objective does not know them."""
+    if not isinstance(objective, Placed):
         return ""
-    return f" ({', '.join(task.place(index) for index in indices)})"
+    return f" ({', '.join(objective.place(index) for index in indices)})"
