@@ -6,8 +6,7 @@ from random import Random
 
 import pytest
 
-from regard.data.batching import LENGTH_MULTIPLE, ROW_MULTIPLE, require_one_batch, rounded, token_batches
-from regard.data.limit import limit_lengths
+from regard.data.batching import LENGTH_MULTIPLE, ROW_MULTIPLE, limit_lengths, require_one_batch, rounded, token_batches
 from regard.errors import InputError
 
 

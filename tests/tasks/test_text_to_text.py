@@ -10,7 +10,8 @@ import torch
 from torch.nn import functional
 
 from regard.data.generated.pairs import Dates
-from regard.data.pair import Pair, Splits
+from regard.data.pair import Pair
+from regard.data.splits import Splits
 from regard.data.tokenizer_pair import Tokenizers
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.scoring import encoded

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.data.pair import Pair, Splits
+from regard.data.pair import Pair
 from regard.data.sources import Parallel
+from regard.data.splits import Splits
 from regard.data.tokenizer_pair import Tokenizers
 from regard.decoding.search import Search
 from regard.errors import InputError
@@ -53,7 +54,7 @@ def tokenizers() -> dict[str, Tokenizers]:
     return {name: Tokenizers(source, Tokenizer.train(LETTERS, TEXTS[name])) for name in ("de", "fr")}
 
 
-def splits(language: str) -> Splits:
+def splits(language: str) -> Splits[Pair]:
     pairs = [Pair(*texts, f"f:{row}") for row, texts in enumerate(zip(TEXTS["en"], TEXTS[language], strict=True), 1)]
     return Splits(pairs, pairs[:2])
 

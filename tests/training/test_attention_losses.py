@@ -11,7 +11,8 @@ from regard.attention import Attend
 from regard.attention.align import Hard
 from regard.attention.align.losses import coverage, doubly_stochastic, entropy, guided
 from regard.attention.record import record
-from regard.data.pair import Pair, Splits
+from regard.data.pair import Pair
+from regard.data.splits import Splits
 from regard.data.tokenizer_pair import Tokenizers
 from regard.errors import InputError
 from regard.models.bottleneck import Bottleneck, BottleneckConfig

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from regard.data.pair import Pair, Splits
+from regard.data.pair import Pair
+from regard.data.splits import Splits
 from regard.data.tokenizer_pair import Tokenizers
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.tasks.seq2seq.training import Scoring, Seq2SeqObjective

@@ -21,7 +21,7 @@ class Row:
     listed: bool = False
 
 
-class Collected:
+class RowCollector:
     """Gathers rows. A bad record is an InputError naming file and line, or with `skip_bad` left out and counted."""
 
     def __init__(self, path: str | Path, skip_bad: bool):

@@ -1,4 +1,7 @@
-"""Which examples share a batch: a pure function of lengths, size, seed and epoch, so that a resumed run repeats it."""
+"""Which examples share a batch, and how long sequences may be.
+
+The batches are a pure function of lengths, size, seed and epoch, so that a resumed run repeats them.
+"""
 
 from collections.abc import Callable, Sequence
 from random import Random
@@ -85,3 +88,23 @@ def _cut(order: list[int], lengths: Sequence[Lengths], tokens: int) -> list[list
     if batch:
         batches.append(batch)
     return batches
+
+
+def limit_lengths(
+    sequences: Sequence[list[int]], maximum: int, places: Sequence[str], *, truncate: bool = False
+) -> tuple[list[list[int]], int]:
+    """The sequences, none longer than `maximum` ids, and how many had to be cut.
+
+    Raises InputError naming the first place whose sequence is longer, unless `truncate` asks to keep its beginning.
+    """
+    cut = 0
+    limited = []
+    for ids, place in zip(sequences, places, strict=True):
+        if len(ids) > maximum:
+            if not truncate:
+                raise InputError(
+                    f"{place}: {len(ids)} tokens, more than the model's maximum of {maximum}; shorten it or truncate"
+                )
+            cut += 1
+        limited.append(ids[:maximum])
+    return limited, cut

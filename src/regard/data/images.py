@@ -2,15 +2,14 @@
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from regard.data.held_out import check_share, spread
 from regard.data.idx import read_idx
+from regard.data.splits import Splits, check_share, spread
 from regard.errors import InputError
 from regard.images import SUFFIXES, Image
 
@@ -22,15 +21,6 @@ class LabelledImage:
     image: Image
     label: str
     place: str
-
-
-@dataclass(frozen=True)
-class ImageSplits:
-    """What a run trains on, chooses its best checkpoint by, and is finally measured on. `test` may be empty."""
-
-    train: Sequence[LabelledImage]
-    valid: Sequence[LabelledImage]
-    test: Sequence[LabelledImage] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,14 +36,14 @@ class ImageSets(ABC):
     def __post_init__(self) -> None:
         check_share(self.held_out, "images")
 
-    def load(self) -> ImageSplits:
+    def load(self) -> Splits[LabelledImage]:
         """Reads all sets. Raises InputError naming the file for whatever cannot be used."""
         if self.train is None:
             raise InputError("data.train is not given; expected images, as --set data.train=PATH")
         train = self.read(self.train)
         if self.valid is not None:
-            return ImageSplits(train, self.read(self.valid), self.tests())
-        return ImageSplits(*spread(train, self.held_out, f"{self.train}: {len(train)} images"), self.tests())
+            return Splits(train, self.read(self.valid), self.tests())
+        return Splits(*spread(train, self.held_out, f"{self.train}: {len(train)} images"), self.tests())
 
     def tests(self) -> list[LabelledImage]:
         """Those of the test set; none without one. Raises InputError as `load` does."""

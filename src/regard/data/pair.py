@@ -1,6 +1,5 @@
-"""One example of a sequence-to-sequence task, and the three sets a run needs."""
+"""One example of a sequence-to-sequence task."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from regard.maps.links import Links
@@ -26,12 +25,3 @@ class Pair:
     def references(self) -> tuple[str, ...]:
         """All outputs that are right, the target first."""
         return (self.target, *self.others)
-
-
-@dataclass(frozen=True)
-class Splits:
-    """What a run trains on, chooses its best checkpoint by, and is finally measured on. `test` may be empty."""
-
-    train: Sequence[Pair]
-    valid: Sequence[Pair]
-    test: Sequence[Pair] = ()

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from regard.data.bad_records import Collected, Row
+from regard.data.bad_records import Row, RowCollector
 from regard.data.lines import DEFAULT_LIMITS, Limits, read_lines
 from regard.data.pair import Pair
 from regard.data.tables import Columns, read_table
@@ -22,15 +22,15 @@ def read_parallel(
         raise InputError(
             f"{source_path} has {len(sources)} lines, {target_path} has {len(targets)}; expected equally many ({hint})"
         )
-    collected = Collected(source_path, skip_bad)
+    collector = RowCollector(source_path, skip_bad)
     for number, (source, target) in enumerate(zip(sources, targets, strict=True), 1):
         if not source.strip():
-            collected.refuse(number, "blank line, so the pair has no source")
+            collector.refuse(number, "blank line, so the pair has no source")
         elif not target.strip():
-            collected.refuse(number, f"its partner {target_path}:{number} is blank")
+            collector.refuse(number, f"its partner {target_path}:{number} is blank")
         else:
-            collected.add(number, (source, target))
-    return pairs(collected.finish())
+            collector.add(number, (source, target))
+    return pairs(collector.finish())
 
 
 def read_pairs(path: str | Path, columns: Columns, *, skip_bad: bool = False) -> list[Pair]:

@@ -6,8 +6,9 @@ from typing import Literal
 
 from regard.data.dialogue import read_turns, replies
 from regard.data.links import check_inside, read_links
-from regard.data.pair import Pair, Splits
+from regard.data.pair import Pair
 from regard.data.readers import read_pairs, read_parallel
+from regard.data.splits import Splits
 from regard.data.squad import read_squad
 from regard.data.tables import kind
 from regard.errors import InputError
@@ -30,7 +31,7 @@ class Parallel:
         if self.links and self.skip_bad:
             raise InputError("parallel: links go by line, so skip_bad must be false")
 
-    def load(self) -> Splits:
+    def load(self) -> Splits[Pair]:
         """Reads all files. Raises InputError naming file and line for whatever cannot be used."""
         for name, paths in (("train", self.train), ("valid", self.valid)):
             if paths is None:
@@ -65,7 +66,7 @@ class Table:
                     "or two column numbers of a .tsv or .csv file without a header"
                 )
 
-    def load(self) -> Splits:
+    def load(self) -> Splits[Pair]:
         """Reads all files. Raises InputError naming file and line for whatever cannot be used."""
         columns = self.source, self.target
         train, valid, test = (
@@ -98,7 +99,7 @@ class Dialogue:
         if not 0 < self.held_out < 1:
             raise InputError(f"dialogue: held_out is {self.held_out}; expected a share above 0 and below 1")
 
-    def load(self) -> Splits:
+    def load(self) -> Splits[Pair]:
         """Reads all files. Raises InputError naming file and line for whatever cannot be used."""
         train, test = self.read(self.train), self.read(self.test) if self.test else ()
         if self.valid is not None:
@@ -135,7 +136,7 @@ class Squad:
         if not self.train or not self.valid:
             raise InputError("squad: train and valid name no file; give at least one each")
 
-    def load(self) -> Splits:
+    def load(self) -> Splits[Pair]:
         """Reads all files. Raises InputError naming file and place for whatever cannot be used."""
         train, valid, test = (
             [pair for path in paths for pair in read_squad(path)] for paths in (self.train, self.valid, self.test)

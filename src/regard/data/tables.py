@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path, PurePath
 from typing import Any
 
-from regard.data.bad_records import Collected, Row
+from regard.data.bad_records import Row, RowCollector
 from regard.data.lines import DEFAULT_LIMITS, Limits, read_lines
 from regard.errors import InputError
 
@@ -31,7 +31,7 @@ def read_tsv(
 ) -> list[Row]:
     """Tab-separated columns. A quotation mark is a character like any other, so no row can swallow the next."""
     rows = (line.split("\t") for line in read_lines(path, limits))
-    return _from_rows(enumerate(rows, 1), columns, Collected(path, skip_bad))
+    return _from_rows(enumerate(rows, 1), columns, RowCollector(path, skip_bad))
 
 
 def read_csv(
@@ -42,7 +42,7 @@ def read_csv(
     skip_bad: bool = False,
 ) -> list[Row]:
     """Comma-separated columns, quoted with `"`. A quote that is never closed is an error even with `skip_bad`."""
-    return _from_rows(_csv_rows(path, limits), columns, Collected(path, skip_bad))
+    return _from_rows(_csv_rows(path, limits), columns, RowCollector(path, skip_bad))
 
 
 def read_jsonl(
@@ -56,18 +56,18 @@ def read_jsonl(
     """One JSON object a line; `columns` name the keys, whose values must be text; the last's may be a list of them: the
     first is the field, the rest are the row's `others`. Those of the keys `numbers` may be whole numbers too, which are
     read as text. Other keys are ignored."""
-    collected = Collected(path, skip_bad)
+    collector = RowCollector(path, skip_bad)
     for number, line in enumerate(read_lines(path, limits), 1):
         record, fault = parse_json(line)
         record = {**record, **_written(record, numbers)} if isinstance(record, dict) else record
         fault = fault or _field_fault(record, columns, line)
         if fault:
-            collected.refuse(number, fault)
+            collector.refuse(number, fault)
         else:
             last, *others = _several(record[columns[-1]])
             fields = [*(record[column] for column in columns[:-1]), last]
-            collected.add(number, fields, others, listed=isinstance(record[columns[-1]], list))
-    return collected.finish()
+            collector.add(number, fields, others, listed=isinstance(record[columns[-1]], list))
+    return collector.finish()
 
 
 READERS = {".tsv": read_tsv, ".csv": read_csv, ".jsonl": read_jsonl}
@@ -96,10 +96,10 @@ def suffix(path: str | Path) -> str:
     return PurePath(str(path).removesuffix(".gz")).suffix
 
 
-def _from_rows(rows: Iterable[tuple[int, list[str]]], columns: Columns, collected: Collected) -> list[Row]:
+def _from_rows(rows: Iterable[tuple[int, list[str]]], columns: Columns, collector: RowCollector) -> list[Row]:
     rows = iter(rows)
     number, first = next(rows)
-    place = f"{collected.path}:{number}"
+    place = f"{collector.path}:{number}"
     if isinstance(columns[0], int):
         chosen = [_numbered_column(int(column), len(first), place) for column in columns]
         rows = _chain((number, first), rows)
@@ -108,15 +108,15 @@ def _from_rows(rows: Iterable[tuple[int, list[str]]], columns: Columns, collecte
     for number, fields in rows:
         if len(fields) != len(first):
             found = f"{len(fields)} columns" if any(fields) else "a blank line"
-            collected.refuse(number, f"{found}, expected {len(first)} columns as in line 1")
+            collector.refuse(number, f"{found}, expected {len(first)} columns as in line 1")
             continue
         wanted = [fields[place] for place in chosen]
         empty = [str(name) for name, text in zip(columns, wanted, strict=True) if not text.strip()]
         if empty:
-            collected.refuse(number, f"column {empty[0]} is empty")
+            collector.refuse(number, f"column {empty[0]} is empty")
         else:
-            collected.add(number, wanted)
-    return collected.finish()
+            collector.add(number, wanted)
+    return collector.finish()
 
 
 def _chain(first: tuple[int, list[str]], rest: Iterable[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:

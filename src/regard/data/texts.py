@@ -1,23 +1,13 @@
 """Running text for language models: what the `data:` section of their run files becomes."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from regard.data.lines import read_lines
+from regard.data.splits import Splits
 from regard.errors import InputError
 
 Unit = Literal["line", "file"]
-
-
-@dataclass(frozen=True)
-class TextSplits:
-    """Texts that a run trains on, chooses its best checkpoint by, and is measured on, in the order of their files.
-    `test` may be empty."""
-
-    train: Sequence[str]
-    valid: Sequence[str]
-    test: Sequence[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +27,7 @@ class RunningText:
         if not 0 < self.held_out < 1:
             raise InputError(f"text: held_out is {self.held_out}; expected a share above 0 and below 1")
 
-    def load(self) -> TextSplits:
+    def load(self) -> Splits[str]:
         """Reads all files. Raises InputError naming file and line for whatever cannot be used."""
         if self.train is None:
             raise InputError("data.train is not given; expected a text file, as --set data.train=FILE")
@@ -46,7 +36,7 @@ class RunningText:
             train, valid = _cut(train, self.held_out, self.train)
         else:
             valid = read_lines(self.valid)
-        return TextSplits(self.texts(train), self.texts(valid), self.tests())
+        return Splits(self.texts(train), self.texts(valid), self.tests())
 
     def tests(self) -> list[str]:
         """The texts of the test set; none without one. Raises InputError as `load` does."""

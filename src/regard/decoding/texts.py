@@ -6,8 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from regard.data.batching import token_batches
-from regard.data.limit import limit_lengths
+from regard.data.batching import limit_lengths, token_batches
 from regard.data.pair_batch import collate
 from regard.data.tokenizer_pair import Tokenizers
 from regard.decoding.constraints import Demand

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
-from regard.data.generated.disjoint import distinct_sets
+from regard.data.generated.synthetic import disjoint_sets
 from regard.maps.links import Links
 
 MASCULINE = {
@@ -108,7 +108,7 @@ def generate(sizes: tuple[int, int, int], clauses: int, seed: int) -> tuple[list
     Raises:
         InputError: there are not so many different ones.
     """
-    return distinct_sets(sizes, seed, lambda part, random: make(random.randint(1, clauses), random), "bitext")
+    return disjoint_sets(sizes, seed, lambda part, random: make(random.randint(1, clauses), random), "bitext")
 
 
 def make(clauses: int, random: Random) -> Bitext:

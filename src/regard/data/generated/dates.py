@@ -9,7 +9,7 @@ from random import Random
 from typing import Literal
 
 from regard.data.generated.dates_english import DateExample, Writer, write_numeric, write_unambiguous
-from regard.data.generated.disjoint import distinct_sets
+from regard.data.generated.synthetic import disjoint_sets
 from regard.errors import InputError
 
 FIRST_DAY, LAST_DAY = date(1900, 1, 1), date(2099, 12, 31)
@@ -29,7 +29,7 @@ def generate(sizes: tuple[int, int, int], forms: Forms, seed: int) -> tuple[list
     def make(part: int, random: Random) -> DateExample:
         return write(date.fromordinal(random.choice(days[part])), random)
 
-    return distinct_sets(sizes, seed, make, "dates")
+    return disjoint_sets(sizes, seed, make, "dates")
 
 
 def _dealt_days(seed: int) -> list[list[int]]:

@@ -5,7 +5,7 @@ from random import Random
 from string import ascii_lowercase
 from typing import Literal
 
-from regard.data.generated.disjoint import distinct_sets
+from regard.data.generated.synthetic import disjoint_sets
 from regard.maps.links import Links
 
 Order = Literal["copy", "reverse"]
@@ -29,7 +29,7 @@ def generate(
     Raises:
         InputError: there are not so many different rows.
     """
-    return distinct_sets(sizes, seed, lambda part, random: make(random.randint(*lengths), order, random), "letters")
+    return disjoint_sets(sizes, seed, lambda part, random: make(random.randint(*lengths), order, random), "letters")
 
 
 def make(length: int, order: Order, random: Random) -> Letters:

@@ -6,9 +6,9 @@ from typing import Literal, TypeVar
 
 from regard.data.generated import bitext, letters, questions
 from regard.data.generated.dates import DateExample, Forms, generate
-from regard.data.generated.disjoint import Example
-from regard.data.generated.synthetic import Made
-from regard.data.pair import Pair, Splits
+from regard.data.generated.synthetic import Example, Synthetic
+from regard.data.pair import Pair
+from regard.data.splits import Splits
 from regard.errors import InputError
 from regard.maps.links import Links
 
@@ -17,7 +17,7 @@ E = TypeVar("E", bound=Example)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dates(Made):
+class Dates(Synthetic):
     """Generated dates, free form to ISO. Pairs whose text has two readings are in the group "ambiguous"."""
 
     kind: Literal["dates"] = "dates"
@@ -27,28 +27,28 @@ class Dates(Made):
 
     most_held_out = 100_000  # a tenth of the days has no more texts to give without long searching
 
-    def load(self) -> Splits:
+    def load(self) -> Splits[Pair]:
         """Generates all three sets. Raises InputError when `forms` is "all" and Babel is not installed."""
         train, valid, test = generate(self.sizes, self.forms, self.seed)
         return Splits(_pairs("train", train), _pairs("valid", valid), _pairs("test", test))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Questions(Made):
+class Questions(Synthetic):
     """Generated questions about a context of so many `facts`, and their answers; the links of a pair are between the
     words that were asked for and where they stand in the context."""
 
     kind: Literal["questions"] = "questions"
     facts: int = 4
 
-    def load(self) -> Splits:
+    def load(self) -> Splits[Pair]:
         """Generates all three sets. Raises InputError for a number of facts that cannot be told."""
         found = questions.generate(self.sizes, self.facts, self.seed)
         return _splits("questions", found, lambda each: (each.answer, each.links))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bitext(Made):
+class Bitext(Synthetic):
     """Generated English sentences of up to so many `clauses` with their French and its word alignment."""
 
     kind: Literal["bitext"] = "bitext"
@@ -59,7 +59,7 @@ class Bitext(Made):
         if not 1 <= self.clauses <= _MOST_CLAUSES:
             raise InputError(f"bitext: clauses is {self.clauses}; expected 1 to {_MOST_CLAUSES}")
 
-    def load(self) -> Splits:
+    def load(self) -> Splits[Pair]:
         """Generates all three sets."""
         return _splits(
             "bitext", bitext.generate(self.sizes, self.clauses, self.seed), lambda each: (each.translation, each.links)
@@ -67,7 +67,7 @@ class Bitext(Made):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Letters(Made):
+class Letters(Synthetic):
     """Generated rows of `least` to `most` letters, to be copied or turned round, with their alignment."""
 
     kind: Literal["letters"] = "letters"
@@ -82,7 +82,7 @@ class Letters(Made):
                 f"letters: least is {self.least} and most {self.most}; expected 1 <= least <= most <= {_MOST_LETTERS}"
             )
 
-    def load(self) -> Splits:
+    def load(self) -> Splits[Pair]:
         """Generates all three sets. Raises InputError when there are not so many rows of these lengths."""
         found = letters.generate(self.sizes, self.order, (self.least, self.most), self.seed)
         return _splits("letters", found, lambda each: (each.answer, each.links))
@@ -95,7 +95,7 @@ def _pairs(name: str, examples: list[DateExample]) -> list[Pair]:
     ]
 
 
-def _splits(kind: str, sets: Sequence[Sequence[E]], target: Callable[[E], tuple[str, Links]]) -> Splits:
+def _splits(kind: str, sets: Sequence[Sequence[E]], target: Callable[[E], tuple[str, Links]]) -> Splits[Pair]:
     """Generated examples as pairs, with their places and links."""
     named = zip(("train", "valid", "test"), sets, strict=True)
     train, valid, test = (

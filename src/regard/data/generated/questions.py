@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
-from regard.data.generated.disjoint import distinct_sets
+from regard.data.generated.synthetic import disjoint_sets
 from regard.errors import InputError
 from regard.maps.links import Links
 
@@ -160,7 +160,7 @@ def generate(sizes: tuple[int, int, int], facts: int, seed: int) -> tuple[list[Q
     """
     if not 1 <= facts <= len(SUBJECTS):
         raise InputError(f"questions: facts is {facts}; expected 1 to {len(SUBJECTS)}")
-    return distinct_sets(sizes, seed, lambda part, random: make(facts, random), "questions")
+    return disjoint_sets(sizes, seed, lambda part, random: make(facts, random), "questions")
 
 
 def make(facts: int, random: Random) -> Question:

@@ -1,12 +1,17 @@
-"""How many examples of a generated data set are made."""
+"""Synthetic data sets: their sizes, and three sets without a text in common."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from random import Random
+from typing import Protocol, TypeVar, runtime_checkable
 
 from regard.errors import InputError
 
+_MOST_TRIES = 1_000
+
 
 @dataclass(frozen=True, kw_only=True)
-class Made:
+class Synthetic:
     """Examples for training, validation and the test set; with the same `seed` the same ones."""
 
     kind: str
@@ -15,13 +20,13 @@ class Made:
     test: int = 1_000
     seed: int = 1
 
-    most_made = 1_000_000
+    most_train = 1_000_000
     most_held_out = 1_000_000
 
     def __post_init__(self) -> None:
         """Raises InputError for a set that is empty, except the test set, or too large."""
         for name, least, most in (
-            ("train", 1, self.most_made),
+            ("train", 1, self.most_train),
             ("valid", 1, self.most_held_out),
             ("test", 0, self.most_held_out),
         ):
@@ -36,7 +41,7 @@ class Made:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MadeOfLengths(Made):
+class SyntheticOfLengths(Synthetic):
     """Examples whose lengths are from `least` to `most`, and no less than `smallest`."""
 
     least: int = 1
@@ -45,9 +50,46 @@ class MadeOfLengths(Made):
     smallest = 1
 
     def __post_init__(self) -> None:
-        """Raises InputError as `Made`, and for lengths that there are none of."""
+        """Raises InputError as `Synthetic`, and for an empty range of lengths."""
         super().__post_init__()
         if not self.smallest <= self.least <= self.most:
             raise InputError(
                 f"{self.kind}: least is {self.least} and most {self.most}; expected {self.smallest} <= least <= most"
             )
+
+
+@runtime_checkable
+class Example(Protocol):
+    """An example that differs from others by its text."""
+
+    @property
+    def text(self) -> str: ...
+
+
+T = TypeVar("T", bound=Example)
+
+
+def disjoint_sets(
+    sizes: tuple[int, int, int], seed: int, make: Callable[[int, Random], T], kind: str
+) -> tuple[list[T], list[T], list[T]]:
+    """Generate training, validation and test examples, as many as `sizes` says, each text once. `make` gets the index
+    of the set, 0, 1 or 2, and a generator. The test set comes first: it depends on its size and the seed alone.
+
+    Raises:
+        InputError: `make` does not give so many different texts.
+    """
+    seen: set[str] = set()
+    train, valid, test = [], [], []
+    for part, found in ((2, test), (1, valid), (0, train)):
+        random, tries = Random(f"{seed}/{part}"), 0
+        while len(found) < sizes[part]:
+            example = make(part, random)
+            tries = tries + 1 if example.text in seen else 0
+            if tries == _MOST_TRIES:
+                raise InputError(
+                    f"{kind}: {sum(sizes):,} different ones could not be found; ask for fewer, or longer ones"
+                )
+            if not tries:
+                seen.add(example.text)
+                found.append(example)
+    return train, valid, test

@@ -10,7 +10,8 @@ import numpy as np
 from jaxtyping import Float
 from pydantic import Field
 
-from regard.data.generated.synthetic import MadeOfLengths
+from regard.data.generated.synthetic import SyntheticOfLengths
+from regard.data.splits import Splits
 from regard.errors import InputError, shown
 
 Vectors = Float[np.ndarray, "position width"]
@@ -29,17 +30,8 @@ class BitSequence:
         return len(self.inputs)
 
 
-@dataclass(frozen=True)
-class BitSplits:
-    """What a run trains on, chooses its best checkpoint by, and is finally measured on. `test` may be empty."""
-
-    train: Sequence[BitSequence]
-    valid: Sequence[BitSequence]
-    test: Sequence[BitSequence] = ()
-
-
 @dataclass(frozen=True, kw_only=True)
-class BitSequences(MadeOfLengths, ABC):
+class BitSequences(SyntheticOfLengths, ABC):
     """Sequences of `least` to `most` random vectors of `width` bits, each length as likely. Short ones recur: there are
     not more of them."""
 
@@ -65,9 +57,9 @@ class BitSequences(MadeOfLengths, ABC):
     def read(self, text: str, place: str) -> BitSequence:
         """What a user writes, its answer zeros. Raises InputError for what cannot be understood."""
 
-    def load(self) -> BitSplits:
+    def load(self) -> Splits[BitSequence]:
         """Generates all three sets, each from a generator of its own."""
-        return BitSplits(
+        return Splits(
             *(
                 self.some(size, (self.least, self.most), f"{self.kind} {name}", (self.seed, part))
                 for part, (name, size) in enumerate(zip(("train", "valid", "test"), self.sizes, strict=True))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from regard.data.held_out import check_share, spread
+from regard.data.splits import Splits, check_share, spread
 from regard.data.tables import Columns, kind, read_table
 from regard.errors import InputError
 
@@ -18,15 +18,6 @@ class Labelled:
     label: str
     place: str
     sentences: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class LabelledSplits:
-    """What a run trains on, chooses its best checkpoint by, and is finally measured on. `test` may be empty."""
-
-    train: Sequence[Labelled]
-    valid: Sequence[Labelled]
-    test: Sequence[Labelled] = ()
 
 
 Value = str | int
@@ -89,7 +80,7 @@ class LabelledTables:
         """Those that are given."""
         return [path for path in (self.train, self.valid, self.test) if path is not None]
 
-    def load(self) -> LabelledSplits:
+    def load(self) -> Splits[Labelled]:
         """Reads all files. Raises InputError naming file and line for whatever cannot be used."""
         held = {*map(str, (*self.valid_folds, *self.test_folds))}
         rows = self._training()
@@ -102,7 +93,7 @@ class LabelledTables:
             valid = self._of_folds(rows, self.valid_folds)
         else:
             train, valid = spread(train, self.held_out, f"{self.train}: {len(train)} rows")
-        return LabelledSplits(train, valid, self._of_folds(rows, self.test_folds) if self.test_folds else self.tests())
+        return Splits(train, valid, self._of_folds(rows, self.test_folds) if self.test_folds else self.tests())
 
     def tests(self) -> list[Labelled]:
         """Those of the test set; none without one. Raises InputError as `load` does."""

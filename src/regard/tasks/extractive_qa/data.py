@@ -14,19 +14,11 @@ from torch import Tensor
 
 from regard.data.batch import Batch
 from regard.data.bert_inputs import Ids, marked_rows
+from regard.data.splits import Splits
 from regard.data.squad import Question, read_questions
 from regard.errors import InputError
 from regard.shapes import Int
 from regard.text import Tokenizer
-
-
-@dataclass(frozen=True)
-class QuestionSplits:
-    """What a run trains on, chooses its best checkpoint by, and is finally measured on. `test` may be empty."""
-
-    train: Sequence[Question]
-    valid: Sequence[Question]
-    test: Sequence[Question] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +33,7 @@ class Questions:
     test: tuple[str, ...] = ()
     unanswerable: bool = False
 
-    def load(self) -> QuestionSplits:
+    def load(self) -> Splits[Question]:
         """Reads all files. Raises InputError naming file and place for whatever cannot be used."""
         for name, paths in (("train", self.train), ("valid", self.valid)):
             if not paths:
@@ -49,7 +41,7 @@ class Questions:
                     f"data.{name} is not given; expected files of questions, as --set data.{name}='[FILE]'"
                 )
         train, valid = ([each for path in paths for each in self.read(path)] for paths in (self.train, self.valid))
-        return QuestionSplits(train, valid, self.tests())
+        return Splits(train, valid, self.tests())
 
     def tests(self) -> list[Question]:
         """Those of the test set; none without one. Raises InputError as `load` does."""

@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import UInt8
 from pydantic import Field
 
-from regard.data.held_out import check_share, spread
 from regard.data.images import ImageFolders, LabelledImage
+from regard.data.splits import check_share, spread
 from regard.errors import InputError
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from regard.data.bad_records import Row
+from regard.data.splits import Splits
 from regard.data.tables import read_table
 from regard.errors import InputError
 from regard.images import Image
@@ -25,15 +26,6 @@ class Captioned:
     captions: tuple[str, ...]
     place: str
     boxes: Mapping[str, Box] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class CaptionSplits:
-    """What a run trains on, chooses its best checkpoint by, and is finally measured on. `test` may be empty."""
-
-    train: Sequence[Captioned]
-    valid: Sequence[Captioned]
-    test: Sequence[Captioned] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,10 +50,10 @@ class CaptionTables:
         if self.split is not None and (self.valid or self.test):
             raise InputError("captions: with split all sets are in the file train; remove valid and test")
 
-    def load(self) -> CaptionSplits:
+    def load(self) -> Splits[Captioned]:
         """Reads all sets. Raises InputError naming file and line for whatever cannot be used."""
         if self.split is None:
-            return CaptionSplits(self._read(self.train), self._read(self.valid), self._read(self.test))
+            return Splits(self._read(self.train), self._read(self.valid), self._read(self.test))
         rows = self._rows(self.train)
         known = [name for names in SPLITS.values() for name in names]
         for row in rows:
@@ -71,7 +63,7 @@ class CaptionTables:
         for name in ("train", "valid"):
             if not sets[name]:
                 raise InputError(f"{self.train}: no record whose {self.split} is {' or '.join(SPLITS[name])}")
-        return CaptionSplits(sets["train"], sets["valid"], sets["test"])
+        return Splits(sets["train"], sets["valid"], sets["test"])
 
     def tests(self) -> Sequence[Captioned]:
         """Those of the test set; none without one. Raises InputError as `load` does."""

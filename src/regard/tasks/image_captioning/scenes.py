@@ -12,9 +12,10 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Bool, Float, UInt8
 
-from regard.data.generated.synthetic import Made
+from regard.data.generated.synthetic import Synthetic
+from regard.data.splits import Splits
 from regard.errors import InputError
-from regard.tasks.image_captioning.data import Box, Captioned, CaptionSplits
+from regard.tasks.image_captioning.data import Box, Captioned
 
 Plane = Float[np.ndarray, "height width"]
 """A number for each pixel: its distance from the middle of a shape along one axis, 1 at the shape's edge."""
@@ -40,7 +41,7 @@ SMALLEST, LARGEST = 0.16, 0.24
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scenes(Made):
+class Scenes(Synthetic):
     """Images of `size` x `size` pixels, red, green and blue, on grounds of different greys."""
 
     kind: Literal["scenes"] = "scenes"
@@ -49,7 +50,7 @@ class Scenes(Made):
     test: int = 500
     size: int = 64
 
-    most_made = 100_000  # of 64 x 64 pixels, 1.2 GB
+    most_train = 100_000  # of 64 x 64 pixels, 1.2 GB
     most_held_out = 10_000
 
     def __post_init__(self) -> None:
@@ -57,9 +58,9 @@ class Scenes(Made):
         if not 16 <= self.size <= 256:
             raise InputError(f"scenes: size is {self.size}; expected 16 to 256 pixels")
 
-    def load(self) -> CaptionSplits:
+    def load(self) -> Splits[Captioned]:
         """Draws all three sets, each from a generator of its own."""
-        return CaptionSplits(*(self._make(name) for name in ("train", "valid", "test")))
+        return Splits(*(self._make(name) for name in ("train", "valid", "test")))
 
     def tests(self) -> list[Captioned]:
         """Those of the test set."""

@@ -1,25 +1,17 @@
 """Documents for models that fill in blanks: what the `data:` section of their run files becomes."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 from regard.data.lines import read_lines
+from regard.data.splits import Splits
 from regard.errors import InputError
 
 Document = tuple[str, ...]
 """Its sentences, or its paragraphs."""
 HEADING = re.compile(r"\s*=\s+[^=].*[^=]\s+=\s*")
-
-
-@dataclass(frozen=True)
-class DocumentSplits:
-    """Documents that a run trains on, chooses its best checkpoint by, and is measured on. `test` may be empty."""
-
-    train: Sequence[Document]
-    valid: Sequence[Document]
-    test: Sequence[Document] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,17 +31,17 @@ class Documents:
         if not 0 < self.held_out < 1:
             raise InputError(f"documents: held_out is {self.held_out}; expected a share above 0 and below 1")
 
-    def load(self) -> DocumentSplits:
+    def load(self) -> Splits[Document]:
         """Reads all files. Raises InputError naming file and line for whatever cannot be used."""
         if self.train is None:
             raise InputError("data.train is not given; expected a text file, as --set data.train=FILE")
         train = self.read(self.train)
         if self.valid is not None:
-            return DocumentSplits(train, self.read(self.valid), self.tests())
+            return Splits(train, self.read(self.valid), self.tests())
         kept = len(train) - max(1, round(self.held_out * len(train)))
         if kept < 1:
             raise InputError(f"{self.train}: one document is too few to hold some out; give valid, a file of its own")
-        return DocumentSplits(train[:kept], train[kept:], self.tests())
+        return Splits(train[:kept], train[kept:], self.tests())
 
     def tests(self) -> list[Document]:
         """The documents of the test set; none without one. Raises InputError as `load` does."""

@@ -10,7 +10,7 @@ import torch
 from pydantic import Field
 from torch import Generator
 
-from regard.data.generated.synthetic import Made
+from regard.data.generated.synthetic import Synthetic
 from regard.errors import InputError, shown
 from regard.tasks.meta_rl.environments import Environments, bernoulli, normal, qualities
 
@@ -21,7 +21,7 @@ MOST_SEED = 1 << 62
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decisions(Made, ABC):
+class Decisions(Synthetic, ABC):
     """Environments that are drawn at random: `train` of them, new ones, are an epoch; `valid` and `test` stay."""
 
     @property

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from regard.data.pair import Splits
+from regard.data.pair import Pair
 from regard.data.readers import read_parallel
+from regard.data.splits import Splits
 from regard.errors import InputError
 
 
@@ -30,7 +31,7 @@ class Multiparallel:
                     "and one for each language"
                 )
 
-    def load(self) -> dict[str, Splits]:
+    def load(self) -> dict[str, Splits[Pair]]:
         """Pairs by language, which all have the same sources. Raises InputError naming file and line for whatever
         cannot be used."""
         sets = [(paths[0], paths[1:]) for paths in (self.train, self.valid, self.test) if paths]

@@ -1,6 +1,7 @@
 """From a run file to what training needs."""
 
-from regard.data.pair import Splits
+from regard.data.pair import Pair
+from regard.data.splits import Splits
 from regard.data.tokenizer_pair import Tokenizers
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.multi_target.config import MultiTarget
@@ -45,7 +46,7 @@ def setup(config: MultiTarget, folder: RunDirectory, processes: int) -> Setup:
     )
 
 
-def make_tokenizers(config: MultiTarget, splits: dict[str, Splits]) -> dict[str, Tokenizers]:
+def make_tokenizers(config: MultiTarget, splits: dict[str, Splits[Pair]]) -> dict[str, Tokenizers]:
     """Trained on the training texts; the same text always gives the same tokenizers."""
     first = next(iter(splits.values()))
     source = Tokenizer.train(config.source, [pair.source for pair in first.train])

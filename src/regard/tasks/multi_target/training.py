@@ -8,8 +8,9 @@ import torch
 from torch import nn
 
 from regard.data.batching import token_batches
-from regard.data.pair import Splits
+from regard.data.pair import Pair
 from regard.data.pair_batch import PairBatch
+from regard.data.splits import Splits
 from regard.data.tokenizer_pair import Tokenizers
 from regard.models.one_to_many import OneToMany
 from regard.tasks.seq2seq.metrics import Scoring
@@ -35,7 +36,7 @@ class MultiTargetObjective:
 
     def __init__(
         self,
-        splits: Mapping[str, Splits],
+        splits: Mapping[str, Splits[Pair]],
         tokenizers: Mapping[str, Tokenizers],
         settings: Training,
         scoring: Scoring,

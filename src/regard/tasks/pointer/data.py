@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
-from regard.data.generated.synthetic import MadeOfLengths
+from regard.data.generated.synthetic import SyntheticOfLengths
+from regard.data.splits import Splits
 
 Element = tuple[float, ...]
 
@@ -20,17 +21,8 @@ class PointedSet:
     place: str
 
 
-@dataclass(frozen=True)
-class SetSplits:
-    """What a run trains on, chooses its best checkpoint by, and is finally measured on. `test` may be empty."""
-
-    train: Sequence[PointedSet]
-    valid: Sequence[PointedSet]
-    test: Sequence[PointedSet] = ()
-
-
 @dataclass(frozen=True, kw_only=True)
-class Generated(MadeOfLengths, ABC):
+class Generated(SyntheticOfLengths, ABC):
     """Sets of `least` to `most` elements, drawn evenly from 0 to 1 in every direction."""
 
     least: int = 5
@@ -42,9 +34,9 @@ class Generated(MadeOfLengths, ABC):
     def solve(self, elements: Sequence[Element]) -> list[int]:
         """The places that are asked for."""
 
-    def load(self) -> SetSplits:
+    def load(self) -> Splits[PointedSet]:
         """Generates all three sets, each from a generator of its own."""
-        return SetSplits(*(self._make(name) for name in ("train", "valid", "test")))
+        return Splits(*(self._make(name) for name in ("train", "valid", "test")))
 
     def _make(self, name: str) -> list[PointedSet]:
         random = Random(f"{type(self).__name__}/{self.seed}/{name}")

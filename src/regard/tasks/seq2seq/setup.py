@@ -2,7 +2,8 @@
 
 import torch
 
-from regard.data.pair import Splits
+from regard.data.pair import Pair
+from regard.data.splits import Splits
 from regard.data.tokenizer_pair import Tokenizers
 from regard.decoding.search import Search
 from regard.errors import InputError
@@ -50,7 +51,7 @@ def setup(config: Seq2Seq, folder: RunDirectory, processes: int) -> Setup:
     )
 
 
-def make_tokenizers(config: Seq2Seq, splits: Splits) -> Tokenizers:
+def make_tokenizers(config: Seq2Seq, splits: Splits[Pair]) -> Tokenizers:
     """Trained on the training pairs; the same text always gives the same tokenizers."""
     settings = config.tokenizers
     sources, targets = [pair.source for pair in splits.train], [pair.target for pair in splits.train]
@@ -68,7 +69,7 @@ def check_search(search: Search, vocabulary: int, model: EncoderDecoder) -> None
     check_beam(search.beam, vocabulary, "target vocabulary")
 
 
-def summary(model: torch.nn.Module, splits: Splits, tokenizers: Tokenizers) -> str:
+def summary(model: torch.nn.Module, splits: Splits[Pair], tokenizers: Tokenizers) -> str:
     """What is about to be trained, in a line."""
     train, valid, test = (len(pairs) for pairs in (splits.train, splits.valid, splits.test))
     return (

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.batching import LENGTH_MULTIPLE, require_one_batch, require_room, token_batches
-from regard.data.pair import Pair, Splits
+from regard.data.pair import Pair
 from regard.data.pair_batch import PairBatch, collate
+from regard.data.splits import Splits
 from regard.data.tokenizer_pair import Tokenizers, readable
 from regard.decoding.texts import limited
 from regard.nn.encoder_decoder import EncoderDecoder
@@ -30,7 +31,7 @@ class Seq2SeqObjective:
 
     def __init__(
         self,
-        splits: Splits,
+        splits: Splits[Pair],
         tokenizers: Tokenizers,
         settings: Training,
         scoring: Scoring,

@@ -1,11 +1,23 @@
-"""A part of the examples that training does not see."""
+"""The three sets of a run, and the part of the examples that training does not see."""
 
 from collections.abc import Sequence
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from regard.errors import InputError
 
 E = TypeVar("E")
+E_co = TypeVar("E_co", covariant=True)
+
+
+@dataclass(frozen=True)
+class Splits(Generic[E_co]):
+    """The examples that a run trains on, those that choose its best checkpoint, and those that it is evaluated on in
+    the end. `test` may be empty."""
+
+    train: Sequence[E_co]
+    valid: Sequence[E_co]
+    test: Sequence[E_co] = ()
 
 
 def check_share(held_out: float, kind: str) -> None:
@@ -15,8 +27,8 @@ def check_share(held_out: float, kind: str) -> None:
 
 
 def spread(examples: Sequence[E], share: float, what: str) -> tuple[list[E], Sequence[E]]:
-    """What is left, and the share, which stand equally far from each other. Raises InputError where these are too few,
-    with `what` they are."""
+    """Hold out a share of the examples, which stand equally far from each other: those left, and those held out.
+    Raises InputError where `what`, the examples in words, are too few."""
     every = round(1 / share)
     held = examples[every - 1 :: every]
     if not held:
