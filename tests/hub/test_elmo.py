@@ -13,28 +13,18 @@ import pytest
 import torch
 from huggingface_hub.utils import filter_repo_objects
 
-from regard.data.texts import RunningText
-from regard.errors import InputError, RunError
+from regard.errors import InputError
 from regard.hub import download as hub
 from regard.hub import formats as regard_pretrained
 from regard.hub import import_run
-from regard.hub.exports.allennlp import export_allennlp
-from regard.hub.formats import hdf5
-from regard.hub.formats.elmo import read, write
+from regard.hub.formats.elmo import read
 from regard.hub.formats.folder import Folder
-from regard.hub.formats.pretrained_model import Opened
 from regard.hub.text_runs import built as of_a_run
 from regard.models.elmo import Elmo, ElmoConfig
-from regard.models.gpt2 import GPT2, GPT2Config
 from regard.runs import load as runs
-from regard.runs import run_file
-from regard.runs.load import CONFIG
-from regard.storage.run_folder import RunDirectory
 from regard.storage.tensors import load_into
 from regard.tasks.bidirectional_language_model.run import ElmoRun
-from regard.tasks.language_model.config import LanguageModelling
 from regard.text import Tokenizer, TokenizerSettings
-from regard.training.loop import WEIGHTS as WEIGHTS_FILE
 from tests.oracle import elmo
 from tests.oracle.test_elmo import TEXTS, batch, spelled
 
@@ -90,7 +80,7 @@ def test_a_run_of_it(tmp_path: Path, regard):
         with pytest.raises(InputError, match="this model tells no words"):
             problem()
     code, _, errors = regard("export", str(tmp_path / "run"), "--out", str(tmp_path / "exported"))
-    assert (code, "exports gpt2, bert, transformer and vit, and elmo for allennlp" in errors) == (2, True)
+    assert (code, "regard exports gpt2, bert, transformer and vit" in errors) == (2, True)
 
 
 def test_every_parameter_is_told(tmp_path: Path):
@@ -175,68 +165,6 @@ def test_without_h5py(tmp_path: Path, regard, monkeypatch: pytest.MonkeyPatch):
     code, _, errors = regard("import", str(tmp_path / "published"), "--out", str(tmp_path / "run"))
     assert (code, errors) == (2, "regard: this needs h5py, which is not installed: pip install 'regard[elmo]'\n")
     assert not (tmp_path / "run").exists()
-
-
-def imported(tmp_path: Path, options: dict[str, Any]) -> Path:
-    """A run of a published model."""
-    import_run(str(publish(tmp_path / "published", options)), tmp_path / "run")
-    return tmp_path / "run"
-
-
-@pytest.mark.parametrize("options", elmo.ODD, ids=["plain", "cut", "small"])
-def test_what_is_exported_is_what_was_imported(options: dict[str, Any], tmp_path: Path, regard):
-    run = imported(tmp_path, options)
-    code, output, errors = regard("export", str(run), "--to", "allennlp", "--out", str(tmp_path / "out"))
-    assert (code, errors) == (0, "")
-    assert "for allennlp; it computes the same as the run: the files as regard reads them" in output
-    assert json.loads((tmp_path / "out" / "options.json").read_text(encoding="utf-8")) == options
-    found = hdf5.read(tmp_path / "out" / "weights.hdf5")
-    assert set(found) == set(elmo.weights(options))
-    for name, array in elmo.weights(options).items():
-        np.testing.assert_allclose(found[name].numpy(), array.astype(np.float32), rtol=1e-6, atol=1e-6)
-
-
-@torch.no_grad()
-def test_what_was_trained_here_computes_the_same_by_the_formulas(tmp_path: Path):
-    """Of a model that tells words and was not published: the NumPy reference on what is written of it."""
-    torch.manual_seed(2)
-    config = ElmoConfig(
-        characters=11, character_width=3, filters=((1, 2), (3, 5)), highways=2, projection=5, cell=7, layers=2
-    )
-    model = Elmo(13, config).double().eval()
-    tokenizer = Tokenizer.train(TokenizerSettings("word"), TEXTS)
-    files = write(Opened(config, model.state_dict(), tokenizer))
-    arrays = {name: tensor.numpy() for name, tensor in files.tensors.items()}
-    found = model(*batch(TEXTS, 11))
-    for row, text in enumerate(TEXTS):
-        wanted = elmo.states(files.options, arrays, spelled(text, 11))
-        np.testing.assert_allclose(found[:, row, : wanted.shape[1]].numpy(), wanted, rtol=1e-10, atol=1e-10)
-
-
-def test_row_55_an_export_that_differs_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    run, write = imported(tmp_path, elmo.ODD[0]), hdf5.write
-
-    def spoiled(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
-        write(path, {**tensors, "CNN_proj/b_proj": tensors["CNN_proj/b_proj"] + 0.1})
-
-    monkeypatch.setattr(hdf5, "write", spoiled)
-    with pytest.raises(RunError, match=r"differs from the run by up to .*; it is removed"):
-        export_allennlp(run, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
-def test_another_model_is_not_exported_so(tmp_path: Path):
-    tokenizer = Tokenizer.train(TokenizerSettings("space"), ["a b c"])
-    sizes = GPT2Config(layers=1, width=4)
-    config = LanguageModelling(data=RunningText(), tokenizer=tokenizer.settings, model=sizes)
-    with RunDirectory.create(tmp_path / "run") as run:
-        run.write_text(CONFIG, run_file.dump(config))
-        with run.writing("tokenizer.json") as path:
-            tokenizer.save(path)
-        run.save_tensors(WEIGHTS_FILE, GPT2(tokenizer.size, sizes).state_dict())
-    with pytest.raises(InputError, match="is a model named gpt2; allennlp takes elmo"):
-        export_allennlp(tmp_path / "run", tmp_path / "out")
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("beside", [[], ["config.json"]])

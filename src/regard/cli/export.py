@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from regard.cli.options import RunFolder
 from regard.cli.output import say
 
-Form = Literal["huggingface", "onnx", "ctranslate2", "allennlp"]
+Form = Literal["huggingface", "onnx", "ctranslate2"]
 
 
 def export(
@@ -23,8 +23,6 @@ def export(
         from regard.hub.exports.onnx import export_onnx as write
     elif to == "ctranslate2":
         from regard.hub.exports.ctranslate2 import export_ctranslate2 as write
-    elif to == "allennlp":
-        from regard.hub.exports.allennlp import export_allennlp as write
     else:
         from regard.hub import export_run as write
     against = write(run, out)

@@ -33,7 +33,7 @@ COMMANDS = {
     "show": "RUN TEXT|IMAGE --out FILE.png|.svg|.html [--view VIEW] [--kind KIND]",
     "serve": "RUN... [--host HOST] [--port N] [--allow-host NAME]...",
     "import_": "SOURCE [--out DIR] [--revision NAME] [--pairs]",
-    "export": "RUN --out DIR [--to huggingface|onnx|ctranslate2|allennlp]",
+    "export": "RUN --out DIR [--to huggingface|onnx|ctranslate2]",
     "experiment": "[NAME] [--out DIR] [--full] [--source FILE --target FILE]",
     "info": "",
 }

@@ -155,9 +155,7 @@ def reopened(run: Any, path: Path) -> Opened | OpenedImages:
         return Opened(config, run.model.state_dict(), run.tokenizer)
     if isinstance(config, BertConfig):
         return reopened_bert(run, config)
-    raise InputError(
-        f"{path}: is a model named {config.name}; regard exports gpt2, bert, transformer and vit, and elmo for allennlp"
-    )
+    raise InputError(f"{path}: is a model named {config.name}; regard exports gpt2, bert, transformer and vit")
 
 
 def reopened_bert(run: Any, config: BertConfig) -> Opened:

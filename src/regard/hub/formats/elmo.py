@@ -1,13 +1,9 @@
 """ELMo as AllenNLP published it: `*options.json` with the sizes and `*weights.hdf5` with what TensorFlow named."""
 
 import math
-from dataclasses import dataclass
-from typing import Any
-
-from torch import Tensor
 
 from regard.errors import InputError
-from regard.hub.formats.elmo_tensors import published, renamed
+from regard.hub.formats.elmo_tensors import renamed
 from regard.hub.formats.folder import Folder
 from regard.hub.formats.names import check_sizes
 from regard.hub.formats.pretrained_model import Opened
@@ -41,37 +37,6 @@ def read(folder: Folder) -> Opened:
     tensors = hdf5.read(weights)
     check_sizes(str(folder.path / options), tensors, {"n_layers": config.layers, "n_highway": config.highways}, {})
     return Opened(config, renamed(config, tensors), tokenizer)
-
-
-@dataclass(frozen=True)
-class Files:
-    """What is published: the options, and the weights by their names."""
-
-    options: dict[str, Any]
-    tensors: dict[str, Tensor]
-
-
-def write(opened: Opened) -> Files:
-    """What is published of a model; what tells words is not."""
-    config = opened.config
-    assert isinstance(config, ElmoConfig)
-    lstm = {
-        "use_skip_connections": True,
-        "projection_dim": config.projection,
-        "cell_clip": config.cell_clip,
-        "proj_clip": config.projection_clip,
-        "dim": config.cell,
-        "n_layers": config.layers,
-    }
-    words = {
-        "activation": config.activation,
-        "filters": [list(pair) for pair in config.filters],
-        "n_highway": config.highways,
-        "embedding": {"dim": config.character_width},
-        "n_characters": ALPHABET,
-        "max_characters_per_token": config.characters,
-    }
-    return Files({"lstm": lstm, "char_cnn": words}, published(config, opened.tensors))
 
 
 def present(folder: Folder) -> bool:

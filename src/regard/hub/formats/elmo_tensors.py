@@ -1,4 +1,4 @@
-"""The tensors of an ELMo as TensorFlow named them and laid them out, and what they are here, in both directions."""
+"""The tensors of an ELMo as TensorFlow named them and laid them out, and the parameters here that they become."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,17 +18,11 @@ Turn = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Piece:
-    """One published tensor: its shape, the parameters that are made of it, and it made of these."""
+    """One published tensor: its shape, and the function from it to parameters here."""
 
     published: str
     shape: tuple[int, ...]
-    made: Callable[[Tensor], Tensors]
-    joined: Callable[[Mapping[str, Tensor]], Tensor]
-
-
-def published(config: ElmoConfig, parameters: Mapping[str, Tensor]) -> Tensors:
-    """Parameters here -> published tensors."""
-    return {piece.published: piece.joined(parameters).contiguous() for piece in pieces(config)}
+    convert: Callable[[Tensor], Tensors]
 
 
 def renamed(config: ElmoConfig, given: Mapping[str, Tensor]) -> Tensors:
@@ -50,30 +44,19 @@ def renamed(config: ElmoConfig, given: Mapping[str, Tensor]) -> Tensors:
         raise InputError(f"the tensors are not those of such a model: {told}")
     result: Tensors = {}
     for piece in known:
-        result |= piece.made(given[piece.published])
+        result |= piece.convert(given[piece.published])
     return result
 
 
 def pieces(config: ElmoConfig) -> Iterator[Piece]:
     """All tensors of a model of these sizes."""
     width, total = config.character_width, sum(count for _, count in config.filters)
-    yield _one(
-        "char_embed",
-        (ALPHABET - 1, width),
-        "words.table.weight",
-        lambda t: torch.cat([t.new_zeros(1, width), t]),
-        lambda t: t[1:],
-    )
+    shape = ALPHABET - 1, width
+    yield _one("char_embed", shape, "words.table.weight", lambda t: torch.cat([t.new_zeros(1, width), t]))
     for number, (size, count) in enumerate(config.filters):
         name = f"words.convolutions.{number}"
         shape = 1, size, width, count
-        yield _one(
-            f"CNN/W_cnn_{number}",
-            shape,
-            f"{name}.weight",
-            lambda t: t[0].permute(2, 1, 0),
-            lambda t: t.permute(2, 1, 0)[None],
-        )
+        yield _one(f"CNN/W_cnn_{number}", shape, f"{name}.weight", lambda t: t[0].permute(2, 1, 0))
         yield _one(f"CNN/b_cnn_{number}", (count,), f"{name}.bias")
     for number in range(config.highways):
         for published, name in (("transform", "transform"), ("carry", "gate")):
@@ -100,37 +83,21 @@ def _lstm(published: str, ours: str, config: ElmoConfig) -> Iterator[Piece]:
         parts = _exchanged(tensor.t()).split(projection, 1)
         return {name: part.contiguous() for name, part in zip(both, parts, strict=True)}
 
-    def joined(parameters: Mapping[str, Tensor]) -> Tensor:
-        return _exchanged(torch.cat([parameters[name] for name in both], 1)).t()
-
     def opener(tensor: Tensor) -> Tensor:
         """One where the forget gate is, in the order here."""
         return torch.zeros_like(tensor).index_fill(0, torch.arange(cell, 2 * cell), 1.0)
 
-    yield Piece(f"{published}/W_0", (2 * projection, 4 * cell), weights, joined)
-    yield _one(
-        f"{published}/B",
-        (4 * cell,),
-        f"{ours}.recurrent.bias",
-        lambda t: _exchanged(t) + opener(t),
-        lambda t: _exchanged(t - opener(t)),
-    )
+    yield Piece(f"{published}/W_0", (2 * projection, 4 * cell), weights)
+    yield _one(f"{published}/B", (4 * cell,), f"{ours}.recurrent.bias", lambda t: _exchanged(t) + opener(t))
     yield _one(f"{published}/W_P_0", (cell, projection), f"{ours}.projection.weight", torch.t)
 
 
 def _exchanged(gates: Tensor) -> Tensor:
-    """In, new, forget, out -> in, forget, new, out; and the other way round."""
+    """In, new, forget, out -> in, forget, new, out."""
     inward, second, third, out = gates.chunk(4)
     return torch.cat([inward, third, second, out])
 
 
-def _one(
-    published: str, shape: tuple[int, ...], ours: str, turn: Turn = torch.clone, back: Turn | None = None
-) -> Piece:
-    """A tensor that is one parameter, turned; `back` is by default the same turn."""
-    return Piece(
-        published,
-        shape,
-        lambda tensor: {ours: turn(tensor).contiguous()},
-        lambda parameters: (back or turn)(parameters[ours]),
-    )
+def _one(published: str, shape: tuple[int, ...], ours: str, turn: Turn = torch.clone) -> Piece:
+    """A tensor that becomes one parameter, turned."""
+    return Piece(published, shape, lambda tensor: {ours: turn(tensor).contiguous()})

@@ -1,6 +1,5 @@
-"""Tensors from and to .hdf5 files: a file that is anything else is named and refused. Needs h5py."""
+"""Tensors from .hdf5 files: a file that is anything else is named and refused. Needs h5py."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +32,6 @@ def read(path: Path) -> dict[str, Tensor]:
         raise
     except (OSError, RuntimeError, KeyError, ValueError) as error:
         raise InputError(f"{path}: broken or truncated HDF5 file ({' '.join(str(error).split())})") from error
-
-
-def write(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """A new file with these as datasets, by their paths."""
-    with h5py.File(path, "x") as file:
-        for name, tensor in tensors.items():
-            file[name] = tensor.cpu().numpy()
 
 
 def _tensors(group: Any, path: Path) -> dict[str, Tensor]:
