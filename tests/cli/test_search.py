@@ -90,7 +90,7 @@ def test_more_answers_never_change_the_best(regard, run: Path, search: list[str]
         (["--phrase", "1" * 200], "has 201 tokens with its end, more than its limit of"),
         (["--phrase", "07", "--temperature", "1"], "phrases need a beam; what is drawn cannot be made to contain them"),
         (["--n-best", "99"], "n_best 99"),
-        (["--least-risk"], "--least-risk chooses among answers; give --n-best"),
+        (["--least-risk"], "--least-risk chooses among predictions; give --n-best"),
     ],
 )
 def test_what_cannot_be_met(regard, run: Path, arguments: list[str], said: str):

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from regard.attribution.kinds import Kind, Role
 from regard.errors import InputError
+from regard.tasks.options import SAMPLING, PredictOptions
 
 RunFolder = Annotated[Path, Parameter(name="RUN", help="Folder of a trained run.")]
 Beam = Annotated[int | None, Parameter(name="--beam", help="Width of the search; 1 is greedy. Default: the run's own.")]
@@ -35,6 +36,71 @@ Int8 = Annotated[
 ]
 Piped = Annotated[bool, Parameter(name="-", negative="", show_default=False, help="The lines of standard input.")]
 Json = Annotated[bool, Parameter(name="--json", negative="", show_default=False, help="Print JSON.")]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class SearchFlags:
+    """How outputs are searched or sampled; a flag that is left out is the run's own setting."""
+
+    beam: Beam = None
+    n_best: Annotated[
+        int,
+        Parameter(
+            help="Predictions for each text, best first: number, score and text between tabs. When sampling, the one "
+            "sampled first stays first."
+        ),
+    ] = 1
+    temperature: Annotated[
+        float | None, Parameter(help="Sample: 1 as the model has it, below 1 the likely more often.")
+    ] = None
+    top_k: Annotated[int | None, Parameter(help="When sampling: from the k best tokens only; 0 is all.")] = None
+    top_p: Annotated[
+        float | None, Parameter(help="When sampling: from the best tokens that together have this probability.")
+    ] = None
+    seed: Annotated[int | None, Parameter(help="When sampling: the same number samples the same.")] = None
+
+    def check(self) -> None:
+        """Refuse what no model can do, before one is loaded. Raises InputError."""
+        check_search(self.beam, self.n_best)
+        sampling = [name for name in SAMPLING if getattr(self, name) is not None]
+        if self.beam is not None and sampling:
+            first = "--" + sampling[0].replace("_", "-")
+            raise InputError(f"--beam and {first} are both given; a beam searches, {first} is for sampling: choose one")
+
+    def options(self) -> PredictOptions:
+        """The options of the library."""
+        return PredictOptions(**vars(self))
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class PredictFlags(SearchFlags):
+    """The predictions that the user requests."""
+
+    prefix: Annotated[str, Parameter(show_default=False, help="What every prediction begins with.")] = ""
+    phrases: Annotated[
+        tuple[str, ...],
+        Parameter(name="--phrase", negative="", show_default=False, help="What every prediction contains. Repeatable."),
+    ] = ()
+    mbr: Annotated[
+        bool,
+        Parameter(
+            name="--least-risk",
+            negative="",
+            show_default=False,
+            help="Of the --n-best sampled, the one most like the others.",
+        ),
+    ] = False
+    attention: Annotated[
+        bool, Parameter(negative="", show_default=False, help="With --json: add what each step read.")
+    ] = False
+
+    def check(self) -> None:
+        """Refuse what no model can do, before one is loaded. Raises InputError."""
+        super().check()
+        if self.mbr and self.n_best < 2:
+            raise InputError("--least-risk chooses among predictions; give --n-best, and --temperature to sample them")
 
 
 @Parameter(name="*")

@@ -2,90 +2,160 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from regard.cli.loading import loading
-from regard.cli.options import Asked, Json, Opening, Piped, RunFolder, check_source
+from regard.cli.options import Json, Opening, Piped, PredictFlags, RunFolder, check_source
 from regard.cli.output import say, warn_of_missing, warn_of_unfinished
 from regard.errors import InputError
 
 if TYPE_CHECKING:
-    from regard.tasks.seq2seq.prediction import Prediction
+    from regard.tasks.options import PredictOptions
+    from regard.tasks.prediction import Prediction
+    from regard.tasks.verbs import Run
 
-Texts = Annotated[str, Parameter(name="TEXT", help="What to answer. None: the lines of standard input.")]
-Attention = Annotated[
-    bool, Parameter(negative="", show_default=False, help="With --json: add what each step looked at.")
-]
+Texts = Annotated[str, Parameter(name="TEXT", help="What to predict for. None: the lines of standard input.")]
 With = Annotated[
     tuple[Path, ...],
     Parameter(
-        name="--with", negative="", show_default=False, help="Answer together with this run of the same tokenizers."
+        name="--with", negative="", show_default=False, help="Predict together with this run of the same tokenizers."
     ),
 ]
-OWN, AS_THEY_ARE = Asked(), Opening()
+OWN, AS_THEY_ARE = PredictFlags(), Opening()
 
 
 def predict(
     run: RunFolder,
     /,
     *texts: Texts,
-    asked: Asked = OWN,
+    flags: PredictFlags = OWN,
     with_: With = (),
-    attention: Attention = False,
     opening: Opening = AS_THEY_ARE,
     json_: Json = False,
     piped: Piped = False,
 ) -> None:
-    """Answer texts, or standard input line by line as it arrives."""
-    asked.check()
-    if attention and not json_:
+    """Predict for texts, or for standard input line by line as it arrives."""
+    flags.check()
+    if flags.attention and not json_:
         raise InputError("--attention needs --json; `regard show` draws the attention of one text")
     check_source(texts, piped)
     with loading():
-        from regard.cli.predictions import tell, tells
-        from regard.runs.load import expect, load
+        from regard.runs.load import load
+        from regard.tasks.capabilities import Ensembles, capable
+        from regard.tasks.verbs import Run
 
         loaded = load(run, allow_missing=opening.allow_missing, int8=opening.int8)
-    if tells(loaded):
-        tell(loaded, texts, asked, as_json=json_, more=bool(with_ or attention))
-        return
+        options = flags.options()
+        if not isinstance(loaded, Run):  # a task that does not have the shared verbs yet
+            predict_before(loaded, texts, flags, with_, opening, json_)
+            return
+        loaded.check_supported("predict", options)
+        if with_:
+            others = [load(each, allow_missing=opening.allow_missing, int8=opening.int8) for each in with_]
+            loaded = capable(loaded, Ensembles, run).ensemble(others)
+    report(loaded, predictions(loaded, texts, options), options, as_json=json_)
+
+
+def predict_before(loaded: Any, texts: Any, flags: PredictFlags, with_: Any, opening: Opening, as_json: bool) -> None:
+    """Of tasks that do not have the shared verbs yet."""
     from regard.cli.answers import Answer
-    from regard.tasks.seq2seq.run import Seq2SeqRun
+    from regard.cli.options import Asked
+    from regard.cli.predictions import tell, tells
+    from regard.runs.load import load
+    from regard.tasks.prediction import flat
 
-    loaded = expect(loaded, Seq2SeqRun, run)
-    others = [load(each, allow_missing=opening.allow_missing, int8=opening.int8, task=Seq2SeqRun) for each in with_]
-    answer = Answer(loaded.joined(others), asked, attention)
-    _say(zip(texts, answer.texts(texts), strict=True) if texts else answer.lines(), asked, json_)
-
-
-def _say(answers: Iterable[tuple[str, "Prediction"]], asked: Asked, as_json: bool) -> None:
-    """The answers as they come, and how many of them had no end, or not what they were to contain."""
-    number = unfinished = 0
+    values = {name: value for name, value in vars(flags).items() if name not in ("phrases", "mbr", "attention")}
+    asked = Asked(**values, phrase=flags.phrases, least_risk=flags.mbr)
+    if tells(loaded):
+        tell(loaded, texts, asked, as_json=as_json, more=bool(with_ or flags.attention))
+        return
+    others = [load(each, allow_missing=opening.allow_missing, int8=opening.int8) for each in with_]
+    answer = Answer(loaded.joined(others), asked, flags.attention)
+    found = zip(texts, answer.texts(texts), strict=True) if texts else answer.lines()
+    unfinished = number = 0
     missing = Counter[str]()
-    for number, (text, prediction) in enumerate(answers, 1):
-        for line in [_json(text, prediction)] if as_json else _plain(number, prediction, asked.shown):
+    for number, (text, one) in enumerate(found, 1):
+        ranked = (one, *one.alternatives)
+        rows = [f"{number}\t{each.score:.4f}\t{flat(each.text)}" for each in ranked]
+        rows = [flat(one.text)] if asked.shown == 1 else rows
+        for line in [json.dumps({"source": text, **one.to_json()}, ensure_ascii=False)] if as_json else rows:
             say(line)
-        unfinished += not prediction.finished
-        missing.update(prediction.missing)
+        unfinished += not one.finished
+        missing.update(one.missing)
     warn_of_unfinished(unfinished, number)
     warn_of_missing(missing, number)
 
 
-def _json(text: str, prediction: "Prediction") -> str:
-    return json.dumps({"source": text, **prediction.to_json()}, ensure_ascii=False)
+def predictions(
+    run: "Run[Any, Prediction]", texts: tuple[str, ...], options: "PredictOptions"
+) -> Iterator[tuple[Any, "Prediction"]]:
+    """Each text's example with its prediction. Raises InputError, for a line of standard input after the others."""
+    if texts:
+        examples = [run.parse(text, f"text {number}") for number, text in enumerate(texts, 1)]
+        yield from zip(examples, run.predict(examples, options), strict=True)
+        return
+    from regard.cli.stream import CHUNK, NAME, chunks, standard_input
+
+    number = 0
+    # What is sampled must not depend on how fast lines arrive, so each is sampled by itself.
+    for lines in chunks(standard_input(), most=1 if run.samples(options) else CHUNK):
+        try:
+            examples = [run.parse(line, f"{NAME}:{place}") for place, line in enumerate(lines, number + 1)]
+            yield from zip(examples, run.predict(examples, options), strict=True)
+        except InputError:
+            yield from one_by_one(run, lines, options, number)
+        number += len(lines)
 
 
-def _plain(number: int, prediction: "Prediction", n_best: int) -> list[str]:
-    if n_best == 1:
-        return [_flat(prediction.text)]
-    answers = (prediction, *prediction.alternatives)
-    return [f"{number}\t{answer.score:.4f}\t{_flat(answer.text)}" for answer in answers]
+def one_by_one(
+    run: "Run[Any, Prediction]", lines: list[str], options: "PredictOptions", before: int
+) -> Iterator[tuple[Any, "Prediction"]]:
+    """As `predictions`, so that the lines before a bad one are answered. Raises InputError naming the bad line."""
+    from regard.cli.stream import NAME
+
+    for number, line in enumerate(lines, before + 1):
+        example = run.parse(line, f"{NAME}:{number}")
+        try:
+            (prediction,) = run.predict([example], options)
+        except InputError as error:
+            raise InputError(f"{NAME}:{number}: {str(error).removeprefix('text 1: ')}") from error
+        yield example, prediction
 
 
-def _flat(text: str) -> str:
-    """An answer that keeps to its line."""
-    return text.replace("\r", " ").replace("\n", " ")
+def report(
+    run: "Run[Any, Prediction]",
+    predicted: Iterable[tuple[Any, "Prediction"]],
+    options: "PredictOptions",
+    *,
+    as_json: bool,
+) -> None:
+    """Print predictions as they come, then how many reached no end or lack a phrase."""
+    from regard.tasks.prediction import SearchedPrediction
+
+    number = unfinished = 0
+    missing = Counter[str]()
+    for number, (example, prediction) in enumerate(predicted, 1):
+        if as_json:
+            say(json.dumps(run.record(example) | prediction.to_json(), ensure_ascii=False))
+        else:
+            for line in plain(number, prediction, 1 if options.mbr else options.n_best):
+                say(line)
+        if isinstance(prediction, SearchedPrediction):
+            unfinished += not prediction.finished
+            missing.update(prediction.missing)
+    warn_of_unfinished(unfinished, number)
+    warn_of_missing(missing, number)
+
+
+def plain(number: int, prediction: "Prediction", n_best: int) -> list[str]:
+    """The lines of a prediction; of several alternatives each with the number of its text and its score."""
+    from regard.tasks.prediction import SearchedPrediction
+
+    if n_best == 1 or not isinstance(prediction, SearchedPrediction):
+        return prediction.lines()
+    ranked = (prediction, *prediction.alternatives)
+    return [f"{number}\t{each.score:.4f}\t{line}" for each in ranked for line in each.lines()]

@@ -29,7 +29,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, eq=False)
-class Growth:
+class StreamEvent:
     """What is written for the `number`-th of some texts, with one more token behind it.
 
     `text` is all of it so far, and `score` its log-probability, at the end as the search has it; the newest token has
@@ -50,7 +50,7 @@ class Growth:
     finished: bool
 
     @classmethod
-    def of(cls, each: Written, text: str, piece: Callable[[int], str]) -> "Growth":
+    def of(cls, each: Written, text: str, piece: Callable[[int], str]) -> "StreamEvent":
         """From what a search has written, the text that it is and what each token is as one."""
         done = each.hypothesis
         return cls(

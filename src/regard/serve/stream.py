@@ -9,7 +9,7 @@ from pydantic import Field
 from regard.attribution.available import check_kinds
 from regard.attribution.kinds import Kind
 from regard.decoding.search import SEEDS, Search
-from regard.decoding.stream_events import Growth
+from regard.decoding.stream_events import StreamEvent
 from regard.errors import InputError
 from regard.maps.lookups import Lookups
 from regard.pictures.payload import payload
@@ -94,7 +94,9 @@ def viewed(lines: Iterator[Said], asks: Sequence[Streamed], possible: Sequence[K
         yield said
 
 
-def written(grown: Iterator[Growth], sources: Sequence[Source], forced: Sequence[int], more: int = 0) -> Iterator[Said]:
+def written(
+    grown: Iterator[StreamEvent], sources: Sequence[Source], forced: Sequence[int], more: int = 0
+) -> Iterator[Said]:
     """The lines of the answers: `start`, once it is known that nothing is wrong with any of them; `token`s; `done`.
 
     Args:
@@ -115,7 +117,7 @@ def written(grown: Iterator[Growth], sources: Sequence[Source], forced: Sequence
             yield Said(number, {"event": "done"} | done)
 
 
-def _token(growth: Growth, rows: Rows | None) -> dict[str, Any]:
+def _token(growth: StreamEvent, rows: Rows | None) -> dict[str, Any]:
     return {
         "event": "token",
         "token": growth.token,

@@ -16,7 +16,7 @@ from regard.attribution.self_attention import Reading
 from regard.data.token_words import side
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
-from regard.decoding.stream_events import Growth, check_prefixes
+from regard.decoding.stream_events import StreamEvent, check_prefixes
 from regard.decoding.streaming import Watching, always
 from regard.errors import InputError
 from regard.images import Image, Pixels
@@ -112,7 +112,7 @@ class ImageCaptioningRun(Run):
         prefixes: Sequence[Sequence[int]] | None = None,
         candidates: int = 0,
         wanted: Callable[[int], bool] = always,
-    ) -> Iterator[Growth]:
+    ) -> Iterator[StreamEvent]:
         """A caption for each image, token by token, all of them at each step: greedy, or drawn where `search`, by
         default the run's own, has a temperature. Each begins with the tokens of its prefix; `wanted(number)` is asked
         before each step whether that caption is to go on. The weights of a token are on the cells of its image.
@@ -130,7 +130,7 @@ class ImageCaptioningRun(Run):
             watching = Watching(decoder, decoder.source_attention, candidates, wanted)
             for each in search.write(decoder, memory, limit, [tuple(prefix) for prefix in prefixes], watching):
                 text = self.tokenizer.decode(each.tokens)
-                yield Growth.of(each, text, lambda token: self.tokenizer.pieces([token])[0])
+                yield StreamEvent.of(each, text, lambda token: self.tokenizer.pieces([token])[0])
 
     def lookups_written(self, image: Image, tokens: Sequence[int]) -> Lookups:
         """Where the model looked while it wrote these tokens, END among them if it ended, in every layer and head.

@@ -18,7 +18,7 @@ from regard.decoding.constraints import Demand
 from regard.decoding.prompt import Prompted
 from regard.decoding.search import Search
 from regard.decoding.sliding import Sliding
-from regard.decoding.stream_events import Growth, check_prefixes
+from regard.decoding.stream_events import StreamEvent, check_prefixes
 from regard.decoding.streaming import Watching, always
 from regard.errors import InputError, shown
 from regard.maps.alignment import Alignment
@@ -112,7 +112,7 @@ class LanguageModelRun(Run):
         prefixes: Sequence[Sequence[int]] | None = None,
         candidates: int = 0,
         wanted: Callable[[int], bool] = always,
-    ) -> Iterator[Growth]:
+    ) -> Iterator[StreamEvent]:
         """How each prompt goes on, token by token, all of them at each step: greedy, or drawn where `search`, by
         default the run's own, has a temperature. What follows a prompt begins with the tokens of its prefix;
         `wanted(number)` is asked before each step whether to go on. The weights of a token are on those before it, the
@@ -134,7 +134,7 @@ class LanguageModelRun(Run):
                 if len(each.tokens) > forced:
                     text = behind(prompts[each.row], each.tokens[forced:], self.tokenizer)
                     told = replace(each, read=_of_tokens(each.read, begun.read + len(each.tokens) - 1))
-                    yield Growth.of(told, text, lambda token: self.tokenizer.pieces([token])[0])
+                    yield StreamEvent.of(told, text, lambda token: self.tokenizer.pieces([token])[0])
 
     def look(self, text: str, maps: Sequence[int] | None = None, *, kind: Kind = "weights") -> Reading:
         """The token that is most likely to follow a text, and what each of its tokens read while the next one was told;

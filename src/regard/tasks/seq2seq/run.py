@@ -16,7 +16,7 @@ from regard.data.tokenizer_pair import Tokenizers
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.scoring import encoded, log_probabilities
 from regard.decoding.search import Search
-from regard.decoding.stream_events import Growth, check_prefixes
+from regard.decoding.stream_events import StreamEvent, check_prefixes
 from regard.decoding.streaming import always
 from regard.decoding.text_constraints import demanded, lacks
 from regard.decoding.texts import search_texts, source_ids, write_ids
@@ -121,7 +121,7 @@ class Seq2SeqRun(Run):
         prefixes: Sequence[Sequence[int]] | None = None,
         candidates: int = 0,
         wanted: Callable[[int], bool] = always,
-    ) -> Iterator[Growth]:
+    ) -> Iterator[StreamEvent]:
         """The output for each text, token by token, all texts at each step: greedy, or drawn where `search`, by default
         the run's own, has a temperature. Each begins with the tokens of its prefix; `wanted(number)` is asked before
         each step whether that text is to go on.
@@ -141,7 +141,7 @@ class Seq2SeqRun(Run):
             for each in write_ids(self.model, ids, search, prefixes, candidates=candidates, wanted=wanted):
                 source = texts[each.row]
                 text = self.tokenizers.text(each.tokens, source)
-                yield Growth.of(each, text, lambda token, s=source: self.tokenizers.target_pieces([token], s)[0])
+                yield StreamEvent.of(each, text, lambda token, s=source: self.tokenizers.target_pieces([token], s)[0])
 
     def predictions(
         self, texts: Sequence[str], found: Sequence[Sequence[Hypothesis]], *, attention: bool = True

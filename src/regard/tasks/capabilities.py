@@ -1,0 +1,75 @@
+"""What only some runs can do, beyond the verbs that all share: a command requires a capability, never a task."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+
+from torch import Tensor
+
+from regard.data.pair import Pair
+from regard.errors import InputError
+from regard.maps.alignment import Alignment
+from regard.tasks.verbs import Run
+
+C = TypeVar("C")
+
+
+@runtime_checkable
+class Ensembles(Protocol):
+    """A run that predicts together with others."""
+
+    def ensemble(self, others: Sequence[Any]) -> Run[Any, Any]:
+        """A run that predicts by the mean of all probabilities. Raises InputError for runs that do not fit."""
+        ...
+
+
+@runtime_checkable
+class Aligns(Protocol):
+    """A run that links the words of given pairs."""
+
+    def align(self, pairs: Sequence[Pair], maps: Sequence[int] | None = None) -> list[Alignment]: ...
+
+    def word_maps(self, pairs: Sequence[Pair]) -> list[Any]: ...
+
+
+@runtime_checkable
+class Scores(Protocol):
+    """A run that gives the log-probability of given targets, token by token."""
+
+    def score(self, pairs: Sequence[Pair]) -> list[list[float]]: ...
+
+
+@runtime_checkable
+class Fills(Protocol):
+    """A run that fills blanks."""
+
+    def fill(self, texts: Sequence[str], *, best: int = 5, blank: str = ...) -> list[list[list[Any]]]: ...
+
+
+@runtime_checkable
+class EmbedsTexts(Protocol):
+    """A run that gives a vector for each text, `(text, width)`."""
+
+    def embed(self, texts: Sequence[str], *, pool: Literal["mean", "first"] = "mean") -> Tensor: ...
+
+
+@runtime_checkable
+class EmbedsWords(Protocol):
+    """A run that gives the vectors of each word of a text in its context."""
+
+    def embed_words(self, texts: Sequence[str]) -> list[Any]: ...
+
+
+@runtime_checkable
+class Converses(Protocol):
+    """A run that replies to the last turns of a conversation."""
+
+    def reply(self, turns: Sequence[str], options: Any = None, /) -> Any: ...
+
+
+def capable(run: Any, capability: type[C], path: Path | str) -> C:
+    """The run, if it has the capability. Raises InputError for another, with what that one can do."""
+    if not isinstance(run, capability):
+        verbs = ", ".join(run.supports)
+        raise InputError(f"{path}: a run of the task {run.config.task} cannot do this; it can {verbs}")
+    return run

@@ -1,0 +1,57 @@
+"""What a run predicts."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+
+@runtime_checkable
+class Prediction(Protocol):
+    """What a run predicts for one example."""
+
+    @property
+    def text(self) -> str:
+        """The prediction in words."""
+        ...
+
+    def lines(self) -> list[str]:
+        """The prediction as the command line prints it; none has an end of line in it."""
+        ...
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        ...
+
+
+@runtime_checkable
+class SearchedPrediction(Protocol):
+    """A prediction that a search has written.
+
+    score: its log-probability, as the search ranks it.
+    finished: whether it came to its end before the limit.
+    missing: the phrases that it was constrained to contain and does not.
+    alternatives: the next best predictions.
+    """
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def score(self) -> float: ...
+
+    @property
+    def finished(self) -> bool: ...
+
+    @property
+    def missing(self) -> Sequence[str]: ...
+
+    @property
+    def alternatives(self) -> "Sequence[SearchedPrediction]": ...
+
+    def lines(self) -> list[str]: ...
+
+    def to_json(self) -> dict[str, Any]: ...
+
+
+def flat(text: str) -> str:
+    """A text on one line."""
+    return text.replace("\r", " ").replace("\n", " ")
