@@ -27,14 +27,17 @@ def test_plain_lines_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "stderr", stream := Terminal())
-    progress = Progress(2, every=1)
-    progress.update(1, 2.5, 10.0)  # less than a tenth of a second after the start: not drawn
-    progress.update(2, 2.5, 10.0)
+    progress = Progress(5, every=1)
+    for update in (4, 5):  # a run that goes on after update 3
+        progress.update(update, 2.5, 1234.0)
     progress.note("validated")
     progress.close()
-    assert stream.getvalue().startswith("\r[########################] 2/2")
-    assert "\r\x1b[Kvalidated\n" in stream.getvalue()
-    assert stream.getvalue().endswith("\n")
+    before, after = stream.getvalue().split("validated\n")
+    assert "60%|" in before
+    assert before.endswith("\r")  # the line is empty again
+    assert "5/5 [" in after
+    assert ", loss 2.5000, 1,234 tokens/s]" in after
+    assert after.endswith("\n")
 
 
 def test_other_processes_are_silent(monkeypatch: pytest.MonkeyPatch):

@@ -1,10 +1,11 @@
-"""What a person sees of a run: a bar on a terminal, plain lines anywhere else."""
+"""The progress of training on standard error: a bar on a terminal and in a notebook, plain lines anywhere else."""
 
 import sys
 import time
 from dataclasses import dataclass
 
-_WIDTH = 24
+from tqdm.asyncio import tqdm_asyncio
+from tqdm.auto import tqdm
 
 
 def duration(seconds: float) -> str:
@@ -48,44 +49,46 @@ class Window:
 class Progress:
     """Shows loss, tokens per second and time left on standard error; silent unless `shown` (one process shows it).
 
-    On a terminal one line is rewritten, at most ten times a second; otherwise a line is printed every `every` updates.
+    A terminal and a notebook get tqdm's bar; anything else gets a line every `every` updates.
     """
 
     def __init__(self, steps: int, every: int, shown: bool = True) -> None:
         self.steps, self.every, self.shown = steps, every, shown
-        self.stream = sys.stderr
-        self.bar = self.stream.isatty()
-        self.began = self.drawn = time.monotonic()
+        self.began = time.monotonic()
         self.first: int | None = None
-        self._open = False
+        self.bar: tqdm | None = None
 
     def update(self, update: int, loss: float, tokens_per_second: float) -> None:
-        """After an update (counted from 1)."""
-        self.first = update - 1 if self.first is None else self.first
-        now = time.monotonic()
-        due = now - self.drawn >= 0.1 if self.bar else update % self.every == 0
-        if not self.shown or not (due or update == self.steps):
+        """Show an update (counted from 1)."""
+        if not self.shown:
             return
-        self.drawn = now
-        left = (now - self.began) / (update - self.first) * (self.steps - update)
-        text = f"{update}/{self.steps}  loss {loss:.4f}  {tokens_per_second:,.0f} tokens/s  {duration(left)} left"
-        if self.bar:
-            full = _WIDTH * update // self.steps
-            self.stream.write(f"\r[{'#' * full}{'.' * (_WIDTH - full)}] {text}\x1b[K")
-        else:
-            self.stream.write(f"{text}\n")
-        self._open = self.bar
-        self.stream.flush()
+        if self.first is None:
+            self.first, self.bar = update - 1, _bar(self.steps, update - 1)
+        if self.bar is not None:
+            self.bar.set_postfix_str(f"loss {loss:.4f}, {tokens_per_second:,.0f} tokens/s", refresh=False)
+            self.bar.update(update - self.bar.n)
+        elif update % self.every == 0 or update == self.steps:
+            left = (time.monotonic() - self.began) / (update - self.first) * (self.steps - update)
+            speed = f"{tokens_per_second:,.0f} tokens/s"
+            self.note(f"{update}/{self.steps}  loss {loss:.4f}  {speed}  {duration(left)} left")
 
     def note(self, text: str) -> None:
-        """A line of its own, above the bar."""
-        if self.shown:
-            self.stream.write(f"\r\x1b[K{text}\n" if self._open else f"{text}\n")
-            self.stream.flush()
+        """Print a line of its own, above the bar."""
+        if self.shown and self.bar is not None:
+            self.bar.write(text, file=sys.stderr)
+        elif self.shown:
+            print(text, file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """Ends the bar's line."""
-        if self._open:
-            self.stream.write("\n")
-            self.stream.flush()
-            self._open = False
+        """Draw the bar once more and end its line."""
+        if self.bar is not None:
+            self.bar.close()
+            self.bar = None
+
+
+def _bar(steps: int, done: int) -> tqdm | None:
+    """tqdm's bar in the form for a notebook or a terminal; None where neither shows it."""
+    if tqdm is tqdm_asyncio and not sys.stderr.isatty():
+        return None
+    bar = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
+    return tqdm(total=steps, initial=done, file=sys.stderr, bar_format=bar, dynamic_ncols=True, miniters=1)
