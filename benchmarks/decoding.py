@@ -25,9 +25,10 @@ from regard.decoding.logits_processors import Rule
 from regard.decoding.prompt import Prompted
 from regard.experiments.measuring import seconds
 from regard.hub.exports.ctranslate2 import entries, save
+from regard.models.fused import fuse
 from regard.models.gpt2 import GPT2, GPT2Config
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.nn.int8_linear import with_int8
+from regard.nn.fast_linear import with_int8
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END
 from regard.training.allocator import keep_freed_memory
@@ -88,6 +89,8 @@ class Setting(NamedTuple):
         names = entries(tokenizer)
         threads = {"inter_threads": 1, "intra_threads": 1}
         peers = {kind: Translator(str(folder), compute_type=kind, **threads) for kind in ("float32", "int8")}
+        for each in (plain, small):
+            fuse(each)
         return cls({"float32": plain, "int8": small}, peers, ids, [[names[each] for each in row] for row in ids])
 
     def ways(self, batch: int, width: int) -> dict[str, Way]:
@@ -167,6 +170,8 @@ def generated(rounds: int) -> dict[str, float]:
     writes."""
     model, small = gpt2(), gpt2()
     with_int8(small)
+    for each in (model, small):
+        fuse(each)
     ways = {"regard float32": generating(model), "regard int8": generating(small)}
     if find_spec("transformers") is not None:
         ways["transformers"] = generating_there()

@@ -1,6 +1,7 @@
 """Layers of a Transformer in one call of a kernel are the layers themselves."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -12,10 +13,14 @@ from regard.attention.breakdown import worked
 from regard.attention.memory import Memory
 from regard.attention.record import record
 from regard.kernels.fused_layer import FusedLayers, library
-from regard.models.gpt2 import GPT2, GPT2Config
+from regard.models.fused import fuse
+from regard.models.gpt2 import GPT2, Block, GPT2Config
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.nn.decoders.transformer import TransformerDecoder, TransformerState
-from regard.nn.int8_linear import with_int8
+from regard.nn.decoders.transformer import DecoderLayer, TransformerDecoder
+from regard.nn.encoders.transformer import EncoderLayer
+from regard.nn.fast_linear import FusedOutput, Int8Output, with_int8
+from regard.nn.fused_transformer import FusedState
+from regard.nn.output import Output
 
 pytestmark = pytest.mark.skipif(library() is None, reason="no C++ compiler")
 VOCABULARY, SOURCE = 23, 7
@@ -32,15 +37,16 @@ CONFIGS = {
 
 def transformer(**sizes) -> Transformer:
     """With norms that do something."""
-    model = Transformer(VOCABULARY, VOCABULARY, TransformerConfig(**{**SMALL, **sizes})).eval()
+    model = Transformer(VOCABULARY, VOCABULARY, replace(SMALL, **sizes)).eval()
     for each in model.modules():
         if isinstance(each, nn.LayerNorm):
             nn.init.normal_(each.weight, 1.0, 0.3)
             nn.init.normal_(each.bias, 0.0, 0.3)
+    fuse(model)
     return model
 
 
-SMALL = {"layers": 2, "width": 20, "hidden": 13, "heads": 5}
+SMALL = TransformerConfig(layers=2, width=20, hidden=13, heads=5)
 
 
 def tokens(*shape: int) -> Tensor:
@@ -106,6 +112,7 @@ def test_an_encoder(sizes: dict):
 
 def test_a_language_model():
     model = GPT2(VOCABULARY, GPT2Config(layers=2, width=20, heads=5, context=64)).eval()
+    fuse(model)
     assert_same(both(lambda: steps(model, model.begin(5))))
 
 
@@ -133,7 +140,7 @@ def test_padding_of_any_kind_is_inert():
 
 def kernel_of(model: Transformer) -> FusedLayers | None:
     state = model.decoder.start(memory_of(model))
-    assert isinstance(state, TransformerState)
+    assert isinstance(state, FusedState)
     return state.kernel
 
 
@@ -192,3 +199,66 @@ def test_weights_that_change_are_read_as_they_are():
     model.decoder.get_parameter("layers.1.feedforward.0.weight").data.mul_(-3)
     after = model.decoder.step(tokens(5), model.decoder.start(memory))[0]
     assert not torch.allclose(before, after, atol=1e-3)
+
+
+def test_what_is_replaced_shares_its_parameters():
+    """Names, tensors and hooks; each layer once, wherever it stands; and a second time changes nothing."""
+    plain = Transformer(VOCABULARY, VOCABULARY, SMALL).train()
+    before, names = plain.state_dict(), [name for name, _ in plain.named_modules()]
+    output = plain.decoder.output
+    fuse(plain)
+    once = plain.decoder.output
+    fuse(plain)
+    assert type(output) is Output
+    assert type(once) is FusedOutput
+    assert once is plain.decoder.output
+    assert once.weight is output.weight
+    assert [name for name, _ in plain.named_modules()] == names
+    after = plain.state_dict()
+    assert list(after) == list(before)
+    assert all(after[name].data_ptr() == tensor.data_ptr() for name, tensor in before.items())
+    assert plain.decoder.output.training
+    with_int8(plain)
+    assert type(plain.decoder.output) is Int8Output
+
+
+class Doubled(EncoderLayer):
+    def forward(self, *given: Any, **named: Any) -> Tensor:
+        return 2 * super().forward(*given, **named)
+
+
+class Twice(DecoderLayer):
+    def forward(self, *given: Any, **named: Any) -> Any:
+        states, *rest = super().forward(*given, **named)
+        return 2 * states, *rest
+
+
+class Thrice(Block):
+    def forward(self, *given: Any, **named: Any) -> Any:
+        states, past = super().forward(*given, **named)
+        return 3 * states, past
+
+
+class Shifted(Output):
+    def forward(self, input: Any) -> Tensor:
+        return super().forward(input) + 1
+
+
+@torch.no_grad()
+def test_classes_derived_by_others_keep_their_own_code():
+    model = Transformer(VOCABULARY, VOCABULARY, SMALL).eval()
+    language = GPT2(VOCABULARY, GPT2Config(layers=2, width=20, heads=5, context=64)).eval()
+    model.encoder.get_submodule("layers.0").__class__ = Doubled
+    model.decoder.get_submodule("layers.1").__class__ = Twice
+    model.decoder.output.__class__ = Shifted
+    language.blocks[1].__class__ = Thrice
+
+    def outputs() -> list[Tensor]:
+        source, target = tokens(5, SOURCE), tokens(5, 3)
+        return [model(source, LENGTHS, target), language(target, language.begin(5))[0]]
+
+    wanted = outputs()
+    fuse(model)
+    fuse(language)
+    for one, other in zip(outputs(), wanted, strict=True):
+        torch.testing.assert_close(one, other)

@@ -1,13 +1,12 @@
 """GPT-2: Radford et al. 2019, "Language models are unsupervised multitask learners"."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, cast
 
 from torch import Tensor, nn
 
 from regard.attention.heads import MultiHead
-from regard.kernels.fused_layer import FusedLayers
 from regard.models.language_model import LanguageModel
 from regard.models.sizes import NamedSizes, Share, Size, check_heads
 from regard.models.softmax import FULL, Softmax, output_kind
@@ -15,7 +14,6 @@ from regard.nn.decoders.protocol import State
 from regard.nn.dropout import Dropout
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.feedforward import FeedForward
-from regard.nn.fused import Parts, fused_layers, go_on, unseen
 from regard.nn.kv_cache import Past, empty_past, read_past
 from regard.nn.positions import Learned
 from regard.nn.residual import PreNorm
@@ -57,10 +55,9 @@ class GPT2Config:
 
 @dataclass(frozen=True, eq=False)
 class GPT2State(State):
-    """What each layer has read, prepared, and the kernel that serves them all, if one does."""
+    """The keys and values of what each layer has read."""
 
     pasts: tuple[Past, ...]
-    kernel: FusedLayers | None = None
 
     @property
     def position(self) -> int:
@@ -78,11 +75,6 @@ class Block(nn.Module):
         self.feedforward = FeedForward(config.width, hidden, nn.GELU(approximate="tanh"))
         self.residuals = nn.ModuleList(PreNorm(config.width, config.dropout) for _ in range(2))
 
-    @property
-    def parts(self) -> Parts:
-        """What it consists of."""
-        return Parts(self.self_attention, None, self.feedforward, [*self.residuals])
-
     def forward(self, states: States, past: Past) -> tuple[States, Past]:
         """Positions that follow `past` -> their states, and the past with them in it."""
         grown = past
@@ -94,6 +86,23 @@ class Block(nn.Module):
 
         states = self.residuals[0](states, read_own)
         return self.residuals[1](states, self.feedforward), grown
+
+
+class Blocks(nn.ModuleList):
+    """Blocks on top of each other."""
+
+    def start(self, like: Tensor) -> GPT2State:
+        """Nothing read yet, for as many texts as the tensor `like (batch, ...)` has rows."""
+        blocks = cast("Sequence[Block]", self)
+        return GPT2State(tuple(empty_past(block.self_attention, like) for block in blocks))
+
+    def forward(self, states: States, state: GPT2State) -> tuple[States, GPT2State]:
+        """The last block's states of positions that follow those read, and the state after them."""
+        pasts = []
+        for block, past in zip(self, state.pasts, strict=True):
+            states, grown = block(states, past)
+            pasts.append(grown)
+        return states, replace(state, pasts=tuple(pasts))
 
 
 class GPT2(LanguageModel[GPT2State]):
@@ -110,7 +119,7 @@ class GPT2(LanguageModel[GPT2State]):
         self.embedding = TokenEmbedding(vocabulary, config.width, scale=1.0)
         self.positions = Learned(config.context, config.width)
         self.dropout = Dropout(config.dropout)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
+        self.blocks = Blocks(Block(config) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.width)
         self.output = output_kind(config.softmax)(
             config.width, vocabulary, self.embedding, bias=False, closed=config.closed
@@ -121,9 +130,7 @@ class GPT2(LanguageModel[GPT2State]):
                 nn.init.normal_(parameter, std=0.02 / (2 * config.layers) ** 0.5 if last else 0.02)
 
     def begin(self, batch: int) -> GPT2State:
-        blocks = cast("Sequence[Block]", self.blocks)
-        pasts = tuple(empty_past(block.self_attention, self.nothing(batch)) for block in blocks)
-        return GPT2State(pasts, fused_layers([block.parts for block in blocks]))
+        return self.blocks.start(self.nothing(batch))
 
     def carried(self, state: GPT2State) -> None:
         return None
@@ -131,11 +138,5 @@ class GPT2(LanguageModel[GPT2State]):
     def run(self, tokens: Tokens, state: GPT2State) -> tuple[States, GPT2State]:
         """Raises ValueError for more tokens than `context`."""
         states = self.dropout(self.positions(self.embedding(tokens), state.position))
-        if state.kernel is not None and unseen(states):
-            states, grown = go_on(state.kernel, states, state.pasts)
-            return self.norm(states), GPT2State(grown, state.kernel)
-        pasts = []
-        for block, past in zip(self.blocks, state.pasts, strict=True):
-            states, grown = block(states, past)
-            pasts.append(grown)
-        return self.norm(states), GPT2State(tuple(pasts), state.kernel)
+        states, state = self.blocks(states, state)
+        return self.norm(states), state

@@ -14,8 +14,8 @@ from regard.attention.memory import Memory
 from regard.attention.record import listening
 from regard.attention.scores import ScaledDot
 from regard.kernels.fused_layer import LINEARS, NORMS, Affine, FusedLayers, Normed, Reading, Weights, library, serves
+from regard.nn.fast_linear import Int8Linear
 from regard.nn.feedforward import FeedForward
-from regard.nn.int8_linear import Int8Linear
 from regard.nn.kv_cache import Past
 from regard.nn.residual import PostNorm, PreNorm
 

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.kernels.cross_entropy import cross_entropy
-from regard.kernels.fused_layer import Affine, linear, serves
 from regard.nn.embeddings import TokenEmbedding
 from regard.shapes import Float, Int, Tokens
 from regard.text.special import PAD
@@ -79,11 +78,6 @@ class Output(nn.Linear, Predictor):
         make them, each counted once more. Features that saturate, as Luong's do, are else driven to say it
         themselves."""
         self.bias.copy_((counts + 1).log() - (counts + 1).sum().log())
-
-    def forward(self, input: Any) -> Float[Tensor, "..."]:
-        if serves(input) and serves(self.weight):
-            return linear(input, Affine(self.weight, self.bias))
-        return super().forward(input)
 
     def loss(
         self, features: Any, targets: Tokens, smoothing: float = 0.0

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from regard.errors import InputError
+from regard.models.fused import fuse
 from regard.runs import run_file
 from regard.runs.quantization import quantised
 from regard.storage.run_folder import WEIGHTS, RunDirectory
@@ -65,6 +66,7 @@ def load(
     run.model.to(choose_device("cpu" if int8 and device == "auto" else device)).eval()
     if int8:
         quantised(run.model, str(path))
+    fuse(run.model)
     return run
 
 

@@ -6,7 +6,7 @@ from regard.errors import InputError
 from regard.models.language_model import LanguageModel
 from regard.nn.cells import Cell
 from regard.nn.encoder_decoder import EncoderDecoder
-from regard.nn.int8_linear import with_int8
+from regard.nn.fast_linear import with_int8
 
 
 def quantised(model: nn.Module, place: str) -> None:

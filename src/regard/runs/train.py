@@ -14,6 +14,7 @@ import torch
 from accelerate import PartialState
 
 from regard.errors import InputError
+from regard.models.fused import fuse
 from regard.nonfinite import guarded
 from regard.runs import run_file
 from regard.runs.compatibility import check_resume
@@ -59,6 +60,7 @@ def train(config: RunConfig, out: Path, *, resume: bool = False, allow_change: b
     with folder(out, resume, process) as run:
         torch.manual_seed(config.training.seed)
         config, setup = begin(config, run, process, resume)
+        fuse(setup.model)  # for validation, which decodes
         identity = identify(config, setup, process.num_processes)
         if resume and (run.has(IDENTITY) or run.checkpoint_steps()):  # else killed before it was described
             check_resume(saved_identity(run), identity, allow_change)

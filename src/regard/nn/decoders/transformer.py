@@ -8,46 +8,30 @@ from torch import Tensor, nn
 
 from regard.attention.heads import MultiHead
 from regard.attention.memory import Memory
-from regard.kernels.fused_layer import FusedLayers
 from regard.nn.decoders.protocol import SequenceDecoder, State
 from regard.nn.dropout import Dropout
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.feedforward import FeedForward
-from regard.nn.fused import Parts, fused_layers, go_on, readable, unseen
 from regard.nn.kv_cache import Past, check_growing, empty_past, read_past
 from regard.nn.output import Output
 from regard.nn.positions import Positions
 from regard.nn.residual import Residual
-from regard.shapes import Rows, States, Tokens
+from regard.shapes import States, Tokens
 
 
 @dataclass(frozen=True, eq=False)
 class TransformerState(State):
-    """A layer's own past, `pasts`, with the state of its alignment with itself, the source as it sees it, `sources`,
-    both prepared memories, and the state of its alignment with the source: one of each a layer. And the kernel that
-    serves all layers, if one does: of the sources each text then reads the row that `rows (batch,)` says, so that none
-    is copied for every hypothesis."""
+    """One of each a layer: its own past with the state of its alignment with itself, `pasts`; the source as it sees it,
+    `sources`, both prepared memories; and the state of its alignment with the source, `alignments`."""
 
     pasts: tuple[Past, ...]
     sources: tuple[Memory, ...]
     alignments: tuple[Any, ...]
-    kernel: FusedLayers | None = None
-    rows: Tensor | None = None
 
     @property
     def position(self) -> int:
         """How many tokens have been read."""
         return self.pasts[0].length
-
-    def select(self, rows: Rows) -> "TransformerState":
-        if self.kernel is None:
-            return super().select(rows)
-        pasts = tuple(past.select(rows) for past in self.pasts)
-        return replace(self, pasts=pasts, rows=rows if self.rows is None else self.rows.index_select(0, rows))
-
-    def source(self, layer: int) -> Memory:
-        """What a layer sees of the source of each text."""
-        return self.sources[layer] if self.rows is None else self.sources[layer].select(self.rows)
 
 
 class DecoderLayer(nn.Module):
@@ -69,11 +53,6 @@ class DecoderLayer(nn.Module):
         self.self_attention, self.cross_attention, self.feedforward = self_attention, cross_attention, feedforward
         self.residuals = nn.ModuleList(residuals)
 
-    @property
-    def parts(self) -> Parts:
-        """What it consists of."""
-        return Parts(self.self_attention, self.cross_attention, self.feedforward, [*self.residuals])
-
     def forward(self, states: States, past: Past, source: Memory, alignment: Any = None) -> tuple[States, Past, Any]:
         """Positions that follow `past` -> their states, the past with them in it, and the alignment's state."""
         grown = past
@@ -92,6 +71,26 @@ class DecoderLayer(nn.Module):
         states = self.residuals[0](states, read_own)
         states = self.residuals[1](states, read_source)
         return self.residuals[2](states, self.feedforward), grown, alignment
+
+
+class DecoderLayers(nn.ModuleList):
+    """Layers on top of each other."""
+
+    def start(self, memory: Memory) -> TransformerState:
+        """Nothing read yet, and the source prepared for each layer."""
+        layers = cast("Sequence[DecoderLayer]", self)
+        sources = tuple(layer.cross_attention.prepare(memory) for layer in layers)
+        pasts = tuple(empty_past(layer.self_attention, memory.value) for layer in layers)
+        return TransformerState(pasts, sources, (None,) * len(layers))
+
+    def forward(self, states: States, state: TransformerState) -> tuple[States, TransformerState]:
+        """The last layer's states of positions that follow those read, and the state after them."""
+        after = []
+        for layer, *carried in zip(self, state.pasts, state.sources, state.alignments, strict=True):
+            states, *kept = layer(states, *carried)
+            after.append(kept)
+        pasts, alignments = zip(*after, strict=True)
+        return states, replace(state, pasts=pasts, alignments=alignments)
 
 
 class TransformerDecoder(SequenceDecoder[TransformerState]):
@@ -115,24 +114,13 @@ class TransformerDecoder(SequenceDecoder[TransformerState]):
     ):
         super().__init__()
         self.embedding, self.positions, self.norm, self.output = embedding, positions, norm, output
-        self.layers = nn.ModuleList(layers)
+        self.layers = DecoderLayers(layers)
         self.dropout = Dropout(dropout)
 
     def start(self, memory: Memory) -> TransformerState:
-        layers = cast("Sequence[DecoderLayer]", self.layers)
-        sources = tuple(layer.cross_attention.prepare(memory) for layer in layers)
-        pasts = tuple(empty_past(layer.self_attention, memory.value) for layer in layers)
-        kernel = fused_layers([layer.parts for layer in layers]) if all(map(readable, sources)) else None
-        return TransformerState(pasts, sources, (None,) * len(layers), kernel)
+        return self.layers.start(memory)
 
     def run(self, tokens: Tokens, state: TransformerState) -> tuple[States, TransformerState]:
         states = self.dropout(self.positions(self.embedding(tokens), state.position))
-        if state.kernel is not None and unseen(states):
-            states, pasts = go_on(state.kernel, states, state.pasts, state.sources, state.rows)
-            return self.norm(states), replace(state, pasts=pasts)
-        after = []
-        for number, (layer, past, alignment) in enumerate(zip(self.layers, state.pasts, state.alignments, strict=True)):
-            states, *kept = layer(states, past, state.source(number), alignment)
-            after.append(kept)
-        pasts, alignments = zip(*after, strict=True)
-        return self.norm(states), replace(state, pasts=pasts, alignments=alignments)
+        states, state = self.layers(states, state)
+        return self.norm(states), state

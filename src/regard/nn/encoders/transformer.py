@@ -1,8 +1,7 @@
 """The self-attentive encoder (Vaswani 2017, section 3.1)."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from typing import cast
+from collections.abc import Iterable, Iterator
 
 from torch import Tensor, nn
 
@@ -14,7 +13,6 @@ from regard.nn.dropout import Dropout
 from regard.nn.embeddings import Embedding
 from regard.nn.encoders.protocol import Encoder
 from regard.nn.feedforward import FeedForward
-from regard.nn.fused import Parts, fused_layers, unseen
 from regard.nn.pooling import mean
 from regard.nn.positions import Positions
 from regard.nn.residual import Residual
@@ -42,11 +40,6 @@ class EncoderLayer(nn.Module):
         states = self.residuals[0](states, attended)
         return self.residuals[1](states, self.feedforward)
 
-    @property
-    def parts(self) -> Parts:
-        """What it consists of."""
-        return Parts(self.self_attention, None, self.feedforward, [*self.residuals])
-
 
 def encoded(layers: Iterable[nn.Module], states: States, lengths: Lengths) -> Iterator[States]:
     """What each of such layers makes of states `(batch, position, width)` of these `lengths (batch,)`, the first of
@@ -57,6 +50,14 @@ def encoded(layers: Iterable[nn.Module], states: States, lengths: Lengths) -> It
     for layer in layers:
         states = layer(states, mask, *given)
         yield states if packing is None else packing.unpack(states)
+
+
+class EncoderLayers(nn.ModuleList):
+    """Layers on top of each other."""
+
+    def forward(self, states: States, lengths: Lengths) -> States:
+        """The last layer's states of sequences of these `lengths (batch,)`."""
+        return deque(encoded(self, states, lengths), maxlen=1).pop()
 
 
 class TransformerEncoder(Encoder):
@@ -74,17 +75,11 @@ class TransformerEncoder(Encoder):
     ):
         super().__init__()
         self.embedding, self.positions, self.norm = embedding, positions, norm
-        self.layers = nn.ModuleList(layers)
+        self.layers = EncoderLayers(layers)
         self.dropout = Dropout(dropout)
         self.memory_width = self.summary_width = embedding.width
 
     def forward(self, tokens: Tokens, lengths: Lengths) -> Memory:
         states = self.dropout(self.positions(self.embedding(tokens)))
-        layers = cast("Sequence[EncoderLayer]", self.layers)
-        kernel = fused_layers([layer.parts for layer in layers]) if unseen(states) else None
-        if kernel is None:
-            states = deque(encoded(layers, states, lengths), maxlen=1).pop()
-        else:
-            states = kernel.whole(states, lengths)
-        states = self.norm(states)
+        states = self.norm(self.layers(states, lengths))
         return Memory.of(states, lengths, mean(states, padding(lengths, tokens.shape[1]), lengths), tokens)

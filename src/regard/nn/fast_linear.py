@@ -1,6 +1,7 @@
-"""Linear maps whose weights are bytes, for inference."""
+"""Linear maps by a kernel of our own, in float32 and in bytes, for inference on a CPU."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -9,11 +10,54 @@ from torch.nn import functional
 from regard.kernels.fused_layer import Affine, linear, serves
 from regard.kernels.int8 import Codes
 from regard.nn.output import Output, Predictor
+from regard.nn.sampled_output import SampledOutput
 from regard.shapes import Float, Tokens
 from regard.text.special import PAD
 
 ROWS = 512
 """Positions whose logits are there at a time while a loss is taken."""
+
+
+M = TypeVar("M", bound=nn.Module)
+
+
+def replaced(model: nn.Module, form_of: Callable[[nn.Module], nn.Module | None]) -> list[nn.Module]:
+    """Put the form of each module that has one in its place, everywhere within the model -> the modules replaced."""
+    forms: dict[nn.Module, nn.Module | None] = {}
+    for parent in list(model.modules()):
+        for name, each in list(parent._modules.items()):
+            if each is None:
+                continue
+            if each not in forms:
+                forms[each] = form_of(each)
+            form = forms[each]
+            if form is not None:
+                setattr(parent, name, form)
+    return [each for each, form in forms.items() if form is not None]
+
+
+def sharing(form: type[M], plain: nn.Module) -> M:
+    """A module of another class that shares all parts of a plain one: parameters, their names, and hooks."""
+    made = form.__new__(form)
+    vars(made).update(vars(plain))
+    return made
+
+
+class FusedOutput(Output):
+    """An output layer whose logits the kernel computes where it serves."""
+
+    replaces: type[Output] = Output
+
+    def forward(self, input: Any) -> Float[Tensor, "..."]:
+        if serves(input) and serves(self.weight):
+            return linear(input, Affine(self.weight, self.bias))
+        return super().forward(input)
+
+
+class FusedSampledOutput(FusedOutput, SampledOutput):
+    """The same of an output layer that is trained on samples of its vocabulary."""
+
+    replaces = SampledOutput
 
 
 class Int8Linear(nn.Module):
@@ -63,11 +107,10 @@ class Int8Output(Int8Linear, Predictor):
 def with_int8(model: nn.Module) -> int:
     """Put bytes in place of the weights of all linear maps in a model -> how many numbers they were. What it embeds
     tokens with keeps its own, though an output layer shared it."""
-    replaced = 0
-    for parent in list(model.modules()):
-        for name, each in list(parent.named_children()):
-            kind = {nn.Linear: Int8Linear, Output: Int8Output}.get(type(each))
-            if kind is not None and isinstance(each, nn.Linear):
-                replaced += each.weight.numel()
-                setattr(parent, name, kind(each).train(each.training))
-    return replaced
+    kinds = {nn.Linear: Int8Linear, Output: Int8Output, FusedOutput: Int8Output}
+
+    def form_of(module: nn.Module) -> nn.Module | None:
+        kind = kinds.get(type(module))
+        return kind(module).train(module.training) if kind is not None and isinstance(module, nn.Linear) else None
+
+    return sum(each.weight.numel() for each in replaced(model, form_of) if isinstance(each, nn.Linear))

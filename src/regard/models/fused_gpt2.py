@@ -1,0 +1,38 @@
+"""GPT-2's blocks in the form that a kernel serves: in one call where nobody looks inside."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from torch import Tensor
+
+from regard.kernels.fused_layer import FusedLayers
+from regard.models.gpt2 import Block, Blocks, GPT2State
+from regard.nn.fused import Parts, fused_layers, go_on, unseen
+from regard.shapes import States
+
+
+@dataclass(frozen=True, eq=False)
+class FusedGPT2State(GPT2State):
+    """With the kernel that serves all blocks, if one does."""
+
+    kernel: FusedLayers | None = None
+
+
+class FusedBlocks(Blocks):
+    """Blocks as the kernel reads them."""
+
+    replaces = Blocks
+
+    def start(self, like: Tensor) -> FusedGPT2State:
+        blocks = cast("Sequence[Block]", self)
+        known = all(type(each) is Block for each in blocks)
+        parts = [Parts(one.self_attention, None, one.feedforward, [*one.residuals]) for one in blocks if known]
+        return FusedGPT2State(super().start(like).pasts, fused_layers(parts))
+
+    def forward(self, states: States, state: GPT2State) -> tuple[States, GPT2State]:
+        state = cast(FusedGPT2State, state)
+        if state.kernel is None or not unseen(states):
+            return super().forward(states, state)
+        states, pasts = go_on(state.kernel, states, state.pasts)
+        return states, replace(state, pasts=pasts)

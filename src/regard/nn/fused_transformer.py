@@ -1,0 +1,81 @@
+"""A Transformer's layers in the form that a kernel serves: in one call where nobody looks inside."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from torch import Tensor
+
+from regard.attention.memory import Memory
+from regard.kernels.fused_layer import FusedLayers
+from regard.nn.decoders.transformer import DecoderLayer, DecoderLayers, TransformerState
+from regard.nn.encoders.transformer import EncoderLayer, EncoderLayers
+from regard.nn.fused import Parts, fused_layers, go_on, readable, unseen
+from regard.shapes import Lengths, Rows, States
+
+
+class FusedEncoderLayers(EncoderLayers):
+    """An encoder's."""
+
+    replaces = EncoderLayers
+
+    def forward(self, states: States, lengths: Lengths) -> States:
+        kernel = self._kernel() if unseen(states) else None
+        return super().forward(states, lengths) if kernel is None else kernel.whole(states, lengths)
+
+    def _kernel(self) -> FusedLayers | None:
+        layers = cast("Sequence[EncoderLayer]", self)
+        known = all(type(each) is EncoderLayer for each in layers)
+        return fused_layers(
+            [Parts(one.self_attention, None, one.feedforward, [*one.residuals]) for one in layers if known]
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class FusedState(TransformerState):
+    """With the kernel that serves all layers, if one does: of the sources each text then reads the row that `rows
+    (batch,)` says, so that none is copied for every hypothesis."""
+
+    kernel: FusedLayers | None = None
+    rows: Tensor | None = None
+
+    def select(self, rows: Rows) -> "FusedState":
+        if self.kernel is None:
+            return super().select(rows)
+        pasts = tuple(past.select(rows) for past in self.pasts)
+        return replace(self, pasts=pasts, rows=rows if self.rows is None else self.rows.index_select(0, rows))
+
+    def unfolded(self) -> "FusedState":
+        """With the sources of each text in its own row."""
+        if self.rows is None:
+            return self
+        return replace(self, sources=tuple(each.select(self.rows) for each in self.sources), rows=None)
+
+
+class FusedDecoderLayers(DecoderLayers):
+    """A decoder's."""
+
+    replaces = DecoderLayers
+
+    def start(self, memory: Memory) -> FusedState:
+        plain = super().start(memory)
+        kernel = self._kernel() if all(map(readable, plain.sources)) else None
+        return FusedState(plain.pasts, plain.sources, plain.alignments, kernel)
+
+    def forward(self, states: States, state: TransformerState) -> tuple[States, TransformerState]:
+        state = cast(FusedState, state)
+        if state.kernel is None or not unseen(states):
+            return super().forward(states, state.unfolded())
+        states, pasts = go_on(state.kernel, states, state.pasts, state.sources, state.rows)
+        return states, replace(state, pasts=pasts)
+
+    def _kernel(self) -> FusedLayers | None:
+        layers = cast("Sequence[DecoderLayer]", self)
+        known = all(type(each) is DecoderLayer for each in layers)
+        return fused_layers(
+            [
+                Parts(one.self_attention, one.cross_attention, one.feedforward, [*one.residuals])
+                for one in layers
+                if known
+            ]
+        )
