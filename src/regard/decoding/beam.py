@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.memory import Memory
-from regard.decoding.beam_state import Extensions, Front
+from regard.decoding.beam_state import BeamState, Extensions
 from regard.decoding.hypothesis import Hypothesis, limits
 from regard.decoding.logits_processors import Rule
 from regard.decoding.penalties import CoveragePenalty, LengthPenalty
@@ -33,7 +33,7 @@ class Beam:
         """Places that hold the empty text at first."""
         return (0,)
 
-    def choose(self, front: Front, extended: Tensor) -> tuple[Extensions, Extensions]:
+    def choose(self, beam: BeamState, extended: Tensor) -> tuple[Extensions, Extensions]:
         """Of all continuations `(source, width, vocabulary)`, those that end a hypothesis, by END among the `width`
         best, and those `width` that go on."""
         best = Extensions.best(extended, 2 * self.width)
@@ -57,16 +57,16 @@ class Beam:
         self.check(decoder, n_best)
         limit = limits(memory, max_length)
         ended: list[list[Hypothesis]] = [[] for _ in limit]
-        front = Front.first(decoder, memory, self.width, self.start, self.coverage is not None)
-        while len(front.sources):
-            front, extended = front.step(decoder, self.rules)
-            ending, going = self.choose(front, extended)
+        beam = BeamState.first(decoder, memory, self.width, self.start, self.coverage is not None)
+        while len(beam.sources):
+            beam, extended = beam.step(decoder, self.rules)
+            ending, going = self.choose(beam, extended)
             for source, rank in (ending.scores > -torch.inf).nonzero().tolist():
                 place = int(ending.parents[source, rank])
-                score = self.score(front, source, place, float(ending.scores[source, rank]), ended=1)
-                text = tuple(front.text(source, place))
-                ended[int(front.sources[source])].append(Hypothesis(text, score, finished=True))
-            front = self.unsettled(front.follow(going), ended, limit)
+                score = self.score(beam, source, place, float(ending.scores[source, rank]), ended=1)
+                text = tuple(beam.text(source, place))
+                ended[int(beam.sources[source])].append(Hypothesis(text, score, finished=True))
+            beam = self.unsettled(beam.follow(going), ended, limit)
         return [self.best(source, each)[:n_best] for source, each in enumerate(ended)]
 
     def check(self, decoder: Decoder, n_best: int) -> None:
@@ -80,29 +80,29 @@ class Beam:
         if self.coverage is not None and decoder.source_attention is None:
             raise ValueError("a coverage penalty needs a model that attends to its source, which this one does not")
 
-    def score(self, front: Front, source: int, place: int, log_probability: float, ended: int) -> float:
+    def score(self, beam: BeamState, source: int, place: int, log_probability: float, ended: int) -> float:
         """That of a hypothesis, END counted if it has `ended`."""
-        score = self.length(log_probability, front.written.shape[1] + ended)
-        if self.coverage is None or front.read is None:
+        score = self.length(log_probability, beam.tokens.shape[1] + ended)
+        if self.coverage is None or beam.coverage is None:
             return score
-        return score + self.coverage(front.read[source * self.width + place])
+        return score + self.coverage(beam.coverage[source * self.width + place])
 
-    def unsettled(self, front: Front, ended: list[list[Hypothesis]], limit: Tensor) -> Front:
+    def unsettled(self, beam: BeamState, ended: list[list[Hypothesis]], limit: Tensor) -> BeamState:
         """The sources that are not done; at its limit, a source's open hypotheses fill what is missing of the ended."""
-        length, keep = front.written.shape[1], []
-        for row, (source, scores) in enumerate(zip(front.sources.tolist(), front.scores.tolist(), strict=True)):
+        length, keep = beam.tokens.shape[1], []
+        for row, (source, scores) in enumerate(zip(beam.sources.tolist(), beam.scores.tolist(), strict=True)):
             done = ended[source]
             done.sort(key=lambda hypothesis: -hypothesis.score)
             if length >= int(limit[source]):
                 for place in sorted(range(self.width), key=lambda place: -scores[place])[: self.width - len(done)]:
                     if scores[place] > -torch.inf:
-                        score = self.score(front, row, place, scores[place], ended=0)
-                        done.append(Hypothesis(tuple(front.text(row, place)), score, finished=False))
+                        score = self.score(beam, row, place, scores[place], ended=0)
+                        done.append(Hypothesis(tuple(beam.text(row, place)), score, finished=False))
             elif max(scores) > -torch.inf and not self.settled(done, max(scores), length):
                 keep.append(row)
-        if len(keep) == len(front.sources):
-            return front
-        return front.select(torch.tensor(keep, dtype=torch.long, device=limit.device))
+        if len(keep) == len(beam.sources):
+            return beam
+        return beam.select(torch.tensor(keep, dtype=torch.long, device=limit.device))
 
     def settled(self, ended: list[Hypothesis], best_open: float, length: int) -> bool:
         """Whether nothing that is open could be among the best."""

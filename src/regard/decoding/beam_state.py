@@ -52,30 +52,35 @@ def unreadable(memory: Memory) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class Front:
-    """`width` places for each of the sources still searched.
+class BeamState:
+    """`width` open hypotheses for each of the sources that are still searched.
 
-    `sources (source,)` says which; `scores (source, width)` are log-probabilities, minus infinity for an empty place;
-    `written (source * width, length)`; `state` has source * width rows; `read (source * width, key)` is the weight that
-    each position of the source has had so far, 1 for padding, None where nobody asks.
+    sources: their rows in the memory, `(source,)`.
+    scores: log-probabilities, minus infinity for an empty place, `(source, width)`.
+    tokens: `(source * width, length)`.
+    state: the decoder's, of source * width rows.
+    coverage: the attention that each position of the source has received so far, 1 for padding, `(source * width,
+        key)`; None where no penalty needs it.
     """
 
     sources: Tensor
     scores: Tensor
-    written: Tensor
+    tokens: Tensor
     state: State
-    read: Tensor | None = None
+    coverage: Tensor | None = None
 
     @classmethod
-    def first(cls, decoder: Decoder, memory: Memory, width: int, open_places: Sequence[int], reading: bool) -> "Front":
+    def first(
+        cls, decoder: Decoder, memory: Memory, width: int, open_places: Sequence[int], with_coverage: bool
+    ) -> "BeamState":
         """An empty text in each of the open places, of which there is at least one."""
         sources = torch.arange(memory.value.shape[0], device=memory.value.device)
         scores = torch.full((len(sources), width), -torch.inf, device=sources.device)
         scores[:, list(open_places)] = 0.0
         rows = sources.repeat_interleave(width)
-        written = rows.new_full((len(rows), 1), START)[:, :0]
-        read = unreadable(memory)[rows] if reading else None
-        return cls(sources, scores, written, decoder.start(memory).select(rows), read)
+        tokens = rows.new_full((len(rows), 1), START)[:, :0]
+        coverage = unreadable(memory)[rows] if with_coverage else None
+        return cls(sources, scores, tokens, decoder.start(memory).select(rows), coverage)
 
     @property
     def owners(self) -> Tensor:
@@ -84,43 +89,43 @@ class Front:
 
     def text(self, source: int, place: int) -> list[int]:
         """What stands there."""
-        return self.written[source * self.scores.shape[1] + place].tolist()
+        return self.tokens[source * self.scores.shape[1] + place].tolist()
 
-    def select(self, keep: Tensor) -> "Front":
+    def select(self, keep: Tensor) -> "BeamState":
         """The sources `keep` alone."""
         width = self.scores.shape[1]
         rows = (keep[:, None] * width + torch.arange(width, device=keep.device)).flatten()
-        read = None if self.read is None else self.read[rows]
-        return Front(self.sources[keep], self.scores[keep], self.written[rows], self.state.select(rows), read)
+        coverage = None if self.coverage is None else self.coverage[rows]
+        return BeamState(self.sources[keep], self.scores[keep], self.tokens[rows], self.state.select(rows), coverage)
 
-    def step(self, decoder: Decoder, rules: Sequence[Rule]) -> tuple["Front", Tensor]:
-        """Feed every text its last token -> the front after it, and the scores `(source, width, vocabulary)` of all
+    def step(self, decoder: Decoder, rules: Sequence[Rule]) -> tuple["BeamState", Tensor]:
+        """Feed every text its last token -> the beam after it, and the scores `(source, width, vocabulary)` of all
         texts that may come next; none follows an empty place.
 
         Raises:
             ValueError: a hypothesis that no token can follow.
         """
-        last = last_tokens(self.written)
-        if self.read is None:
-            (logits, state), read = decoder.step(last, self.state), None
+        last = last_tokens(self.tokens)
+        if self.coverage is None:
+            (logits, state), coverage = decoder.step(last, self.state), None
         else:
             assert decoder.source_attention is not None
             with record(decoder, only=decoder.source_attention) as maps:
                 logits, state = decoder.step(last, self.state)
-            read = self.read + torch.stack([each.flatten(1, -2).mean(1) for each in maps.values()]).mean(0)
+            coverage = self.coverage + torch.stack([each.flatten(1, -2).mean(1) for each in maps.values()]).mean(0)
         empty, following = self.scores.flatten() == -torch.inf, next_scores(logits)
         require_token(following.amax(-1).masked_fill(empty, 0.0))
         if empty.any():  # what stands there may be anything, NaN too
             following[empty] = -torch.inf
-        following = held(rules, following, self.written, self.owners)
+        following = held(rules, following, self.tokens, self.owners)
         extended = self.scores[..., None] + following.unflatten(0, (-1, self.scores.shape[1]))
-        return replace(self, state=state, read=read), extended
+        return replace(self, state=state, coverage=coverage), extended
 
-    def follow(self, extensions: Extensions) -> "Front":
+    def follow(self, extensions: Extensions) -> "BeamState":
         """The texts with these tokens behind them, `width` for each source."""
         width = self.scores.shape[1]
         offsets = width * torch.arange(len(self.sources), device=self.sources.device)[:, None]
         rows = (extensions.parents + offsets).flatten()
-        written = torch.cat([self.written[rows], extensions.tokens.flatten()[:, None]], 1)
-        read = None if self.read is None else self.read[rows]
-        return Front(self.sources, extensions.scores, written, self.state.follow(rows), read)
+        tokens = torch.cat([self.tokens[rows], extensions.tokens.flatten()[:, None]], 1)
+        coverage = None if self.coverage is None else self.coverage[rows]
+        return BeamState(self.sources, extensions.scores, tokens, self.state.follow(rows), coverage)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.decoding.beam import Beam
-from regard.decoding.beam_state import Extensions, Front
+from regard.decoding.beam_state import BeamState, Extensions
 from regard.decoding.hypothesis import Hypothesis
 from regard.text.special import END
 
@@ -33,10 +33,10 @@ class ConstrainedBeam(Beam):
         if any(not len(phrase) for phrases in self.phrases for phrase in phrases):
             raise ValueError("a phrase is empty; give at least one token")
 
-    def choose(self, front: Front, extended: Tensor) -> tuple[Extensions, Extensions]:
+    def choose(self, beam: BeamState, extended: Tensor) -> tuple[Extensions, Extensions]:
         ending, going = [], []
-        for row, source in enumerate(front.sources.tolist()):
-            candidates = self.candidates(front, extended, row, self.phrases[source])
+        for row, source in enumerate(beam.sources.tolist()):
+            candidates = self.candidates(beam, extended, row, self.phrases[source])
             turns = in_turns(candidates)
             ending.append([each for each in turns[: self.width] if each[2] == END])
             going.append([each for each in turns if each[2] != END][: self.width])
@@ -51,7 +51,7 @@ class ConstrainedBeam(Beam):
         return sorted(super().best(source, found), key=lacking)
 
     def candidates(
-        self, front: Front, extended: Tensor, row: int, phrases: Sequence[Phrase]
+        self, beam: BeamState, extended: Tensor, row: int, phrases: Sequence[Phrase]
     ) -> list[tuple[int, float, int, int]]:
         """What may follow a source's texts: tokens of phrases then held, score, place, token. The best of all, the best
         of each text, and every token that brings a phrase on; END only where nothing is missing."""
@@ -61,7 +61,7 @@ class ConstrainedBeam(Beam):
         places |= set(enumerate(scores.argmax(-1).tolist()))
         found = []
         for place in range(self.width):
-            text = front.text(row, place)
+            text = beam.text(row, place)
             wanted = {token for phrase in phrases for token in missing(text, phrase)[:1]}
             whole = not any(missing(text, phrase) for phrase in phrases)
             for token in {token for parent, token in places if parent == place} | wanted:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from regard.decoding.beam import Beam
-from regard.decoding.beam_state import Extensions, Front, join
+from regard.decoding.beam_state import BeamState, Extensions, join
 from regard.text.special import END
 
 
@@ -33,7 +33,7 @@ class DiverseBeam(Beam):
     def start(self) -> tuple[int, ...]:
         return tuple(range(0, self.width, self.width // self.groups))
 
-    def choose(self, front: Front, extended: Tensor) -> tuple[Extensions, Extensions]:
+    def choose(self, beam: BeamState, extended: Tensor) -> tuple[Extensions, Extensions]:
         size = self.width // self.groups
         taken = extended.new_zeros(len(extended), 1, extended.shape[-1])
         ending, going = [], []

@@ -11,7 +11,7 @@ from regard.attention.memory import Memory
 from regard.decoding.hypothesis import Hypothesis, limits, require_token
 from regard.decoding.logits_processors import Rule
 from regard.decoding.penalties import LengthPenalty
-from regard.decoding.sequence_state import Draft
+from regard.decoding.sequence_state import SequenceState
 from regard.nn.decoders.protocol import Decoder
 
 
@@ -73,13 +73,13 @@ def sample(
     limit = limits(memory, max_length)
     penalty = LengthPenalty() if penalty is None else penalty
     found: list[list[Hypothesis]] = [[] for _ in limit]
-    draft = Draft.first(decoder, memory)
-    while len(draft.rows):
-        draft, _ = draft.step(decoder, sampler, rules)
-        done = draft.done(limit)
+    state = SequenceState.first(decoder, memory)
+    while len(state.rows):
+        state, _ = state.step(decoder, sampler, rules)
+        done = state.done(limit)
         for place in done.nonzero()[:, 0].tolist():
-            found[int(draft.rows[place])].append(draft.hypothesis(place, penalty))
-        draft = draft.without(done)
+            found[int(state.rows[place])].append(state.hypothesis(place, penalty))
+        state = state.without(done)
     return found
 
 

@@ -18,7 +18,7 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.logits_processors import NoRepeat, Prefix, Rule
 from regard.decoding.penalties import CoveragePenalty, LengthPenalty
 from regard.decoding.sampling import Sampler, greedy, sample
-from regard.decoding.streaming import Watching, Written, write
+from regard.decoding.streaming import Step, StepOptions, stream
 from regard.nn.decoders.protocol import Decoder
 
 SEEDS = 2**63
@@ -93,15 +93,15 @@ class Search:
         search = self.kind(demand.phrases_of(len(limit)))(self.beam, self.length, coverage, rules)
         return search(decoder, memory, max_length=limit, n_best=demand.n_best)
 
-    def write(
-        self, decoder: Decoder, memory: Memory, limit: Tensor, prefixes: Sequence[Tokens], watching: Watching
-    ) -> Iterator[Written]:
-        """One text for each row of the memory, that begins with its prefix, token by token: drawn where there is a
-        temperature, else greedy, since of a beam nothing is known before its end. Raises ValueError as a call does."""
+    def stream(
+        self, decoder: Decoder, memory: Memory, limit: Tensor, prefixes: Sequence[Tokens], options: StepOptions
+    ) -> Iterator[Step]:
+        """Decode a sequence for each row of the memory, behind its prefix, step by step: sampled with a temperature,
+        else greedy, since a beam has no result before its end. Raises ValueError as a call does."""
         demand = Demand(prefixes=tuple(prefixes))
         demand.check(limit.tolist())
         rules, choose = self.rules(demand, len(limit)), self.sampler(memory.value.device)
-        return write(decoder, memory, watching, max_length=limit, choose=choose, penalty=self.length, rules=rules)
+        return stream(decoder, memory, options, max_length=limit, choose=choose, penalty=self.length, rules=rules)
 
     @property
     def length(self) -> LengthPenalty:

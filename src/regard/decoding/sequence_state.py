@@ -1,4 +1,4 @@
-"""Texts that are being written, a token at a time."""
+"""The state of greedy and sampled decoding: sequences that grow by a token a step."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,20 +15,23 @@ from regard.text.special import END
 
 
 @dataclass(frozen=True, eq=False)
-class Draft:
-    """One text for each row of a memory that is still written.
+class SequenceState:
+    """The sequences that are not done, one for each of some rows of a memory.
 
-    `rows (place,)` says which; `written (place, length)`; `scores (place,)` are log-probabilities of what is written.
+    rows: their rows, `(place,)`.
+    tokens: `(place, length)`.
+    scores: their log-probabilities, `(place,)`.
+    state: the decoder's.
     """
 
     rows: Tensor
-    written: Tensor
+    tokens: Tensor
     scores: Tensor
     state: State
 
     @classmethod
-    def first(cls, decoder: Decoder, memory: Memory) -> "Draft":
-        """Nothing is written yet."""
+    def first(cls, decoder: Decoder, memory: Memory) -> "SequenceState":
+        """An empty sequence for each row."""
         rows = torch.arange(memory.value.shape[0], device=memory.value.device)
         return cls(
             rows, rows.new_empty(len(rows), 0), torch.zeros(len(rows), device=rows.device), decoder.start(memory)
@@ -36,29 +39,29 @@ class Draft:
 
     def step(
         self, decoder: Decoder, choose: Callable[[Tensor], Tensor], rules: Sequence[Rule]
-    ) -> tuple["Draft", Tensor]:
+    ) -> tuple["SequenceState", Tensor]:
         """Feed every text its last token -> the texts with the next one, which `choose` takes by the scores that the
         rules leave, and the model's own scores `(place, vocabulary)` of all that might have come."""
-        logits, state = decoder.step(last_tokens(self.written), self.state)
+        logits, state = decoder.step(last_tokens(self.tokens), self.state)
         following = next_scores(logits)
-        allowed = held(rules, following, self.written, self.rows)
+        allowed = held(rules, following, self.tokens, self.rows)
         tokens = choose(allowed)
         scores = self.scores + allowed.gather(1, tokens[:, None])[:, 0]
-        return Draft(self.rows, torch.cat([self.written, tokens[:, None]], 1), scores, state), following
+        return SequenceState(self.rows, torch.cat([self.tokens, tokens[:, None]], 1), scores, state), following
 
     def done(self, limit: Tensor) -> Tensor:
         """Which texts have ended, or have as many tokens as `limit (batch,)` gives their rows: `(place,)`."""
-        return (self.written[:, -1] == END) | (self.written.shape[1] >= limit[self.rows])
+        return (self.tokens[:, -1] == END) | (self.tokens.shape[1] >= limit[self.rows])
 
     def hypothesis(self, place: int, penalty: LengthPenalty) -> Hypothesis:
         """A text that is done."""
-        text, score = self.written[place].tolist(), penalty(float(self.scores[place]), self.written.shape[1])
+        text, score = self.tokens[place].tolist(), penalty(float(self.scores[place]), self.tokens.shape[1])
         finished = text[-1] == END
         return Hypothesis(tuple(text[:-1] if finished else text), score, finished)
 
-    def without(self, which: Tensor) -> "Draft":
+    def without(self, which: Tensor) -> "SequenceState":
         """All texts but those for which `which (place,)` is true."""
         if not which.any():
             return self
         stay = (~which).nonzero()[:, 0]
-        return Draft(self.rows[stay], self.written[stay], self.scores[stay], self.state.select(stay))
+        return SequenceState(self.rows[stay], self.tokens[stay], self.scores[stay], self.state.select(stay))

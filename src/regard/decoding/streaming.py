@@ -1,11 +1,13 @@
-"""Texts that somebody watches while they are written."""
+"""Outputs that are decoded while somebody reads them, one step of all at a time."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.memory import Memory
@@ -14,97 +16,161 @@ from regard.decoding.hypothesis import Hypothesis, limits
 from regard.decoding.logits_processors import Rule
 from regard.decoding.penalties import LengthPenalty
 from regard.decoding.sampling import Sampler
-from regard.decoding.sequence_state import Draft
+from regard.decoding.sequence_state import SequenceState
+from regard.errors import InputError
 from regard.nn.decoders.protocol import Decoder
+from regard.text.special import END, PAD, START
 
 
 def always(row: int) -> bool:
-    """Somebody watches to the end."""
+    """Every sequence goes on to its end."""
     return True
 
 
 @dataclass(frozen=True)
-class Watching:
-    """What is wanted of every token beside itself: the weights of the modules `names` of `model`, none for None;
-    and so many tokens that are likely in its place. A text is given up before the next step once
-    `wanted(row)` is false."""
+class StepOptions:
+    """What each step gives beside its token, and which sequences go on.
+
+    model, names: modules of `model` whose weights are recorded; None for none.
+    candidates: how many of the likeliest tokens.
+    active: called with a row before each step; a row for which it is false is dropped.
+    """
 
     model: nn.Module
     names: str | tuple[str, ...] | None = None
     candidates: int = 0
-    wanted: Callable[[int], bool] = always
+    active: Callable[[int], bool] = always
 
 
 @dataclass(frozen=True, eq=False)
-class Written:
-    """One more token of the text of a `row` of the memory.
+class Step:
+    """One more token for a `row` of the memory.
 
-    `tokens` are all so far, this one last, END among them, `score` is the log-probability of them all; `read (layer,
-    head, key)` says what was looked at to tell this one, None where nobody asked; `candidates` are likely tokens in its
-    place, each with the log-probability that the model gives it, best first. Once the text is done, `hypothesis` is it.
+    tokens: all so far, this one last, END among them.
+    score: the log-probability of them all.
+    log_probability: that of this token.
+    attention: the weights `(layer, head, key)` that it was predicted with; None where none are recorded.
+    candidates: the likeliest tokens in its place with their log-probabilities, best first.
+    hypothesis: the whole sequence once it is done.
     """
 
     row: int
     tokens: list[int]
     score: float
     log_probability: float
-    read: np.ndarray | None
+    attention: np.ndarray | None
     candidates: list[tuple[int, float]]
     hypothesis: Hypothesis | None
 
 
-def write(
+def stream(
     decoder: Decoder,
     memory: Memory,
-    watching: Watching,
+    options: StepOptions,
     *,
     max_length: int | Tensor,
     choose: Callable[[Tensor], Tensor] | None = None,
     penalty: LengthPenalty | None = None,
     rules: Sequence[Rule] = (),
-) -> Iterator[Written]:
-    """What `greedy` writes, or with a `Sampler` to `choose` what `sample` draws, token by token: each step of all texts
-    that are not done, in the order of their rows.
+) -> Iterator[Step]:
+    """Decode as `greedy`, or with a `Sampler` to `choose` as `sample`, and give each step of all sequences that are not
+    done, in the order of their rows.
 
     Args:
         max_length: most tokens, END included: one number, or `(batch,)`.
 
     Raises:
-        ValueError: max_length below 1, or no token can follow a text.
+        ValueError: max_length below 1, or no token can follow a sequence.
     """
     limit, penalty = limits(memory, max_length), penalty or LengthPenalty()
     choose = Sampler(temperature=0.0) if choose is None else choose
-    with torch.no_grad():  # never while others have their turn
-        draft = _wanted(Draft.first(decoder, memory), watching)
-    while len(draft.rows):
-        with torch.no_grad(), _listening(watching) as maps:
-            draft, following = draft.step(decoder, choose, rules)
-        read = None if maps is None else maps.layered()[:, :, :, 0].double().cpu().numpy()
-        done = draft.done(limit)
+    with torch.no_grad():  # never across a yield: it would switch gradients off for the caller
+        state = _active(SequenceState.first(decoder, memory), options)
+    while len(state.rows):
+        with torch.no_grad(), _recording(options) as maps:
+            state, following = state.step(decoder, choose, rules)
+        attention = None if maps is None else maps.layered()[:, :, :, 0].double().cpu().numpy()
+        done = state.done(limit)
         for place, finished in enumerate(done.tolist()):
-            yield Written(
-                int(draft.rows[place]),
-                draft.written[place].tolist(),
-                float(draft.scores[place]),
-                float(following[place, draft.written[place, -1]]),
-                None if read is None else read[place],
-                _best(following[place], watching.candidates),
-                draft.hypothesis(place, penalty) if finished else None,
+            yield Step(
+                int(state.rows[place]),
+                state.tokens[place].tolist(),
+                float(state.scores[place]),
+                float(following[place, state.tokens[place, -1]]),
+                None if attention is None else attention[place],
+                _best(following[place], options.candidates),
+                state.hypothesis(place, penalty) if finished else None,
             )
-        draft = _wanted(draft.without(done), watching)
+        state = _active(state.without(done), options)
 
 
-def _wanted(draft: Draft, watching: Watching) -> Draft:
-    """Only what somebody still watches."""
-    left = [not watching.wanted(row) for row in draft.rows.tolist()]
-    return draft.without(torch.tensor(left, dtype=torch.bool, device=draft.rows.device))
+def _active(state: SequenceState, options: StepOptions) -> SequenceState:
+    dropped = [not options.active(row) for row in state.rows.tolist()]
+    return state.without(torch.tensor(dropped, dtype=torch.bool, device=state.rows.device))
 
 
-def _listening(watching: Watching) -> AbstractContextManager[Maps | None]:
-    return nullcontext() if watching.names is None else record(watching.model, only=watching.names)
+def _recording(options: StepOptions) -> AbstractContextManager[Maps | None]:
+    return nullcontext() if options.names is None else record(options.model, only=options.names)
 
 
 def _best(scores: Tensor, count: int) -> list[tuple[int, float]]:
     best, tokens = scores.topk(min(count, len(scores)))
     pairs = zip(tokens.tolist(), best.tolist(), strict=True)
     return [(token, score) for token, score in pairs if score > -torch.inf]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A token that might stand somewhere, its readable piece, and the probability that the model gives it there."""
+
+    token: int
+    piece: str
+    probability: float
+
+
+@dataclass(frozen=True, eq=False)
+class StreamEvent:
+    """The output for the `number`-th of some examples, with one more token.
+
+    token, piece, log_probability: the newest token, its readable form, and what the model gives it.
+    text, score: the output so far and its log-probability, at the end as the search ranks it.
+    attention: the weights `(layer, head, key)` that the token was predicted with; None for a model without attention.
+    candidates: the likeliest tokens in its place, best first.
+    last: nothing follows.
+    finished: the model ended the output; otherwise the limit did.
+    """
+
+    number: int
+    token: int
+    piece: str
+    text: str
+    score: float
+    log_probability: float
+    attention: Float[np.ndarray, "layer head key"] | None
+    candidates: tuple[Candidate, ...]
+    last: bool
+    finished: bool
+
+    @classmethod
+    def of(cls, step: Step, text: str, piece: Callable[[int], str]) -> "StreamEvent":
+        """From a step, the text so far, and the readable form of a token."""
+        done = step.hypothesis
+        return cls(
+            step.row,
+            step.tokens[-1],
+            piece(step.tokens[-1]),
+            text,
+            step.score if done is None else done.score,
+            step.log_probability,
+            step.attention,
+            tuple(Candidate(token, piece(token), math.exp(score)) for token, score in step.candidates),
+            done is not None,
+            done is not None and done.finished,
+        )
+
+
+def check_prefixes(prefixes: Sequence[Sequence[int]], vocabulary: int) -> None:
+    """Raises InputError for tokens that no output contains."""
+    for token in (token for prefix in prefixes for token in prefix):
+        if token in (PAD, START, END) or not 0 <= token < vocabulary:
+            raise InputError(f"token {token} is no part of a text; a prefix has tokens of words, below {vocabulary}")

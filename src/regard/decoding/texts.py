@@ -12,7 +12,7 @@ from regard.data.tokenizer_pair import Tokenizers
 from regard.decoding.constraints import Demand
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
-from regard.decoding.streaming import Watching, Written, always
+from regard.decoding.streaming import Step, StepOptions, always
 from regard.nn.encoder_decoder import EncoderDecoder
 
 BATCH = 4096
@@ -88,17 +88,17 @@ def search_ids(
     return found
 
 
-def write_ids(
+def stream_ids(
     model: EncoderDecoder,
     ids: Sequence[list[int]],
     search: Search,
     prefixes: Sequence[Sequence[int]],
     *,
     candidates: int = 0,
-    wanted: Callable[[int], bool] = always,
-) -> Iterator[Written]:
-    """The outputs of the sources, all of them together, token by token, each with what it looked at and so many likely
-    tokens in its place. Each begins with its prefix; `wanted(row)` is asked before each step whether to go on.
+    active: Callable[[int], bool] = always,
+) -> Iterator[Step]:
+    """Decode all sources together, each behind its prefix, step by step, with weights and so many `candidates`.
+    `active(row)` is called before each step: whether that output goes on.
 
     Raises:
         ValueError: a prefix is longer than its output may be.
@@ -107,9 +107,10 @@ def write_ids(
     with torch.no_grad():
         memory = model.encoder(batch.source, batch.source_lengths)
     limit, lengths = _most(model, search.limit(batch.source_lengths)), batch.source_lengths.tolist()
-    watching = Watching(model.decoder, model.decoder.source_attention, candidates, wanted)
-    for each in search.write(model.decoder, memory, limit, [tuple(prefix) for prefix in prefixes], watching):
-        yield each if each.read is None else replace(each, read=each.read[..., : lengths[each.row]])
+    options = StepOptions(model.decoder, model.decoder.source_attention, candidates, active)
+    for step in search.stream(model.decoder, memory, limit, [tuple(prefix) for prefix in prefixes], options):
+        read = step.attention
+        yield step if read is None else replace(step, attention=read[..., : lengths[step.row]])
 
 
 def best_texts(tokenizers: Tokenizers, texts: Sequence[str], found: Sequence[Sequence[Hypothesis]]) -> list[str]:

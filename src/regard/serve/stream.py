@@ -9,7 +9,7 @@ from pydantic import Field
 from regard.attribution.available import check_kinds
 from regard.attribution.kinds import Kind
 from regard.decoding.search import SEEDS, Search
-from regard.decoding.stream_events import StreamEvent
+from regard.decoding.streaming import StreamEvent
 from regard.errors import InputError
 from regard.maps.lookups import Lookups
 from regard.pictures.payload import payload

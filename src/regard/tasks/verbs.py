@@ -14,7 +14,7 @@ from regard.tasks.options import AttributionOptions, EvaluationOptions, Options,
 from regard.tasks.prediction import Prediction
 
 if TYPE_CHECKING:
-    from regard.decoding.stream_events import StreamEvent
+    from regard.decoding.streaming import StreamEvent
     from regard.tasks.attribution import Attribution
     from regard.tasks.task import RunConfig
 

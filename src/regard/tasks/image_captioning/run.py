@@ -16,8 +16,7 @@ from regard.attribution.self_attention import Reading
 from regard.data.token_words import side
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
-from regard.decoding.stream_events import StreamEvent, check_prefixes
-from regard.decoding.streaming import Watching, always
+from regard.decoding.streaming import StepOptions, StreamEvent, always, check_prefixes
 from regard.errors import InputError
 from regard.images import Image, Pixels
 from regard.maps.lookups import Lookups, Patches, patch_labels
@@ -127,8 +126,8 @@ class ImageCaptioningRun(Run):
         with guarded(self.model):
             decoder = self.model.decoder
             memory, limit = encoded(self.model, given, self.config, search)
-            watching = Watching(decoder, decoder.source_attention, candidates, wanted)
-            for each in search.write(decoder, memory, limit, [tuple(prefix) for prefix in prefixes], watching):
+            options = StepOptions(decoder, decoder.source_attention, candidates, wanted)
+            for each in search.stream(decoder, memory, limit, [tuple(prefix) for prefix in prefixes], options):
                 text = self.tokenizer.decode(each.tokens)
                 yield StreamEvent.of(each, text, lambda token: self.tokenizer.pieces([token])[0])
 

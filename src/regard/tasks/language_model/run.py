@@ -18,8 +18,7 @@ from regard.decoding.constraints import Demand
 from regard.decoding.prompt import Prompted
 from regard.decoding.search import Search
 from regard.decoding.sliding import Sliding
-from regard.decoding.stream_events import StreamEvent, check_prefixes
-from regard.decoding.streaming import Watching, always
+from regard.decoding.streaming import StepOptions, StreamEvent, always, check_prefixes
 from regard.errors import InputError, shown
 from regard.maps.alignment import Alignment
 from regard.maps.lookups import Lookups, beside, of_rows
@@ -127,13 +126,13 @@ class LanguageModelRun(Run):
         check_prefixes(prefixes, self.tokenizer.size)
         with guarded(self.model):
             begun = self._begun(prompts, tokens, beyond)
-            watching = Watching(self.model, self.model.self_attention, candidates, wanted)
+            options = StepOptions(self.model, self.model.self_attention, candidates, wanted)
             held = [(*rest, *prefix) for rest, prefix in zip(begun.rest, prefixes, strict=True)]
-            for each in search.write(begun.decoder, begun.nothing, begun.limit, held, watching):
+            for each in search.stream(begun.decoder, begun.nothing, begun.limit, held, options):
                 forced = len(begun.rest[each.row])
                 if len(each.tokens) > forced:
                     text = behind(prompts[each.row], each.tokens[forced:], self.tokenizer)
-                    told = replace(each, read=_of_tokens(each.read, begun.read + len(each.tokens) - 1))
+                    told = replace(each, attention=_of_tokens(each.attention, begun.read + len(each.tokens) - 1))
                     yield StreamEvent.of(told, text, lambda token: self.tokenizer.pieces([token])[0])
 
     def look(self, text: str, maps: Sequence[int] | None = None, *, kind: Kind = "weights") -> Reading:

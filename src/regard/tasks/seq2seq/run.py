@@ -16,10 +16,9 @@ from regard.data.tokenizer_pair import Tokenizers
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.scoring import encoded, log_probabilities
 from regard.decoding.search import Search
-from regard.decoding.stream_events import StreamEvent, check_prefixes
-from regard.decoding.streaming import always
+from regard.decoding.streaming import StreamEvent, always, check_prefixes
 from regard.decoding.text_constraints import demanded, lacks
-from regard.decoding.texts import search_texts, source_ids, write_ids
+from regard.decoding.texts import search_texts, source_ids, stream_ids
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
 from regard.maps.averages import average_of
@@ -138,7 +137,7 @@ class Seq2SeqRun(Run):
             check_prefixes([prefix], self.tokenizers.target.size + len(self.tokenizers.own_words(text)))
         ids = source_ids(self.model.max_source, self.tokenizers, texts)
         with guarded(self.model):
-            for each in write_ids(self.model, ids, search, prefixes, candidates=candidates, wanted=wanted):
+            for each in stream_ids(self.model, ids, search, prefixes, candidates=candidates, active=wanted):
                 source = texts[each.row]
                 text = self.tokenizers.text(each.tokens, source)
                 yield StreamEvent.of(each, text, lambda token, s=source: self.tokenizers.target_pieces([token], s)[0])
