@@ -101,7 +101,7 @@ def test_a_run_of_classes_predicts_and_is_trained_on(tmp_path: Path):
     headed(tmp_path / "published", "bert", CLASSES, BERTS[1])
     import_run(str(tmp_path / "published"), tmp_path / "run")
     run = load(tmp_path / "run", "cpu", task=ClassificationRun)
-    assert set(run.classify(["the cat sat"])[0].probabilities) == set(LABELS)
+    assert set(run.predict(["the cat sat"])[0].probabilities) == set(LABELS)
     with pytest.raises(InputError, match=r"data\.train is not given; expected a table"):
         launch.train(run_file.read(tmp_path / "run" / "config.yaml", QUICK), tmp_path / "tuned")
     rows = [f"the cat sat\t{LABELS[number % 3]}" for number in range(60)]
@@ -119,7 +119,7 @@ def test_classes_of_pairs(regard: Any, tmp_path: Path):
     code, _, _ = regard("import", str(tmp_path / "published"), "--pairs", "--out", str(tmp_path / "run"))
     assert code == 0
     run = load(tmp_path / "run", "cpu", task=ClassificationRun)
-    assert run.classify([("the cat sat", "the mat")])[0].label in LABELS
+    assert run.predict([("the cat sat", "the mat")])[0].label in LABELS
     export_run(tmp_path / "run", tmp_path / "exported")
     headed(tmp_path / "spans", "bert", SPANS, BERTS[0])
     with pytest.raises(InputError, match="does not tell classes of texts, so none come in pairs"):

@@ -36,7 +36,7 @@ def test_classes_on_an_imported_encoder(imported: Path, tmp_path: Path):
     settings = [f"data.train={tmp_path / 'train.tsv'}", f"training.start={imported}", "model=null", *QUICK]
     launch.train(run_file.read(path_of("classify"), settings), tmp_path / "run")
     run = load(tmp_path / "run", "cpu", task=ClassificationRun)
-    assert run.classify(["the cat sat"])[0].label in ("a", "b")
+    assert run.predict(["the cat sat"])[0].label in ("a", "b")
     before, after = (RunDirectory.open(each).load_tensors(WEIGHTS) for each in (imported, tmp_path / "run"))
     name = "encoder.layers.0.self_attention.query.weight"
     changed = (before[name] - after[name]).abs().max()

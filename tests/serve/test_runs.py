@@ -229,7 +229,7 @@ def test_a_document_is_told_with_what_it_was_told_by():
         told = post(address, "predict", {"text": "das Haus ist alt . ein Baum"}).json()
         looked = post(address, "attention", {"text": "das Haus ist alt . ein Baum"}).json()
         wrong = post(address, "predict", {"text": "a", "second": "b"})
-    (found,) = run.classify(["das Haus ist alt . ein Baum"])
+    (found,) = run.predict(["das Haus ist alt . ein Baum"])
     assert told == found.to_json() == {name: looked[name] for name in told}
     assert looked["view"]["lookups"][0]["sentences"] is not None
     assert wrong.status_code == 422

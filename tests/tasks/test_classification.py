@@ -72,21 +72,21 @@ def test_it_learns(folder: Path):
 
 def test_the_class_of_pairs(folder: Path):
     run = opened(folder)
-    found = run.classify([("one here", "two one"), ("one here", "two three")])
+    found = run.predict([("one here", "two one"), ("one here", "two three")])
     assert [each.label for each in found] == ["same", "other"]
     assert all(each.probability == max(each.probabilities.values()) for each in found)
     assert all(sum(each.probabilities.values()) == pytest.approx(1) for each in found)
-    assert run.classify([]) == []
+    assert run.predict([]) == []
 
 
 def test_what_does_not_fit(folder: Path):
     run = opened(folder)
-    with pytest.raises(TypeError, match="texts is one str"):
-        run.classify("one")
-    with pytest.raises(InputError, match=r"text 2: is one text; the model tells the class of two"):
-        run.classify([("one", "two"), "one"])
+    with pytest.raises(TypeError, match="examples is one str"):
+        run.predict("one")
+    with pytest.raises(InputError, match=r"text 2: is one text; the model classifies two"):
+        run.predict([("one", "two"), "one"])
     with pytest.raises(InputError, match=r"text 1: 41 tokens and 3 marks, but the model takes 16; shorten it or trunc"):
-        run.classify([("one " * 40, "two")])
+        run.predict([("one " * 40, "two")])
     with pytest.raises(InputError, match="q: label 'new' is none of the training set's: other, same"):
         run.evaluate([Labelled(("one", "two"), "new", "q")])
 
@@ -200,7 +200,7 @@ def test_bad_records_are_left_out_of_a_measurement(regard, folder: Path, tmp_pat
 
 def test_what_a_pair_of_texts_reads_of_itself(regard, folder: Path, tmp_path: Path):
     run = opened(folder)
-    reading, (found,) = run.look(("one here", "two one")), run.classify([("one here", "two one")])
+    reading, (found,) = run.look(("one here", "two one")), run.predict([("one here", "two one")])
     assert reading.found.label == found.label
     assert isinstance(reading.weights, Alignment)
     assert reading.weights.target == ("<s>", "one", "here", "</s>", "two", "one", "</s>")
@@ -216,14 +216,14 @@ def test_what_a_pair_of_texts_reads_of_itself(regard, folder: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("predict", "one"), "text 1: is one text; the model tells the class of two, with a tab between"),
-        (("predict", "a\tb", "--beam", "2"), "this run tells classes; it takes texts and --json alone"),
-        (("predict", "a\tb", "--json", "--attention"), "this run tells classes; it takes texts and --json alone"),
+        (("predict", "one"), "text 1: is one text; the model classifies two, with a tab between"),
         (
-            ("evaluate", "--columns", "a,b"),
-            "--columns is given; this run reads files as the data section of its run file",
+            ("predict", "a\tb", "--beam", "2"),
+            "the option beam is not supported where a run of the task classification",
         ),
-        (("evaluate", "--beam", "2"), "--beam is given; this run tells classes; it takes tables of labelled texts"),
+        (("predict", "a\tb", "--json", "--attention"), "option attention is not supported where a run of the task"),
+        (("evaluate", "--columns", "a,b"), "option columns is not supported where a run of the task classification"),
+        (("evaluate", "--beam", "2"), "a run of the task classification evaluates; supported: files, skip-bad"),
         (("fill", "a"), "tells classes and writes no text; use `regard predict`, `show` or `evaluate`"),
     ],
 )

@@ -109,7 +109,7 @@ def test_it_looks_at_the_sentence_and_the_word_that_say_the_class(reviews: Path)
 def test_documents_of_sentences_are_what_their_text_is(reviews: Path):
     run = opened(reviews)
     text, sentences = "it is so good . the film was long .", ["it is so good .", "the film was long ."]
-    (one,), (other,) = run.classify([text]), run.classify([sentences])
+    (one,), (other,) = run.predict([text]), run.predict([sentences])
     assert one == other
     given = documents(7, 20)
     examples = [Labelled((" ".join(each["review"]),), each["mood"], "x", tuple(each["review"])) for each in given]
@@ -119,9 +119,9 @@ def test_documents_of_sentences_are_what_their_text_is(reviews: Path):
 def test_row_25_documents_of_nothing_of_one_word_and_of_very_many_sentences(reviews: Path):
     run = opened(reviews)
     long = ["it is so bad ."] + ["the film was long ."] * 9_999
-    found = run.classify(["", "good", long, "word " * 1000])
+    found = run.predict(["", "good", long, "word " * 1000])
     assert [len(each.probabilities) for each in found] == [2] * 4
-    together = run.classify(["", "good"])
+    together = run.predict(["", "good"])
     assert [each.probability for each in together] == pytest.approx([each.probability for each in found[:2]])
     looked = run.look("")
     assert isinstance(looked.weights, DocumentWeights)
@@ -163,7 +163,7 @@ def test_what_it_is_compared_with(folder: Path, model: str, tmp_path: Path):
 
 def test_it_tells_and_shows_what_each_word_reads(entailment: Path):
     run = opened(entailment)
-    found = run.classify([("a dog runs", "there is a dog"), ("a dog runs", "there is a cat")])
+    found = run.predict([("a dog runs", "there is a dog"), ("a dog runs", "there is a cat")])
     assert [each.label for each in found] == ["yes", "no"]
     looked = run.look(("a dog runs", "there is a dog"))
     assert isinstance(looked.weights, Alignment)
@@ -195,7 +195,7 @@ def test_other_readings(folder: Path, reading: str, rows: int, tmp_path: Path):
 
 def test_pairs_of_nothing(entailment: Path):
     run = opened(entailment)
-    found = run.classify([("", ""), ("a dog", ""), ("", "a dog")])
+    found = run.predict([("", ""), ("a dog", ""), ("", "a dog")])
     assert all(sum(each.probabilities.values()) == pytest.approx(1) for each in found)
     assert [run.look(pair).weights.weights.shape for pair in (("", "a dog"), ("a dog", ""))] == [(2, 0), (0, 2)]
 

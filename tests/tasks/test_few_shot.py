@@ -15,7 +15,7 @@ from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.classification.run import Classified
+from regard.tasks.classification.run import ClassPrediction
 from regard.tasks.few_shot.config import FewShot
 from regard.tasks.few_shot.data import Place, draw, seen
 from regard.tasks.few_shot.run import Compared, FewShotRun
@@ -130,7 +130,7 @@ def test_what_it_looked_at(folder: Path):
 
 def test_several_examples_of_a_class_are_numbered():
     image, weights = np.zeros((16, 16, 1), np.uint8), np.eye(5)[None]
-    found = Compared(Classified("a", {"a": 1.0}), image, np.stack([image] * 4), ("a", "a", "b", "b"), weights)
+    found = Compared(ClassPrediction("a", {"a": 1.0}), image, np.stack([image] * 4), ("a", "a", "b", "b"), weights)
     assert found.lookups()[1].source == ("a 1", "a 2", "b 1", "b 2", "asked")
 
 

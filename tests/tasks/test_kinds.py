@@ -236,7 +236,7 @@ def test_classes(name: str, kind: Kind):
             run.look(text, kind=kind)
         return
     looked = run.look(text, kind=kind)
-    assert looked.found.probabilities == pytest.approx(run.classify([text])[0].probabilities)
+    assert looked.found.probabilities == pytest.approx(run.predict([text])[0].probabilities)
     if isinstance(looked.weights, Alignment):
         np.testing.assert_allclose(looked.weights.weights.sum(-1), 1, rtol=1e-6)
         if kind == "gradient":

@@ -1,7 +1,7 @@
 """What each task is measured on when a command is given files."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,6 @@ from regard.cli.options import Asked, searching
 from regard.errors import InputError
 from regard.tasks.algorithmic.run import AlgorithmicRun
 from regard.tasks.bidirectional_language_model.run import ElmoRun
-from regard.tasks.classification.run import ClassificationRun
 from regard.tasks.extractive_qa.run import ExtractiveQARun
 from regard.tasks.few_shot.run import FewShotRun
 from regard.tasks.image_captioning.run import ImageCaptioningRun
@@ -55,8 +54,6 @@ def measured(run: Run, given: Given) -> dict[str, float]:
             return _of_files(run, given, "fills in blanks; it takes files of documents alone")
         case ElmoRun():
             return _of_files(run, given, "tells words from both sides; it takes files of text alone")
-        case ClassificationRun():
-            return _classification(run, given)
         case ImageClassificationRun():
             return _of_files(run, given, "tells classes of images; it takes sets of these alone")
         case FewShotRun():
@@ -93,14 +90,6 @@ def _of_files(run: OfFiles, given: Given, what: str) -> dict[str, float]:
     given.refuse("beam", "cache", because=f"this run {what}")
     given.refuse("columns", "skip_bad", because=AS_TRAINED)
     return run.evaluate(_read(run.config.data, given) or None)
-
-
-def _classification(run: ClassificationRun, given: Given) -> dict[str, float]:
-    """Of tables with the columns that the run was trained on, or the test set."""
-    given.refuse("beam", "cache", because="this run tells classes; it takes tables of labelled texts alone")
-    given.refuse("columns", because=AS_TRAINED)
-    data = run.config.data
-    return run.evaluate(_read(replace(data, skip_bad=given.skip_bad or data.skip_bad), given) or None)
 
 
 def _read(data: Any, given: Given) -> list[Any]:

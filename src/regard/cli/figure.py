@@ -9,7 +9,7 @@ from regard.attribution.kinds import ROLES, Kind, Role
 from regard.attribution.self_attention import Reading, whole
 from regard.cli.episodes import episode
 from regard.cli.options import Asked, Looking, searching
-from regard.cli.predictions import parse_question, texts_of
+from regard.cli.predictions import parse_question
 from regard.cli.sets import parse
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
@@ -175,7 +175,7 @@ def _text(reading: Reading, asking: Asking, instead: str = PARTS) -> Shown:
 def _classes(run: ClassificationRun, asking: Asking) -> Shown:
     """What the class of a text, or of two, was told by."""
     asking.looking.refuse("--beam", what="tells classes")
-    looked = run.look(texts_of(run, asking.text), asking.looking.maps, kind=asking.kind)
+    looked = run.look(run.parse(asking.text), asking.looking.maps, kind=asking.kind)
 
     def picture(title: str) -> None:
         if isinstance(looked.weights, Alignment):
@@ -183,7 +183,7 @@ def _classes(run: ClassificationRun, asking: Asking) -> Shown:
         else:
             write_document(looked.weights, asking.out, title=title)
 
-    return Shown(looked.found.line, str(looked.found), (looked.shown,), picture)
+    return Shown(looked.found.lines()[0], str(looked.found), (looked.shown,), picture)
 
 
 def _image(run: ImageClassificationRun, asking: Asking) -> Shown:
@@ -194,7 +194,7 @@ def _image(run: ImageClassificationRun, asking: Asking) -> Shown:
     def picture(title: str) -> None:
         write_figure(overlay(looked.pixels, looked.weights, title=title), asking.out, title=asking.text)
 
-    return Shown(looked.found.line, str(looked.found), (looked.lookups,), picture)
+    return Shown(looked.found.lines()[0], str(looked.found), (looked.lookups,), picture)
 
 
 def _caption(run: ImageCaptioningRun, asking: Asking) -> Shown:
@@ -242,4 +242,4 @@ def _episode(run: FewShotRun, asking: Asking) -> Shown:
         figure = drawn_episode(looked.asked, looked.shown, looked.labels, looked.maps[:, -1], title=title)
         write_figure(figure, asking.out, title=title)
 
-    return Shown(looked.found.line, str(looked.found), tuple(looked.lookups()), picture)
+    return Shown(looked.found.lines()[0], str(looked.found), tuple(looked.lookups()), picture)

@@ -10,7 +10,6 @@ from regard.cli.figure import draw as draw_own
 from regard.cli.figure_options import View, Viewing
 from regard.cli.image_figures import image_view
 from regard.cli.options import Asked, Comparing, searching
-from regard.cli.predictions import texts_of
 from regard.errors import InputError
 from regard.maps.averages import average_heads
 from regard.maps.entropy import entropies
@@ -112,10 +111,10 @@ def _read(run: Any, asking: Asking) -> tuple[str, HeadMaps]:
             found = run.look(asking.text, kind=asking.kind)
         case ClassificationRun():
             asking.looking.refuse("--beam", what="tells classes")
-            looked = run.look(texts_of(run, asking.text), kind=asking.kind)
+            looked = run.look(run.parse(asking.text), kind=asking.kind)
             if looked.lookups is None:
                 raise InputError(f"this run's {run.config.classifier.name} has no layers of heads to draw; bert has")
-            return looked.found.line, HeadMaps.of(looked.lookups)
+            return looked.found.lines()[0], HeadMaps.of(looked.lookups)
         case _:
             raise InputError(
                 f"{asking.run}: this run has its own picture alone; leave out --view and what goes with it"

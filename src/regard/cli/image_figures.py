@@ -33,7 +33,7 @@ def image_view(run: ImageClassificationRun, asking: Asking, viewing: Viewing) ->
     looked = run.look(asking.text)
     figure = VIEWS[viewing.view](run, looked, viewing.scale)
     path = write_figure(figure, asking.out, title=asking.text, width=viewing.width)
-    return looked.found.line, [path]
+    return looked.found.lines()[0], [path]
 
 
 def _heads(run: ImageClassificationRun, looked: Looked, scale: float | None) -> "Figure":

@@ -17,7 +17,7 @@ from regard.errors import InputError
 
 if TYPE_CHECKING:
     from regard.tasks.algorithmic.run import AlgorithmicRun
-    from regard.tasks.classification.run import ClassificationRun, Classified, Text
+    from regard.tasks.classification.run import ClassPrediction
     from regard.tasks.extractive_qa.run import ExtractiveQARun
     from regard.tasks.few_shot.run import FewShotRun
     from regard.tasks.image_captioning.run import ImageCaptioningRun
@@ -66,14 +66,6 @@ def _say_bits(run: "AlgorithmicRun", texts: Sequence[str], asked: Asked, as_json
             say(json.dumps(whole) if as_json else said.text)
 
 
-def _classify(run: "ClassificationRun", texts: Sequence[str], asked: Asked, as_json: bool) -> None:
-    """Two texts have a tab between them."""
-    for some in parts(texts):
-        given = [texts_of(run, text) for text in some]
-        for text, found in zip(some, run.classify(given), strict=True):
-            _say_class("text", text, found, as_json)
-
-
 def _classify_images(run: "ImageClassificationRun", paths: Sequence[str], asked: Asked, as_json: bool) -> None:
     for some in parts(paths):
         for path, found in zip(some, run.classify(some), strict=True):
@@ -103,16 +95,11 @@ def _act(run: "MetaRLRun", texts: Sequence[str], asked: Asked, as_json: bool) ->
             say(json.dumps({"environment": text, **vars(done)}) if as_json else done.text)
 
 
-def texts_of(run: "ClassificationRun", line: str) -> "Text":
-    """What a line says to the run: a text, or two with a tab between."""
-    return tuple(line.split("\t")) if run.paired else line
-
-
-def _say_class(kind: str, given: str, found: "Classified", as_json: bool) -> None:
+def _say_class(kind: str, given: str, found: "ClassPrediction", as_json: bool) -> None:
     if as_json:
         say(json.dumps({kind: given, **found.to_json()}, ensure_ascii=False))
     else:
-        say(found.line)
+        say(found.lines()[0])
 
 
 def _answer(run: "ExtractiveQARun", texts: Sequence[str], asked: Asked, as_json: bool) -> None:
@@ -151,7 +138,6 @@ def _translate(run: "MultiTargetRun", texts: Sequence[str], asked: Asked, as_jso
 TELLING = {
     "pointer": Telling("points to elements of a set; it takes sets and --json alone", _point),
     "algorithmic": Telling("answers sequences of bits; it takes these and --json alone", _say_bits),
-    "classification": Telling("tells classes; it takes texts and --json alone", _classify),
     "image-classification": Telling("tells classes of images; it takes their paths and --json alone", _classify_images),
     "image-captioning": Telling(
         "tells of images; it takes their paths, --beam and --json alone", _tell_of_images, True

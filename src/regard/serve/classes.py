@@ -35,7 +35,7 @@ def classes(name: str, run: ClassificationRun) -> Served:
     """A run of this kind, to be served."""
 
     def predict(asks: Sequence[Classify]) -> list[dict[str, Any]]:
-        return [found.to_json() for found in run.classify([ask.given(run.paired) for ask in asks])]
+        return [found.to_json() for found in run.predict([ask.given(run.paired) for ask in asks])]
 
     def look(ask: Look) -> dict[str, Any]:
         looked = [run.look(ask.given(run.paired), kind=kind) for kind in ask.kinds]

@@ -1,22 +1,21 @@
 """A trained run, opened: a model with all that is needed to use it, and the verbs that every task shares."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
-from torch import nn
 
 from regard.errors import InputError
 from regard.tasks.options import AttributionOptions, EvaluationOptions, Options, PredictOptions, StreamOptions, Verb
 from regard.tasks.prediction import Prediction
+from regard.tasks.run import Run as Opened
 
 if TYPE_CHECKING:
     from regard.decoding.streaming import StreamEvent
     from regard.tasks.attribution import Attribution
-    from regard.tasks.task import RunConfig
 
 
 E = TypeVar("E")
@@ -24,7 +23,7 @@ P = TypeVar("P", bound=Prediction)
 Chosen = TypeVar("Chosen", bound=Options)
 
 
-class Run(ABC, Generic[E, P]):
+class Run(Opened, Generic[E, P]):
     """A trained model with all that is needed to use it.
 
     A task implements the underscored methods of the verbs that `supports` names. The public ones check options first:
@@ -35,8 +34,8 @@ class Run(ABC, Generic[E, P]):
     supports: for each verb that the run has the names of its options; of `evaluate` also `files`.
     """
 
-    config: "RunConfig"
-    model: nn.Module
+    config: Any
+    model: Any
     supports: Mapping[Verb, frozenset[str]]
 
     @abstractmethod
@@ -138,18 +137,18 @@ class Run(ABC, Generic[E, P]):
         self.check_supported(verb, chosen)
         return chosen
 
-    def _predict(self, examples: Sequence[E], options: PredictOptions) -> list[P]:
+    def _predict(self, examples: Sequence[E], options: PredictOptions, /) -> list[P]:
         raise self._missing("predict")
 
     def _stream(
-        self, examples: Sequence[E], options: StreamOptions, active: "Callable[[int], bool]"
+        self, examples: Sequence[E], options: StreamOptions, active: "Callable[[int], bool]", /
     ) -> "Iterator[StreamEvent]":
         raise self._missing("stream")
 
     @abstractmethod
-    def _evaluate(self, examples: Sequence[Any] | None, options: EvaluationOptions) -> dict[str, float]: ...
+    def _evaluate(self, examples: Any, options: EvaluationOptions, /) -> dict[str, float]: ...
 
-    def _attribute(self, example: E, options: AttributionOptions) -> "Attribution":
+    def _attribute(self, example: E, options: AttributionOptions, /) -> "Attribution":
         raise self._missing("attribute")
 
     def _missing(self, verb: Verb) -> AssertionError:

@@ -1,7 +1,8 @@
-"""A trained model that tells classes, opened: `load(folder).classify(texts)`."""
+"""A trained classifier of texts, opened: `load(folder).predict(texts)`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,11 +22,13 @@ from regard.nonfinite import guarded
 from regard.shapes import Float
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.classification.config import Classification
-from regard.tasks.classification.data import Labelled
+from regard.tasks.classification.data import Labelled, LabelledTables
 from regard.tasks.classification.forms.catalog import form_of
 from regard.tasks.classification.training import figures, numbers, probabilities
-from regard.tasks.run import Run, refuse_one_text
+from regard.tasks.options import EvaluationOptions, PredictOptions
+from regard.tasks.prediction import flat
 from regard.tasks.tokenizer_file import TOKENIZER
+from regard.tasks.verbs import Run
 from regard.text import Tokenizer
 
 LABELS = "labels.json"
@@ -33,21 +36,31 @@ SHOWN = "models that do are bert, han, flat-attention and rocktaschel"
 
 
 @dataclass(frozen=True)
-class Classified:
-    """The most likely class, and the probability of every class, the most likely first."""
+class ClassPrediction:
+    """The most likely class, `label`, and the probability of every class, the most likely first."""
 
     label: str
     probabilities: dict[str, float]
+
+    @classmethod
+    def of(cls, labels: Sequence[str], row: Sequence[float]) -> "ClassPrediction":
+        """The prediction of a row of probabilities, one for each label."""
+        ranked = dict(sorted(zip(labels, row, strict=True), key=lambda pair: -pair[1]))
+        return cls(next(iter(ranked)), ranked)
+
+    @property
+    def text(self) -> str:
+        """The label."""
+        return self.label
 
     @property
     def probability(self) -> float:
         """That of the label."""
         return self.probabilities[self.label]
 
-    @property
-    def line(self) -> str:
-        """As the command line prints it."""
-        return f"{self.label}\t{self.probability:.4f}"
+    def lines(self) -> list[str]:
+        """The label and its probability, with a tab between."""
+        return [f"{flat(self.label)}\t{self.probability:.4f}"]
 
     def __str__(self) -> str:
         return f"{self.label} {self.probability:.4f}"
@@ -55,12 +68,6 @@ class Classified:
     def to_json(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return dict(vars(self))
-
-
-def classified(labels: Sequence[str], row: Sequence[float]) -> Classified:
-    """The classes of a row of probabilities."""
-    ranked = dict(sorted(zip(labels, row, strict=True), key=lambda pair: -pair[1]))
-    return Classified(next(iter(ranked)), ranked)
 
 
 Text = str | tuple[str, ...] | list[str]
@@ -72,7 +79,7 @@ class Looked:
     """The class of a text or of two, the weights of what was looked at to tell it, and these in every layer and head
     where there are several; or what else the class depended on."""
 
-    found: Classified
+    found: ClassPrediction
     weights: Alignment | DocumentWeights
     lookups: Lookups | None
     kind: Kind
@@ -88,8 +95,12 @@ class Looked:
         return replace(of_document(self.weights, self.found.label), kind=self.kind, verbs=verbs)
 
 
-class ClassificationRun(Run):
+class ClassificationRun(Run[Text, ClassPrediction]):
     """A trained model with its tokenizer, its labels and its run file."""
+
+    config: Classification
+    model: Classifier
+    supports = {"predict": frozenset(), "evaluate": frozenset({"files", "skip_bad"})}
 
     def __init__(self, config: Classification, model: Classifier, tokenizer: Tokenizer, labels: Sequence[str]):
         self.config, self.model, self.tokenizer, self.labels = config, model, tokenizer, tuple(labels)
@@ -103,41 +114,59 @@ class ClassificationRun(Run):
 
     @property
     def paired(self) -> bool:
-        """Whether it tells the class of two texts together."""
+        """Whether an example is two texts."""
         return self.config.data.second is not None
 
-    def evaluate(self, examples: Sequence[Labelled] | None = None) -> dict[str, float]:
-        """How often the class is right, by default on the run's own test set.
+    def parse(self, line: str, place: str = "text 1") -> Text:
+        """A text, or the two that a tab separates. Raises InputError for a line without a tab, or with several."""
+        text = tuple(line.split("\t")) if self.paired else line
+        self._example(place, text)
+        return text
+
+    def record(self, example: Text) -> dict[str, Any]:
+        """The text as its line."""
+        return {"text": "\t".join(example) if isinstance(example, tuple) else example}
+
+    def read(self, files: Sequence[Path], options: EvaluationOptions) -> list[Labelled]:
+        """The rows of tables with the columns of the run's own. Raises InputError as `LabelledTables.read`."""
+        data = self._data(options)
+        return [each for file in files for each in data.read(str(file))]
+
+    def _evaluate(self, examples: Sequence[Labelled] | None, options: EvaluationOptions) -> dict[str, float]:
+        """Accuracy and macro-averaged F1, in per cent.
 
         Raises:
-            InputError: the run has no test set and no texts are given, or a label is not known or a text too long.
+            InputError: there are neither examples nor a test set, a label is unknown, or a text is too long.
         """
-        given = self.config.data.tests() if examples is None else examples
+        given = self._data(options).tests() if examples is None else examples
         if not given:
             raise InputError("there is no test set in the run file and no file is given; give a table")
         classes = numbers(self.labels, given)
         with guarded(self.model):
             return figures(probabilities(self.model, self.form, list(map(self.form.encoded, given))), classes)
 
-    def classify(self, texts: Sequence[Text]) -> list[Classified]:
-        """The class of each text, or of each pair of texts.
+    def _predict(self, examples: Sequence[Text], options: PredictOptions) -> list[ClassPrediction]:
+        """The class of each text or pair of texts.
 
         Raises:
-            TypeError: `texts` is one text; put it in a list.
-            InputError: a text is given where the model was trained on pairs, or the other way round, or is too long.
+            InputError: an example is one text where the model reads two, or the other way round, or is too long.
         """
-        refuse_one_text(texts)
-        given = [self.form.encoded(self._example(number, text)) for number, text in enumerate(texts, 1)]
+        given = [self.form.encoded(self._example(f"text {number}", text)) for number, text in enumerate(examples, 1)]
         with guarded(self.model):
             found = probabilities(self.model, self.form, given)
-        return [classified(self.labels, row) for row in found.tolist()]
+        return [ClassPrediction.of(self.labels, row) for row in found.tolist()]
+
+    def _data(self, options: EvaluationOptions) -> LabelledTables:
+        """The data section with the chosen way to deal with bad records."""
+        data = self.config.data
+        return replace(data, skip_bad=options.skip_bad or data.skip_bad)
 
     def look(self, text: Text, maps: Sequence[int] | None = None, *, kind: Kind = "weights") -> Looked:
         """The class of a text, or of a pair of texts, and what the model looked at to tell it; where it has several
         maps, of all or of those whose numbers, layer x heads + head, are given. As a gradient, what the class's
-        log-probability owes to each token or word. Raises InputError as `classify` does, for a model that does not
+        log-probability owes to each token or word. Raises InputError as `predict` does, for a model that does not
         attend, which a gradient does without, and for a map that is not there, or none that make a rollout."""
-        example, name = self._example(1, text), self.config.classifier.name
+        example, name = self._example("text 1", text), self.config.classifier.name
         if kind == "gradient":
             check_no_maps(maps)
             return self._owed(example)
@@ -157,7 +186,7 @@ class ClassificationRun(Run):
         if weights is None:
             raise InputError(f"this run's {name} does not attend to what it reads; {SHOWN}")
         every = None if kind == "rollout" else self._lookups(example, found, seen, joining)
-        return Looked(classified(self.labels, row), weights, every, kind)
+        return Looked(ClassPrediction.of(self.labels, row), weights, every, kind)
 
     def _lookups(self, example: Labelled, found: Maps, seen: Worked, joining: Joining) -> Lookups | None:
         """What every head of every layer read, of a model that has several."""
@@ -173,7 +202,7 @@ class ClassificationRun(Run):
         with guarded(self.model):
             with torch.no_grad():
                 (row,) = self._logits(example).softmax(-1).tolist()
-            told = classified(self.labels, row)
+            told = ClassPrediction.of(self.labels, row)
             place = [self.labels.index(told.label)]
             found = contributions(embeddings(self.model), lambda: log_probabilities_of(self._logits(example), place))
         return Looked(told, self.form.owed(example, found, told.label), None, "gradient")
@@ -182,16 +211,16 @@ class ClassificationRun(Run):
         batch = self.form.collate([(self.form.encoded(example), 0)]).to(next(self.model.parameters()).device)
         return self.model(*batch.inputs)
 
-    def _example(self, number: int, text: Text) -> Labelled:
-        """Raises InputError for one text where two are read, or the other way round."""
-        place, expected = f"text {number}", 2 if self.paired else 1
+    def _example(self, place: str, text: Text) -> Labelled:
+        """Raises InputError for one text where the model reads two, or the other way round."""
+        expected = 2 if self.paired else 1
         if isinstance(text, list):
             texts, sentences = (" ".join(text),), tuple(text)
         else:
             texts, sentences = (text,) if isinstance(text, str) else text, ()
         if len(texts) != expected:
             raise InputError(
-                f"{place}: is {'one text' if len(texts) == 1 else f'{len(texts)} texts'}; the model tells the class of "
+                f"{place}: is {'one text' if len(texts) == 1 else f'{len(texts)} texts'}; the model classifies "
                 f"{'one text' if expected == 1 else 'two, with a tab between on the command line'}"
             )
         return Labelled(texts, "", place, sentences)

@@ -16,7 +16,7 @@ from regard.maps.lookups import Lookups
 from regard.models.snail import FewShotSnail
 from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.classification.run import Classified, classified
+from regard.tasks.classification.run import ClassPrediction
 from regard.tasks.few_shot.config import FewShot
 from regard.tasks.few_shot.training import figures, pixels_of, pool
 from regard.tasks.run import Run
@@ -33,7 +33,7 @@ class Compared:
     images and, last, the asked one itself; all together 1. In `maps` every image reads those before it and itself, the
     asked one last, in each lookup."""
 
-    found: Classified
+    found: ClassPrediction
     asked: UInt8[np.ndarray, "height width channel"]
     shown: UInt8[np.ndarray, "image height width channel"]
     labels: tuple[str, ...]
@@ -83,7 +83,7 @@ class FewShotRun(Run):
         with guarded(self.model):
             return figures(self.model, images, self.config, data.test_episodes)
 
-    def predict(self, examples: Examples, images: Sequence[Image]) -> list[Classified]:
+    def predict(self, examples: Examples, images: Sequence[Image]) -> list[ClassPrediction]:
         """The class of each image, after as many `examples` of as many classes as the model was trained for; images by
         their paths or as arrays of uint8.
 
@@ -110,7 +110,7 @@ class FewShotRun(Run):
         with guarded(self.model), record(self.model, only=self.model.self_attention) as maps:
             logits = self.model(seen, numbers)
         weights = maps.layered()[0, :, 0].double().cpu().numpy()
-        found = classified(names, logits[0, 0].softmax(-1).tolist())
+        found = ClassPrediction.of(names, logits[0, 0].softmax(-1).tolist())
         return Compared(found, pixels[-1], pixels[:-1], tuple(labels), weights)
 
     def _checked(self, examples: Examples) -> list[str]:

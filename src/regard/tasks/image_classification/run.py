@@ -18,7 +18,7 @@ from regard.maps.other_map import OtherMap
 from regard.models.vit import Vit
 from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.classification.run import LABELS, Classified, classified
+from regard.tasks.classification.run import LABELS, ClassPrediction
 from regard.tasks.classification.training import figures, numbers
 from regard.tasks.image_classification.attribution import LOOKS, read_by_class, recorded
 from regard.tasks.image_classification.config import ImageClassification
@@ -35,7 +35,7 @@ class Looked:
     every head read, and where each of these maps has what the class was told by, of the patches again together 1; and
     all of it for a page."""
 
-    found: Classified
+    found: ClassPrediction
     pixels: Pixels
     weights: Float[np.ndarray, "row column"]
     maps: HeadMaps
@@ -68,7 +68,7 @@ class ImageClassificationRun(Run):
         with guarded(self.model):
             return figures(probabilities(self.model, given, self.config), classes)
 
-    def classify(self, images: Sequence[Image]) -> list[Classified]:
+    def classify(self, images: Sequence[Image]) -> list[ClassPrediction]:
         """The class of each image, given by its path or as an array of uint8 `(height, width)` or `(height, width,
         channel)`.
 
@@ -81,7 +81,7 @@ class ImageClassificationRun(Run):
         given = [LabelledImage(each, "", f"image {number}") for number, each in enumerate(images, 1)]
         with guarded(self.model):
             found = probabilities(self.model, given, self.config)
-        return [classified(self.labels, row) for row in found.tolist()]
+        return [ClassPrediction.of(self.labels, row) for row in found.tolist()]
 
     def look(self, image: Image, *, kind: Kind = "rollout") -> Looked:
         """The class of an image, and where the model looked for it, of the first token, or of the mean over the patches
@@ -93,7 +93,7 @@ class ImageClassificationRun(Run):
         with guarded(self.model):
             row, recorded_maps = recorded(self.model, given)
             told = LOOKS[kind](self.model, given, row, recorded_maps)
-        side, found = self.config.size // self.config.model.patch, classified(self.labels, row)
+        side, found = self.config.size // self.config.model.patch, ClassPrediction.of(self.labels, row)
         labels, weights = patch_labels(side, side), of_patches(told, side, side)
         maps = HeadMaps.of(recorded_maps.lookups([*MARKS[: self.config.model.marks], *labels]))
         read = read_by_class(self.model, maps.weights)
