@@ -14,7 +14,7 @@ from tokenizers import Tokenizer as Backend
 
 from regard.text.kind import Merges, visible
 from regard.text.settings import TokenizerSettings
-from regard.text.special import NAMES, REPLACEMENT, UNKNOWN
+from regard.text.special import NAMES, REPLACEMENT, SPECIAL, UNKNOWN, SpecialTokens
 
 # Combining marks stay with their letters: without them every word of the Indic scripts would be cut at its vowels.
 _LETTERS = r"[\p{L}\p{M}\x{200C}\x{200D}]+"
@@ -37,7 +37,7 @@ _BYTES = {character: bytes([byte]) for byte, character in enumerate(ALPHABET)}
 class BytePair:
     """The vocabulary is the 256 bytes and what the most frequent merges make of them."""
 
-    def build(self, vocabulary: Mapping[str, int], merges: Merges) -> Backend:
+    def build(self, vocabulary: Mapping[str, int], merges: Merges, special: SpecialTokens = SPECIAL) -> Backend:
         backend = Backend(models.BPE(dict(vocabulary), list(merges)))
         backend.normalizer = normalizers.Prepend(" ")
         backend.pre_tokenizer = pre_tokenizers.Sequence(
@@ -75,7 +75,7 @@ class GPT2BytePair(BytePair):
     """The same as GPT-2 has it (Radford et al. 2019): text is cut by another pattern, into words of letters without
     their combining marks and with English endings apart, and gets no space in front."""
 
-    def build(self, vocabulary: Mapping[str, int], merges: Merges) -> Backend:
+    def build(self, vocabulary: Mapping[str, int], merges: Merges, special: SpecialTokens = SPECIAL) -> Backend:
         backend = Backend(models.BPE(dict(vocabulary), list(merges)))
         backend.normalizer = normalizers.Sequence([])
         backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)

@@ -8,14 +8,14 @@ from tokenizers import Tokenizer as Backend
 
 from regard.text.kind import Merges, most_frequent, visible, word_level
 from regard.text.settings import TokenizerSettings
-from regard.text.special import NAMES, REPLACEMENT, UNKNOWN
+from regard.text.special import NAMES, REPLACEMENT, SPECIAL, UNKNOWN, SpecialTokens
 
 
 class Character:
     """The vocabulary is the characters of the training text, spaces included; any other character is UNKNOWN."""
 
-    def build(self, vocabulary: Mapping[str, int], merges: Merges) -> Backend:
-        backend = word_level(vocabulary)
+    def build(self, vocabulary: Mapping[str, int], merges: Merges, special: SpecialTokens = SPECIAL) -> Backend:
+        backend = word_level(vocabulary, special)
         backend.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
         backend.decoder = decoders.Fuse()
         return backend

@@ -9,7 +9,7 @@ from tokenizers import models, normalizers, pre_tokenizers
 
 from regard.errors import InputError
 from regard.text.settings import TokenizerSettings
-from regard.text.special import NAMES, UNKNOWN
+from regard.text.special import NAMES, SPECIAL, UNKNOWN, SpecialTokens
 
 Merges = Sequence[tuple[str, str]]
 
@@ -33,7 +33,7 @@ class Cutter(Protocol):
 class Kind(Protocol):
     """How text becomes vocabulary entries ("pieces") and back."""
 
-    def build(self, vocabulary: Mapping[str, int], merges: Merges) -> Cutter:
+    def build(self, vocabulary: Mapping[str, int], merges: Merges, special: SpecialTokens = SPECIAL) -> Cutter:
         """The backend that encodes with this vocabulary; everything else about it is fixed by the kind."""
         ...
 
@@ -42,7 +42,7 @@ class Kind(Protocol):
         ...
 
     def join(self, pieces: Sequence[str]) -> str:
-        """The text of pieces in a row; never raises. The name of UNKNOWN becomes U+FFFD."""
+        """The text of pieces in a row; never raises. `<unk>`, an unknown piece, becomes U+FFFD."""
         ...
 
     def label(self, piece: str) -> str:
@@ -50,9 +50,14 @@ class Kind(Protocol):
         ...
 
 
-def word_level(vocabulary: Mapping[str, int]) -> Backend:
-    """A backend that looks whole pieces up; what it does not find is UNKNOWN."""
-    return Backend(models.WordLevel(dict(vocabulary), unk_token=NAMES[UNKNOWN]))
+def entry_of(vocabulary: Mapping[str, int], index: int) -> str:
+    """The entry with an id; the name of unknown pieces for an id that the vocabulary lacks."""
+    return next((entry for entry, each in vocabulary.items() if each == index), NAMES[UNKNOWN])
+
+
+def word_level(vocabulary: Mapping[str, int], special: SpecialTokens) -> Backend:
+    """A backend that looks whole pieces up; what it does not find is unknown."""
+    return Backend(models.WordLevel(dict(vocabulary), unk_token=entry_of(vocabulary, special.unknown)))
 
 
 class WholePieces:
@@ -61,8 +66,8 @@ class WholePieces:
     def __init__(self, normalizer: normalizers.Normalizer, splitter: pre_tokenizers.PreTokenizer) -> None:
         self._normalizer, self._splitter = normalizer, splitter
 
-    def build(self, vocabulary: Mapping[str, int], merges: Merges) -> Backend:
-        backend = word_level(vocabulary)
+    def build(self, vocabulary: Mapping[str, int], merges: Merges, special: SpecialTokens = SPECIAL) -> Backend:
+        backend = word_level(vocabulary, special)
         backend.normalizer = self._normalizer
         backend.pre_tokenizer = self._splitter
         return backend

@@ -2,13 +2,15 @@
 
     {"format": "regard-tokenizer", "version": 1, "settings": {...}, "tokenizer": {...}}
 
-The same training gives the same bytes. What is read is checked in full: only the vocabulary and the merges may differ
-from what the settings' kind builds, so a file from elsewhere cannot bring in patterns or tokens of its own. Of kind
-unigram the pieces with their log-probabilities stand in place of that format.
+A published vocabulary has its special ids beside these, under "special"; a vocabulary that was trained here has those
+of `SPECIAL`. The same training gives the same bytes. What is read is checked in full: only the vocabulary, the merges
+and the special ids may differ from what the settings' kind builds, so a file from elsewhere cannot bring in patterns or
+tokens of its own. A file of kind unigram has the pieces with their log-probabilities in place of that format.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -20,7 +22,7 @@ from regard.text.character import Character
 from regard.text.kind import Cutter, Kind
 from regard.text.settings import TokenizerSettings, problem_with
 from regard.text.space import Space
-from regard.text.special import MASK_NAME, NAMES
+from regard.text.special import MASK, MASK_NAME, NAMES, UNKNOWN, SpecialTokens
 from regard.text.unigram import Segmenter, Unigram, pieces_of
 from regard.text.word import Word
 from regard.text.word_piece import WordPiece
@@ -41,19 +43,20 @@ MERGING = ("bpe", "gpt2")
 """The kinds whose vocabulary is made of bytes and merges."""
 
 
-def write(settings: TokenizerSettings, backend: Cutter) -> bytes:
-    """The content of the file."""
+def write(settings: TokenizerSettings, backend: Cutter, special: SpecialTokens | None = None) -> bytes:
+    """The content of the file; `special` are the ids of a published vocabulary."""
     document = {
         "format": FORMAT,
         "version": VERSION,
         "settings": asdict(settings),
+        **({} if special is None else {"special": asdict(special)}),
         "tokenizer": json.loads(backend.to_str()),
     }
     return (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode()
 
 
-def read(content: bytes, place: str) -> tuple[TokenizerSettings, Cutter]:
-    """Settings and backend of a file's content; `place` names the file in errors. Raises InputError."""
+def read(content: bytes, place: str) -> tuple[TokenizerSettings, Cutter, SpecialTokens]:
+    """Settings, backend and special ids of a file's content; `place` names the file in errors. Raises InputError."""
     try:
         document = json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -65,7 +68,20 @@ def read(content: bytes, place: str) -> tuple[TokenizerSettings, Cutter]:
             f"{place}: tokenizer file of version {document.get('version')!r}, this release reads version {VERSION}"
         )
     settings = _settings(document.get("settings"), place)
-    return settings, _backend(settings, document.get("tokenizer"), place)
+    vocabulary, merges = _model(settings, document.get("tokenizer"), place)
+    special = _special(document.get("special"), settings, vocabulary, place)
+    if settings.kind in MERGING:
+        _check_bytes(vocabulary, special, place)
+    with _refused(place):
+        if settings.kind == "unigram":
+            found = json.dumps(document["tokenizer"], ensure_ascii=False)
+            built: Cutter = Segmenter(vocabulary, pieces_of(document["tokenizer"]), special)
+        else:
+            found = Backend.from_str(json.dumps(document["tokenizer"])).to_str()
+            built = KINDS[settings.kind].build(vocabulary, merges, special)
+    if found != built.to_str():
+        raise InputError(f"{place}: broken tokenizer file, its pipeline is not that of kind {settings.kind}")
+    return settings, built, special
 
 
 def model_of(backend: Cutter) -> tuple[dict[str, int], list[tuple[str, str]]]:
@@ -84,21 +100,6 @@ def _settings(given: Any, place: str) -> TokenizerSettings:
     return TokenizerSettings(given["kind"], given["size"], float(given["dropout"]), given["minimum_count"])
 
 
-def _backend(settings: TokenizerSettings, given: Any, place: str) -> Cutter:
-    vocabulary, merges = _model(settings, given, place)
-    try:
-        if settings.kind == "unigram":
-            found, built = json.dumps(given, ensure_ascii=False), Segmenter(vocabulary, pieces_of(given))
-        else:
-            found = Backend.from_str(json.dumps(given)).to_str()
-            built = KINDS[settings.kind].build(vocabulary, merges)
-    except Exception as error:  # the backend raises bare Exception for whatever it cannot read
-        raise InputError(f"{place}: broken tokenizer file, the tokenizers library refuses its content") from error
-    if found != built.to_str():
-        raise InputError(f"{place}: broken tokenizer file, its pipeline is not that of kind {settings.kind}")
-    return built
-
-
 def _model(settings: TokenizerSettings, given: Any, place: str) -> tuple[dict[str, int], list[tuple[str, str]]]:
     model = given.get("model") if isinstance(given, dict) else None
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
@@ -109,18 +110,48 @@ def _model(settings: TokenizerSettings, given: Any, place: str) -> tuple[dict[st
         raise InputError(f"{place}: broken tokenizer file, its ids do not count up from 0")
     if len(ids) > settings.size:
         raise InputError(f"{place}: broken tokenizer file, {len(ids)} entries where its settings allow {settings.size}")
-    alphabet = ALPHABET if settings.kind in MERGING else []
-    masking = (MASK_NAME,) if settings.kind.startswith("wordpiece") else ()
-    missing = [name for index, name in enumerate((*NAMES, *masking)) if vocabulary.get(name) != index]
-    missing += [character for character in alphabet if character not in vocabulary]
-    if missing:
-        raise InputError(f"{place}: broken tokenizer file, entry {missing[0]!r} is missing or misplaced")
     merges = model.get("merges", []) if settings.kind in MERGING else []
     if not isinstance(merges, list) or not all(_is_merge(merge, vocabulary) for merge in merges):
         raise InputError(f"{place}: broken tokenizer file, a merge is not of two entries that make a third")
-    if alphabet and any(not set(piece) <= set(alphabet) for piece in vocabulary if piece not in NAMES):
-        raise InputError(f"{place}: broken tokenizer file, an entry is not written in byte-level characters")
     return vocabulary, [(left, right) for left, right in merges]
+
+
+def _special(given: Any, settings: TokenizerSettings, vocabulary: Mapping[str, int], place: str) -> SpecialTokens:
+    """The special ids; where the file has none, those of a vocabulary that was trained here."""
+    if given is None:
+        masking = (MASK_NAME,) if settings.kind.startswith("wordpiece") else ()
+        missing = [name for index, name in enumerate((*NAMES, *masking)) if vocabulary.get(name) != index]
+        if missing:
+            raise InputError(f"{place}: broken tokenizer file, entry {missing[0]!r} is missing or misplaced")
+        return SpecialTokens(mask=MASK if vocabulary.get(MASK_NAME) == MASK else None)
+    expected = {field.name for field in fields(SpecialTokens)}
+    if not isinstance(given, dict) or set(given) != expected:
+        raise InputError(f"{place}: broken tokenizer file, its special ids are not {', '.join(sorted(expected))}")
+    ids = [index for name, index in given.items() if name != "mask" or index is not None]
+    if any(type(index) is not int or not 0 <= index < len(vocabulary) for index in ids):
+        raise InputError(f"{place}: broken tokenizer file, a special id is not one of its vocabulary")
+    if vocabulary.get(NAMES[UNKNOWN], given["unknown"]) != given["unknown"]:
+        raise InputError(f"{place}: broken tokenizer file, entry {NAMES[UNKNOWN]!r} is not its unknown piece")
+    return SpecialTokens(**given)
+
+
+def _check_bytes(vocabulary: Mapping[str, int], special: SpecialTokens, place: str) -> None:
+    """Raises InputError for a vocabulary that lacks a byte, or has an entry that is not written in bytes."""
+    alphabet = set(ALPHABET)
+    missing = [character for character in ALPHABET if character not in vocabulary]
+    if missing:
+        raise InputError(f"{place}: broken tokenizer file, entry {missing[0]!r} is missing or misplaced")
+    if any(not set(piece) <= alphabet for piece, index in vocabulary.items() if index not in special.all):
+        raise InputError(f"{place}: broken tokenizer file, an entry is not written in byte-level characters")
+
+
+@contextmanager
+def _refused(place: str) -> Iterator[None]:
+    """Raises InputError where the block fails: the backend raises bare Exception for whatever it cannot read."""
+    try:
+        yield
+    except Exception as error:
+        raise InputError(f"{place}: broken tokenizer file, the tokenizers library refuses its content") from error
 
 
 def _is_merge(merge: Any, vocabulary: Mapping[str, int]) -> bool:

@@ -15,10 +15,9 @@ from regard.text import storage
 from regard.text.bpe_dropout import MergeDropout
 from regard.text.kind import Cutter
 from regard.text.settings import TokenizerSettings
-from regard.text.special import END, NAMES, PAD, REPLACEMENT, START
+from regard.text.special import NAMES, REPLACEMENT, SPECIAL, UNKNOWN, SpecialTokens
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
-_SILENT = (PAD, START, END)
 _REMEMBERED = 2**17
 """Texts whose words are kept, so that every epoch need not cut them anew."""
 
@@ -30,8 +29,8 @@ class Tokenizer:
     so offsets still point into the text as it was given. No special id is ever added or looked for.
     """
 
-    def __init__(self, settings: TokenizerSettings, backend: Cutter, content: bytes) -> None:
-        self.settings = settings
+    def __init__(self, settings: TokenizerSettings, backend: Cutter, special: SpecialTokens, content: bytes) -> None:
+        self.settings, self.special = settings, special
         self.digest = hashlib.sha256(content).hexdigest()
         self._content = content
         self._backend = backend
@@ -51,19 +50,25 @@ class Tokenizer:
         if isinstance(texts, str):
             raise TypeError("texts is a str: expected an iterable of str, one an example")
         backend = storage.KINDS[settings.kind].train(settings, _from_first_text(texts))
-        return cls(settings, backend, storage.write(settings, backend))
+        return cls.cutting(settings, backend)
 
     @classmethod
     def of(
-        cls, settings: TokenizerSettings, vocabulary: Mapping[str, int], merges: Sequence[tuple[str, str]] = ()
+        cls,
+        settings: TokenizerSettings,
+        vocabulary: Mapping[str, int],
+        merges: Sequence[tuple[str, str]] = (),
+        special: SpecialTokens | None = None,
     ) -> "Tokenizer":
-        """From a vocabulary that is known. Raises InputError for one that settings of this kind cannot have."""
-        return cls.cutting(settings, storage.KINDS[settings.kind].build(vocabulary, merges))
+        """From a vocabulary that is known, with its `special` ids where they are not those of the vocabularies trained
+        here. Raises InputError for a vocabulary that settings of this kind cannot have."""
+        kind = storage.KINDS[settings.kind]
+        return cls.cutting(settings, kind.build(vocabulary, merges, special or SPECIAL), special)
 
     @classmethod
-    def cutting(cls, settings: TokenizerSettings, backend: Cutter) -> "Tokenizer":
-        """From what cuts text as this kind does. Raises InputError as `of`."""
-        return cls._read(storage.write(settings, backend), "vocabulary")
+    def cutting(cls, settings: TokenizerSettings, backend: Cutter, special: SpecialTokens | None = None) -> "Tokenizer":
+        """From a backend that cuts text as this kind does. Raises InputError as `of`."""
+        return cls._read(storage.write(settings, backend, special), "vocabulary")
 
     @classmethod
     def load(cls, path: Path) -> "Tokenizer":
@@ -101,7 +106,7 @@ class Tokenizer:
         return len(self._vocabulary)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of `text`, without START or END."""
+        """The ids of `text`, without start or end."""
         return self._backend.encode(_clean(text)).ids
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
@@ -126,18 +131,18 @@ class Tokenizer:
     def decode(self, ids: Iterable[int], own: Sequence[str] = ()) -> str:
         """The text of ids; never raises for any whole numbers.
 
-        PAD, START, END and ids outside the vocabulary are dropped, but for those of the words `own`, which follow it.
-        UNKNOWN becomes U+FFFD, and so do bytes that form no character.
+        Padding, start, end and ids outside the vocabulary are dropped, but for those of the words `own`, which follow
+        it. An unknown piece becomes U+FFFD, and so do bytes that form no character.
         """
         end = self.size + len(own)
-        return self._kind.join([self._entry(i, own) for i in ids if i not in _SILENT and 0 <= i < end])
+        return self._kind.join([self._entry(i, own) for i in ids if i not in self.special.silent and 0 <= i < end])
 
     def pieces(self, ids: Iterable[int], own: Sequence[str] = ()) -> list[str]:
         r"""One readable label for each id.
 
-        `<s>` and the like for special ids, otherwise the text without the space around it, `·` for a lone space,
-        `\xNN` for bytes that form no character. Ids past the vocabulary are those of the words `own`. Raises ValueError
-        for any other id.
+        The entry itself for a special id, as `<s>`, otherwise the text without the space around it, `·` for a lone
+        space, `\xNN` for bytes that form no character. Ids past the vocabulary are those of the words `own`. Raises
+        ValueError for any other id.
         """
         return [self._label(i, own) for i in ids]
 
@@ -145,11 +150,13 @@ class Tokenizer:
         last = self.size + len(own) - 1
         if not 0 <= index <= last:
             raise ValueError(f"id is {index}: expected 0 to {last}, the vocabulary's ids")
-        if index < len(NAMES):
-            return NAMES[index]
+        if index in self.special.all:
+            return self._vocabulary[index]
         return self._kind.label(self._entry(index, own))
 
     def _entry(self, index: int, own: Sequence[str]) -> str:
+        if index == self.special.unknown:
+            return NAMES[UNKNOWN]
         return self._vocabulary[index] if index < self.size else own[index - self.size]
 
     def _cut(self, text: str) -> tuple[str, ...]:

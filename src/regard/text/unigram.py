@@ -20,7 +20,7 @@ from tokenizers import Tokenizer as Backend
 from regard.errors import InputError
 from regard.text.kind import Merges, visible
 from regard.text.settings import TokenizerSettings
-from regard.text.special import NAMES, REPLACEMENT, UNKNOWN
+from regard.text.special import NAMES, REPLACEMENT, SPECIAL, UNKNOWN, SpecialTokens
 
 BLANK = "▁"
 NOTHING = " "
@@ -89,11 +89,11 @@ class Encoded:
 
 
 class Segmenter:
-    """Cuts text into `pieces` and numbers them by the `vocabulary`; what that lacks is UNKNOWN."""
+    """Cuts text into `pieces` and numbers them by the `vocabulary`; what that lacks is unknown."""
 
-    def __init__(self, vocabulary: Mapping[str, int], pieces: Pieces) -> None:
-        self._vocabulary, self._pieces = dict(vocabulary), pieces
-        self._known = {entry: index for entry, index in vocabulary.items() if index >= len(NAMES)}
+    def __init__(self, vocabulary: Mapping[str, int], pieces: Pieces, special: SpecialTokens = SPECIAL) -> None:
+        self._vocabulary, self._pieces, self._unknown = dict(vocabulary), pieces, special.unknown
+        self._known = {entry: index for entry, index in vocabulary.items() if index not in special.all}
         self._backend = pieces.backend()
         self.normalizer, self.pre_tokenizer = self._backend.normalizer, self._backend.pre_tokenizer
 
@@ -102,7 +102,7 @@ class Segmenter:
         found = MARK.match(sequence)
         mark = found.group() if found and found.group() in self._known else ""
         rest = self._backend.encode(sequence[len(mark) :])
-        ids = [self._known.get(piece, UNKNOWN) for piece in rest.tokens]
+        ids = [self._known.get(piece, self._unknown) for piece in rest.tokens]
         offsets = [(start + len(mark), end + len(mark)) for start, end in rest.offsets]
         return Encoded([self._known[mark], *ids], [(0, len(mark)), *offsets]) if mark else Encoded(ids, offsets)
 
@@ -122,9 +122,10 @@ def pieces_of(document: Mapping[str, Any]) -> Pieces:
 class Unigram:
     """The vocabulary and its pieces are those of a published model."""
 
-    def build(self, vocabulary: Mapping[str, int], merges: Merges) -> Segmenter:
+    def build(self, vocabulary: Mapping[str, int], merges: Merges, special: SpecialTokens = SPECIAL) -> Segmenter:
         """Every entry is a piece, and all are as probable."""
-        return Segmenter(vocabulary, Pieces(dict.fromkeys(list(vocabulary)[len(NAMES) :], -1.0)))
+        entries = [entry for entry, index in vocabulary.items() if index not in special.all]
+        return Segmenter(vocabulary, Pieces(dict.fromkeys(entries, -1.0)), special)
 
     def train(self, settings: TokenizerSettings, texts: Iterable[str]) -> Segmenter:
         """Raises InputError."""

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
-from regard.text.kind import Merges, visible
+from regard.text.kind import Merges, entry_of, visible
 from regard.text.settings import TokenizerSettings
-from regard.text.special import MASK_NAME, NAMES, REPLACEMENT, UNKNOWN
+from regard.text.special import MASK_NAME, NAMES, REPLACEMENT, SPECIAL, UNKNOWN, SpecialTokens
 
 INSIDE = "##"
 LONGEST = 100
@@ -25,11 +25,11 @@ class WordPiece:
     def __init__(self, *, uncased: bool) -> None:
         self.uncased = uncased
 
-    def build(self, vocabulary: Mapping[str, int], merges: Merges) -> Backend:
+    def build(self, vocabulary: Mapping[str, int], merges: Merges, special: SpecialTokens = SPECIAL) -> Backend:
         backend = Backend(
             models.WordPiece(
                 dict(vocabulary),
-                unk_token=NAMES[UNKNOWN],
+                unk_token=entry_of(vocabulary, special.unknown),
                 continuing_subword_prefix=INSIDE,
                 max_input_chars_per_word=LONGEST,
             )
