@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from regard.nn.positions import sinusoids
-from regard.pictures.entropy import entropy
 from regard.pictures.positions import positions
+from regard.pictures.views import entropy
 
 
 def test_encodings_curves_and_products():

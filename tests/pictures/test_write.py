@@ -12,11 +12,11 @@ from PIL import Image
 from regard.errors import InputError, RunError
 from regard.maps import Alignment
 from regard.pictures import heatmap, write
-from regard.pictures.entropy import entropy
 from regard.pictures.lines import lines
 from regard.pictures.multiples import multiples
 from regard.pictures.positions import positions
 from regard.pictures.reading import reading
+from regard.pictures.views import entropy
 from regard.pictures.write import write_figure
 
 SUFFIXES = [".png", ".svg", ".html"]

@@ -15,12 +15,12 @@ from regard.maps.averages import average_heads
 from regard.maps.entropy import entropies
 from regard.maps.heads import HeadMaps
 from regard.maps.rollout import rollout
-from regard.pictures.entropy import entropy
 from regard.pictures.heatmap import heatmap
 from regard.pictures.lines import lines
 from regard.pictures.multiples import multiples
 from regard.pictures.reading import reading
 from regard.pictures.scale import round_up
+from regard.pictures.views import entropy
 from regard.pictures.write import LABELS, write, write_figure
 from regard.tasks.classification.run import ClassificationRun
 from regard.tasks.image_captioning.run import ImageCaptioningRun

@@ -10,9 +10,9 @@ from regard.cli.figure import Asking
 from regard.cli.figure_options import View, Viewing
 from regard.errors import InputError
 from regard.maps.entropy import entropies
-from regard.pictures.entropy import entropy
 from regard.pictures.multiples import multiples
 from regard.pictures.overlay import overlays
+from regard.pictures.views import entropy
 from regard.pictures.write import write_figure
 from regard.tasks.image_classification.run import ImageClassificationRun, Looked
 

@@ -1,34 +1,185 @@
-"""A prediction and what it depends on: every layer and head, and the run's own picture of it."""
+"""A prediction and what it depends on: every layer and head, the pictures of it, and a page to explore it."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from regard.errors import InputError
 from regard.maps.alignment import Alignment
 from regard.maps.document import DocumentWeights
 from regard.maps.heads import HeadMaps
 from regard.maps.lookups import Lookups
+from regard.pictures.document import picture as document_figure
+from regard.pictures.heatmap import heatmap
+from regard.pictures.view import View
+from regard.pictures.views import PARTS, VIEWS, WHOLE, Part, check_size, entropy_of
+from regard.pictures.write import PAGE, write, write_document, write_figure, write_view
+from regard.tasks.options import AttributionOptions, FigureOptions, ViewName
 from regard.tasks.prediction import Prediction
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+@dataclass(frozen=True)
+class OwnView:
+    """A view that a run draws in a way of its own, and the options that it supports."""
+
+    draw: "Callable[[FigureOptions], Figure]"
+    options: frozenset[str] = frozenset({"width"})
+
+
 @dataclass(frozen=True, eq=False)
 class Attribution:
-    """A prediction and what it depends on.
+    """A prediction and what it depends on. In a notebook it shows itself as its page.
 
     prediction: what the run predicts.
-    title: the heading of its picture.
+    title: the heading of its pictures, before the role and the kind that are chosen.
     lookups: every layer and head, for a page to explore; several where the model has several roles or tapes.
-    weights: the one map of the chosen layers and heads, where the run has one, for a matrix or a shaded document.
-    heads: the maps that views of heads draw (`pictures.views`); None where a model has no heads.
-    draw: the run's own figure under a title; None where it is the matrix or document of `weights`.
+    weights: the one map of the chosen layers and heads: an `Alignment`, `DocumentWeights`, or what `draw` draws.
+    options: how it was made.
+    has_heads: whether views (`pictures.views`) draw the maps of the first lookups.
+    draw: the run's own figure under a title; None where it is the matrix or the document of `weights`.
+    views: the run's own views, which then are the only ones.
     """
 
     prediction: Prediction
     title: str
     lookups: tuple[Lookups, ...]
-    weights: Alignment | DocumentWeights | None = None
-    heads: HeadMaps | None = None
+    weights: Any
+    options: AttributionOptions = field(default_factory=AttributionOptions)
+    has_heads: bool = False
     draw: "Callable[[str], Figure] | None" = None
+    views: Mapping[ViewName, OwnView] = field(default_factory=dict)
+
+    @property
+    def heading(self) -> str:
+        """The title of its pictures."""
+        return self.options.heading(self.title)
+
+    def figure(self, options: FigureOptions | None = None, /, **settings: Any) -> "Figure":
+        """The run's own figure, or a view of its heads. `settings` are fields of `FigureOptions`.
+
+        Raises:
+            TypeError: options and settings are both given, or an unknown setting.
+            InputError: an option that the view does not support or that makes several figures, a run without such a
+                view, a picture that would be too large, or matplotlib is missing.
+        """
+        chosen = FigureOptions.of(options, settings)
+        figures = self._figures(chosen)
+        if len(figures) != 1:
+            raise InputError(f"page is {chosen.page}, which makes {len(figures)} pictures; write them to files")
+        return figures[0][1]
+
+    def page(self, options: FigureOptions | None = None, /, **settings: Any) -> str:
+        """A self-contained .html page of all lookups. `settings` are `largest` and `breakdown` of `FigureOptions`.
+        Raises InputError for one that would be too large."""
+        return self._page(FigureOptions.of(options, settings)).page()
+
+    def write(self, path: Path | str, options: FigureOptions | None = None, /, **settings: Any) -> list[Path]:
+        """Writes a picture, .png or .svg, or an .html page of all lookups, and returns where they are: with the option
+        `page` several as NAME-1, NAME-2 and so on. An .html page of one map has the options of a matrix.
+
+        Raises:
+            TypeError and InputError: as `figure`, and for a name with another suffix.
+            RunError: a file cannot be written.
+        """
+        path, chosen = Path(path), FigureOptions.of(options, settings)
+        html = path.suffix.lower() == PAGE
+        if html and chosen.own and self.options.maps is None:
+            return [write_view(self._page(chosen), path)]
+        if html and (chosen.view not in (None, "matrix") or chosen.of_view() & {"scale", "width"}):
+            raise InputError(f"{path}: a .html page shows a matrix of 0 to 1; write .png or .svg for other views")
+        if chosen.own and isinstance(self.weights, DocumentWeights):
+            return [write_document(self.weights, path, title=self.heading)]
+        if html:
+            maps = [(self.heading, self._matrix())] if chosen.own else self._matrices(chosen)
+            return [
+                write(each, at, title=title) for (title, each), at in zip(maps, numbered(path, len(maps)), strict=True)
+            ]
+        figures = self._figures(chosen)
+        return [
+            write_figure(figure, at, title=title, width=chosen.width)
+            for (title, figure), at in zip(figures, numbered(path, len(figures)), strict=True)
+        ]
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """What a notebook shows: the page in a sandboxed frame, as `pictures.View`."""
+        return self._page(FigureOptions())._repr_mimebundle_(include, exclude)
+
+    def _page(self, options: FigureOptions) -> View:
+        return View(*self.lookups, title=self.heading, largest=options.largest, worked=options.breakdown)
+
+    def _figures(self, options: FigureOptions) -> "list[tuple[str, Figure]]":
+        """The figures, each with its title."""
+        if not options.own:
+            return self._of_view(options)
+        if self.draw is not None:
+            return [(self.heading, self.draw(self.heading))]
+        if isinstance(self.weights, DocumentWeights):
+            return [(self.heading, document_figure(self.weights, title=self.heading))]
+        return [(self.heading, heatmap(self._matrix(), title=self.heading))]
+
+    def _matrix(self) -> Alignment:
+        """Raises InputError for one that is too large, with what to do instead."""
+        targets, sources = self.weights.weights.shape
+        check_size(sources, targets, PARTS if self.has_heads else WHOLE)
+        return self.weights
+
+    def _of_view(self, options: FigureOptions) -> "list[tuple[str, Figure]]":
+        name = options.view or "matrix"
+        if name in self.views:
+            view = self.views[name]
+            if others := sorted(options.of_view() - view.options):
+                raise InputError(f"the option {others[0]} is not supported by this run's view {name}")
+            return [(self.heading, view.draw(options))]
+        if name != "entropy":
+            return [(part.title, VIEWS[name].draw(part)) for part in self._parts(options)]
+        options.check()
+        if self.options.maps is not None:
+            raise InputError("a map is chosen, but the view entropy is of every head; choose none")
+        return [(self.heading, entropy_of(self._heads(name)))]
+
+    def _parts(self, options: FigureOptions) -> list[Part]:
+        """What each picture of a view draws."""
+        options.check()
+        name = options.view or "matrix"
+        maps = VIEWS[name].select(self._heads(name), self.options.maps)
+        maps = maps.between_words() if options.words else maps
+        places = (
+            options.places("source", len(maps.source.pieces)),
+            options.places("target", len(maps.target.pieces)),
+        )
+        return VIEWS[name].parts(
+            maps,
+            places,
+            title=self.heading,
+            page=options.page,
+            scale=options.scale,
+            threshold=options.threshold,
+        )
+
+    def _matrices(self, options: FigureOptions) -> list[tuple[str, Alignment]]:
+        return [(part.title, part.maps.mean()) for part in self._parts(options)]
+
+    def _heads(self, view: ViewName) -> HeadMaps:
+        if not self.has_heads:
+            known = f"; it has {', '.join(self.views)}" if self.views else ""
+            raise InputError(f"this run has no layers of heads that the view {view} could draw{known}")
+        return HeadMaps.of(self.lookups[0])
+
+
+def numbered(path: Path, count: int) -> list[Path]:
+    """The path, or of several NAME-1, NAME-2 and so on."""
+    return [path] if count == 1 else [path.with_stem(f"{path.stem}-{number}") for number in range(1, count + 1)]
+
+
+def side_by_side(attributions: tuple[Attribution, Attribution], names: tuple[str, str], options: FigureOptions) -> View:
+    """A page of two attributions, whose lookups are named by what tells them apart."""
+    first, second = (
+        [replace(each, name=f"{name}: {each.name}" if len(one.lookups) > 1 else name) for each in one.lookups]
+        for one, name in zip(attributions, names, strict=True)
+    )
+    title = " | ".join(dict.fromkeys(each.heading for each in attributions))
+    return View(*first, *second, title=title, compare=len(first), largest=options.largest, worked=options.breakdown)

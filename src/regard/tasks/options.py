@@ -1,9 +1,10 @@
 """The options of a run's verbs, defined once for Python, the command line and the server. Imports nothing heavy."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
-from regard.attribution.kinds import Kind, Role
+from regard.attribution.kinds import ROLES, Kind, Role
 from regard.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,6 +22,13 @@ class Options:
     def chosen(self) -> dict[str, Any]:
         """The options that differ from their defaults."""
         return {each.name: value for each in fields(self) if (value := getattr(self, each.name)) != each.default}
+
+    @classmethod
+    def of(cls, options: "Self | None", settings: Mapping[str, Any]) -> "Self":
+        """The `options`, or those of the `settings`. Raises TypeError for both at once."""
+        if options is not None and settings:
+            raise TypeError(f"options and {next(iter(settings))} are both given; put {next(iter(settings))} in options")
+        return cls(**settings) if options is None else options
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,16 +124,101 @@ class AttributionOptions(Options):
     role: whose attention of an encoder-decoder.
     beam: width of the search for the prediction.
     target: the output that is forced instead of the run's own prediction, `finished` or not.
+    target_tokens: its ids, in place of a text, END among them where it is finished.
     """
 
-    kinds: tuple[Kind, ...] = ()
-    maps: tuple[int, ...] | None = None
+    kinds: Sequence[Kind] = ()
+    maps: Sequence[int] | None = None
     role: Role | None = None
     beam: int | None = None
     target: str | None = None
     finished: bool = True
+    target_tokens: Sequence[int] | None = None
+
+    def each_kind(self, default: Kind = "weights") -> tuple[Kind, ...]:
+        """The kinds once each, weights first, or the `default`."""
+        return tuple(kind for kind in get_args(Kind) if kind in self.kinds) or (default,)
+
+    def heading(self, title: str) -> str:
+        """A title with the role and the kind that are chosen; of several kinds none is named."""
+        kinds = self.each_kind() if self.kinds else ()
+        names = [*([ROLES[self.role]] if self.role else []), *(kinds if len(kinds) == 1 else [])]
+        return f"{title} ({', '.join(names)})" if names else title
+
+
+ViewName = Literal["matrix", "lines", "heads", "reading", "rollout", "entropy"]
+PLACES = frozenset({"words", "source", "target", "page"})
+USES: dict[ViewName, frozenset[str]] = {
+    "matrix": PLACES | {"scale", "width"},
+    "lines": PLACES | {"threshold", "width"},
+    "heads": PLACES | {"scale", "width"},
+    "reading": PLACES | {"scale", "width"},
+    "rollout": PLACES | {"scale", "width"},
+    "entropy": frozenset({"width"}),
+}
+"""The options that each view of head maps supports."""
+OF_PAGES = frozenset({"largest", "breakdown"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class FigureOptions(Options):
+    """How an attribution is drawn; the run's own figure where no more is chosen than the size of a page.
+
+    view: of the head maps; by default a matrix where another option is chosen.
+    words: between words, which blanks separate, instead of pieces.
+    source, target: only these places of what is read, and of what reads: `A:B` from 0, without B.
+    page: places of each side in a picture; several pictures are drawn.
+    threshold: the least weight that has a line. Default: 0.15.
+    scale: the weight that is darkest. Default: 1, or the greatest in views of several heads.
+    width: of a picture on paper, in centimetres.
+    largest: megabytes that an .html page may have.
+    breakdown: numbers that an .html page may have to break lookups down into.
+    """
+
+    view: ViewName | None = None
+    words: bool = False
+    source: str | None = None
+    target: str | None = None
+    page: int | None = None
+    threshold: float | None = None
+    scale: float | None = None
+    width: float | None = None
+    largest: float = 16.0
+    breakdown: int = 1_000_000
+
+    def of_view(self) -> frozenset[str]:
+        """The chosen options that only views have, but for the view itself."""
+        return frozenset(self.chosen()) - OF_PAGES - {"view"}
 
     @property
-    def kind(self) -> Kind | None:
-        """The first of the kinds; None for the run's own."""
-        return self.kinds[0] if self.kinds else None
+    def own(self) -> bool:
+        """Whether the run's own figure is drawn."""
+        return self.view is None and not self.of_view()
+
+    def check(self) -> None:
+        """Raises InputError for a number out of range, or an option that the view does not support."""
+        limits = {"page": (1, "at least 1"), "scale": (0, "more than 0"), "width": (0, "more than 0")}
+        for name, (least, expected) in limits.items():
+            value = getattr(self, name)
+            if value is not None and not (value >= least if name == "page" else least < value < float("inf")):
+                raise InputError(f"{name} is {value}; expected {expected}")
+        if self.threshold is not None and not 0 <= self.threshold <= 1:
+            raise InputError(f"threshold is {self.threshold}; expected 0 to 1")
+        view = self.view or "matrix"
+        for name in sorted(self.of_view() - USES[view]):
+            others = ", ".join(each for each, uses in USES.items() if name in uses)
+            raise InputError(f"the option {name} is not supported by the view {view}, but by {others}")
+
+    def places(self, side: Literal["source", "target"], count: int) -> slice:
+        """The chosen places of a side that has so many. Raises InputError for none."""
+        chosen = getattr(self, side)
+        if chosen is None:
+            return slice(0, count)
+        first, colon, last = chosen.partition(":")
+        if not all(not part or part.isdecimal() for part in (first, last)) or not (first or colon):
+            raise InputError(f"{side} is {chosen!r}; expected A:B, A:, :B or A, numbers from 0")
+        begin = int(first or 0)
+        end = min(int(last), count) if last else count if colon else begin + 1
+        if not begin < end <= count:
+            raise InputError(f"{side} is {chosen!r}; the {side} has {count} places, from 0: choose some of them")
+        return slice(begin, end)

@@ -131,9 +131,7 @@ class Run(Opened, Generic[E, P]):
 
     def _options(self, verb: Verb, kind: type[Chosen], options: Chosen | None, settings: Mapping[str, Any]) -> Chosen:
         """The options of a verb, checked. Raises TypeError for both ways at once, InputError as `check_supported`."""
-        if options is not None and settings:
-            raise TypeError(f"options and {next(iter(settings))} are both given; put {next(iter(settings))} in options")
-        chosen = kind(**settings) if options is None else options
+        chosen = kind.of(options, settings)
         self.check_supported(verb, chosen)
         return chosen
 
