@@ -11,14 +11,19 @@ from regard.version import VERSION as __version__
 if TYPE_CHECKING:
     from regard.attention import attend
     from regard.attention.record import record
+    from regard.runs.interface import fit, train
     from regard.runs.load import load
+    from regard.tasks.custom.objective import Supervised
 
-__all__ = ["__version__", "attend", "load", "record"]
+__all__ = ["Supervised", "__version__", "attend", "fit", "load", "record", "train"]
 
 HOMES = {
+    "Supervised": "regard.tasks.custom.objective",
     "attend": "regard.attention",
+    "fit": "regard.runs.interface",
     "load": "regard.runs.load",
     "record": "regard.attention.record",
+    "train": "regard.runs.interface",
 }
 
 

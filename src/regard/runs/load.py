@@ -10,11 +10,10 @@ from regard.runs.quantization import quantised
 from regard.storage.run_folder import WEIGHTS, RunDirectory
 from regard.storage.tensors import load_into
 from regard.tasks.catalog import TASKS
-from regard.tasks.run import Run
 from regard.training.devices import choose_device
 
 CONFIG = "config.yaml"
-R = TypeVar("R", bound=Run)
+R = TypeVar("R")
 WHAT: dict[str, str] = {
     "language-model": "is a language model, which has no source; use `regard generate` or `regard evaluate`",
     "masked-language-model": "fills in blanks and writes no text; use `regard fill`, `embed` or `evaluate`",
@@ -45,7 +44,7 @@ def load(
     *,
     allow_missing: bool = False,
     int8: bool = False,
-    task: type[Run] = Run,
+    task: type[Any] = object,
 ) -> Any:
     """The trained run in the folder `path`; with `allow_missing`, parameters that its weights lack stay as initialised.
     With `int8` the weights of its linear maps are bytes, for answers on a CPU.
@@ -73,5 +72,5 @@ def load(
 def expect(run: Any, task: type[R], path: Path | str) -> R:
     """The run of the folder `path`, if it is of this task. Raises InputError for one of another."""
     if not isinstance(run, task):
-        raise InputError(f"{path}: {WHAT[run.config.task]}")
+        raise InputError(f"{path}: {WHAT.get(run.config.task, f'is a run of the task {run.config.task}')}")
     return run

@@ -3,7 +3,7 @@
 import logging
 import platform
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from importlib.metadata import version
@@ -38,6 +38,9 @@ ABOUT_TRAINING = ("seconds", "steps", "parameters", "tokens_per_second")
 HARMLESS = ("workers", "log_every", "tensorboard")
 """Settings of the training that do not change the weights and may differ when a run is resumed."""
 
+Begin = Callable[[RunConfig, RunDirectory, PartialState, bool], tuple[RunConfig, Setup]]
+"""From a run file, its folder, the process and whether it resumes to the setup and the run file in full."""
+
 log = logging.getLogger("regard")
 
 
@@ -53,6 +56,13 @@ def train(config: RunConfig, out: Path, *, resume: bool = False, allow_change: b
         InputError: the data, the folder, the device or a change since the run began are not as they must be.
         RunError: training failed.
     """
+    return train_setup(config, begin, out, resume=resume, allow_change=allow_change)
+
+
+def train_setup(
+    config: RunConfig, begin: Begin, out: Path, *, resume: bool = False, allow_change: bool = False
+) -> dict[str, float]:
+    """As `train`, with a setup of the caller's own; `begin` makes it once the folder is locked and the seed is set."""
     keep_freed_memory()
     device = choose_device(config.training.device)
     config = settled(config, device)

@@ -18,6 +18,7 @@ TASKS = Registry(
         "algorithmic": "algorithmic:TASK",
         "few-shot": "few_shot:TASK",
         "meta-rl": "meta_rl:TASK",
+        "custom": "custom:TASK",
     },
     group="regard.tasks",
 )

@@ -1,0 +1,79 @@
+"""A run of `regard.fit`, opened: `load(folder).restore(model)`."""
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from torch import nn
+
+from regard.errors import InputError
+from regard.storage.run_folder import WEIGHTS, RunDirectory
+from regard.storage.tensors import load_into
+from regard.tasks.custom.config import Custom
+from regard.tasks.options import EvaluationOptions
+from regard.tasks.setup import Setup
+from regard.tasks.verbs import Run
+from regard.training.objective import Objective
+
+M = TypeVar("M", bound=nn.Module)
+
+
+class CustomRun(Run[Any, Any]):
+    """The weights and settings of a model whose class the run folder does not know."""
+
+    supports = {"evaluate": frozenset()}  # noqa: RUF012
+
+    def __init__(self, config: Custom, folder: RunDirectory, model: nn.Module, objective: Objective | None = None):
+        self.config, self.folder, self.model, self.objective = config, folder, model, objective
+
+    @classmethod
+    def open(cls, folder: RunDirectory, config: Custom) -> "CustomRun":
+        """The run in a folder. Its model holds the weights by their names; `restore` gives them to the user's own."""
+        return cls(config, folder, Weights(folder))
+
+    def restore(self, model: M, objective: Objective | None = None) -> M:
+        """The user's own model with the run's weights, in evaluation mode; with an `objective` the run can evaluate.
+
+        Raises:
+            InputError: the model's parameters have other names or shapes.
+        """
+        load_into(model, self.folder.load_tensors(WEIGHTS))
+        self.model, self.objective = model.eval(), objective
+        return model
+
+    def parse(self, line: str, place: str = "text 1") -> str:
+        """The line itself."""
+        return line
+
+    def _evaluate(self, examples: Sequence[Any] | None, options: EvaluationOptions) -> dict[str, float]:
+        if self.objective is None or isinstance(self.model, Weights):
+            raise InputError(
+                f"{self.folder.path}: holds the weights of a {self.config.model.name}, not its class; in Python: "
+                "run.restore(model, objective).evaluate()"
+            )
+        if examples is not None:
+            raise InputError("examples are given, but the objective of a custom run has its own; leave them out")
+        return self.objective.validate(self.model)
+
+
+class Weights(nn.Module):
+    """The tensors of a run folder by their names, for a class that is not there."""
+
+    def __init__(self, folder: RunDirectory) -> None:
+        super().__init__()
+        for name, value in folder.load_tensors(WEIGHTS).items():
+            module: nn.Module = self
+            *parts, last = name.split(".")
+            for part in parts:
+                if part not in dict(module.named_children()):
+                    module.add_module(part, nn.Module())
+                module = module.get_submodule(part)
+            module.register_buffer(last, value)
+
+    def forward(self) -> None:
+        """Raises InputError: there is nothing to call."""
+        raise InputError("the model's class is not in the run folder; give your own to run.restore(model)")
+
+
+def setup(config: Custom, folder: RunDirectory, processes: int) -> Setup:
+    """Raises InputError: such a run is begun in Python."""
+    raise InputError("a run of the task custom has its model and data in Python; train it with regard.fit")
