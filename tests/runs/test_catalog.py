@@ -9,8 +9,9 @@ import pytest
 from regard.config.registry import Registry
 from regard.models import catalog
 from regard.tasks.catalog import TASKS
-from regard.tasks.run import Run
+from regard.tasks.run import Run as Before
 from regard.tasks.task import LazyTask
+from regard.tasks.verbs import Run
 from tests.code.tree import modules
 
 MODELS = {
@@ -48,7 +49,7 @@ def test_tasks(name: str):
     assert get_args(get_type_hints(task.config)["task"]) == (name,)
     run: Any = part(name, task.run_place)
     setup = part(name, task.setup_place)
-    assert Run in run.__mro__
+    assert {Before, Run} & {*run.__mro__}
     assert get_type_hints(run.open)["config"] is task.config
     assert get_type_hints(setup)["config"] is task.config
     assert task.package.removeprefix("regard.tasks.").replace("_", "-") == name

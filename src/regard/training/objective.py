@@ -43,9 +43,15 @@ class Objective(Protocol):
     of a run is a function of the update.
     """
 
-    metric: str
-    """The key of `validate`'s result that decides which weights are best."""
-    higher_is_better: bool
+    @property
+    def metric(self) -> str:
+        """The key of `validate`'s result that decides which weights are best."""
+        ...
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Whether the best weights have the highest value of the metric."""
+        ...
 
     def batches(self, epoch: int) -> list[list[int]]:
         """The epoch's batches as lists of example indices, in the order of training."""
