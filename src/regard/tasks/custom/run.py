@@ -20,7 +20,7 @@ M = TypeVar("M", bound=nn.Module)
 class CustomRun(Run[Any, Any]):
     """The weights and settings of a model whose class the run folder does not know."""
 
-    supports = {"evaluate": frozenset()}  # noqa: RUF012
+    supports = {"evaluate": frozenset()}
 
     def __init__(self, config: Custom, folder: RunDirectory, model: nn.Module, objective: Objective | None = None):
         self.config, self.folder, self.model, self.objective = config, folder, model, objective
