@@ -21,8 +21,8 @@ from benchmarks.aim import Aim
 from regard.attention.memory import Memory
 from regard.data.pair_batch import collate
 from regard.decoding import Beam, greedy
-from regard.decoding.logits_processors import Rule
-from regard.decoding.prompt import Prompted
+from regard.decoding.continuation import Prompted
+from regard.decoding.logits_processors import LogitsProcessor
 from regard.experiments.measuring import seconds
 from regard.hub.exports.ctranslate2 import entries, save
 from regard.models.fused import fuse
@@ -52,7 +52,7 @@ WITHIN = 1.3
 Way = Callable[[], object]
 
 
-class Endless(Rule):
+class Endless(LogitsProcessor):
     """END never follows."""
 
     def __call__(self, scores: Tensor, written: Tensor, sources: Tensor) -> Tensor:
@@ -103,8 +103,8 @@ class Setting(NamedTuple):
         return ours | peers
 
     def own(self, model: Transformer, starts: Sequence[int], batch: int, width: int) -> Way:
-        search = greedy if width == 1 else Beam(width, rules=(Endless(),))
-        more = {"rules": (Endless(),)} if width == 1 else {}
+        search = greedy if width == 1 else Beam(width, processors=(Endless(),))
+        more = {"processors": (Endless(),)} if width == 1 else {}
 
         @torch.no_grad()
         def call() -> None:
@@ -149,7 +149,7 @@ def generating(model: GPT2) -> Way:
     def call() -> None:
         nothing = model.nothing(1, 0, 1)
         start = Prompted(model, torch.tensor([[END + 1]]))
-        greedy(start, Memory(nothing, nothing), max_length=GENERATED, rules=(Endless(),))
+        greedy(start, Memory(nothing, nothing), max_length=GENERATED, processors=(Endless(),))
 
     return call
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard.data.tokenizer_pair import Tokenizers
-from regard.decoding.constraints import Demand
+from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.search import Search
 from regard.decoding.texts import limited, search_texts
 from regard.errors import InputError
@@ -71,10 +71,10 @@ def test_the_limit_grows_with_the_source(tokenizers: Tokenizers):
 
 
 def test_n_best_needs_a_beam(tokenizers: Tokenizers):
-    found = search_texts(luong(), tokenizers, ["a", "b"], Search(beam=3), demand=Demand(3))
+    found = search_texts(luong(), tokenizers, ["a", "b"], Search(beam=3), constraints=DecodingConstraints(3))
     assert [len(each) for each in found] == [3, 3]
     with pytest.raises(ValueError, match="n_best 2"):
-        search_texts(luong(), tokenizers, ["a"], Search(), demand=Demand(2))
+        search_texts(luong(), tokenizers, ["a"], Search(), constraints=DecodingConstraints(2))
 
 
 def test_row_18_a_text_longer_than_the_model_can_take(tokenizers: Tokenizers):

@@ -7,7 +7,7 @@ import torch
 
 from regard.attention.record import record
 from regard.decoding import Beam, CoveragePenalty, LengthPenalty
-from regard.decoding.penalties import LEAST
+from regard.decoding.hypothesis import LEAST
 from regard.text.special import END, START
 from tests.decoding.scripted import sources, spell
 from tests.decoding.test_laws import LIMIT, encoded, prepared

@@ -8,7 +8,7 @@ import torch
 
 from regard.config import yaml_file
 from regard.decoding import Beam, Hypothesis, LengthPenalty, greedy, sample
-from regard.decoding.constraints import Demand
+from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.sampling import Sampler
 from regard.decoding.search import Search
 from regard.errors import InputError
@@ -18,7 +18,7 @@ LIMIT = torch.tensor([5, 3, 7])
 
 
 def searched(search: Search, n_best: int = 1) -> list[list[Hypothesis]]:
-    return search(Scripted(11, Language((4, 5, 6), 11, 1).script), sources(3), LIMIT, Demand(n_best))
+    return search(Scripted(11, Language((4, 5, 6), 11, 1).script), sources(3), LIMIT, DecodingConstraints(n_best))
 
 
 def decoder() -> Scripted:
@@ -94,8 +94,8 @@ BAD = [
     ({"top_p": math.nan}, "top_p is nan"),
     ({"seed": -1}, "seed is -1"),
     ({"seed": 2**63}, "seed is 9223372036854775808"),
-    ({"top_k": 3}, "top_k is 3 and top_p 1.0, but nothing is drawn; give a temperature"),
-    ({"top_p": 0.5}, "top_k is 0 and top_p 0.5, but nothing is drawn; give a temperature"),
+    ({"top_k": 3}, "top_k is 3 and top_p 1.0, but nothing is sampled; set a temperature"),
+    ({"top_p": 0.5}, "top_k is 0 and top_p 0.5, but nothing is sampled; set a temperature"),
 ]
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.attention.memory import Memory
-from regard.decoding.sliding import Sliding
+from regard.decoding.continuation import Sliding
 from regard.models.catalog import build_language_model
 from regard.models.gpt2 import GPT2Config
 

@@ -78,9 +78,11 @@ def test_sampling_and_rules_are_those_of_sample():
         return Sampler(1.3, generator=torch.Generator().manual_seed(7))
 
     decoder = Scripted(11, language.script)
-    steps = stream(decoder, sources(3), StepOptions(decoder), max_length=6, choose=sampler(), rules=[Prefix(prefixes)])
+    steps = stream(
+        decoder, sources(3), StepOptions(decoder), max_length=6, choose=sampler(), processors=[Prefix(prefixes)]
+    )
     found = {each.row: each.hypothesis for each in steps if each.hypothesis is not None}
-    expected = sample(Scripted(11, language.script), sources(3), sampler(), max_length=6, rules=[Prefix(prefixes)])
+    expected = sample(Scripted(11, language.script), sources(3), sampler(), max_length=6, processors=[Prefix(prefixes)])
     assert [found[row] for row in range(3)] == [one for (one,) in expected]
     assert all(found[row].tokens[: len(prefix)] == prefix for row, prefix in enumerate(prefixes))
 

@@ -3,9 +3,8 @@
 from regard.decoding.beam import Beam
 from regard.decoding.constrained_beam import ConstrainedBeam
 from regard.decoding.diverse_beam import DiverseBeam
-from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.hypothesis import CoveragePenalty, Hypothesis, LengthPenalty
 from regard.decoding.logits_processors import NoRepeat, Prefix
-from regard.decoding.penalties import CoveragePenalty, LengthPenalty
 from regard.decoding.sampling import greedy, sample
 
 __all__ = [

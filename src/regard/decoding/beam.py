@@ -7,35 +7,34 @@ from torch import Tensor
 
 from regard.attention.memory import Memory
 from regard.decoding.beam_state import BeamState, Extensions
-from regard.decoding.hypothesis import Hypothesis, limits
-from regard.decoding.logits_processors import Rule
-from regard.decoding.penalties import CoveragePenalty, LengthPenalty
+from regard.decoding.hypothesis import CoveragePenalty, Hypothesis, LengthPenalty, limits
+from regard.decoding.logits_processors import LogitsProcessor
 from regard.nn.decoders.protocol import Decoder
 from regard.text.special import END
 
 
 @dataclass(frozen=True)
 class Beam:
-    """Keeps the `width` best beginnings. A source is done when it has `width` ended hypotheses and none that is open
-    scores better at its present length, had it read everything, than the worst of them. Hypotheses that reach the limit
-    are returned, marked unfinished, only where too few have ended.
+    """Beam search: keep the `width` best hypotheses at every step.
 
-    A kind of beam is its `choose`, and which places are open at the `start`.
+    A source is done when it has `width` ended hypotheses and no open one scores better at its present length, with full
+    coverage, than the worst of them. Hypotheses at the length limit are returned, as unfinished, only where too few
+    have ended. A variant overrides `choose`, and `start` for the places that are open at first.
     """
 
     width: int
     length: LengthPenalty = field(default_factory=LengthPenalty)
     coverage: CoveragePenalty | None = None
-    rules: tuple[Rule, ...] = ()
+    processors: tuple[LogitsProcessor, ...] = ()
 
     @property
     def start(self) -> tuple[int, ...]:
-        """Places that hold the empty text at first."""
+        """The places that hold an empty hypothesis at first."""
         return (0,)
 
     def choose(self, beam: BeamState, extended: Tensor) -> tuple[Extensions, Extensions]:
-        """Of all continuations `(source, width, vocabulary)`, those that end a hypothesis, by END among the `width`
-        best, and those `width` that go on."""
+        """Split the best of all extensions `(source, width, vocabulary)` in those that end, by an END among the `width`
+        best, and the `width` best that go on."""
         best = Extensions.best(extended, 2 * self.width)
         end = best.tokens == END
         ending = Extensions(*(each[:, : self.width] for each in best.only(end)))
@@ -45,32 +44,32 @@ class Beam:
     def __call__(
         self, decoder: Decoder, memory: Memory, *, max_length: int | Tensor, n_best: int = 1
     ) -> list[list[Hypothesis]]:
-        """The `n_best` best hypotheses for each row of the memory, best first, no text twice.
+        """The `n_best` best different hypotheses for each row of the memory, best first.
 
         Args:
-            max_length: most tokens, END included: one number, or `(batch,)`.
+            max_length: the maximal number of tokens, END included: one number, or `(batch,)`.
 
         Raises:
             ValueError: width below 1 or above the vocabulary, n_best outside 1..width, max_length below 1, a hypothesis
-                that no token can follow, or a coverage penalty for a decoder that does not attend to its source.
+                that no token can follow, or a coverage penalty for a decoder without source attention.
         """
         self.check(decoder, n_best)
         limit = limits(memory, max_length)
         ended: list[list[Hypothesis]] = [[] for _ in limit]
         beam = BeamState.first(decoder, memory, self.width, self.start, self.coverage is not None)
         while len(beam.sources):
-            beam, extended = beam.step(decoder, self.rules)
+            beam, extended = beam.step(decoder, self.processors)
             ending, going = self.choose(beam, extended)
             for source, rank in (ending.scores > -torch.inf).nonzero().tolist():
                 place = int(ending.parents[source, rank])
                 score = self.score(beam, source, place, float(ending.scores[source, rank]), ended=1)
                 text = tuple(beam.text(source, place))
                 ended[int(beam.sources[source])].append(Hypothesis(text, score, finished=True))
-            beam = self.unsettled(beam.follow(going), ended, limit)
+            beam = self.without_done(beam.follow(going), ended, limit)
         return [self.best(source, each)[:n_best] for source, each in enumerate(ended)]
 
     def check(self, decoder: Decoder, n_best: int) -> None:
-        """Raises ValueError as a search does."""
+        """Raise ValueError for a width, `n_best` or coverage penalty that does not fit the decoder."""
         vocabulary = decoder.output.out_features
         if not 1 <= n_best <= self.width <= vocabulary:
             raise ValueError(
@@ -81,14 +80,14 @@ class Beam:
             raise ValueError("a coverage penalty needs a model that attends to its source, which this one does not")
 
     def score(self, beam: BeamState, source: int, place: int, log_probability: float, ended: int) -> float:
-        """That of a hypothesis, END counted if it has `ended`."""
+        """The score of a hypothesis with its penalties; its length counts END if it has `ended`."""
         score = self.length(log_probability, beam.tokens.shape[1] + ended)
         if self.coverage is None or beam.coverage is None:
             return score
         return score + self.coverage(beam.coverage[source * self.width + place])
 
-    def unsettled(self, beam: BeamState, ended: list[list[Hypothesis]], limit: Tensor) -> BeamState:
-        """The sources that are not done; at its limit, a source's open hypotheses fill what is missing of the ended."""
+    def without_done(self, beam: BeamState, ended: list[list[Hypothesis]], limit: Tensor) -> BeamState:
+        """The beam without the sources that are done; at the length limit, open hypotheses fill up the ended ones."""
         length, keep = beam.tokens.shape[1], []
         for row, (source, scores) in enumerate(zip(beam.sources.tolist(), beam.scores.tolist(), strict=True)):
             done = ended[source]
@@ -105,11 +104,11 @@ class Beam:
         return beam.select(torch.tensor(keep, dtype=torch.long, device=limit.device))
 
     def settled(self, ended: list[Hypothesis], best_open: float, length: int) -> bool:
-        """Whether nothing that is open could be among the best."""
+        """Whether no open hypothesis can still be among the best."""
         return len(ended) >= self.width and self.length(best_open, length) <= ended[self.width - 1].score
 
     def best(self, source: int, found: list[Hypothesis]) -> list[Hypothesis]:
-        """The different texts of a source, best first."""
+        """The different hypotheses of a source, best first."""
         ordered = sorted(found, key=lambda hypothesis: hypothesis.score)
         different = {(each.tokens, each.finished): each for each in ordered}
         return sorted(different.values(), key=lambda hypothesis: -hypothesis.score)

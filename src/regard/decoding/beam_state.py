@@ -1,4 +1,4 @@
-"""The open hypotheses of a beam, and what may follow them."""
+"""The open hypotheses of a beam and their extensions by one token."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,14 +10,14 @@ from torch import Tensor
 from regard.attention.memory import Memory
 from regard.attention.record import record
 from regard.decoding.hypothesis import last_tokens, next_scores, require_token
-from regard.decoding.logits_processors import Rule, held
+from regard.decoding.logits_processors import LogitsProcessor, process
 from regard.nn.decoders.protocol import Decoder, State
 from regard.text.special import START
 
 
 class Extensions(NamedTuple):
-    """Continuations of a source's hypotheses, `(source, continuation)`: the score, minus infinity where there is none,
-    the place of the hypothesis that it continues, and the token."""
+    """Extensions of hypotheses by one token, `(source, extension)`: the score (minus infinity where there is none), the
+    place of the hypothesis that is extended, and the token."""
 
     scores: Tensor
     parents: Tensor
@@ -25,12 +25,12 @@ class Extensions(NamedTuple):
 
     @classmethod
     def best(cls, extended: Tensor, count: int) -> "Extensions":
-        """The `count` best of all, `(source, place, vocabulary)`, best first."""
+        """The `count` best of all scores `(source, place, vocabulary)`, best first."""
         scores, places = extended.flatten(1).topk(min(count, extended[0].numel()))
         return cls(scores, places // extended.shape[-1], places % extended.shape[-1])
 
     def only(self, which: Tensor) -> "Extensions":
-        """Those alone for which `which (source, continuation)` is true."""
+        """Mask the extensions for which `which (source, extension)` is false."""
         return self._replace(scores=self.scores.masked_fill(~which, -torch.inf))
 
     def top(self, count: int) -> "Extensions":
@@ -39,13 +39,13 @@ class Extensions(NamedTuple):
         return Extensions(scores, self.parents.gather(1, order), self.tokens.gather(1, order))
 
 
-def join(parts: Sequence[Extensions]) -> Extensions:
-    """One after the other."""
+def concatenate(parts: Sequence[Extensions]) -> Extensions:
+    """The extensions of every part, one part after the other."""
     return Extensions(*(torch.cat(each, 1) for each in zip(*parts, strict=True)))
 
 
 def unreadable(memory: Memory) -> Tensor:
-    """1 for padding, 0 for a position that can be read, `(batch, key)`."""
+    """1 for padding and other masked positions, 0 for the others, `(batch, key)`."""
     readable = None if memory.mask is None else memory.mask.readable()
     nothing = memory.value.new_zeros(memory.value.shape[:2])
     return nothing if readable is None else (~readable).to(nothing).expand_as(nothing)
@@ -53,14 +53,12 @@ def unreadable(memory: Memory) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class BeamState:
-    """`width` open hypotheses for each of the sources that are still searched.
+    """`width` hypotheses for each source that is still searched.
 
-    sources: their rows in the memory, `(source,)`.
-    scores: log-probabilities, minus infinity for an empty place, `(source, width)`.
-    tokens: `(source * width, length)`.
-    state: the decoder's, of source * width rows.
-    coverage: the attention that each position of the source has received so far, 1 for padding, `(source * width,
-        key)`; None where no penalty needs it.
+    `sources (source,)` are rows of the memory; `scores (source, width)` are log-probabilities, minus infinity for an
+    empty place; `tokens (source * width, length)`; `state`, the decoder's, has source * width rows; `coverage (source *
+    width, key)` is the sum of the attention weights of each source position, 1 for padding, or None without a coverage
+    penalty.
     """
 
     sources: Tensor
@@ -73,7 +71,7 @@ class BeamState:
     def first(
         cls, decoder: Decoder, memory: Memory, width: int, open_places: Sequence[int], with_coverage: bool
     ) -> "BeamState":
-        """An empty text in each of the open places, of which there is at least one."""
+        """An empty hypothesis in each of the open places, of which there is at least one."""
         sources = torch.arange(memory.value.shape[0], device=memory.value.device)
         scores = torch.full((len(sources), width), -torch.inf, device=sources.device)
         scores[:, list(open_places)] = 0.0
@@ -88,19 +86,19 @@ class BeamState:
         return self.sources.repeat_interleave(self.scores.shape[1])
 
     def text(self, source: int, place: int) -> list[int]:
-        """What stands there."""
+        """The tokens of the hypothesis at a place."""
         return self.tokens[source * self.scores.shape[1] + place].tolist()
 
     def select(self, keep: Tensor) -> "BeamState":
-        """The sources `keep` alone."""
+        """The beam with the sources `keep` only."""
         width = self.scores.shape[1]
         rows = (keep[:, None] * width + torch.arange(width, device=keep.device)).flatten()
         coverage = None if self.coverage is None else self.coverage[rows]
         return BeamState(self.sources[keep], self.scores[keep], self.tokens[rows], self.state.select(rows), coverage)
 
-    def step(self, decoder: Decoder, rules: Sequence[Rule]) -> tuple["BeamState", Tensor]:
-        """Feed every text its last token -> the beam after it, and the scores `(source, width, vocabulary)` of all
-        texts that may come next; none follows an empty place.
+    def step(self, decoder: Decoder, processors: Sequence[LogitsProcessor]) -> tuple["BeamState", Tensor]:
+        """Feed every hypothesis its last token -> the beam after it, and the scores `(source, width, vocabulary)` of
+        all extensions; an empty place has none.
 
         Raises:
             ValueError: a hypothesis that no token can follow.
@@ -115,14 +113,14 @@ class BeamState:
             coverage = self.coverage + torch.stack([each.flatten(1, -2).mean(1) for each in maps.values()]).mean(0)
         empty, following = self.scores.flatten() == -torch.inf, next_scores(logits)
         require_token(following.amax(-1).masked_fill(empty, 0.0))
-        if empty.any():  # what stands there may be anything, NaN too
+        if empty.any():  # the rows of empty places may hold anything, NaN too
             following[empty] = -torch.inf
-        following = held(rules, following, self.tokens, self.owners)
+        following = process(processors, following, self.tokens, self.owners)
         extended = self.scores[..., None] + following.unflatten(0, (-1, self.scores.shape[1]))
         return replace(self, state=state, coverage=coverage), extended
 
     def follow(self, extensions: Extensions) -> "BeamState":
-        """The texts with these tokens behind them, `width` for each source."""
+        """The hypotheses after these extensions, `width` for each source."""
         width = self.scores.shape[1]
         offsets = width * torch.arange(len(self.sources), device=self.sources.device)[:, None]
         rows = (extensions.parents + offsets).flatten()

@@ -1,4 +1,4 @@
-"""A beam whose texts contain what they must."""
+"""Beam search whose outputs contain required phrases."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,11 +17,12 @@ Phrase = Sequence[int]
 
 @dataclass(frozen=True)
 class ConstrainedBeam(Beam):
-    """Every finished text contains all its source's `phrases`, each in one piece: they may overlap. Where texts reach
-    their limit before, those come first of which the least is missing.
+    """Dynamic beam allocation (Post and Vilar 2018, 1804.06609): every finished hypothesis contains all `phrases` of
+    its source, each contiguous; phrases may overlap. Hypotheses at the length limit are sorted by how few tokens of
+    phrases they miss.
 
-    Hypotheses are sorted by how many tokens of phrases they have, and take turns in that order, the fullest first, so
-    that some of each kind stay (dynamic beam allocation, Post and Vilar 2018, 1804.06609).
+    Candidates are grouped in banks by how many tokens of phrases they have; the banks fill the beam in turn, the
+    fullest bank first.
 
     Raises:
         ValueError: a phrase is empty.
@@ -37,13 +38,13 @@ class ConstrainedBeam(Beam):
         ending, going = [], []
         for row, source in enumerate(beam.sources.tolist()):
             candidates = self.candidates(beam, extended, row, self.phrases[source])
-            turns = in_turns(candidates)
-            ending.append([each for each in turns[: self.width] if each[2] == END])
-            going.append([each for each in turns if each[2] != END][: self.width])
+            ranked = in_banks(candidates)
+            ending.append([each for each in ranked[: self.width] if each[2] == END])
+            going.append([each for each in ranked if each[2] != END][: self.width])
         return table(ending, self.width, extended), table(going, self.width, extended)
 
     def best(self, source: int, found: list[Hypothesis]) -> list[Hypothesis]:
-        """The different texts of a source, those first that lack the fewest tokens of phrases, best first."""
+        """The different hypotheses of a source: the fewest missing tokens of phrases first, then the best score."""
 
         def lacking(each: Hypothesis) -> int:
             return sum(len(missing(each.tokens, phrase)) for phrase in self.phrases[source])
@@ -53,8 +54,9 @@ class ConstrainedBeam(Beam):
     def candidates(
         self, beam: BeamState, extended: Tensor, row: int, phrases: Sequence[Phrase]
     ) -> list[tuple[int, float, int, int]]:
-        """What may follow a source's texts: tokens of phrases then held, score, place, token. The best of all, the best
-        of each text, and every token that brings a phrase on; END only where nothing is missing."""
+        """Candidates of a source: (tokens of phrases matched, score, place, token). They are the best of all
+        extensions, the best of each hypothesis and every next token of a phrase; END only where no phrase is
+        missing."""
         scores = extended[row]
         best = Extensions.best(scores[None], 2 * self.width)
         places = set(zip(best.parents[0].tolist(), best.tokens[0].tolist(), strict=True))
@@ -62,27 +64,27 @@ class ConstrainedBeam(Beam):
         found = []
         for place in range(self.width):
             text = beam.text(row, place)
-            wanted = {token for phrase in phrases for token in missing(text, phrase)[:1]}
-            whole = not any(missing(text, phrase) for phrase in phrases)
-            for token in {token for parent, token in places if parent == place} | wanted:
+            following = {token for phrase in phrases for token in missing(text, phrase)[:1]}
+            complete = not any(missing(text, phrase) for phrase in phrases)
+            for token in {token for parent, token in places if parent == place} | following:
                 score = float(scores[place, token])
-                if score > -torch.inf and (token != END or whole):
+                if score > -torch.inf and (token != END or complete):
                     longer = [*text, token]
-                    held = sum(len(phrase) - len(missing(longer, phrase)) for phrase in phrases)
-                    found.append((held, score, place, token))
+                    matched = sum(len(phrase) - len(missing(longer, phrase)) for phrase in phrases)
+                    found.append((matched, score, place, token))
         return found
 
 
-def in_turns(candidates: list[tuple[int, float, int, int]]) -> list[tuple[float, int, int]]:
-    """The best of each kind, the second of each, and so on; in each round the fullest first."""
-    kinds: dict[int, list[tuple[float, int, int]]] = {}
-    for held, score, place, token in sorted(candidates, reverse=True):
-        kinds.setdefault(held, []).append((score, place, token))
-    return [each for rank in zip_longest(*kinds.values()) for each in rank if each is not None]
+def in_banks(candidates: list[tuple[int, float, int, int]]) -> list[tuple[float, int, int]]:
+    """The best of each bank, then the second of each, and so on; in each round the fullest bank first."""
+    banks: dict[int, list[tuple[float, int, int]]] = {}
+    for matched, score, place, token in sorted(candidates, reverse=True):
+        banks.setdefault(matched, []).append((score, place, token))
+    return [each for rank in zip_longest(*banks.values()) for each in rank if each is not None]
 
 
 def table(chosen: list[list[tuple[float, int, int]]], width: int, like: Tensor) -> Extensions:
-    """`width` for each source, best first."""
+    """The chosen candidates as `width` extensions for each source, best first."""
     nothing = (-torch.inf, 0, END)
     rows = [sorted(each, reverse=True) + [nothing] * (width - len(each)) for each in chosen]
     scores, parents, tokens = (
@@ -92,11 +94,11 @@ def table(chosen: list[list[tuple[float, int, int]]], width: int, like: Tensor) 
 
 
 def missing(text: Sequence[int], phrase: Phrase) -> Phrase:
-    """What of the phrase still has to be written: nothing if the text contains it, else what lies behind the longest
-    beginning of it with which the text ends."""
+    """The tokens of the phrase that must still follow: none if the text contains it, else those behind the longest
+    prefix of it that the text ends with."""
     text, phrase = tuple(text), tuple(phrase)
     size = len(phrase)
     if any(text[at : at + size] == phrase for at in range(len(text) - size + 1)):
         return ()
-    held = [count for count in range(min(size, len(text)) + 1) if text[len(text) - count :] == phrase[:count]]
-    return phrase[max(held) :]
+    matched = [count for count in range(min(size, len(text)) + 1) if text[len(text) - count :] == phrase[:count]]
+    return phrase[max(matched) :]

@@ -1,17 +1,26 @@
-"""What a user demands of the answers to a text."""
+"""Constraints on outputs: how many, with which prefix, with which phrases; from texts to tokens."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from regard.data.tokenizer_pair import Tokenizers
 from regard.decoding.constrained_beam import missing
+from regard.decoding.hypothesis import Hypothesis
+from regard.errors import InputError
+from regard.text import Tokenizer
+from regard.text.special import UNKNOWN
 
 Tokens = tuple[int, ...]
+CLOSED = "not in the target's vocabulary"
+OPEN = "neither in the vocabulary nor in the text"
 
 
 @dataclass(frozen=True)
-class Demand:
-    """`n_best` outputs of each row, each of which begins with the row's prefix and contains all its phrases. There is
-    one of both for all rows, or one for each."""
+class DecodingConstraints:
+    """Require `n_best` outputs of each row that begin with the row's prefix and contain all its phrases.
+
+    `prefixes` and `phrases` have one entry for all rows, or one for each.
+    """
 
     n_best: int = 1
     prefixes: tuple[Tokens, ...] = ((),)
@@ -25,14 +34,16 @@ class Demand:
         """The phrases of each row."""
         return self.phrases * rows if len(self.phrases) == 1 else self.phrases
 
-    def of(self, rows: Sequence[int]) -> "Demand":
-        """The demand of some rows alone."""
+    def of(self, rows: Sequence[int]) -> "DecodingConstraints":
+        """The constraints of some rows alone."""
         most = max(rows, default=-1) + 1
         prefixes, phrases = self.prefixes_of(most), self.phrases_of(most)
-        return Demand(self.n_best, tuple(prefixes[row] for row in rows), tuple(phrases[row] for row in rows))
+        return DecodingConstraints(
+            self.n_best, tuple(prefixes[row] for row in rows), tuple(phrases[row] for row in rows)
+        )
 
     def check(self, limits: Sequence[int]) -> None:
-        """Raises ValueError where an output of a row's most tokens, END included, is too short for it."""
+        """Raise ValueError where the constraints of a row need more tokens, END included, than its limit."""
         rows = len(limits)
         for prefix, phrases, limit in zip(self.prefixes_of(rows), self.phrases_of(rows), limits, strict=True):
             outside = {phrase for phrase in phrases if missing(prefix, phrase)}
@@ -40,6 +51,47 @@ class Demand:
             if needed <= limit:
                 continue
             raise ValueError(
-                f"what the output must contain has {needed} tokens with its end, more than its limit of {limit}; "
-                "ask for less, or raise length_ratio or length_extra"
+                f"prefix and phrases need {needed} tokens with the end of the text, more than the limit of {limit}; "
+                "require less, or raise length_ratio or length_extra"
             )
+
+
+def encode_constraints(
+    tokenizers: Tokenizers, texts: Sequence[str], n_best: int, prefix: str, phrases: Sequence[str] = ()
+) -> DecodingConstraints:
+    """Encode a prefix and phrases for the outputs of some texts; a model that copies also has the words of each text.
+
+    Raises:
+        InputError: the prefix or a phrase has tokens that no output can have, or a phrase is empty.
+    """
+    if blank := [phrase for phrase in phrases if not phrase.strip()]:
+        raise InputError(f"a phrase is {blank[0]!r}; give at least one word")
+    required = prefix, *phrases
+    if not tokenizers.copying or not any(required):
+        known = [_writable(each, tokenizers.target.encode(each), CLOSED) for each in required]
+        return DecodingConstraints(n_best, (known[0],), (tuple(known[1:]),))
+    rows = [
+        [_writable(each, tokenizers.target_ids(each, text), OPEN, f"text {number}: ") for each in required]
+        for number, text in enumerate(texts, 1)
+    ]
+    return DecodingConstraints(n_best, tuple(row[0] for row in rows), tuple(tuple(row[1:]) for row in rows))
+
+
+def writable(tokenizer: Tokenizer, text: str) -> Tokens:
+    """Encode a text that an output begins or goes on with. Raises InputError for a text outside the vocabulary."""
+    return _writable(text, tokenizer.encode(text), CLOSED)
+
+
+def _writable(text: str, ids: Sequence[int], where: str, place: str = "") -> Tokens:
+    """The ids as a tuple. Raises InputError if one of them is the unknown token."""
+    if UNKNOWN in ids:
+        raise InputError(f"{place}{text!r} has pieces that are {where}, so no output has it")
+    return tuple(ids)
+
+
+def lacks(
+    tokenizers: Tokenizers, text: str, found: Sequence[Hypothesis], phrases: Sequence[str]
+) -> list[tuple[str, ...]]:
+    """The phrases that each output for a text does not contain."""
+    ids = {phrase: tokenizers.target_ids(phrase, text) for phrase in phrases}
+    return [tuple(phrase for phrase in ids if missing(each.tokens, ids[phrase])) for each in found]

@@ -1,4 +1,4 @@
-"""A beam whose groups say different things."""
+"""Diverse beam search."""
 
 from dataclasses import dataclass
 
@@ -6,15 +6,15 @@ import torch
 from torch import Tensor
 
 from regard.decoding.beam import Beam
-from regard.decoding.beam_state import BeamState, Extensions, join
+from regard.decoding.beam_state import BeamState, Extensions, concatenate
 from regard.text.special import END
 
 
 @dataclass(frozen=True)
 class DiverseBeam(Beam):
-    """`groups` beams of width / groups each, in turn at every step: a token that n hypotheses of earlier groups took at
-    this step is chosen as if its log-probability were lower by n * `strength` (Vijayakumar 2018, 1610.02424, Hamming
-    diversity). Scores stay the model's own.
+    """Search with `groups` beams of width / groups each, one after the other at every step. Lower the log-probability
+    of a token by n * `strength` where n hypotheses of earlier groups have chosen it at this step (Vijayakumar 2018,
+    1610.02424, Hamming diversity). The penalty affects the choice only; scores stay the model's own.
 
     Raises:
         ValueError: groups below 1 or no divisor of the width, or strength negative.
@@ -35,17 +35,17 @@ class DiverseBeam(Beam):
 
     def choose(self, beam: BeamState, extended: Tensor) -> tuple[Extensions, Extensions]:
         size = self.width // self.groups
-        taken = extended.new_zeros(len(extended), 1, extended.shape[-1])
+        counts = extended.new_zeros(len(extended), 1, extended.shape[-1])
         ending, going = [], []
         for first in range(0, self.width, size):
             group = extended[:, first : first + size]
-            lowered = Extensions.best(group - self.strength * taken, 2 * size)
+            lowered = Extensions.best(group - self.strength * counts, 2 * size)
             own = group.flatten(1).gather(1, lowered.parents * group.shape[-1] + lowered.tokens)
             found = Extensions(own, lowered.parents + first, lowered.tokens)
             end = found.tokens == END
             ending.append(Extensions(*(each[:, :size] for each in found.only(end))))
             order = lowered.only(~end).scores.topk(size).indices
             going.append(Extensions(*(each.gather(1, order) for each in found.only(~end))))
-            chosen = (going[-1].scores > -torch.inf).to(taken)
-            taken[:, 0].scatter_add_(1, going[-1].tokens, chosen)
-        return join(ending), join(going)
+            chosen = (going[-1].scores > -torch.inf).to(counts)
+            counts[:, 0].scatter_add_(1, going[-1].tokens, chosen)
+        return concatenate(ending), concatenate(going)

@@ -1,4 +1,4 @@
-"""What a search returns, and what every search checks and does."""
+"""What a search returns, how it compares hypotheses, and what every search does and checks."""
 
 from dataclasses import dataclass
 
@@ -6,14 +6,18 @@ import torch
 from torch import Tensor
 
 from regard.attention.memory import Memory
+from regard.shapes import Float
 from regard.text.special import PAD, START
+
+LEAST = 1e-6
+"""The coverage of a source position without any attention weight, so that its logarithm is finite."""
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One output: its tokens without START and END, its score, and whether it ended by itself or at the limit.
+    """One output: its tokens without START and END, its score, and whether it ended with END or at the length limit.
 
-    The score is a log-probability, divided by the length penalty if there is one; higher is better.
+    The score is a log-probability, with the penalties of the search; higher is better.
     """
 
     tokens: tuple[int, ...]
@@ -22,7 +26,7 @@ class Hypothesis:
 
 
 def limits(memory: Memory, max_length: int | Tensor) -> Tensor:
-    """The most tokens each row may have, END included: `(batch,)`.
+    """The maximal number of tokens of each row, END included: `(batch,)`.
 
     Raises:
         ValueError: a limit is below 1, or there is not one for each row.
@@ -36,15 +40,15 @@ def limits(memory: Memory, max_length: int | Tensor) -> Tensor:
     return limit.expand(batch)
 
 
-def last_tokens(written: Tensor) -> Tensor:
-    """What each of the texts `(row, length)` ends with: START where nothing is written."""
-    return written[:, -1] if written.shape[1] else written.new_full((len(written),), START)
+def last_tokens(tokens: Tensor) -> Tensor:
+    """The last token of each row `(row, length)`; START if the length is 0."""
+    return tokens[:, -1] if tokens.shape[1] else tokens.new_full((len(tokens),), START)
 
 
 def next_scores(logits: Tensor) -> Tensor:
-    """Logits -> log-probabilities, of the same shape, with minus infinity for PAD and START, which no text has.
+    """Logits -> log-probabilities of the same shape, with minus infinity for PAD and START, which no text has.
 
-    What they had is not shared out among the others: a score is the one that the model gives a text it is made to read.
+    The others are not normalised again: so a hypothesis has the score that forced decoding gives it.
     """
     scores = logits.float().log_softmax(-1)
     for token in (PAD, START):
@@ -53,9 +57,35 @@ def next_scores(logits: Tensor) -> Tensor:
 
 
 def require_token(best: Tensor) -> None:
-    """Raises ValueError where the best score of a row's tokens is no finite number."""
+    """Raise ValueError where the best score of a row is not finite."""
     if not best.isfinite().all():
         raise ValueError(
             "no token is possible: all logits of a row but those of PAD and START are minus infinity, "
             "or one is infinite or NaN"
         )
+
+
+@dataclass(frozen=True)
+class LengthPenalty:
+    """Divide a log-probability by ((offset + length) / (offset + 1))^alpha (Wu 2016, equation 14, with offset 5);
+    offset 0 divides by length^alpha, alpha 0 by 1.
+
+    The length counts END.
+    """
+
+    alpha: float = 0.0
+    offset: float = 5.0
+
+    def __call__(self, log_probability: float, length: int) -> float:
+        return log_probability / ((self.offset + length) / (self.offset + 1)) ** self.alpha
+
+
+@dataclass(frozen=True)
+class CoveragePenalty:
+    """beta * sum_i log(min(sum_t a_ti, 1)) over the positions of the source (Wu 2016, 1609.08144, equation 14): 0 with
+    full coverage, END included, and negative for positions with a total weight below 1."""
+
+    beta: float
+
+    def __call__(self, coverage: Float[torch.Tensor, " source"]) -> float:
+        return self.beta * float(coverage.clamp(LEAST, 1.0).log().sum())

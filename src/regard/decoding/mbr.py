@@ -1,11 +1,11 @@
-"""The choice among samples that is most like the others."""
+"""Minimum Bayes risk: the sample that is most like the others."""
 
 from collections.abc import Sequence
 
 
 def least_risk(texts: Sequence[str]) -> int:
-    """The number of the text with the highest mean chrF against all the others, each taken for the truth as often as it
-    was drawn: minimum Bayes risk (Eikema and Aziz 2020, 2005.10283). The first of equals.
+    """The index of the text with the highest mean chrF against all samples as references, each as often as it was
+    sampled (Eikema and Aziz 2020, 2005.10283); the first of equals.
 
     Raises:
         ValueError: there is no text.

@@ -1,4 +1,4 @@
-"""One token at a time: the best one, or one drawn."""
+"""Greedy decoding and sampling."""
 
 import math
 from collections.abc import Sequence
@@ -8,19 +8,18 @@ import torch
 from torch import Tensor
 
 from regard.attention.memory import Memory
-from regard.decoding.hypothesis import Hypothesis, limits, require_token
-from regard.decoding.logits_processors import Rule
-from regard.decoding.penalties import LengthPenalty
+from regard.decoding.hypothesis import Hypothesis, LengthPenalty, limits, require_token
+from regard.decoding.logits_processors import LogitsProcessor
 from regard.decoding.sequence_state import SequenceState
 from regard.nn.decoders.protocol import Decoder
 
 
 @dataclass(frozen=True)
 class Sampler:
-    """Draws tokens from logits.
+    """Sample tokens from logits.
 
-    Temperature 0 takes the best; `top_k` keeps the k best (0: all); `top_p` keeps the fewest tokens whose probabilities
-    reach p (Holtzman 2020, 1904.09751).
+    Temperature 0 chooses the best; `top_k` keeps the k best (0: all); `top_p` keeps the fewest tokens whose
+    probabilities reach p (Holtzman 2020, 1904.09751).
 
     Raises:
         ValueError: temperature negative or NaN, top_k negative, top_p outside (0, 1].
@@ -50,9 +49,9 @@ class Sampler:
             ordered[:, self.top_k :] = -torch.inf
         probabilities = ordered.softmax(-1)
         before = probabilities.cumsum(-1) - probabilities
-        kept = probabilities.masked_fill(before >= self.top_p, 0.0)
-        drawn = torch.multinomial(kept, 1, generator=self.generator)
-        return tokens.gather(1, drawn)[:, 0]
+        nucleus = probabilities.masked_fill(before >= self.top_p, 0.0)
+        sampled = torch.multinomial(nucleus, 1, generator=self.generator)
+        return tokens.gather(1, sampled)[:, 0]
 
 
 @torch.no_grad()
@@ -63,23 +62,23 @@ def sample(
     *,
     max_length: int | Tensor,
     penalty: LengthPenalty | None = None,
-    rules: Sequence[Rule] = (),
+    processors: Sequence[LogitsProcessor] = (),
 ) -> list[list[Hypothesis]]:
     """One hypothesis for each row of the memory, scored as `Beam` does. Finished sequences leave the batch.
 
     Args:
-        max_length: most tokens, END included: one number, or `(batch,)`.
+        max_length: the maximal number of tokens, END included: one number, or `(batch,)`.
     """
     limit = limits(memory, max_length)
     penalty = LengthPenalty() if penalty is None else penalty
     found: list[list[Hypothesis]] = [[] for _ in limit]
-    state = SequenceState.first(decoder, memory)
-    while len(state.rows):
-        state, _ = state.step(decoder, sampler, rules)
-        done = state.done(limit)
+    sequences = SequenceState.first(decoder, memory)
+    while len(sequences.rows):
+        sequences, _ = sequences.step(decoder, sampler, processors)
+        done = sequences.done(limit)
         for place in done.nonzero()[:, 0].tolist():
-            found[int(state.rows[place])].append(state.hypothesis(place, penalty))
-        state = state.without(done)
+            found[int(sequences.rows[place])].append(sequences.hypothesis(place, penalty))
+        sequences = sequences.without(done)
     return found
 
 
@@ -89,7 +88,9 @@ def greedy(
     *,
     max_length: int | Tensor,
     penalty: LengthPenalty | None = None,
-    rules: Sequence[Rule] = (),
+    processors: Sequence[LogitsProcessor] = (),
 ) -> list[list[Hypothesis]]:
-    """The best token at every step: one hypothesis for each row of the memory."""
-    return sample(decoder, memory, Sampler(temperature=0.0), max_length=max_length, penalty=penalty, rules=rules)
+    """Choose the best token at every step: one hypothesis for each row of the memory."""
+    return sample(
+        decoder, memory, Sampler(temperature=0.0), max_length=max_length, penalty=penalty, processors=processors
+    )

@@ -1,4 +1,4 @@
-"""How likely a model finds given targets."""
+"""Forced decoding: the log-probabilities of known targets."""
 
 from collections.abc import Sequence
 
@@ -16,10 +16,11 @@ ROWS = 32  # pairs that are scored together
 def encoded(
     model: EncoderDecoder, tokenizers: Tokenizers, pairs: Sequence[Pair], *, truncate: bool = False
 ) -> list[tuple[list[int], list[int]]]:
-    """The pairs' tokens, those of words that only a cut source had as unknown.
+    """Encode pairs. `truncate` cuts texts that are longer than the model's maximum; a copied word beyond the cut
+    becomes the unknown token.
 
     Raises:
-        InputError: a text is longer than the model can take, and `truncate` does not ask to keep its beginning.
+        InputError: a text is longer than the model's maximum, without `truncate`.
     """
     places = [pair.place for pair in pairs]
     sources = [tokenizers.source_ids(pair.source) for pair in pairs]
@@ -32,7 +33,7 @@ def encoded(
 
 @torch.no_grad()
 def log_probabilities(model: EncoderDecoder, pairs: Sequence[tuple[list[int], list[int]]]) -> list[list[float]]:
-    """Of each target's tokens, END last, given its source: forced decoding, by natural logarithm."""
+    """The natural log-probability of each token of each target, END last, given its source."""
     device, found = next(model.parameters()).device, []
     for first in range(0, len(pairs), ROWS):
         batch = collate(pairs[first : first + ROWS]).to(device)

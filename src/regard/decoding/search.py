@@ -1,4 +1,4 @@
-"""How a run searches: the settings of its `search:` section, and the search they ask for."""
+"""The settings of the `search:` section of a run file, and the search that they describe."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,25 +12,24 @@ from torch import Tensor
 from regard.attention.memory import Memory
 from regard.decoding.beam import Beam
 from regard.decoding.constrained_beam import ConstrainedBeam, Phrase
-from regard.decoding.constraints import Demand, Tokens
+from regard.decoding.constraints import DecodingConstraints, Tokens
 from regard.decoding.diverse_beam import DiverseBeam
-from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.logits_processors import NoRepeat, Prefix, Rule
-from regard.decoding.penalties import CoveragePenalty, LengthPenalty
+from regard.decoding.hypothesis import CoveragePenalty, Hypothesis, LengthPenalty
+from regard.decoding.logits_processors import LogitsProcessor, NoRepeat, Prefix
 from regard.decoding.sampling import Sampler, greedy, sample
 from regard.decoding.streaming import Step, StepOptions, stream
 from regard.nn.decoders.protocol import Decoder
 
 SEEDS = 2**63
-"""How many seeds a generator takes."""
+"""The number of seeds of a generator."""
 
 
 @dataclass(frozen=True)
 class Search:
     """Beam 1 is greedy. An output has at most `length_ratio` x the source's tokens + `length_extra`, END included.
 
-    With a `temperature` outputs are drawn, as `Sampler` says, and the beam is not used; the same seed draws the same
-    for the same batch.
+    A `temperature` samples outputs by `Sampler` instead of a beam; the same seed gives the same samples for the same
+    batch.
 
     Raises:
         ValueError: temperature, top_k, top_p, seed, groups or diversity out of range, top_k or top_p without a
@@ -40,12 +39,12 @@ class Search:
     beam: Annotated[int, Field(ge=1)] = 1
     length_penalty: Annotated[float, Field(ge=0)] = 0.0
     length_offset: Annotated[float, Field(ge=0)] = 5.0
-    """What is added to a length before it is penalised; 0 with a `length_penalty` of 1: the mean of the tokens."""
+    """Added to a length before it is penalised; 0 with a `length_penalty` of 1 gives the mean over the tokens."""
     coverage_penalty: Annotated[float, Field(ge=0)] = 0.0
     no_repeat: Annotated[int, Field(ge=0)] = 0
-    """So many tokens in a row never stand twice in one output; 0: they may."""
+    """Forbid repeated n-grams of so many tokens in one output; 0 allows them."""
     groups: int = 1
-    """Parts of the beam that are made to differ, by `diversity`."""
+    """Groups of a diverse beam; `diversity` is the strength of its penalty."""
     diversity: float = 0.5
     length_ratio: Annotated[float, Field(ge=0)] = 2.0
     length_extra: Annotated[int, Field(ge=1)] = 10
@@ -59,85 +58,88 @@ class Search:
         if not 0 <= self.seed < SEEDS:
             raise ValueError(f"seed is {self.seed}; it must be at least 0 and below {SEEDS}")
         if self.temperature is None and (self.top_k or self.top_p < 1):
-            raise ValueError(f"top_k is {self.top_k} and top_p {self.top_p}, but nothing is drawn; give a temperature")
+            raise ValueError(f"top_k is {self.top_k} and top_p {self.top_p}, but nothing is sampled; set a temperature")
         DiverseBeam(self.beam, groups=self.groups, strength=self.diversity)
 
     def searching(self, beam: int) -> "Search":
-        """The same with this beam in one group, and nothing drawn."""
+        """The same settings with this beam, in one group and without sampling."""
         return replace(self, beam=beam, groups=1, temperature=None, top_k=0, top_p=1.0)
 
     def limit(self, lengths: Tensor) -> Tensor:
-        """The most tokens an output may have for sources of `lengths (batch,)`."""
+        """The maximal number of output tokens for sources of `lengths (batch,)`."""
         return (lengths * self.length_ratio).long() + self.length_extra
 
     def __call__(
-        self, decoder: Decoder, memory: Memory, limit: Tensor, demand: Demand | None = None
+        self, decoder: Decoder, memory: Memory, limit: Tensor, constraints: DecodingConstraints | None = None
     ) -> list[list[Hypothesis]]:
-        """For each row of the memory as many hypotheses as `demand` says: the best, or drawn ones. How many changes
-        nothing about the first.
+        """The best or sampled hypotheses for each row of the memory, as many as `constraints` requires. Their number
+        never changes the first one.
 
         Raises:
             ValueError: n_best above the beam, or below 1, or more than one at temperature 0; phrases longer than the
                 limit of a row, or with groups or a temperature.
         """
-        demand = Demand() if demand is None else demand
-        demand.check(limit.tolist())
-        rules = self.rules(demand, len(limit))
+        constraints = DecodingConstraints() if constraints is None else constraints
+        constraints.check(limit.tolist())
+        processors = self.processors(constraints, len(limit))
         if self.temperature is not None:
-            if any(demand.phrases):
-                raise ValueError("phrases need a beam; what is drawn cannot be made to contain them")
-            return self.draw(decoder, memory, limit, demand.n_best, rules)
-        if self.beam == demand.n_best == 1 and not self.coverage_penalty and not any(demand.phrases):
-            return greedy(decoder, memory, max_length=limit, penalty=self.length, rules=rules)
+            if any(constraints.phrases):
+                raise ValueError("phrases need a beam; samples cannot be made to contain them")
+            return self.sample(decoder, memory, limit, constraints.n_best, processors)
+        if self.beam == constraints.n_best == 1 and not self.coverage_penalty and not any(constraints.phrases):
+            return greedy(decoder, memory, max_length=limit, penalty=self.length, processors=processors)
         coverage = CoveragePenalty(self.coverage_penalty) if self.coverage_penalty else None
-        search = self.kind(demand.phrases_of(len(limit)))(self.beam, self.length, coverage, rules)
-        return search(decoder, memory, max_length=limit, n_best=demand.n_best)
+        search = self.kind(constraints.phrases_of(len(limit)))(self.beam, self.length, coverage, processors)
+        return search(decoder, memory, max_length=limit, n_best=constraints.n_best)
 
     def stream(
         self, decoder: Decoder, memory: Memory, limit: Tensor, prefixes: Sequence[Tokens], options: StepOptions
     ) -> Iterator[Step]:
         """Decode a sequence for each row of the memory, behind its prefix, step by step: sampled with a temperature,
         else greedy, since a beam has no result before its end. Raises ValueError as a call does."""
-        demand = Demand(prefixes=tuple(prefixes))
-        demand.check(limit.tolist())
-        rules, choose = self.rules(demand, len(limit)), self.sampler(memory.value.device)
-        return stream(decoder, memory, options, max_length=limit, choose=choose, penalty=self.length, rules=rules)
+        constraints = DecodingConstraints(prefixes=tuple(prefixes))
+        constraints.check(limit.tolist())
+        processors, choose = self.processors(constraints, len(limit)), self.sampler(memory.value.device)
+        return stream(
+            decoder, memory, options, max_length=limit, choose=choose, penalty=self.length, processors=processors
+        )
 
     @property
     def length(self) -> LengthPenalty:
-        """What scores are divided by."""
+        """The length penalty of these settings."""
         return LengthPenalty(self.length_penalty, self.length_offset)
 
     def sampler(self, device: torch.device) -> Sampler:
-        """What chooses a token where no beam does."""
+        """The sampler of these settings; without a temperature it chooses the best token."""
         if self.temperature is None:
             return Sampler(temperature=0.0)
         return Sampler(self.temperature, self.top_k, self.top_p, torch.Generator(device).manual_seed(self.seed))
 
-    def rules(self, demand: Demand, rows: int) -> tuple[Rule, ...]:
-        """What every step is held to; a prefix may repeat itself."""
-        prefix = [Prefix(demand.prefixes_of(rows))] if any(demand.prefixes) else []
+    def processors(self, constraints: DecodingConstraints, rows: int) -> tuple[LogitsProcessor, ...]:
+        """The logits processors of every step; a prefix may contain repeated n-grams."""
+        prefix = [Prefix(constraints.prefixes_of(rows))] if any(constraints.prefixes) else []
         return (*prefix, *([NoRepeat(self.no_repeat)] if self.no_repeat else []))
 
     def kind(self, phrases: Sequence[Sequence[Phrase]]) -> Callable[..., Beam]:
-        """Of the beam. Raises ValueError for groups that must contain phrases."""
+        """The beam search of these settings. Raises ValueError for groups together with phrases."""
         if any(phrases):
             if self.groups > 1:
                 raise ValueError(f"groups is {self.groups}, but phrases need a beam in one group")
             return partial(ConstrainedBeam, phrases=phrases)
         return Beam if self.groups == 1 else partial(DiverseBeam, groups=self.groups, strength=self.diversity)
 
-    def draw(
-        self, decoder: Decoder, memory: Memory, limit: Tensor, n_best: int, rules: tuple[Rule, ...]
+    def sample(
+        self, decoder: Decoder, memory: Memory, limit: Tensor, n_best: int, processors: tuple[LogitsProcessor, ...]
     ) -> list[list[Hypothesis]]:
-        """`n_best` samples for each row. The one drawn first, whatever `n_best`, stays first; the others follow, best
+        """`n_best` samples for each row: the first one sampled is the same for every `n_best`, the others follow, best
         first. Raises ValueError."""
         assert self.temperature is not None
         if n_best < 1 or (n_best > 1 and self.temperature == 0):
             raise ValueError(f"n_best is {n_best}; it must be at least 1, and 1 at temperature 0")
         sampler = self.sampler(memory.value.device)
         draws = [
-            sample(decoder, memory, sampler, max_length=limit, penalty=self.length, rules=rules) for _ in range(n_best)
+            sample(decoder, memory, sampler, max_length=limit, penalty=self.length, processors=processors)
+            for _ in range(n_best)
         ]
         rows = [[one for (one,) in row] for row in zip(*draws, strict=True)]
         return [[first, *sorted(rest, key=lambda one: -one.score)] for first, *rest in rows]

@@ -1,4 +1,4 @@
-"""The state of greedy and sampled decoding: sequences that grow by a token a step."""
+"""Sequences that are decoded a token at a time, one for each row."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,21 +7,18 @@ import torch
 from torch import Tensor
 
 from regard.attention.memory import Memory
-from regard.decoding.hypothesis import Hypothesis, last_tokens, next_scores
-from regard.decoding.logits_processors import Rule, held
-from regard.decoding.penalties import LengthPenalty
+from regard.decoding.hypothesis import Hypothesis, LengthPenalty, last_tokens, next_scores
+from regard.decoding.logits_processors import LogitsProcessor, process
 from regard.nn.decoders.protocol import Decoder, State
 from regard.text.special import END
 
 
 @dataclass(frozen=True, eq=False)
 class SequenceState:
-    """The sequences that are not done, one for each of some rows of a memory.
+    """One sequence for each row of a memory that is still decoded.
 
-    rows: their rows, `(place,)`.
-    tokens: `(place, length)`.
-    scores: their log-probabilities, `(place,)`.
-    state: the decoder's.
+    `rows (place,)` are rows of the memory; `tokens (place, length)` are those so far, `scores (place,)` their
+    log-probabilities; `state` is the decoder's.
     """
 
     rows: Tensor
@@ -31,36 +28,36 @@ class SequenceState:
 
     @classmethod
     def first(cls, decoder: Decoder, memory: Memory) -> "SequenceState":
-        """An empty sequence for each row."""
+        """Sequences without a token."""
         rows = torch.arange(memory.value.shape[0], device=memory.value.device)
         return cls(
             rows, rows.new_empty(len(rows), 0), torch.zeros(len(rows), device=rows.device), decoder.start(memory)
         )
 
     def step(
-        self, decoder: Decoder, choose: Callable[[Tensor], Tensor], rules: Sequence[Rule]
+        self, decoder: Decoder, choose: Callable[[Tensor], Tensor], processors: Sequence[LogitsProcessor]
     ) -> tuple["SequenceState", Tensor]:
-        """Feed every text its last token -> the texts with the next one, which `choose` takes by the scores that the
-        rules leave, and the model's own scores `(place, vocabulary)` of all that might have come."""
+        """Feed every sequence its last token -> the sequences with one more, and the scores `(place, vocabulary)` of
+        the model. `choose` selects the token by the scores after the processors."""
         logits, state = decoder.step(last_tokens(self.tokens), self.state)
         following = next_scores(logits)
-        allowed = held(rules, following, self.tokens, self.rows)
-        tokens = choose(allowed)
-        scores = self.scores + allowed.gather(1, tokens[:, None])[:, 0]
-        return SequenceState(self.rows, torch.cat([self.tokens, tokens[:, None]], 1), scores, state), following
+        allowed = process(processors, following, self.tokens, self.rows)
+        chosen = choose(allowed)
+        scores = self.scores + allowed.gather(1, chosen[:, None])[:, 0]
+        return SequenceState(self.rows, torch.cat([self.tokens, chosen[:, None]], 1), scores, state), following
 
     def done(self, limit: Tensor) -> Tensor:
-        """Which texts have ended, or have as many tokens as `limit (batch,)` gives their rows: `(place,)`."""
+        """Whether each sequence has ended or reached its row's `limit (batch,)`: `(place,)`."""
         return (self.tokens[:, -1] == END) | (self.tokens.shape[1] >= limit[self.rows])
 
     def hypothesis(self, place: int, penalty: LengthPenalty) -> Hypothesis:
-        """A text that is done."""
+        """The hypothesis of a sequence that is done."""
         text, score = self.tokens[place].tolist(), penalty(float(self.scores[place]), self.tokens.shape[1])
         finished = text[-1] == END
         return Hypothesis(tuple(text[:-1] if finished else text), score, finished)
 
     def without(self, which: Tensor) -> "SequenceState":
-        """All texts but those for which `which (place,)` is true."""
+        """The sequences for which `which (place,)` is false."""
         if not which.any():
             return self
         stay = (~which).nonzero()[:, 0]

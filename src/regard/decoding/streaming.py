@@ -12,9 +12,8 @@ from torch import Tensor, nn
 
 from regard.attention.memory import Memory
 from regard.attention.record import Maps, record
-from regard.decoding.hypothesis import Hypothesis, limits
-from regard.decoding.logits_processors import Rule
-from regard.decoding.penalties import LengthPenalty
+from regard.decoding.hypothesis import Hypothesis, LengthPenalty, limits
+from regard.decoding.logits_processors import LogitsProcessor
 from regard.decoding.sampling import Sampler
 from regard.decoding.sequence_state import SequenceState
 from regard.errors import InputError
@@ -71,13 +70,13 @@ def stream(
     max_length: int | Tensor,
     choose: Callable[[Tensor], Tensor] | None = None,
     penalty: LengthPenalty | None = None,
-    rules: Sequence[Rule] = (),
+    processors: Sequence[LogitsProcessor] = (),
 ) -> Iterator[Step]:
     """Decode as `greedy`, or with a `Sampler` to `choose` as `sample`, and give each step of all sequences that are not
     done, in the order of their rows.
 
     Args:
-        max_length: most tokens, END included: one number, or `(batch,)`.
+        max_length: the maximal number of tokens, END included: one number, or `(batch,)`.
 
     Raises:
         ValueError: max_length below 1, or no token can follow a sequence.
@@ -88,7 +87,7 @@ def stream(
         state = _active(SequenceState.first(decoder, memory), options)
     while len(state.rows):
         with torch.no_grad(), _recording(options) as maps:
-            state, following = state.step(decoder, choose, rules)
+            state, following = state.step(decoder, choose, processors)
         attention = None if maps is None else maps.layered()[:, :, :, 0].double().cpu().numpy()
         done = state.done(limit)
         for place, finished in enumerate(done.tolist()):

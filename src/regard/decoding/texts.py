@@ -1,4 +1,4 @@
-"""Texts in, texts out: batches by length, search, and the outputs in the order of the inputs."""
+"""From texts to texts: batches by length, search, and outputs in the order of the inputs."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -9,23 +9,23 @@ from torch import Tensor
 from regard.data.batching import limit_lengths, token_batches
 from regard.data.pair_batch import collate
 from regard.data.tokenizer_pair import Tokenizers
-from regard.decoding.constraints import Demand
+from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
 from regard.decoding.streaming import Step, StepOptions, always
 from regard.nn.encoder_decoder import EncoderDecoder
 
 BATCH = 4096
-"""Padded source tokens times the beam that are searched together."""
+"""Padded source tokens times beam width in one batch."""
 
 
 def limited(
     maximum: int | None, ids: Sequence[list[int]], places: Sequence[str], *, truncate: bool = False
 ) -> tuple[list[list[int]], int]:
-    """The sequences, none longer with END than `maximum`, and how many were cut for that.
+    """Sequences of at most `maximum` tokens with END, and how many of them were cut.
 
     Raises:
-        InputError: one is longer and `truncate` does not ask to keep its beginning.
+        InputError: one is longer, without `truncate`.
     """
     if maximum is None:
         return list(ids), 0
@@ -38,20 +38,23 @@ def search_texts(
     texts: Sequence[str],
     search: Search,
     *,
-    demand: Demand | None = None,
+    constraints: DecodingConstraints | None = None,
     places: Sequence[str] | None = None,
     truncate: bool = False,
 ) -> list[list[Hypothesis]]:
-    """The hypotheses for each text, best first, in the order of the texts, as many and such as `demand` says.
+    """Hypotheses for each text, best first, in the order of the texts.
 
-    `places` say where the texts came from, for messages; `truncate` cuts those that are longer than the model can take.
+    Args:
+        constraints: how many hypotheses, their prefixes and phrases; by default one without any.
+        places: where the texts come from, for messages.
+        truncate: cut texts that are longer than the model's maximum.
 
     Raises:
-        InputError: a text is longer than the model can take.
+        InputError: a text is longer than the model's maximum, without `truncate`.
         ValueError: the search's numbers do not fit together (see `beam`).
     """
     ids = source_ids(model.max_source, tokenizers, texts, places, truncate=truncate)
-    return search_ids([model], ids, search, demand)[0]
+    return search_ids([model], ids, search, constraints)[0]
 
 
 def source_ids(
@@ -62,7 +65,7 @@ def source_ids(
     *,
     truncate: bool = False,
 ) -> list[list[int]]:
-    """The sources' tokens, none longer than `maximum`. Raises InputError as `search_texts`."""
+    """Encode sources, each at most `maximum` tokens. Raises InputError as `search_texts`."""
     ids = [tokenizers.source_ids(text) for text in texts]
     places = [f"text {number}" for number in range(1, len(ids) + 1)] if places is None else places
     return limited(maximum, ids, places, truncate=truncate)[0]
@@ -70,20 +73,23 @@ def source_ids(
 
 @torch.no_grad()
 def search_ids(
-    models: Sequence[EncoderDecoder], ids: Sequence[list[int]], search: Search, demand: Demand | None = None
+    models: Sequence[EncoderDecoder],
+    ids: Sequence[list[int]],
+    search: Search,
+    constraints: DecodingConstraints | None = None,
 ) -> list[list[list[Hypothesis]]]:
-    """What each of some models with one encoder finds for each source, which is encoded once. Raises ValueError as
-    `search_texts`."""
+    """Hypotheses of several models that share one encoder, for each source; a source is encoded once. Raises ValueError
+    as `search_texts`."""
     encoder = models[0].encoder
     device = next(encoder.parameters()).device
     found: list[list[list[Hypothesis]]] = [[[] for _ in ids] for _ in models]
     for rows in _batches(ids, max(1, BATCH // search.beam)):
         batch = collate([(ids[row], []) for row in rows]).to(device)
-        asked = None if demand is None else demand.of(rows)
+        own = None if constraints is None else constraints.of(rows)
         memory, limit = encoder(batch.source, batch.source_lengths), search.limit(batch.source_lengths)
         for model, outputs in zip(models, found, strict=True):
             most = _most(model, limit)
-            for row, hypotheses in zip(rows, search(model.decoder, memory, most, asked), strict=True):
+            for row, hypotheses in zip(rows, search(model.decoder, memory, most, own), strict=True):
                 outputs[row] = hypotheses
     return found
 
@@ -114,17 +120,17 @@ def stream_ids(
 
 
 def best_texts(tokenizers: Tokenizers, texts: Sequence[str], found: Sequence[Sequence[Hypothesis]]) -> list[str]:
-    """What `search_texts` found best for each text."""
+    """The text of the best hypothesis for each source."""
     return [tokenizers.text(best.tokens, text) for text, (best, *_) in zip(texts, found, strict=True)]
 
 
 def _most(model: EncoderDecoder, limit: Tensor) -> Tensor:
-    """The most tokens that the model can write of those that a search allows."""
+    """The limit of a search, at most the model's own maximum."""
     return limit if model.max_target is None else limit.clamp(max=model.max_target)
 
 
 def _batches(ids: Sequence[list[int]], tokens: int) -> Iterator[list[int]]:
-    """Rows of similar length together."""
+    """Batches of rows of similar length."""
     lengths = [(len(each) + 1, 0) for each in ids]
     longest = max((length for length, _ in lengths), default=1)
     yield from token_batches(lengths, max(tokens, longest), seed=0, epoch=0)

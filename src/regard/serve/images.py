@@ -8,7 +8,7 @@ from pydantic import Base64Bytes
 
 from regard.attribution.available import LAYERED
 from regard.attribution.kinds import Kind
-from regard.decoding.text_constraints import writable
+from regard.decoding.constraints import writable
 from regard.errors import InputError
 from regard.images import Pixels, decode_image
 from regard.maps.lookups import beside, patch_labels

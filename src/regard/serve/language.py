@@ -8,7 +8,7 @@ from pydantic import Field
 
 from regard.attribution.available import kinds_within
 from regard.attribution.kinds import Kind
-from regard.decoding.text_constraints import writable
+from regard.decoding.constraints import writable
 from regard.errors import InputError
 from regard.maps.lookups import Lookups
 from regard.pictures.payload import payload

@@ -6,7 +6,7 @@ from typing import Any
 
 from regard.attribution.available import kinds_of
 from regard.data.pair import Pair
-from regard.decoding.text_constraints import demanded
+from regard.decoding.constraints import encode_constraints
 from regard.maps.links import strongest
 from regard.pictures.payload import payload
 from regard.serve.attention import Source
@@ -101,4 +101,4 @@ def _attention(run: Seq2SeqRun, asks: Sequence[Looked]) -> list[dict[str, Any]]:
 
 def _prefix(run: Seq2SeqRun, ask: Stream) -> Sequence[int]:
     """The tokens that the output begins with. Raises InputError for a text that the vocabulary cannot write."""
-    return ask.begun(lambda prefix: demanded(run.tokenizers, [ask.text], 1, prefix).prefixes[0])
+    return ask.begun(lambda prefix: encode_constraints(run.tokenizers, [ask.text], 1, prefix).prefixes[0])

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from regard.attention.memory import Memory
 from regard.data.batching import require_one_batch, token_batches
-from regard.decoding.constraints import Demand
+from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
 from regard.metrics.text import METRICS
@@ -107,7 +107,7 @@ def told(
     found = []
     for first in range(0, len(images), ROWS):
         memory, limit = encoded(model, images[first : first + ROWS], config, search)
-        found += search(model.decoder, memory, limit, Demand(n_best))
+        found += search(model.decoder, memory, limit, DecodingConstraints(n_best))
     return found
 
 

@@ -7,8 +7,8 @@ from typing import Any
 from torch import Tensor
 
 from regard.attention.memory import Memory
+from regard.decoding.continuation import Prompted
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.prompt import Prompted
 from regard.text import Tokenizer
 from regard.text.special import END
 

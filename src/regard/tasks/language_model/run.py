@@ -14,10 +14,9 @@ from regard.attribution.gradients import log_probabilities_of
 from regard.attribution.kinds import Kind
 from regard.attribution.self_attention import Reading, contributed, within
 from regard.data.token_words import side
-from regard.decoding.constraints import Demand
-from regard.decoding.prompt import Prompted
+from regard.decoding.constraints import DecodingConstraints
+from regard.decoding.continuation import Prompted, Sliding
 from regard.decoding.search import Search
-from regard.decoding.sliding import Sliding
 from regard.decoding.streaming import StepOptions, StreamEvent, always, check_prefixes
 from regard.errors import InputError, shown
 from regard.maps.alignment import Alignment
@@ -95,7 +94,7 @@ class LanguageModelRun(Run):
         search = self.config.search if search is None else search
         with guarded(self.model):
             begun = self._begun(prompts, tokens, beyond)
-            found = search(begun.decoder, begun.nothing, begun.limit, Demand(n_best, begun.rest))
+            found = search(begun.decoder, begun.nothing, begun.limit, DecodingConstraints(n_best, begun.rest))
         return [
             [Continuation.of(prompt, each, len(forced), self.tokenizer) for each in hypotheses]
             for prompt, forced, hypotheses in zip(prompts, begun.rest, found, strict=True)

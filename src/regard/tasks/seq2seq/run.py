@@ -13,11 +13,11 @@ from regard.attribution.roles import read_itself
 from regard.attribution.self_attention import Reading
 from regard.data.pair import Pair
 from regard.data.tokenizer_pair import Tokenizers
+from regard.decoding.constraints import encode_constraints, lacks
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.scoring import encoded, log_probabilities
 from regard.decoding.search import Search
 from regard.decoding.streaming import StreamEvent, always, check_prefixes
-from regard.decoding.text_constraints import demanded, lacks
 from regard.decoding.texts import search_texts, source_ids, stream_ids
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
@@ -104,10 +104,10 @@ class Seq2SeqRun(Run):
             ValueError: beam, `n_best`, vocabulary, phrases and limit do not fit together.
         """
         refuse_one_text(texts)
-        demand = demanded(self.tokenizers, texts, n_best, prefix, phrases)
+        constraints = encode_constraints(self.tokenizers, texts, n_best, prefix, phrases)
         search = self.search(beam) if search is None else search
         with guarded(self.model):
-            found = search_texts(self.model, self.tokenizers, texts, search, demand=demand)
+            found = search_texts(self.model, self.tokenizers, texts, search, constraints=constraints)
         made = self.predictions(texts, found, attention=attention)
         lacking = [lacks(self.tokenizers, text, each, phrases) for text, each in zip(texts, found, strict=True)]
         return [one.without(each) for one, each in zip(made, lacking, strict=True)]

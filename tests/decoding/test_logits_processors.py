@@ -5,7 +5,7 @@ import torch
 
 from regard.decoding import Beam, ConstrainedBeam, DiverseBeam, Hypothesis, NoRepeat, Prefix, greedy
 from regard.decoding.constrained_beam import missing
-from regard.decoding.constraints import Demand
+from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.search import Search
 from regard.text.special import END
 from tests.decoding.scripted import NO, Language, Scripted, Text, sources, spell
@@ -35,7 +35,7 @@ def test_no_repeat(seed: int, size: int):
     """A beam that holds everything: what is found is what repeats nothing, with the scores it had. A text of two words
     that must not repeat a word ends by itself: END may always follow."""
     spoken, decoder = language(seed)
-    found = Beam(63, rules=(NoRepeat(size),))(decoder, sources(2), max_length=LIMIT, n_best=63)
+    found = Beam(63, processors=(NoRepeat(size),))(decoder, sources(2), max_length=LIMIT, n_best=63)
     for row, hypotheses in enumerate(found):
         allowed = [each for each in expected(spoken, row, LIMIT) if not repeats(each.tokens, size)]
         assert_same(hypotheses, allowed)
@@ -44,7 +44,7 @@ def test_no_repeat(seed: int, size: int):
 def test_no_repeat_leaves_something_where_nothing_else_could_follow():
     """A model that can say one word alone, and never ends."""
     decoder = Scripted(7, lambda row, text: [-torch.inf] * 4 + [0.0, -torch.inf, -torch.inf])
-    assert greedy(decoder, sources(1), max_length=3, rules=[NoRepeat(1)])[0][0].tokens == (4, 4, 4)
+    assert greedy(decoder, sources(1), max_length=3, processors=[NoRepeat(1)])[0][0].tokens == (4, 4, 4)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -52,7 +52,7 @@ def test_prefix(seed: int):
     """Each source has one of its own, or none; the scores count the prefix."""
     spoken, decoder = language(seed)
     prefixes = [(5, 4), (), (4,)]
-    found = Beam(63, rules=(Prefix(prefixes),))(decoder, sources(3), max_length=LIMIT, n_best=63)
+    found = Beam(63, processors=(Prefix(prefixes),))(decoder, sources(3), max_length=LIMIT, n_best=63)
     for row, (hypotheses, prefix) in enumerate(zip(found, prefixes, strict=True)):
         begun = [each for each in expected(spoken, row, LIMIT) if each.tokens[: len(prefix)] == prefix]
         assert_same(hypotheses, begun)
@@ -61,7 +61,7 @@ def test_prefix(seed: int):
 def test_prefix_of_greedy_and_of_finished_rows():
     """Rows leave the batch; those behind them keep their own prefixes."""
     decoder = spell(11, [(4,), (5, 6, 4), (6, 6)])
-    found = greedy(decoder, sources(3), max_length=9, rules=[Prefix([(), (7, 8, 9), (9,)])])
+    found = greedy(decoder, sources(3), max_length=9, processors=[Prefix([(), (7, 8, 9), (9,)])])
     assert [each.tokens[:3] for (each,) in found] == [(4,), (7, 8, 9), (9, 6)]
 
 
@@ -160,8 +160,8 @@ def test_scores_of_a_diverse_beam_are_the_models_own():
         (lambda: DiverseBeam(4, groups=2, strength=-1.0), "strength is -1.0"),
         (lambda: ConstrainedBeam(4, phrases=[[()]]), "a phrase is empty"),
         (
-            lambda: Demand(1, ((4, 5),), (((6, 6),),)).check([9, 4]),
-            "has 5 tokens with its end, more than its limit of 4",
+            lambda: DecodingConstraints(1, ((4, 5),), (((6, 6),),)).check([9, 4]),
+            "need 5 tokens with the end of the text, more than the limit of 4",
         ),
         (lambda: Search(beam=3, groups=2), "groups is 2"),
     ],
@@ -171,34 +171,34 @@ def test_what_cannot_be(made, said: str):
         made()
 
 
-def test_each_row_has_a_demand_of_its_own():
-    demand = Demand(2, ((4,), (5,), (6,)), (((7,),), (), ((8,), (9, 9))))
-    assert demand.of([2, 0]) == Demand(2, ((6,), (4,)), (((8,), (9, 9)), ((7,),)))
-    assert Demand(2, ((4,),), (((7,),),)).of([1]) == Demand(2, ((4,),), (((7,),),))
-    demand.of([1, 0]).check([2, 3])
-    with pytest.raises(ValueError, match="has 5 tokens"):
-        demand.check([3, 2, 4])
+def test_each_row_has_constraints_of_its_own():
+    constraints = DecodingConstraints(2, ((4,), (5,), (6,)), (((7,),), (), ((8,), (9, 9))))
+    assert constraints.of([2, 0]) == DecodingConstraints(2, ((6,), (4,)), (((8,), (9, 9)), ((7,),)))
+    assert DecodingConstraints(2, ((4,),), (((7,),),)).of([1]) == DecodingConstraints(2, ((4,),), (((7,),),))
+    constraints.of([1, 0]).check([2, 3])
+    with pytest.raises(ValueError, match="need 5 tokens"):
+        constraints.check([3, 2, 4])
 
 
 def test_a_demand_inside_its_prefix_needs_no_more_room():
-    Demand(1, ((4, 5),), (((4, 5), (5,)),)).check([3])
+    DecodingConstraints(1, ((4, 5),), (((4, 5), (5,)),)).check([3])
 
 
-def demanded(search: Search, demand: Demand) -> list[list[Hypothesis]]:
+def search_with(search: Search, constraints: DecodingConstraints) -> list[list[Hypothesis]]:
     spoken = Language((4, 5, 6), 13, 1)
-    return search(Scripted(13, spoken.script), sources(2), torch.tensor([9, 11]), demand)
+    return search(Scripted(13, spoken.script), sources(2), torch.tensor([9, 11]), constraints)
 
 
 @pytest.mark.parametrize("search", [Search(), Search(beam=3), Search(beam=4, groups=2), Search(temperature=1.0)])
 def test_every_search_keeps_its_prefix(search: Search):
-    for (best,) in demanded(search, Demand(prefixes=((6, 6, 5),))):
+    for (best,) in search_with(search, DecodingConstraints(prefixes=((6, 6, 5),))):
         assert best.tokens[:3] == (6, 6, 5)
 
 
 @pytest.mark.parametrize("beam", [1, 3])
 def test_prefix_phrase_and_no_repeat_together(beam: int):
-    demand = Demand(1, ((6, 6),), (((4, 5),),))
-    for (best,) in demanded(Search(beam=beam, no_repeat=2), demand):
+    constraints = DecodingConstraints(1, ((6, 6),), (((4, 5),),))
+    for (best,) in search_with(Search(beam=beam, no_repeat=2), constraints):
         assert best.tokens[:2] == (6, 6)
         assert contains(best.tokens, (4, 5))
         assert not repeats(best.tokens, 2)
@@ -206,14 +206,14 @@ def test_prefix_phrase_and_no_repeat_together(beam: int):
 
 def test_phrases_need_a_beam_in_one_group():
     with pytest.raises(ValueError, match="groups is 2, but phrases need a beam in one group"):
-        demanded(Search(beam=4, groups=2), Demand(phrases=(((4,),),)))
-    with pytest.raises(ValueError, match="phrases need a beam; what is drawn"):
-        demanded(Search(temperature=1.0), Demand(phrases=(((4,),),)))
+        search_with(Search(beam=4, groups=2), DecodingConstraints(phrases=(((4,),),)))
+    with pytest.raises(ValueError, match="phrases need a beam; samples cannot"):
+        search_with(Search(temperature=1.0), DecodingConstraints(phrases=(((4,),),)))
 
 
 def test_a_demand_longer_than_the_limit():
-    with pytest.raises(ValueError, match="has 10 tokens with its end, more than its limit of 9"):
-        demanded(Search(beam=2), Demand(prefixes=((4,) * 9,)))
+    with pytest.raises(ValueError, match="need 10 tokens with the end of the text, more than the limit of 9"):
+        search_with(Search(beam=2), DecodingConstraints(prefixes=((4,) * 9,)))
 
 
 def test_at_the_limit_a_text_with_the_phrases_is_better_than_a_likelier_one():

@@ -1,0 +1,85 @@
+"""Decoders around a decoder: one that continues prompts, one with a sliding context."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.attention.memory import Memory
+from regard.nn.decoders.protocol import SequenceDecoder, State
+from regard.shapes import States, Tokens
+from regard.text.special import START
+
+
+@dataclass(frozen=True, eq=False)
+class PromptedState(State):
+    """The state of the inner decoder, and the last token of each prompt, `(batch,)`, which the next step reads."""
+
+    inner: State
+    last: Tensor
+
+
+class Prompted(SequenceDecoder[PromptedState]):
+    """Continue prompts `(batch, position)` of at least one token. `start` reads all but the last token in one pass; the
+    last one takes the place of the START that a search feeds."""
+
+    def __init__(self, decoder: SequenceDecoder, prompts: Tokens):
+        super().__init__()
+        self.decoder, self.prompts = decoder, prompts
+        self.output, self.source_attention = decoder.output, None
+
+    def start(self, memory: Memory) -> PromptedState:
+        state = self.decoder.start(memory)
+        if self.prompts.shape[1] > 1:
+            _, state = self.decoder.run(self.prompts[:, :-1], state)
+        return PromptedState(state, self.prompts[:, -1])
+
+    def run(self, tokens: Tokens, state: PromptedState) -> tuple[Any, PromptedState]:
+        fed = tokens.where(tokens != START, state.last[:, None])
+        features, inner = self.decoder.run(fed, state.inner)
+        return features, PromptedState(inner, state.last)
+
+    def at(self, features: Any, position: int) -> Any:
+        return self.decoder.at(features, position)
+
+
+@dataclass(frozen=True, eq=False)
+class SlidingState(State):
+    """The state of the inner decoder, and the tokens that it has read, `(batch, position)`."""
+
+    inner: State
+    read: Tensor
+
+
+class Sliding(SequenceDecoder[SlidingState]):
+    """Decode texts of any length with a limited context: where one more token would not fit in `context`, start again
+    with the last half of it, so that every token has at least half a context before it."""
+
+    def __init__(self, decoder: SequenceDecoder, context: int):
+        super().__init__()
+        self.decoder, self.context, self.overlap = decoder, context, context // 2
+        self.output, self.source_attention = decoder.output, None
+
+    def start(self, memory: Memory) -> SlidingState:
+        inner = self.decoder.start(memory)
+        return SlidingState(inner, torch.zeros(len(memory.value), 0, dtype=torch.int64, device=memory.value.device))
+
+    def run(self, tokens: Tokens, state: SlidingState) -> tuple[States, SlidingState]:
+        found = []
+        for part in tokens.split(self.context - self.overlap, 1):
+            features, state = self._read(part, state)
+            found.append(features)
+        return torch.cat(found, 1), state
+
+    def _read(self, tokens: Tensor, state: SlidingState) -> tuple[Tensor, SlidingState]:
+        """`run` for at most as many tokens as fit behind the overlap."""
+        before, inner = state.read, state.inner
+        fed = tokens
+        if before.shape[1] + tokens.shape[1] > self.context:
+            before = before[:, before.shape[1] - self.overlap :]
+            fed = torch.cat([before, tokens], 1)
+            nothing = next(self.parameters()).new_zeros(len(tokens), 0, 1)
+            inner = self.decoder.start(Memory(nothing, nothing))
+        features, inner = self.decoder.run(fed, inner)
+        return features[:, -tokens.shape[1] :], SlidingState(inner, torch.cat([before, tokens], 1))
