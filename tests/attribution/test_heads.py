@@ -26,10 +26,9 @@ def test_their_mean_is_what_is_looked_at(make):
 
 def test_of_two_texts_too():
     run = telling()
-    looked = run.look((TEXT, "the cat"))
+    looked = run.attribute((TEXT, "the cat"))
     assert isinstance(looked.weights, Alignment)
-    assert looked.lookups is not None
-    maps = HeadMaps.of(looked.lookups)
+    maps = HeadMaps.of(looked.lookups[0])
     assert maps.source.pieces == looked.weights.source
     np.testing.assert_allclose(maps.mean().weights, looked.weights.weights, atol=1e-6)
     assert maps.target.words.labels[-3:] == ("the", "cat", "</s>")

@@ -196,8 +196,7 @@ def test_language_models_that_read_their_past(name: str, window: int):
 
 
 def test_classifiers():
-    found = telling().look((TEXT, TEXT)).lookups
-    assert found is not None
+    (found,) = telling().attribute((TEXT, TEXT)).lookups
     np.testing.assert_allclose(worked_out(found), found.weights, atol=1e-5)
 
 

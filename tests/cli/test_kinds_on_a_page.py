@@ -15,12 +15,13 @@ from regard.attribution.kinds import Kind
 from regard.attribution.norms import ValueNorms
 from regard.cli.figure import Asking
 from regard.cli.figure_options import Viewing
-from regard.cli.head_figures import check, draw
+from regard.cli.head_figures import check
 from regard.cli.options import Comparing, Looking
 from regard.errors import InputError
 from regard.maps.lookups import READS, Lookups
-from regard.tasks.classification.run import Looked
+from regard.tasks.classification.run import ClassificationRun
 from tests.attribution.untrained import TEXT, filling, going_on, seeing, telling, writing
+from tests.cli import show
 from tests.pictures.test_view import Reader, numbers
 from tests.tasks.test_kinds import classes, spans
 
@@ -37,15 +38,16 @@ RUNS: dict[str, tuple[Any, str, Any]] = {
 
 def drawn(run: Any, text: str, out: Path, kinds: list[Kind], **asked: Any) -> tuple[str, dict[str, Any]]:
     """The answer, and the one lookups of the page."""
-    answer, _ = draw(run, Asking(Path("run"), text, out, Looking(kinds=kinds, **asked)), Viewing())
+    answer, _ = show.drawn(run, text, out, kinds=kinds, **asked)
     shown = json.loads(Reader(out.read_text()).scripts[0])
     (one,) = shown["lookups"]
     return answer, one | {"title": shown["title"]}
 
 
 def lookups_of(run: Any, given: Any, kind: Kind) -> Lookups:
-    looked = run.look(given, kind=kind)
-    return looked.shown if isinstance(looked, Looked) else looked.lookups
+    if isinstance(run, ClassificationRun):
+        return run.attribute(given, kinds=[kind]).lookups[0]
+    return run.look(given, kind=kind).lookups
 
 
 def same(packed: dict[str, Any], page: dict[str, Any], wanted: Lookups) -> None:

@@ -95,7 +95,7 @@ def test_of_documents_questions_and_images():
         answer, picture = asked("reader", question, ALL).json()["view"], asked("beholder", image(), ALL).json()["view"]
         refused = asked("critic", {"text": DOCUMENT}, ALL)
         about = {each["name"]: each["kinds"] for each in httpx.get(address + "/api/runs").json()["runs"]}
-    assert document == payload([beside(*(critic.look(DOCUMENT, kind=kind).shown for kind in ALL[:3]))])
+    assert document == payload(critic.attribute(DOCUMENT, kinds=ALL[:3]).lookups)
     given = question["question"], question["context"]
     assert answer == payload([beside(*(reader.look(given, kind=kind).lookups for kind in ALL))])
     assert [names(document), names(answer), names(picture)] == [ALL[:3], ALL, ALL]

@@ -96,8 +96,8 @@ def opened(folder: Path) -> ClassificationRun:
 
 
 def test_it_looks_at_the_sentence_and_the_word_that_say_the_class(reviews: Path):
-    looked = opened(reviews).look("He plays a man. The film was long. It is so bad. We saw it there.")
-    assert looked.found.label == "bad"
+    looked = opened(reviews).attribute("He plays a man. The film was long. It is so bad. We saw it there.")
+    assert looked.prediction.text == "bad"
     assert isinstance(looked.weights, DocumentWeights)
     assert looked.weights.weights.argmax() == 2
     assert looked.weights.weights.sum() == pytest.approx(1)
@@ -123,10 +123,10 @@ def test_row_25_documents_of_nothing_of_one_word_and_of_very_many_sentences(revi
     assert [len(each.probabilities) for each in found] == [2] * 4
     together = run.predict(["", "good"])
     assert [each.probability for each in together] == pytest.approx([each.probability for each in found[:2]])
-    looked = run.look("")
+    looked = run.attribute("")
     assert isinstance(looked.weights, DocumentWeights)
     assert looked.weights.sentences == ()
-    cut = run.look("one two three four five six seven eight nine").weights
+    cut = run.attribute("one two three four five six seven eight nine").weights
     assert isinstance(cut, DocumentWeights)
     assert len(cut.sentences) > 1  # of more than 7 tokens
 
@@ -150,9 +150,9 @@ def test_what_it_is_compared_with(folder: Path, model: str, tmp_path: Path):
     run = opened(tmp_path / "run")
     if "maximum" in model:
         with pytest.raises(InputError, match="this run's han does not attend to what it reads"):
-            run.look("It is so bad.")
+            run.attribute("It is so bad.")
         return
-    weights = run.look("The film was long. It is so bad.").weights
+    weights = run.attribute("The film was long. It is so bad.").weights
     assert isinstance(weights, DocumentWeights)
     assert weights.weights.sum() == pytest.approx(1)
     if "average" in model:
@@ -165,7 +165,7 @@ def test_it_tells_and_shows_what_each_word_reads(entailment: Path):
     run = opened(entailment)
     found = run.predict([("a dog runs", "there is a dog"), ("a dog runs", "there is a cat")])
     assert [each.label for each in found] == ["yes", "no"]
-    looked = run.look(("a dog runs", "there is a dog"))
+    looked = run.attribute(("a dog runs", "there is a dog"))
     assert isinstance(looked.weights, Alignment)
     assert (looked.weights.source, looked.weights.target) == (("a", "dog", "runs"), ("there", "is", "a", "dog"))
     np.testing.assert_allclose(looked.weights.weights.sum(1), 1, atol=1e-6)
@@ -184,20 +184,20 @@ def test_other_readings(folder: Path, reading: str, rows: int, tmp_path: Path):
     run = opened(tmp_path / "run")
     if not rows:
         with pytest.raises(InputError, match="this run's rocktaschel does not attend"):
-            run.look(("a dog", "a cat"))
+            run.attribute(("a dog", "a cat"))
         return
-    weights = run.look(("a dog", "a cat runs")).weights
+    weights = run.attribute(("a dog", "a cat runs")).weights
     assert isinstance(weights, Alignment)
     assert weights.target == ("a cat runs",)
     assert weights.weights.sum() == pytest.approx(1)
-    assert run.look(("a dog", "")).weights.weights.shape == (1, 2)
+    assert run.attribute(("a dog", "")).weights.weights.shape == (1, 2)
 
 
 def test_pairs_of_nothing(entailment: Path):
     run = opened(entailment)
     found = run.predict([("", ""), ("a dog", ""), ("", "a dog")])
     assert all(sum(each.probabilities.values()) == pytest.approx(1) for each in found)
-    assert [run.look(pair).weights.weights.shape for pair in (("", "a dog"), ("a dog", ""))] == [(2, 0), (0, 2)]
+    assert [run.attribute(pair).weights.weights.shape for pair in (("", "a dog"), ("a dog", ""))] == [(2, 0), (0, 2)]
 
 
 def test_folds(folder: Path):

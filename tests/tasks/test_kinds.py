@@ -29,7 +29,7 @@ from regard.models.vit import Vit, VitConfig
 from regard.pictures.payload import payload
 from regard.tasks.classification.config import Classification
 from regard.tasks.classification.data import LabelledTables
-from regard.tasks.classification.run import ClassificationRun
+from regard.tasks.classification.run import ClassificationRun, ClassPrediction
 from regard.tasks.extractive_qa.config import ExtractiveQA
 from regard.tasks.extractive_qa.data import Questions
 from regard.tasks.extractive_qa.run import ExtractiveQARun
@@ -233,32 +233,33 @@ def test_classes(name: str, kind: Kind):
         with pytest.raises(
             InputError, match=f"layers of self-attention with residuals, which this run's {name} has not"
         ):
-            run.look(text, kind=kind)
+            run.attribute(text, kinds=[kind])
         return
-    looked = run.look(text, kind=kind)
-    assert looked.found.probabilities == pytest.approx(run.predict([text])[0].probabilities)
+    looked = run.attribute(text, kinds=[kind])
+    assert isinstance(looked.prediction, ClassPrediction)
+    assert looked.prediction.probabilities == pytest.approx(run.predict([text])[0].probabilities)
     if isinstance(looked.weights, Alignment):
         np.testing.assert_allclose(looked.weights.weights.sum(-1), 1, rtol=1e-6)
         if kind == "gradient":
-            assert looked.weights.target == (looked.found.label,)
+            assert looked.weights.target == (looked.prediction.text,)
         if (name, kind) == ("rocktaschel", "gradient"):
             assert looked.weights.source == (*TEXT.split(), "the", "dog", "sat")
     else:
         assert isinstance(looked.weights, DocumentWeights)
         assert looked.weights.weights.sum() == pytest.approx(1)
         assert all(words.sum() == pytest.approx(1) for words in looked.weights.words)
-        assert looked.weights.sentences == run.look(text).weights.sentences  # pyright: ignore[reportAttributeAccessIssue]
+        assert looked.weights.sentences == run.attribute(text).weights.sentences
 
 
 def test_words_of_a_document_owe_what_their_tokens_do():
     """Over sentences that are sorted by length on the way: the classes' score against longer vectors of tokens."""
     run = classes("han")
     embedding: Any = run.model.embedding
-    looked = run.look("the cat sat. the mat.", kind="gradient")
+    looked = run.attribute("the cat sat. the mat.", kinds=["gradient"])
     assert isinstance(looked.weights, DocumentWeights)
     assert looked.weights.sentences == (("the", "cat", "sat."), ("the", "mat."))
     tokens = torch.tensor([[*run.tokenizer.encode("the mat."), 0], run.tokenizer.encode("the cat sat.")])
-    place = run.labels.index(looked.found.label)
+    place = run.labels.index(looked.prediction.text)
     given = tokens, torch.tensor([3, 4]), torch.tensor([[1, 0]]), torch.tensor([2])
     amounts = np.zeros((2, 4))
     for row in range(2):
@@ -302,6 +303,6 @@ def test_an_image_that_owes_nothing_is_not_divided_by_nothing():
 @pytest.mark.parametrize("kind", KINDS)
 def test_documents_of_nothing(kind: Kind):
     if kind != "rollout":
-        looked = classes("han").look("", kind=kind)
+        looked = classes("han").attribute("", kinds=[kind])
         assert isinstance(looked.weights, DocumentWeights)
         assert looked.weights.sentences == ()

@@ -18,10 +18,9 @@ from regard.pictures.episode import episode as drawn_episode
 from regard.pictures.overlay import overlay, overlays
 from regard.pictures.tape import tape
 from regard.pictures.view import View
-from regard.pictures.write import LABELS, PAGE, write, write_document, write_figure, write_view
+from regard.pictures.write import LABELS, PAGE, write, write_figure, write_view
 from regard.runs.load import expect
 from regard.tasks.algorithmic.run import AlgorithmicRun
-from regard.tasks.classification.run import ClassificationRun
 from regard.tasks.extractive_qa.run import ExtractiveQARun
 from regard.tasks.few_shot.run import FewShotRun
 from regard.tasks.image_captioning.run import ImageCaptioningRun
@@ -135,8 +134,6 @@ def look(run: Any, asking: Asking) -> Shown:
             return _image(run, asking)
         case ImageCaptioningRun():
             return _caption(run, asking)
-        case ClassificationRun():
-            return _classes(run, asking)
         case AlgorithmicRun():
             return _tape(run, asking)
         case FewShotRun():
@@ -170,20 +167,6 @@ def _text(reading: Reading, asking: Asking, instead: str = PARTS) -> Shown:
         asking.matrix(reading.attention, title, instead)
 
     return Shown(reading.answer, asking.text, (reading.lookups,), picture)
-
-
-def _classes(run: ClassificationRun, asking: Asking) -> Shown:
-    """What the class of a text, or of two, was told by."""
-    asking.looking.refuse("--beam", what="tells classes")
-    looked = run.look(run.parse(asking.text), asking.looking.maps, kind=asking.kind)
-
-    def picture(title: str) -> None:
-        if isinstance(looked.weights, Alignment):
-            asking.matrix(looked.weights, title, WHOLE if looked.lookups is None else PARTS)
-        else:
-            write_document(looked.weights, asking.out, title=title)
-
-    return Shown(looked.found.lines()[0], str(looked.found), (looked.shown,), picture)
 
 
 def _image(run: ImageClassificationRun, asking: Asking) -> Shown:

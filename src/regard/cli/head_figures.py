@@ -22,7 +22,6 @@ from regard.pictures.reading import reading
 from regard.pictures.scale import round_up
 from regard.pictures.views import entropy
 from regard.pictures.write import LABELS, write, write_figure
-from regard.tasks.classification.run import ClassificationRun
 from regard.tasks.image_captioning.run import ImageCaptioningRun
 from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.language_model.run import LanguageModelRun
@@ -109,12 +108,6 @@ def _read(run: Any, asking: Asking) -> tuple[str, HeadMaps]:
         case LanguageModelRun() | MaskedLanguageModelRun():
             asking.looking.refuse("--beam", what="tells tokens one by one")
             found = run.look(asking.text, kind=asking.kind)
-        case ClassificationRun():
-            asking.looking.refuse("--beam", what="tells classes")
-            looked = run.look(run.parse(asking.text), kind=asking.kind)
-            if looked.lookups is None:
-                raise InputError(f"this run's {run.config.classifier.name} has no layers of heads to draw; bert has")
-            return looked.found.lines()[0], HeadMaps.of(looked.lookups)
         case _:
             raise InputError(
                 f"{asking.run}: this run has its own picture alone; leave out --view and what goes with it"

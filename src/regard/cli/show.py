@@ -1,17 +1,117 @@
 """`regard show`."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from regard.cli.figure_options import Viewing
+from regard.attribution.kinds import Kind, Role
 from regard.cli.loading import loading
-from regard.cli.options import AllowMissing, Comparing, Looking, RunFolder, check_search
+from regard.cli.options import AllowMissing, Beam, Maps, RunFolder, check_search
 from regard.cli.output import say
 from regard.errors import InputError
+from regard.tasks.options import AttributionOptions, FigureOptions, ViewName
 
-OWN, PLAIN, ALONE = Looking(), Viewing(), Comparing()
+if TYPE_CHECKING:
+    from regard.tasks.attribution import Attribution
+    from regard.tasks.verbs import Run
+
+PAGE = ".html"
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class AttributionFlags:
+    """What a prediction is attributed to; a flag that is left out is the run's own setting."""
+
+    beam: Beam = None
+    maps: Maps = None
+    kinds: Annotated[
+        list[Kind] | None,
+        Parameter(
+            name="--kind",
+            negative="",
+            help="What to draw: the weights; gradient x input; the norms of what is read; or all layers rolled out. "
+            "Repeatable for a page, which has them behind a menu. Default: weights, of an image's class rollout.",
+        ),
+    ] = None
+    role: Annotated[
+        Role | None,
+        Parameter(
+            help="Of an encoder-decoder, whose attention: cross, that of the output to its source; encoder or decoder, "
+            "the self-attention of that side. Default: cross."
+        ),
+    ] = None
+
+    def options(self) -> AttributionOptions:
+        """The options of the library."""
+        return AttributionOptions(**{**vars(self), "kinds": tuple(self.kinds or ())})
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class FigureFlags:
+    """How an attribution is drawn; without a flag a run draws its own figure."""
+
+    view: Annotated[
+        ViewName | None,
+        Parameter(
+            help="matrix; lines between two copies of the text, a colour a head; heads, all of all layers side by "
+            "side; reading, the text shaded by what each token reads; rollout, all layers together beside the last; "
+            "entropy of every head. Default: matrix; of images and documents the run's own picture."
+        ),
+    ] = None
+    words: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Between words that blanks separate, not pieces.")
+    ] = False
+    source: Annotated[str | None, Parameter(help="Only these places of what is read: A:B, from 0, without B.")] = None
+    target: Annotated[str | None, Parameter(help="Only these places of what reads.")] = None
+    page: Annotated[int | None, Parameter(help="So many places a picture; several are written, NAME-1 and so on.")] = (
+        None
+    )
+    threshold: Annotated[float | None, Parameter(help="Of lines: the least weight that has one. Default: 0.15.")] = None
+    scale: Annotated[float | None, Parameter(help="The weight that is darkest. Default: 1; of heads the greatest.")] = (
+        None
+    )
+    width: Annotated[float | None, Parameter(help="Of the picture on paper, in centimetres.")] = None
+    largest: Annotated[float, Parameter(help="Megabytes that an .html page may have.")] = 16.0
+    breakdown: Annotated[
+        int,
+        Parameter(
+            name="--worked",
+            help="Numbers in an .html page from which a click works lookups out: of more it works out none.",
+        ),
+    ] = 1_000_000
+
+    def options(self) -> FigureOptions:
+        """The options of the library."""
+        return FigureOptions(**vars(self))
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class ComparisonFlags:
+    """What the user compares a prediction with."""
+
+    run: Annotated[
+        Path | None,
+        Parameter(name="--compare", help="Folder of another run, seen beside this one on an .html page."),
+    ] = None
+    text: Annotated[
+        str | None,
+        Parameter(
+            name="--compare-text", help="Another text, seen beside this one; with --compare the text of that run."
+        ),
+    ] = None
+
+    @property
+    def chosen(self) -> bool:
+        """Whether anything is compared."""
+        return self.run is not None or self.text is not None
+
+
+OWN, PLAIN, ALONE = AttributionFlags(), FigureFlags(), ComparisonFlags()
 
 
 def show(
@@ -20,35 +120,96 @@ def show(
         str,
         Parameter(
             name="TEXT",
-            help="What the run is to answer; two texts with a tab between, an image by its path, an episode as JSON.",
+            help="What the run predicts for; two texts with a tab between, an image by its path, an episode as JSON.",
         ),
     ],
     /,
     *,
     out: Annotated[Path, Parameter(help="The picture to write: a name ending in .png, .svg or .html.")],
-    looking: Looking = OWN,
-    viewing: Viewing = PLAIN,
-    comparing: Comparing = ALONE,
+    attribution: AttributionFlags = OWN,
+    figure: FigureFlags = PLAIN,
+    comparison: ComparisonFlags = ALONE,
     allow_missing: AllowMissing = False,
 ) -> None:
-    """Draw what a run looks at while it answers a text, or what else its answer depends on; or compare two answers."""
-    check_search(looking.beam)
-    viewing.check()
+    """Draw what a prediction attends to, or what else it depends on; or compare two predictions."""
+    check_search(attribution.beam)
+    options, drawing = attribution.options(), figure.options()
+    drawing.check()
     if out.is_dir():
         raise InputError(f"{out}: is a directory; expected the name of a picture to write")
+    check_page(out, options, drawing, comparing=comparison.chosen)
     with loading():
-        from regard.cli.comparison import compare
-        from regard.cli.figure import Asking
-        from regard.cli.head_figures import check, draw
         from regard.runs.load import load
+        from regard.tasks.verbs import Run
 
-        asking = Asking(run, text, out, looking)
-        check(asking, viewing, comparing)
         loaded = load(run, allow_missing=allow_missing)
-        other = loaded if comparing.run is None else load(comparing.run, allow_missing=allow_missing)
-    if comparing.asked:
-        answer, paths = compare((loaded, other), asking, comparing), [out]
-    else:
-        answer, paths = draw(loaded, asking, viewing)
+        other = loaded if comparison.run is None else load(comparison.run, allow_missing=allow_missing)
+    if not isinstance(loaded, Run) or "attribute" not in loaded.supports:  # a task without the shared verb yet
+        return show_before((loaded, other), (run, text, out), attribution, figure, comparison)
+    second = comparison.run or run, text if comparison.text is None else comparison.text
+    attributions = [attribute(loaded, text, options)]
+    if comparison.chosen:
+        attributions.append(attribute(other, second[1], options))
+    paths = write(attributions, apart((run, text), second), out, drawing)
     pictures = f"The picture is {out}." if len(paths) == 1 else f"The pictures are {paths[0]} to {paths[-1]}."
+    say("\n".join([line for each in attributions for line in each.prediction.lines()] + [pictures]))
+
+
+def attribute(run: "Run[Any, Any]", text: str, options: AttributionOptions) -> "Attribution":
+    """The attribution of the prediction for a text. Raises InputError as `Run.attribute`."""
+    return run.attribute(run.parse(text), options)
+
+
+def write(found: "list[Attribution]", names: tuple[str, str], out: Path, options: FigureOptions) -> list[Path]:
+    """Write the pictures of an attribution, or one page of two by their names; return where they are."""
+    if len(found) == 1:
+        return found[0].write(out, options)
+    from regard.pictures.write import write_view
+    from regard.tasks.attribution import side_by_side
+
+    first, second = found
+    return [write_view(side_by_side((first, second), names, options), out)]
+
+
+def apart(one: tuple[Path, str], other: tuple[Path, str]) -> tuple[str, str]:
+    """What tells two pairs of a run and a text apart: the runs, the texts, or both."""
+    runs = [each.resolve().name for each, _ in (one, other)]
+    if len(set(runs)) == 1 and one[0].resolve() != other[0].resolve():
+        runs = [str(each) for each, _ in (one, other)]
+    texts = [one[1], other[1]]
+    different = [each for each in (runs, texts) if len(set(each)) == 2] or [runs]
+    first, second = (": ".join(parts) for parts in zip(*different, strict=True))
+    return first, second
+
+
+def check_page(out: Path, options: AttributionOptions, figure: FigureOptions, *, comparing: bool) -> None:
+    """Refuses what is for a page of everything where another picture is written. Raises InputError."""
+    if out.suffix.lower() == PAGE and figure.own and options.maps is None:
+        return
+    count, instead = len(set(options.kinds)), "write a .html file, without --map, --view and what goes with it"
+    if count > 1:
+        raise InputError(
+            f"--kind is given {count} times; several kinds are seen on a page of everything: {instead}, or give one"
+        )
+    if comparing:
+        raise InputError(f"two predictions are compared on a page of everything: {instead}")
+
+
+def show_before(runs: Any, place: Any, attribution: AttributionFlags, figure: FigureFlags, comparison: Any) -> None:
+    """Of tasks that do not have the shared verb yet."""
+    from regard.cli.comparison import compare
+    from regard.cli.figure import Asking
+    from regard.cli.figure_options import Viewing
+    from regard.cli.head_figures import draw
+    from regard.cli.options import Comparing, Looking
+
+    own = vars(figure) | {}
+    sizes = {"largest": own.pop("largest"), "worked": own.pop("breakdown")}
+    run, text, out = place
+    asking = Asking(run, text, out, Looking(**vars(attribution), **sizes))
+    if comparison.chosen:
+        answer, paths = compare(runs, asking, Comparing(**vars(comparison))), [asking.out]
+    else:
+        answer, paths = draw(runs[0], asking, Viewing(**own))
+    pictures = f"The picture is {asking.out}." if len(paths) == 1 else f"The pictures are {paths[0]} to {paths[-1]}."
     say(f"{answer}\n{pictures}")

@@ -5,7 +5,6 @@ from typing import Any
 
 from regard.attribution.available import LAYERED, PLAIN
 from regard.errors import InputError
-from regard.maps.lookups import beside
 from regard.pictures.payload import payload
 from regard.serve.operation import Operation, Served, at_once
 from regard.serve.request import Ask, Kinds
@@ -38,8 +37,8 @@ def classes(name: str, run: ClassificationRun) -> Served:
         return [found.to_json() for found in run.predict([ask.given(run.paired) for ask in asks])]
 
     def look(ask: Look) -> dict[str, Any]:
-        looked = [run.look(ask.given(run.paired), kind=kind) for kind in ask.kinds]
-        return looked[0].found.to_json() | {"view": payload([beside(*(each.shown for each in looked))])}
+        found = run.attribute(ask.given(run.paired), kinds=ask.kinds)
+        return found.prediction.to_json() | {"view": payload(found.lookups)}
 
     operations = {"predict": Operation(Classify, at_once(predict), lambda ask: None)}
     if run.form.listens is not None:

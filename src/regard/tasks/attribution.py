@@ -15,7 +15,7 @@ from regard.pictures.heatmap import heatmap
 from regard.pictures.view import View
 from regard.pictures.views import PARTS, VIEWS, WHOLE, Part, check_size, entropy_of
 from regard.pictures.write import PAGE, write, write_document, write_figure, write_view
-from regard.tasks.options import AttributionOptions, FigureOptions, ViewName
+from regard.tasks.options import AttributionOptions, FigureOptions, ViewName, options_of
 from regard.tasks.prediction import Prediction
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Attribution:
             InputError: an option that the view does not support or that makes several figures, a run without such a
                 view, a picture that would be too large, or matplotlib is missing.
         """
-        chosen = FigureOptions.of(options, settings)
+        chosen = options_of(FigureOptions, options, settings)
         figures = self._figures(chosen)
         if len(figures) != 1:
             raise InputError(f"page is {chosen.page}, which makes {len(figures)} pictures; write them to files")
@@ -75,7 +75,7 @@ class Attribution:
     def page(self, options: FigureOptions | None = None, /, **settings: Any) -> str:
         """A self-contained .html page of all lookups. `settings` are `largest` and `breakdown` of `FigureOptions`.
         Raises InputError for one that would be too large."""
-        return self._page(FigureOptions.of(options, settings)).page()
+        return self._page(options_of(FigureOptions, options, settings)).page()
 
     def write(self, path: Path | str, options: FigureOptions | None = None, /, **settings: Any) -> list[Path]:
         """Writes a picture, .png or .svg, or an .html page of all lookups, and returns where they are: with the option
@@ -85,7 +85,7 @@ class Attribution:
             TypeError and InputError: as `figure`, and for a name with another suffix.
             RunError: a file cannot be written.
         """
-        path, chosen = Path(path), FigureOptions.of(options, settings)
+        path, chosen = Path(path), options_of(FigureOptions, options, settings)
         html = path.suffix.lower() == PAGE
         if html and chosen.own and self.options.maps is None:
             return [write_view(self._page(chosen), path)]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from regard.attribution.kinds import ROLES, Kind, Role
 from regard.errors import InputError
@@ -23,12 +23,15 @@ class Options:
         """The options that differ from their defaults."""
         return {each.name: value for each in fields(self) if (value := getattr(self, each.name)) != each.default}
 
-    @classmethod
-    def of(cls, options: "Self | None", settings: Mapping[str, Any]) -> "Self":
-        """The `options`, or those of the `settings`. Raises TypeError for both at once."""
-        if options is not None and settings:
-            raise TypeError(f"options and {next(iter(settings))} are both given; put {next(iter(settings))} in options")
-        return cls(**settings) if options is None else options
+
+Chosen = TypeVar("Chosen", bound=Options)
+
+
+def options_of(kind: type[Chosen], options: Chosen | None, settings: Mapping[str, Any]) -> Chosen:
+    """The `options`, or those of the `settings`. Raises TypeError for both at once."""
+    if options is not None and settings:
+        raise TypeError(f"options and {next(iter(settings))} are both given; put {next(iter(settings))} in options")
+    return kind(**settings) if options is None else options
 
 
 @dataclass(frozen=True, kw_only=True)

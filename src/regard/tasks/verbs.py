@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from regard.errors import InputError
-from regard.tasks.options import AttributionOptions, EvaluationOptions, Options, PredictOptions, StreamOptions, Verb
+from regard.tasks.options import (
+    AttributionOptions,
+    EvaluationOptions,
+    Options,
+    PredictOptions,
+    StreamOptions,
+    Verb,
+    options_of,
+)
 from regard.tasks.prediction import Prediction
 from regard.tasks.run import Run as Opened
 
@@ -131,7 +139,7 @@ class Run(Opened, Generic[E, P]):
 
     def _options(self, verb: Verb, kind: type[Chosen], options: Chosen | None, settings: Mapping[str, Any]) -> Chosen:
         """The options of a verb, checked. Raises TypeError for both ways at once, InputError as `check_supported`."""
-        chosen = kind.of(options, settings)
+        chosen = options_of(kind, options, settings)
         self.check_supported(verb, chosen)
         return chosen
 

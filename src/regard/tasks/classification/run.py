@@ -15,17 +15,18 @@ from regard.attribution.gradients import check_no_maps, contributions, embedding
 from regard.attribution.kinds import VERBS, Kind
 from regard.errors import InputError
 from regard.maps import Alignment, DocumentWeights
-from regard.maps.lookups import READS, Lookups, of_document
+from regard.maps.lookups import READS, Lookups, beside, of_document
 from regard.models.catalog import build_classifier
 from regard.models.classifier import Classifier
 from regard.nonfinite import guarded
 from regard.shapes import Float
 from regard.storage.run_folder import RunDirectory
+from regard.tasks.attribution import Attribution
 from regard.tasks.classification.config import Classification
 from regard.tasks.classification.data import Labelled, LabelledTables
 from regard.tasks.classification.forms.catalog import form_of
 from regard.tasks.classification.training import figures, numbers, probabilities
-from regard.tasks.options import EvaluationOptions, PredictOptions
+from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.prediction import flat
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.tasks.verbs import Run
@@ -75,24 +76,22 @@ Text = str | tuple[str, ...] | list[str]
 
 
 @dataclass(frozen=True, eq=False)
-class Looked:
-    """The class of a text or of two, the weights of what was looked at to tell it, and these in every layer and head
-    where there are several; or what else the class depended on."""
+class KindOfAttribution:
+    """What the class of an example depended on, in one kind: one map, and of several layers and heads all of them."""
 
-    found: ClassPrediction
-    weights: Alignment | DocumentWeights
-    lookups: Lookups | None
+    prediction: ClassPrediction
     kind: Kind
+    weights: Alignment | DocumentWeights
+    heads: Lookups | None = None
 
-    @property
-    def shown(self) -> Lookups:
-        """For a page: in every layer and head, or else the one map that there is."""
-        if self.lookups is not None:
-            return self.lookups
+    def lookups(self) -> Lookups:
+        """The heads, or else the one map."""
+        if self.heads is not None:
+            return self.heads
         if isinstance(self.weights, Alignment):
             return alone(self.weights, self.kind)
         verbs = VERBS.get(self.kind, READS)
-        return replace(of_document(self.weights, self.found.label), kind=self.kind, verbs=verbs)
+        return replace(of_document(self.weights, self.prediction.label), kind=self.kind, verbs=verbs)
 
 
 class ClassificationRun(Run[Text, ClassPrediction]):
@@ -100,7 +99,11 @@ class ClassificationRun(Run[Text, ClassPrediction]):
 
     config: Classification
     model: Classifier
-    supports = {"predict": frozenset(), "evaluate": frozenset({"files", "skip_bad"})}
+    supports = {
+        "predict": frozenset(),
+        "evaluate": frozenset({"files", "skip_bad"}),
+        "attribute": frozenset({"kinds", "maps"}),
+    }
 
     def __init__(self, config: Classification, model: Classifier, tokenizer: Tokenizer, labels: Sequence[str]):
         self.config, self.model, self.tokenizer, self.labels = config, model, tokenizer, tuple(labels)
@@ -161,15 +164,30 @@ class ClassificationRun(Run[Text, ClassPrediction]):
         data = self.config.data
         return replace(data, skip_bad=options.skip_bad or data.skip_bad)
 
-    def look(self, text: Text, maps: Sequence[int] | None = None, *, kind: Kind = "weights") -> Looked:
-        """The class of a text, or of a pair of texts, and what the model looked at to tell it; where it has several
-        maps, of all or of those whose numbers, layer x heads + head, are given. As a gradient, what the class's
-        log-probability owes to each token or word. Raises InputError as `predict` does, for a model that does not
-        attend, which a gradient does without, and for a map that is not there, or none that make a rollout."""
-        example, name = self._example("text 1", text), self.config.classifier.name
+    def _attribute(self, text: Text, options: AttributionOptions) -> Attribution:
+        """What the class depended on: the tokens, words or sentences that the model attends to; as a gradient, what the
+        class's log-probability owes to each token or word.
+
+        Raises:
+            InputError: as `predict`, for a model that does not attend, which a gradient does without, and for a map
+                that is not there, or none that make a rollout.
+        """
+        example = self._example("text 1", text)
+        found = [self._kind(example, kind, options.maps) for kind in options.each_kind()]
+        return Attribution(
+            found[0].prediction,
+            str(found[0].prediction),
+            (beside(*(each.lookups() for each in found)),),
+            found[0].weights,
+            options,
+            has_heads=found[0].heads is not None,
+        )
+
+    def _kind(self, example: Labelled, kind: Kind, maps: Sequence[int] | None) -> KindOfAttribution:
+        name = self.config.classifier.name
         if kind == "gradient":
             check_no_maps(maps)
-            return self._owed(example)
+            return self._gradient(example)
         if self.form.listens is None:
             raise InputError(f"this run's {name} does not attend to what it reads; {SHOWN}")
         if maps is not None and not self.form.several:
@@ -185,8 +203,8 @@ class ClassificationRun(Run[Text, ClassPrediction]):
         weights = self.form.looked(example, found, lambda found: joining.joined(found, maps))
         if weights is None:
             raise InputError(f"this run's {name} does not attend to what it reads; {SHOWN}")
-        every = None if kind == "rollout" else self._lookups(example, found, seen, joining)
-        return Looked(ClassPrediction.of(self.labels, row), weights, every, kind)
+        heads = None if kind == "rollout" else self._lookups(example, found, seen, joining)
+        return KindOfAttribution(ClassPrediction.of(self.labels, row), kind, weights, heads)
 
     def _lookups(self, example: Labelled, found: Maps, seen: Worked, joining: Joining) -> Lookups | None:
         """What every head of every layer read, of a model that has several."""
@@ -197,15 +215,15 @@ class ClassificationRun(Run[Text, ClassPrediction]):
         lookups = joining.lookups(replace(lookups, workings=seen.workings(lookups.weights)))
         return replace(lookups, source_words=read.words, target_words=read.words)
 
-    def _owed(self, example: Labelled) -> Looked:
-        """What the most likely class owes to what was read."""
+    def _gradient(self, example: Labelled) -> KindOfAttribution:
+        """What the log-probability of the most likely class owes to each part of the input."""
         with guarded(self.model):
             with torch.no_grad():
                 (row,) = self._logits(example).softmax(-1).tolist()
-            told = ClassPrediction.of(self.labels, row)
-            place = [self.labels.index(told.label)]
+            prediction = ClassPrediction.of(self.labels, row)
+            place = [self.labels.index(prediction.label)]
             found = contributions(embeddings(self.model), lambda: log_probabilities_of(self._logits(example), place))
-        return Looked(told, self.form.owed(example, found, told.label), None, "gradient")
+        return KindOfAttribution(prediction, "gradient", self.form.owed(example, found, prediction.label))
 
     def _logits(self, example: Labelled) -> Float[Tensor, "1 class"]:
         batch = self.form.collate([(self.form.encoded(example), 0)]).to(next(self.model.parameters()).device)
