@@ -107,8 +107,8 @@ def test_own_words_that_some_cannot_read():
     tokenizers, size = Tokenizers(run.tokenizers.source, run.tokenizers.source), run.tokenizers.source.size
     copying = PointerGenerator(size, size, PointerConfig(embedding=3, width=5, attention=7))
     others = [Seq2SeqRun(run.config, Luong(size, size, LuongConfig(embedding=3, width=5)), tokenizers)]
-    with pytest.raises(InputError, match="the runs cannot be joined: some members copy words"):
-        Seq2SeqRun(run.config, copying, replace(tokenizers, copying=True)).joined(others)
+    with pytest.raises(InputError, match="the runs make no ensemble: some members copy words"):
+        Seq2SeqRun(run.config, copying, replace(tokenizers, copying=True)).ensemble(others)
 
 
 def test_log_probabilities_sum_to_one_over_all_continuations():

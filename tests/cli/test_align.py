@@ -43,13 +43,13 @@ def test_a_word_reads_what_its_characters_read(run: Path):
 
 
 class Links(Seq2SeqRun):
-    """A run that reads what it is told to: for each target word the source words of its maps."""
+    """A run that reads fixed words: for each target word the source words of its maps."""
 
     def __init__(self, *read: Sequence[int]) -> None:
-        self.read = np.eye(max(map(max, read)) + 1)[np.array(read)]
+        self.maps = np.eye(max(map(max, read)) + 1)[np.array(read)]
 
     def word_maps(self, pairs: Sequence[Pair]) -> list[np.ndarray]:
-        return [self.read[:, : len(pair.target.split()), : len(pair.source.split())] for pair in pairs]
+        return [self.maps[:, : len(pair.target.split()), : len(pair.source.split())] for pair in pairs]
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from regard.cli.chat import _source
 from regard.data.dialogue import TURN, context
 from regard.data.sources import Dialogue
 from regard.errors import InputError
 from regard.runs.load import load
+from regard.tasks.options import PredictOptions
+from regard.tasks.seq2seq.conversation import Conversation
 from regard.tasks.seq2seq.run import Seq2SeqRun
 from tests.cli.command import finish, start, tiny
 
@@ -37,17 +38,17 @@ def test_each_line_has_a_reply_and_a_blank_one_begins_anew(talking: Path):
 def test_what_was_said_is_the_source(
     talking: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    from regard.cli import answers, stream
+    from regard.cli import stream
     from regard.cli.main import main
     from regard.tasks.seq2seq.prediction import Prediction
 
     asked = []
 
-    def texts(self, given):
-        asked.extend(given)
+    def predict(self, texts, options):
+        asked.extend(texts)
         return [Prediction(f"reply\n{len(asked)}", 0.0, True, ())]
 
-    monkeypatch.setattr(answers.Answer, "texts", texts)
+    monkeypatch.setattr(Seq2SeqRun, "_predict", predict)
     monkeypatch.setattr(stream, "standard_input", lambda: None)
     monkeypatch.setattr(stream, "chunks", lambda stream, most: iter([["one"], ["two"], [" "], ["three"]]))
     assert main(["chat", str(talking)]) == 0
@@ -59,15 +60,16 @@ def test_what_was_said_is_the_source(
 def test_the_oldest_turns_are_left_out_until_the_model_can_take_the_rest(most: int | None, turns: int, talking: Path):
     run = load(talking, task=Seq2SeqRun)
     assert isinstance(run.config.data, Dialogue)
-    data = replace(run.config.data, turns=3)
-    said = ["a b c", "d e", "f", "g h"]
+    run.config = replace(run.config, data=replace(run.config.data, turns=3))
+    conversation = Conversation(run, PredictOptions())
+    conversation.turns = turns_before = ["a b c", "d e", "f", "g h"]
     run.model.max_source = most
-    sizes = {count: len(run.tokenizers.source_ids(context(said, count, 40))) + 1 for count in (1, 2, 3)}
+    sizes = {count: len(run.tokenizers.source_ids(context(turns_before, count, 40))) + 1 for count in (1, 2, 3)}
     assert sizes == {1: 6, 2: 9, 3: 14}
-    assert _source(run, data, said, "standard input:5") == context(said, turns, 40)
+    assert conversation.source("standard input:5") == context(turns_before, turns, 40)
     run.model.max_source = 5
     with pytest.raises(InputError, match=r"standard input:5: 5 tokens, more than the model's maximum of 4"):
-        _source(run, data, said, "standard input:5")
+        conversation.source("standard input:5")
 
 
 def test_a_run_of_something_else(tmp_path: Path):

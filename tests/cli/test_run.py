@@ -171,9 +171,9 @@ def test_evaluate_reads_every_kind_of_file(regard, monkeypatch: pytest.MonkeyPat
         def __init__(self):
             pass
 
-        def evaluate(self, pairs=None, *, beam=None):
-            pairs, beam = pairs or [], beam or 0
-            return {"seen": float([(pair.source, pair.target) for pair in pairs] == PAIRS), "beam": beam}
+        def _evaluate(self, pairs, options):
+            seen = [(pair.source, pair.target) for pair in pairs or []]
+            return {"seen": float(seen == PAIRS), "beam": options.beam or 0}
 
     monkeypatch.setattr("regard.runs.load.load", lambda path, **options: Fake())
     assert regard("evaluate", "run", *files, "--beam", "7") == (0, "seen  1\nbeam  7\n", "")
@@ -215,16 +215,20 @@ def test_row_66_show_refuses_a_place(regard, run: Path, tmp_path: Path, name: st
     assert list(tmp_path.iterdir()) == []
 
 
+RECIPE = run_file.read(path_of("dates"))
+assert isinstance(RECIPE, Seq2Seq)
+
+
 class Script(Seq2SeqRun):
     """A run that says what it is told to."""
 
-    config = run_file.read(path_of("dates"))
+    config = RECIPE
 
     def __init__(self, finished: bool = True, attention: Alignment | None = None) -> None:
         self.finished, self.attention = finished, attention
 
-    def predict(self, texts, *, n_best=1, **asked) -> list[Prediction]:
-        others = tuple(Prediction(f"{n}\nth", -float(n), True, ()) for n in range(1, n_best))
+    def _predict(self, texts, options) -> list[Prediction]:
+        others = tuple(Prediction(f"{n}\nth", -float(n), True, ()) for n in range(1, options.n_best))
         return [Prediction(text.upper(), -0.5, self.finished, (), self.attention, others) for text in texts]
 
 
@@ -250,9 +254,8 @@ def test_row_17_a_lone_surrogate_is_shown_as_an_escape(regard, monkeypatch: pyte
 def test_a_model_that_does_not_attend_has_no_picture(regard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     tokenizer = Tokenizer.train(TokenizerSettings("character"), ["abc"])
     model = Bottleneck(tokenizer.size, tokenizer.size, BottleneckConfig(embedding=3, width=5)).eval()
-    config = Script.config
-    assert isinstance(config, Seq2Seq)
-    without = Seq2SeqRun(config, model, Tokenizers(tokenizer, tokenizer))
+    assert isinstance(RECIPE, Seq2Seq)
+    without = Seq2SeqRun(RECIPE, model, Tokenizers(tokenizer, tokenizer))
     monkeypatch.setattr("regard.runs.load.load", lambda path, **options: without)
     code, _, errors = regard("show", "run", "a", "--out", str(tmp_path / "x.png"))
     assert errors == "regard: the run's model does not attend to its source, so there is nothing to draw\n"

@@ -110,7 +110,7 @@ def test_two_runs_together(regard, run: Path):
 def test_runs_of_other_tokenizers(regard, run: Path, tmp_path: Path):
     code, _, errors = regard("predict", str(run), TEXT, "--with", str(make(tmp_path)[0]))
     assert code == 2
-    assert errors == "regard: run 1 to join has other tokenizers; train it with the same data and settings\n"
+    assert errors == "regard: run 1 to add has other tokenizers; train it with the same data and settings\n"
 
 
 def test_least_risk_is_one_of_those_drawn(regard, run: Path):

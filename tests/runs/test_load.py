@@ -67,7 +67,7 @@ def test_predictions_have_all_their_parts(tmp_path: Path):
         assert one.attention.target == one.tokens
         assert (one.tokens[-1:] == ("</s>",)) == one.finished or not one.tokens
     assert [one.text for one in run.predict(texts)] == [one.text for one in found]
-    with pytest.raises(TypeError, match="texts is one str"):
+    with pytest.raises(TypeError, match="examples is one str"):
         run.predict("abc")
     assert all(one.attention is None for one in run.predict(texts, attention=False))
 

@@ -12,6 +12,7 @@ from regard.errors import InputError
 
 if TYPE_CHECKING:
     from regard.data.pair import Pair
+    from regard.tasks.capabilities import Aligns
 
 Joined = Literal["intersection", "union", "grow-diag-final-and"]
 
@@ -34,7 +35,7 @@ def align(
         Joined | None, Parameter(help="How, with --reverse. Default: grow-diag-final-and.", show_default=False)
     ] = None,
 ) -> None:
-    """Print which words belong to each other, as i-j, by what a run reads while it writes the target."""
+    """Print which words belong to each other, as i-j, by what a run reads while it is forced to write the target."""
     if pick is not None:
         _refuse_with_pick({"--map": maps, "--reverse": reverse, "--join": join})
     if join is not None and reverse is None:
@@ -59,43 +60,45 @@ def _refuse_with_pick(given: Mapping[str, object]) -> None:
             )
 
 
+def aligning(run: Path) -> "Aligns":
+    """The run in a folder. Raises InputError for one that links no words."""
+    from regard.runs.load import load
+    from regard.tasks.capabilities import Aligns, capable
+
+    return capable(load(run), Aligns, run)
+
+
 def _ranked(run: Path, pairs: "list[Pair]", pick: Path) -> dict[str, str]:
     """The error rate of each map in per cent, best first."""
     from regard.data.links import check_inside, read_gold
     from regard.maps.links import errors_of_maps
-    from regard.runs.load import load
-    from regard.tasks.seq2seq.run import Seq2SeqRun
 
     gold = read_gold(pick)
     if len(gold) != len(pairs):
         raise InputError(f"{pick} has {len(gold)} lines, the text has {len(pairs)}; expected equally many")
     for number, (pair, links) in enumerate(zip(pairs, gold, strict=True), 1):
         check_inside(f"{pick}:{number}", links.possible, (len(pair.source.split()), len(pair.target.split())))
-    errors = enumerate(errors_of_maps(load(run, task=Seq2SeqRun).word_maps(pairs), gold))
+    errors = enumerate(errors_of_maps(aligning(run).word_maps(pairs), gold))
     return {f"map {number}": f"{100 * error:.2f}" for number, error in sorted(errors, key=lambda each: each[1])}
 
 
 def _links(run: Path, pairs: "list[Pair]", maps: list[int] | None) -> list[str]:
     """The links of each pair in one direction."""
     from regard.maps.links import pharaoh, strongest
-    from regard.runs.load import load
-    from regard.tasks.seq2seq.run import Seq2SeqRun
 
-    return [pharaoh(strongest(each.weights)) for each in load(run, task=Seq2SeqRun).align(pairs, maps)]
+    return [pharaoh(strongest(each.weights)) for each in aligning(run).align(pairs, maps)]
 
 
 def _joined(runs: tuple[Path, Path], pairs: "list[Pair]", maps: list[int] | None, join: Joined) -> list[str]:
     """The links of each pair in both directions; `maps` are those of the first."""
     from regard.data.pair import Pair
     from regard.maps.links import grow_diag_final_and, intersection, pharaoh, strongest, turned, union
-    from regard.runs.load import load
-    from regard.tasks.seq2seq.run import Seq2SeqRun
 
     how = {"intersection": intersection, "union": union, "grow-diag-final-and": grow_diag_final_and}[join]
     exchanged = [Pair(pair.target, pair.source, pair.place) for pair in pairs]
     forward, backward = (
-        load(runs[0], task=Seq2SeqRun).align(pairs, maps),
-        load(runs[1], task=Seq2SeqRun).align(exchanged),
+        aligning(runs[0]).align(pairs, maps),
+        aligning(runs[1]).align(exchanged),
     )
     return [
         pharaoh(how(strongest(one.weights), turned(strongest(other.weights))))

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.cli.files import read_pairs
 from regard.cli.options import Asked, searching
 from regard.errors import InputError
 from regard.tasks.algorithmic.run import AlgorithmicRun
@@ -21,9 +20,7 @@ from regard.tasks.meta_rl.run import MetaRLRun
 from regard.tasks.multi_target.run import MultiTargetRun
 from regard.tasks.pointer.run import PointerRun
 from regard.tasks.run import Run
-from regard.tasks.seq2seq.run import Seq2SeqRun
 
-COLUMNS = "source,target"
 AS_TRAINED = "this run reads files as the data section of its run file says; leave it out"
 
 
@@ -74,11 +71,6 @@ def measured(run: Run, given: Given) -> dict[str, float]:
             given.refuse("files", "cache", because=because)
             with searching(Asked(given.beam)):
                 return run.evaluate(beam=given.beam)
-        case Seq2SeqRun():
-            given.refuse("cache", because="a cache is for language models, and this run makes texts of texts")
-            pairs = read_pairs(given.files, given.columns or COLUMNS, given.skip_bad) if given.files else None
-            with searching(Asked(given.beam)):
-                return run.evaluate(pairs, beam=given.beam)
     raise AssertionError(type(run))
 
 

@@ -51,7 +51,7 @@ def predict(
         loaded = load(run, allow_missing=opening.allow_missing, int8=opening.int8)
         options = flags.options()
         if not isinstance(loaded, Run):  # a task that does not have the shared verbs yet
-            predict_before(loaded, texts, flags, with_, opening, json_)
+            predict_before(loaded, run, texts, flags, bool(with_), json_)
             return
         loaded.check_supported("predict", options)
         if with_:
@@ -60,34 +60,19 @@ def predict(
     report(loaded, predictions(loaded, texts, options), options, as_json=json_)
 
 
-def predict_before(loaded: Any, texts: Any, flags: PredictFlags, with_: Any, opening: Opening, as_json: bool) -> None:
+def predict_before(loaded: Any, path: Path, texts: Any, flags: PredictFlags, more: bool, as_json: bool) -> None:
     """Of tasks that do not have the shared verbs yet."""
-    from regard.cli.answers import Answer
     from regard.cli.options import Asked
     from regard.cli.predictions import tell, tells
-    from regard.runs.load import load
-    from regard.tasks.prediction import flat
+    from regard.runs.load import expect
+    from regard.tasks.verbs import Run
+
+    if not tells(loaded):
+        expect(loaded, Run, path)
 
     values = {name: value for name, value in vars(flags).items() if name not in ("phrases", "mbr", "attention")}
     asked = Asked(**values, phrase=flags.phrases, least_risk=flags.mbr)
-    if tells(loaded):
-        tell(loaded, texts, asked, as_json=as_json, more=bool(with_ or flags.attention))
-        return
-    others = [load(each, allow_missing=opening.allow_missing, int8=opening.int8) for each in with_]
-    answer = Answer(loaded.joined(others), asked, flags.attention)
-    found = zip(texts, answer.texts(texts), strict=True) if texts else answer.lines()
-    unfinished = number = 0
-    missing = Counter[str]()
-    for number, (text, one) in enumerate(found, 1):
-        ranked = (one, *one.alternatives)
-        rows = [f"{number}\t{each.score:.4f}\t{flat(each.text)}" for each in ranked]
-        rows = [flat(one.text)] if asked.shown == 1 else rows
-        for line in [json.dumps({"source": text, **one.to_json()}, ensure_ascii=False)] if as_json else rows:
-            say(line)
-        unfinished += not one.finished
-        missing.update(one.missing)
-    warn_of_unfinished(unfinished, number)
-    warn_of_missing(missing, number)
+    tell(loaded, texts, asked, as_json=as_json, more=more or flags.attention)
 
 
 def predictions(

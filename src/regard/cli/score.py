@@ -19,13 +19,13 @@ def score(
     allow_missing: AllowMissing = False,
     json_: Json = False,
 ) -> None:
-    """Print how likely a run finds given targets: the natural logarithm of each one's probability, its end included."""
+    """Print the log-probability of each target given its source, by the natural logarithm, its end included."""
     from regard.data.readers import read_parallel
     from regard.runs.load import load
-    from regard.tasks.seq2seq.run import Seq2SeqRun
+    from regard.tasks.capabilities import Scores, capable
 
     pairs = read_parallel(source, target)
-    loaded = load(run, allow_missing=allow_missing, task=Seq2SeqRun)
+    loaded = capable(load(run, allow_missing=allow_missing), Scores, run)
     for pair, tokens in zip(pairs, loaded.score(pairs), strict=True):
         total = sum(tokens)
         record = {"source": pair.source, "target": pair.target, "score": total, "tokens": tokens}

@@ -6,7 +6,7 @@ from pathlib import Path
 from regard.data.bad_records import Row, RowCollector
 from regard.data.lines import DEFAULT_LIMITS, Limits, read_lines
 from regard.data.pair import Pair
-from regard.data.tables import Columns, read_table
+from regard.data.tables import KINDS, READERS, Columns, read_table, suffix
 from regard.errors import InputError
 
 
@@ -37,6 +37,30 @@ def read_pairs(path: str | Path, columns: Columns, *, skip_bad: bool = False) ->
     """The column of the sources and that of the targets of a table; where a JSON record has a list for its target, the
     rest of it would be as right. Raises InputError as `tables` does."""
     return pairs(read_table(path, columns, skip_bad=skip_bad))
+
+
+def read_pair_files(files: Sequence[Path], columns: str = "source,target", *, skip_bad: bool = False) -> list[Pair]:
+    """The pairs of a source and a target file, or of one table with these two columns. Raises InputError."""
+    if len(files) > 2:
+        raise InputError(f"{len(files)} files given; expected source and target text, or one table")
+    file, other = files[0], files[-1]
+    if len(files) == 2:
+        return read_parallel(file, other, skip_bad=skip_bad)
+    if suffix(file) not in READERS:
+        raise InputError(
+            f"{file}: one file must be a table ({KINDS}, or these with .gz); of plain text give two, source and target"
+        )
+    return read_pairs(file, _two(columns, suffix(file)), skip_bad=skip_bad)
+
+
+def _two(columns: str, kind: str) -> Columns:
+    """Two names, or in a table without keys two numbers from 1. Raises InputError for anything else."""
+    parts = [part.strip() for part in columns.split(",")]
+    numbered = all(part.isdecimal() for part in parts)
+    if len(parts) != 2 or not all(parts) or (numbered and kind == ".jsonl"):
+        kinds = "two names" if kind == ".jsonl" else "two names or two numbers"
+        raise InputError(f"columns is {columns!r}; expected {kinds} with a comma between")
+    return tuple(map(int, parts)) if numbered else tuple(parts)
 
 
 def pairs(rows: Sequence[Row]) -> list[Pair]:

@@ -9,6 +9,8 @@ from torch import Tensor
 from regard.data.pair import Pair
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
+from regard.tasks.options import PredictOptions
+from regard.tasks.prediction import Prediction
 from regard.tasks.verbs import Run
 
 C = TypeVar("C")
@@ -61,15 +63,38 @@ class EmbedsWords(Protocol):
 
 
 @runtime_checkable
+class Conversation(Protocol):
+    """The turns so far, and a run that replies to them."""
+
+    def reply(self, text: str, place: str = "text 1") -> Prediction:
+        """The reply to a turn and those before it; both become turns. Raises InputError, which names the `place`."""
+        ...
+
+
+@runtime_checkable
 class Converses(Protocol):
     """A run that replies to the last turns of a conversation."""
 
-    def reply(self, turns: Sequence[str], options: Any = None, /) -> Any: ...
+    def conversation(self, options: PredictOptions) -> Conversation:
+        """A new conversation. Raises InputError for options of another verb, and where the run knows no dialogue."""
+        ...
+
+
+VERBS: dict[type, str] = {
+    Ensembles: "predict together with others",
+    Aligns: "align words",
+    Scores: "score given targets",
+    Fills: "fill blanks",
+    EmbedsTexts: "embed texts",
+    EmbedsWords: "embed words",
+    Converses: "converse",
+}
+"""Each capability in words."""
 
 
 def capable(run: Any, capability: type[C], path: Path | str) -> C:
     """The run, if it has the capability. Raises InputError for another, with what that one can do."""
     if not isinstance(run, capability):
-        verbs = ", ".join(run.supports)
-        raise InputError(f"{path}: a run of the task {run.config.task} cannot do this; it can {verbs}")
+        verbs = ", ".join(run.supports) if isinstance(run, Run) else "evaluate"
+        raise InputError(f"{path}: a run of the task {run.config.task} does not {VERBS[capability]}; it can {verbs}")
     return run

@@ -20,8 +20,14 @@ class Options:
     """The options of a verb. One that keeps its default leaves the choice to the run."""
 
     def chosen(self) -> dict[str, Any]:
-        """The options that differ from their defaults."""
-        return {each.name: value for each in fields(self) if (value := getattr(self, each.name)) != each.default}
+        """The options that differ from their defaults. One that is off where its default is the run's choice is none:
+        every run can leave it out."""
+        values = {each: getattr(self, each.name) for each in fields(self)}
+        return {
+            each.name: value
+            for each, value in values.items()
+            if value != each.default and not (value is False and each.default is None)
+        }
 
 
 Chosen = TypeVar("Chosen", bound=Options)
@@ -44,7 +50,7 @@ class PredictOptions(Options):
     prefix: what every prediction begins with.
     phrases: what every prediction contains.
     mbr: of the `n_best`, the one most like the others (minimum Bayes risk).
-    attention: with what each step of the output read.
+    attention: with what each token of the output read; None leaves it to the run.
     tokens: the most tokens of a continuation.
     beyond: what happens where a text outgrows the model's context: `stop`, or read its last part anew (`slide`).
     """
@@ -56,9 +62,9 @@ class PredictOptions(Options):
     top_p: float | None = None
     seed: int | None = None
     prefix: str = ""
-    phrases: tuple[str, ...] = ()
+    phrases: Sequence[str] = ()
     mbr: bool = False
-    attention: bool = False
+    attention: bool | None = None
     tokens: int = 100
     beyond: Literal["stop", "slide"] | None = None
 

@@ -1,22 +1,24 @@
-"""What a run says of one text."""
+"""What a run predicts for one text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from regard.decoding.mbr import least_risk
 from regard.maps.alignment import Alignment
 from regard.maps.lookups import of_alignment
 from regard.pictures.view import View
+from regard.tasks.prediction import flat
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """An output, how good the model finds it, and what it looked at.
+    """An output, how likely the model finds it, and what each of its tokens read.
 
     `score` is a log-probability, divided by the length penalty if the run has one. `tokens` are readable pieces, END
     among them if the output `finished` by itself. `attention` has a row for each of them and a column for each piece of
     the source, the mean over layers and heads; None for a model that does not attend. `alternatives` are the next best.
-    `missing` are the phrases that it was to contain and does not, because the limit came before.
+    `missing` are the phrases that it was constrained to contain and does not, because the limit came before.
     """
 
     text: str
@@ -26,6 +28,15 @@ class Prediction:
     attention: Alignment | None = None
     alternatives: tuple["Prediction", ...] = ()
     missing: tuple[str, ...] = ()
+
+    def lines(self) -> list[str]:
+        """The text, on one line."""
+        return [flat(self.text)]
+
+    def least_risk(self) -> "Prediction":
+        """The one of it and its alternatives that is most like the others (`decoding.mbr`)."""
+        candidates = (replace(self, alternatives=()), *self.alternatives)
+        return candidates[least_risk([each.text for each in candidates])]
 
     def without(self, phrases: Sequence[tuple[str, ...]]) -> "Prediction":
         """The same, with the phrases that it and each of its alternatives lack."""

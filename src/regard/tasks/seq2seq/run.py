@@ -1,7 +1,9 @@
-"""A trained run that makes texts of texts: `load(folder).predict(texts)`."""
+"""A trained run that writes a text for a text: `load(folder).predict(texts)`."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -12,6 +14,7 @@ from regard.attribution.kinds import Kind, Role
 from regard.attribution.roles import read_itself
 from regard.attribution.self_attention import Reading
 from regard.data.pair import Pair
+from regard.data.readers import read_pair_files
 from regard.data.tokenizer_pair import Tokenizers
 from regard.decoding.constraints import encode_constraints, lacks
 from regard.decoding.hypothesis import Hypothesis
@@ -29,10 +32,13 @@ from regard.models.ensemble import Ensemble
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.run import Run, refuse_one_text
+from regard.tasks.options import SAMPLING, EvaluationOptions, PredictOptions
+from regard.tasks.run import refuse_one_text
 from regard.tasks.seq2seq.config import Seq2Seq
+from regard.tasks.seq2seq.conversation import Conversation
 from regard.tasks.seq2seq.metrics import Scoring, figures
 from regard.tasks.seq2seq.prediction import Prediction
+from regard.tasks.verbs import Run
 from regard.text import Tokenizer
 from regard.text.special import END, START
 from regard.text.words import word_indices
@@ -47,8 +53,15 @@ def load_tokenizers(run: RunDirectory, config: Seq2Seq) -> Tokenizers:
     return Tokenizers(source, target, copying=config.copying)
 
 
-class Seq2SeqRun(Run):
-    """A trained model with its tokenizers and its run file."""
+class Seq2SeqRun(Run[str, Prediction]):
+    """A trained model with its tokenizers and its run file. Examples are texts."""
+
+    config: Seq2Seq
+    model: EncoderDecoder
+    supports = {
+        "predict": frozenset({"beam", "n_best", *SAMPLING, "prefix", "phrases", "mbr", "attention"}),
+        "evaluate": frozenset({"files", "beam", "columns", "skip_bad"}),
+    }
 
     def __init__(self, config: Seq2Seq, model: EncoderDecoder, tokenizers: Tokenizers):
         self.config, self.model, self.tokenizers = config, model, tokenizers
@@ -60,57 +73,53 @@ class Seq2SeqRun(Run):
         model = build(config.model, tokenizers.source.size, tokenizers.target.size)
         return cls(config, model, tokenizers)
 
-    def joined(self, others: Sequence["Seq2SeqRun"]) -> "Seq2SeqRun":
-        """A run that writes each token by the mean of its own and the others' probabilities, with its own settings.
+    def parse(self, line: str, place: str = "text 1") -> str:
+        return line
+
+    def record(self, example: str) -> dict[str, Any]:
+        return {"source": example}
+
+    def read(self, files: Sequence[Path], options: EvaluationOptions) -> list[Pair]:
+        return read_pair_files(files, options.columns or "source,target", skip_bad=options.skip_bad)
+
+    def samples(self, options: PredictOptions) -> bool:
+        return options.search(self.config.search).temperature is not None
+
+    def ensemble(self, others: Sequence["Seq2SeqRun"]) -> "Seq2SeqRun":
+        """A run that predicts each token by the mean of its own and the others' probabilities, with its own settings.
 
         Raises:
             InputError: the runs do not have the same tokenizers, or not all can read words that only a source has.
         """
-        if not others:
-            return self
         mine = self.tokenizers
         for number, other in enumerate(others, 1):
             theirs = other.tokenizers
             if (mine.source.digest, mine.target.digest) != (theirs.source.digest, theirs.target.digest):
-                raise InputError(f"run {number} to join has other tokenizers; train it with the same data and settings")
+                raise InputError(f"run {number} to add has other tokenizers; train it with the same data and settings")
         models = [self.model, *(other.model for other in others)]
         try:
             return Seq2SeqRun(self.config, Ensemble(models).eval(), mine)
         except ValueError as error:
-            raise InputError(f"the runs cannot be joined: {error}") from None
+            raise InputError(f"the runs make no ensemble: {error}") from None
+
+    def conversation(self, options: PredictOptions) -> Conversation:
+        """A new conversation. Raises InputError for a run that was trained on other data than dialogue."""
+        return Conversation(self, options)
 
     def search(self, beam: int | None = None) -> Search:
         """The run's own search, or one with this beam that draws nothing."""
         return self.config.search if beam is None else self.config.search.searching(beam)
 
-    def predict(
-        self,
-        texts: Sequence[str],
-        *,
-        beam: int | None = None,
-        search: Search | None = None,
-        n_best: int = 1,
-        prefix: str = "",
-        phrases: Sequence[str] = (),
-        attention: bool = True,
-    ) -> list[Prediction]:
-        """The output for each text, with its `n_best` - 1 alternatives and, if wanted, its attention. `search` replaces
-        the run's own. All outputs begin with `prefix` and contain all `phrases`.
-
-        Raises:
-            TypeError: `texts` is one text; put it in a list.
-            InputError: a text is longer than the model can take, the prefix or a phrase cannot be written for it, or a
-                phrase is empty.
-            ValueError: beam, `n_best`, vocabulary, phrases and limit do not fit together.
-        """
-        refuse_one_text(texts)
-        constraints = encode_constraints(self.tokenizers, texts, n_best, prefix, phrases)
-        search = self.search(beam) if search is None else search
+    def _predict(self, texts: Sequence[str], options: PredictOptions) -> list[Prediction]:
+        """The output for each text, with its alternatives; with its attention unless that is off."""
+        constraints = encode_constraints(self.tokenizers, texts, options.n_best, options.prefix, options.phrases)
         with guarded(self.model):
+            search = options.search(self.config.search)
             found = search_texts(self.model, self.tokenizers, texts, search, constraints=constraints)
-        made = self.predictions(texts, found, attention=attention)
-        lacking = [lacks(self.tokenizers, text, each, phrases) for text, each in zip(texts, found, strict=True)]
-        return [one.without(each) for one, each in zip(made, lacking, strict=True)]
+        predictions = self.predictions(texts, found, attention=options.attention is not False)
+        lacking = [lacks(self.tokenizers, text, each, options.phrases) for text, each in zip(texts, found, strict=True)]
+        complete = [one.without(each) for one, each in zip(predictions, lacking, strict=True)]
+        return [each.least_risk() for each in complete] if options.mbr else complete
 
     def write(
         self,
@@ -245,19 +254,14 @@ class Seq2SeqRun(Run):
             for pair, weights in zip(pairs, self.word_maps(pairs), strict=True)
         ]
 
-    def evaluate(self, pairs: Sequence[Pair] | None = None, *, beam: int | None = None) -> dict[str, float]:
-        """The run's metrics on `pairs`, by default its own test set.
-
-        Raises:
-            InputError: the run has no test set and no pairs are given.
-        """
+    def _evaluate(self, pairs: Sequence[Pair] | None, options: EvaluationOptions) -> dict[str, float]:
         pairs = self.config.data.load().test if pairs is None else pairs
         if not pairs:
             raise InputError(
-                "there is no test set in the run file and no files are given; give source and target files"
+                "there is no test set in the run file and no files are named; name source and target files"
             )
         with guarded(self.model):
-            scoring = Scoring(self.config.metrics, self.search(beam), self.config.truncate)
+            scoring = Scoring(self.config.metrics, self.search(options.beam), self.config.truncate)
             return figures(self.model, self.tokenizers, pairs, scoring)
 
     def _prediction(self, source: str, hypothesis: Hypothesis, alignment: Alignment | None) -> Prediction:

@@ -23,7 +23,7 @@ from regard.models.pointer_generator import PointerConfig, PointerGenerator
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.seq2seq import metrics as text_to_text
+from regard.tasks.seq2seq import metrics
 from regard.tasks.seq2seq.config import Seq2Seq, TokenizerPair
 from regard.tasks.seq2seq.metrics import Scoring, figures
 from regard.tasks.seq2seq.run import Seq2SeqRun
@@ -229,7 +229,7 @@ def test_groups_are_scored_apart(monkeypatch: pytest.MonkeyPatch):
     encode = both.target.encode
     outputs = ["ein", "ein", "die Matte", "ein"]
     monkeypatch.setattr(
-        text_to_text,
+        metrics,
         "search_texts",
         lambda *_, **__: [[Hypothesis(tuple(ids), 0.0, True)] for ids in map(encode, outputs)],
     )

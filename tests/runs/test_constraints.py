@@ -6,7 +6,6 @@ import pytest
 
 import regard
 from regard.data.pair import Pair
-from regard.decoding.search import Search
 from regard.errors import InputError
 from regard.tasks.seq2seq.run import Seq2SeqRun
 from tests.runs.test_load import SETTINGS, make
@@ -27,7 +26,7 @@ def test_a_prefix_of_words_that_each_source_has_for_itself(run: Seq2SeqRun):
     texts = ["axb", "ayxccc", "zabx"]
     for beam in (1, 3):
         assert [each.text[:2] for each in run.predict(texts, beam=beam, prefix="bx")] == ["bx"] * 3
-    drawn = run.predict(texts, search=Search(temperature=1.0), n_best=2, prefix="bx")
+    drawn = run.predict(texts, temperature=1.0, n_best=2, prefix="bx")
     assert all(each.text.startswith("bx") for one in drawn for each in (one, *one.alternatives))
 
 
