@@ -10,7 +10,6 @@ from regard.data.sources import Dialogue
 from regard.errors import InputError
 from regard.runs.load import load
 from regard.tasks.options import PredictOptions
-from regard.tasks.seq2seq.conversation import Conversation
 from regard.tasks.seq2seq.run import Seq2SeqRun
 from tests.cli.command import finish, start, tiny
 
@@ -61,7 +60,7 @@ def test_the_oldest_turns_are_left_out_until_the_model_can_take_the_rest(most: i
     run = load(talking, task=Seq2SeqRun)
     assert isinstance(run.config.data, Dialogue)
     run.config = replace(run.config, data=replace(run.config.data, turns=3))
-    conversation = Conversation(run, PredictOptions())
+    conversation = run.conversation(PredictOptions())
     conversation.turns = turns_before = ["a b c", "d e", "f", "g h"]
     run.model.max_source = most
     sizes = {count: len(run.tokenizers.source_ids(context(turns_before, count, 40))) + 1 for count in (1, 2, 3)}

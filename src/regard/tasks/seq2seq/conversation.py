@@ -1,16 +1,13 @@
 """Conversations with a run that was trained on dialogue."""
 
-from typing import TYPE_CHECKING
-
 from regard.data.dialogue import context
 from regard.data.sources import Dialogue
+from regard.data.tokenizer_pair import Tokenizers
 from regard.decoding.texts import limited
 from regard.errors import InputError
 from regard.tasks.options import PredictOptions
 from regard.tasks.seq2seq.prediction import Prediction
-
-if TYPE_CHECKING:
-    from regard.tasks.seq2seq.run import Seq2SeqRun
+from regard.tasks.verbs import Run
 
 
 class Conversation:
@@ -20,12 +17,12 @@ class Conversation:
         InputError: the run was trained on other data than dialogue, or does not support an option.
     """
 
-    def __init__(self, run: "Seq2SeqRun", options: PredictOptions):
+    def __init__(self, run: Run[str, Prediction], tokenizers: Tokenizers, options: PredictOptions):
         data = run.config.data
         if not isinstance(data, Dialogue):
             raise InputError(f"the run was trained on data of kind {data.kind}; a chat needs one trained on dialogue")
         run.check_supported("predict", options)
-        self.run, self.options, self.data = run, options, data
+        self.run, self.tokenizers, self.options, self.data = run, tokenizers, options, data
         self.turns: list[str] = []
 
     def reply(self, text: str, place: str = "text 1") -> Prediction:
@@ -43,7 +40,7 @@ class Conversation:
     def source(self, place: str) -> str:
         """As many of the last turns as the model knows and can take. Raises InputError as `reply`."""
         count, longest, most = self.data.turns, self.data.longest, self.run.model.max_source
-        source_ids = self.run.tokenizers.source_ids
+        source_ids = self.tokenizers.source_ids
         source = context(self.turns, count, longest)
         while most is not None and count > 1 and len(source_ids(source)) >= most:
             count -= 1

@@ -104,7 +104,7 @@ class Seq2SeqRun(Run[str, Prediction]):
 
     def conversation(self, options: PredictOptions) -> Conversation:
         """A new conversation. Raises InputError for a run that was trained on other data than dialogue."""
-        return Conversation(self, options)
+        return Conversation(self, self.tokenizers, options)
 
     def search(self, beam: int | None = None) -> Search:
         """The run's own search, or one with this beam that draws nothing."""
