@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 from regard.serve.catalog import served
-from regard.serve.operation import Said, Served, Wanted
+from regard.serve.operation import Active, ResponsePart, ServedRun
 from tests.browser.conftest import PATIENCE, Visit
 from tests.serve import made
 from tests.serve.serving import serving
@@ -19,7 +19,7 @@ from tests.serve.serving import serving
 SOURCE = "das Haus ist alt"
 
 
-def of(run: Any, name: str = "run") -> Served:
+def of(run: Any, name: str = "run") -> ServedRun:
     (one,) = served(name, run, Path(name))
     return one
 
@@ -37,17 +37,17 @@ def ask(page: Any, text: str = SOURCE) -> None:
     page.get_by_role("button", name="Answer", exact=True).click()
 
 
-def held(one: Served, gate: threading.Semaphore) -> Served:
+def held(one: ServedRun, gate: threading.Semaphore) -> ServedRun:
     """Tells a token of a stream whenever the gate is opened once more."""
     stream = one.operations["stream"]
 
-    def answer(asks: Sequence[Any], wanted: Wanted) -> Iterator[Said]:
-        for said in stream.answer(asks, wanted):
+    def answer(asks: Sequence[Any], wanted: Active) -> Iterator[ResponsePart]:
+        for said in stream.respond(asks, wanted):
             if said.data["event"] == "token":
                 assert gate.acquire(timeout=PATIENCE / 1000)
             yield said
 
-    return replace(one, operations={**one.operations, "stream": replace(stream, answer=answer)})
+    return replace(one, operations={**one.operations, "stream": replace(stream, respond=answer)})
 
 
 def test_a_translation_streams_with_its_attention(visit: Visit):

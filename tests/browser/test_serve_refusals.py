@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from regard.serve.limits import Limits
+from regard.serve.request import Limits
 from tests.browser.conftest import REBOUND
 from tests.browser.elsewhere import elsewhere
 from tests.serve.serving import run, serving

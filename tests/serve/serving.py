@@ -7,31 +7,30 @@ from contextlib import contextmanager
 from typing import Any
 
 from regard.serve.app import application
-from regard.serve.limits import Limits
-from regard.serve.operation import Operation, Said, Served, Wanted, at_once
-from regard.serve.request import Ask
+from regard.serve.operation import Active, Operation, ResponsePart, ServedRun, at_once
+from regard.serve.request import Limits, RequestBody
 from regard.serve.server import address, listen, server
 
 
-class Echo(Ask):
+class Echo(RequestBody):
     """What the runs of these tests are asked."""
 
     text: str
     number: int = 0
 
 
-def run(name: str = "echo", **operations: Operation) -> Served:
+def run(name: str = "echo", **operations: Operation) -> ServedRun:
     """A run that says what it is told, and what else is given."""
     echo = Operation(Echo, at_once(lambda asks: [{"text": ask.text} for ask in asks]), lambda ask: None)
-    return Served(name, {"kind": "text"}, {"predict": echo, **operations})
+    return ServedRun(name, {"kind": "text"}, {"predict": echo, **operations})
 
 
-def streaming(answer: Callable[[Sequence[Any], Wanted], Iterator[Said]]) -> Operation:
+def streaming(answer: Callable[[Sequence[Any], Active], Iterator[ResponsePart]]) -> Operation:
     return Operation(Echo, answer, lambda ask: None, streams=True)
 
 
 @contextmanager
-def serving(*runs: Served, limits: Limits | None = None, **options: Any) -> Iterator[str]:
+def serving(*runs: ServedRun, limits: Limits | None = None, **options: Any) -> Iterator[str]:
     """The address of a server of these runs."""
     limits = Limits() if limits is None else limits
     with listen("127.0.0.1", 0) as listening:

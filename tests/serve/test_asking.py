@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from regard.errors import InputError
-from regard.serve.limits import Limits
-from regard.serve.operation import Operation, Said, Wanted, at_once
+from regard.serve.operation import Active, Operation, ResponsePart, at_once
+from regard.serve.request import Limits
 from tests.serve.serving import Echo, run, serving, streaming, until
 
 PREDICT = "/api/runs/echo/predict"
@@ -127,10 +127,10 @@ class Endless:
     def __init__(self) -> None:
         self.said, self.ended = 0, threading.Event()
 
-    def __call__(self, asks: Sequence[Echo], wanted: Wanted) -> Iterator[Said]:
+    def __call__(self, asks: Sequence[Echo], wanted: Active) -> Iterator[ResponsePart]:
         while wanted(0):
             self.said += 1
-            yield Said(0, {"event": "token", "number": self.said}, last=False)
+            yield ResponsePart(0, {"event": "token", "number": self.said}, last=False)
             threading.Event().wait(0.01)
         self.ended.set()
 
@@ -190,10 +190,10 @@ def test_who_reads_too_slowly_is_given_up():
     """Whatever a model has to say, so much of it waits in memory and no more."""
     said, ended = [0], threading.Event()
 
-    def answer(asks: Sequence[Echo], wanted: Wanted) -> Iterator[Said]:
+    def answer(asks: Sequence[Echo], wanted: Active) -> Iterator[ResponsePart]:
         while wanted(0):
             said[0] += 1
-            yield Said(0, {"event": "token", "text": "x" * (1 << 20)}, last=False)
+            yield ResponsePart(0, {"event": "token", "text": "x" * (1 << 20)}, last=False)
         ended.set()
 
     with (

@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from regard.serve.bodies import Bodies
-from regard.serve.http_errors import Refused, encoded
-from regard.serve.limits import Limits
+from regard.serve.connection import Bodies
+from regard.serve.http_errors import HTTPError, encode
+from regard.serve.request import Limits
 from tests.serve.serving import run, serving
 
 SMALL = Limits(body=1009, text=101, body_seconds=0.5)
@@ -54,7 +54,7 @@ def test_row_60_a_huge_body_of_unknown_length_is_read_no_further_than_its_limit(
         taken += 1
         return {"type": "http.request", "body": b"x" * 211, "more_body": True}
 
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(HTTPError) as refused:
         asyncio.run(Bodies(SMALL).read({"type": "http", "headers": []}, receive))
     assert refused.value.status == 413
     assert taken == 5
@@ -119,4 +119,4 @@ def test_texts_come_back_as_they_went():
 
 def test_what_has_no_bytes_or_is_infinite_is_json_all_the_same():
     value = {"a": "\ud800", "b": [float("inf"), 1.5, float("nan")]}
-    assert json.loads(encoded(value)) == {"a": "\ud800", "b": [None, 1.5, None]}
+    assert json.loads(encode(value)) == {"a": "\ud800", "b": [None, 1.5, None]}

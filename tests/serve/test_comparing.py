@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from regard.pictures.payload import payload
-from regard.serve.comparing import comparing
+from regard.serve.comparison import with_comparison
 from tests.pictures.test_view import numbers
 from tests.serve import made
 from tests.serve.serving import run as echo
@@ -113,8 +113,8 @@ def test_whose_fault_it_is_is_said():
 
 def test_who_has_left_is_written_nothing_for():
     """Neither by the first run nor by the other."""
-    one, _ = comparing([of(made.translator(), "one"), of(made.translator("transformer"), "two")])
+    one, _ = with_comparison([of(made.translator(), "one"), of(made.translator("transformer"), "two")])
     operation = one.operations["compare"]
-    ask = operation.asks.model_validate({"text": SOURCE, "other": "two"})
+    ask = operation.request.model_validate({"text": SOURCE, "other": "two"})
     steps = iter([True, True, False])
-    assert list(operation.answer([ask], lambda number: next(steps))) == []
+    assert list(operation.respond([ask], lambda number: next(steps))) == []

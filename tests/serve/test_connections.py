@@ -12,9 +12,9 @@ from typing import Any
 import httpx
 import pytest
 
-from regard.serve.bodies import SMALL, Bodies, Left
-from regard.serve.http_errors import Refused
-from regard.serve.limits import Limits
+from regard.serve.connection import SMALL, Bodies, Disconnected
+from regard.serve.http_errors import HTTPError
+from regard.serve.request import Limits
 from tests.serve.serving import run, serving
 from tests.serve.test_asking import PREDICT, Gate
 from tests.serve.test_bodies import head
@@ -137,7 +137,7 @@ def test_all_bodies_together_hold_no_more_than_their_limit():
     async def read(sent: Sent) -> Any:
         try:
             return await bodies.read({"type": "http", "headers": []}, sent)
-        except Refused as refused:
+        except HTTPError as refused:
             return refused.status, refused.headers.get("retry-after")
 
     async def all_of_them(*given: Sent) -> list[Any]:
@@ -154,6 +154,6 @@ def test_all_bodies_together_hold_no_more_than_their_limit():
 
 def test_who_leaves_before_the_end_leaves_nothing_behind():
     bodies = Bodies(Limits())
-    with pytest.raises(Left):
+    with pytest.raises(Disconnected):
         asyncio.run(bodies.read({"type": "http", "headers": []}, Sent(b"x" * SMALL, b"x" * SMALL, ends=False)))
     assert bodies.held == 0

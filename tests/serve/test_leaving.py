@@ -59,8 +59,8 @@ def test_row_61_the_others_of_a_batch_go_on_without_it(
     steps = Steps(module(run.model))
     steps.gate.release(10_000)
     stream = of(run).operations["stream"]
-    asks, tokens = [stream.asks.model_validate(body | ({"tokens": 5} if "tokens" in body else {}))] * 2, [0, 0]
-    for said in stream.answer(asks, lambda number: number == 1 or tokens[number] < 2):
+    asks, tokens = [stream.request.model_validate(body | ({"tokens": 5} if "tokens" in body else {}))] * 2, [0, 0]
+    for said in stream.respond(asks, lambda number: number == 1 or tokens[number] < 2):
         tokens[said.number] += said.data["event"] == "token"
     assert tokens[0] == 2 < tokens[1]
     assert steps.rows == [2, 2] + [1] * (tokens[1] - 2)

@@ -14,7 +14,7 @@ from PIL import Image
 from regard.data.pair import Pair
 from regard.pictures.payload import payload
 from regard.serve.catalog import served
-from regard.serve.operation import Served
+from regard.serve.operation import ServedRun
 from regard.text.special import END
 from tests.serve import made
 from tests.serve.serving import serving
@@ -22,7 +22,7 @@ from tests.serve.serving import serving
 SOURCE = "das Haus ist alt"
 
 
-def of(run: Any, name: str = "run") -> Served:
+def of(run: Any, name: str = "run") -> ServedRun:
     (one,) = served(name, run, Path(name))
     return one
 
@@ -93,7 +93,7 @@ def test_what_is_forced_is_written_and_gone_on_from():
             ({"prefix": "a", "prefix_tokens": prefix}, "both given"),
             ({"prefix_tokens": [3]}, "token 3 is no part of a text"),
             ({"prefix_tokens": [9999]}, "token 9999 is no part of a text"),
-            ({"prefix_tokens": prefix * 50}, "more than its limit"),
+            ({"prefix_tokens": prefix * 50}, "more than the limit of"),
             ({"top_k": 5}, "give a temperature"),
         ):
             answer = post(address, "stream", {"text": SOURCE, **body})
@@ -116,12 +116,13 @@ def test_many_streams_are_one_batch_and_each_is_as_alone():
     texts = [SOURCE, "ein Baum", "", "kein Haus ist kein Baum"]
     operation = of(run).operations["stream"]
     together = list(
-        operation.answer([operation.asks.model_validate({"text": text}) for text in texts], lambda number: True)
+        operation.respond([operation.request.model_validate({"text": text}) for text in texts], lambda number: True)
     )
     for number, text in enumerate(texts):
         mine = [said.data for said in together if said.number == number]
         alone = [
-            said.data for said in operation.answer([operation.asks.model_validate({"text": text})], lambda number: True)
+            said.data
+            for said in operation.respond([operation.request.model_validate({"text": text})], lambda number: True)
         ]
         assert [each["event"] for each in mine] == [each["event"] for each in alone]
         assert mine[-1]["text"] == alone[-1]["text"]

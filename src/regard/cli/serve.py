@@ -67,15 +67,15 @@ def serve(run: Runs, /, *more: Runs, place: Place = HERE, most: Most = OWN, int8
     place.check()
     most.check()
     from regard.serve.app import application
-    from regard.serve.catalog import opened
-    from regard.serve.limits import Limits
+    from regard.serve.catalog import load_runs
+    from regard.serve.request import Limits
     from regard.serve.server import address, allowed, listen
     from regard.serve.server import run as run_server
 
     hosts = allowed(place.host, place.allow_host, place.token)
     limits = Limits(text=most.max_text, inside=most.queue, answer_seconds=most.seconds)
     with listen(place.host, place.port) as listening:
-        runs = opened([run, *more], int8=int8)
+        runs = load_runs([run, *more], int8=int8)
         app = application(runs, limits, hosts=hosts, token=place.token)
         names = ", ".join(each.name for each in runs)
         secret = "" if place.token is None else "#token=..."

@@ -17,6 +17,7 @@ from regard.decoding.logits_processors import LogitsProcessor
 from regard.decoding.sampling import Sampler
 from regard.decoding.sequence_state import SequenceState
 from regard.errors import InputError
+from regard.maps.lookups import Patches
 from regard.nn.decoders.protocol import Decoder
 from regard.text.special import END, PAD, START
 
@@ -128,9 +129,26 @@ class Candidate:
 
 
 @dataclass(frozen=True, eq=False)
+class StreamSource:
+    """What an output is decoded from.
+
+    labels: of what its first token can read, a label for each key.
+    patches: the image that they are parts of.
+    forced: how many of its first tokens are a prefix.
+    growth: how many of its own tokens can be read as well, at most.
+    """
+
+    labels: Sequence[str]
+    patches: Patches | None = None
+    forced: int = 0
+    growth: int = 0
+
+
+@dataclass(frozen=True, eq=False)
 class StreamEvent:
     """The output for the `number`-th of some examples, with one more token.
 
+    source: what the output is decoded from, the same in all its events.
     token, piece, log_probability: the newest token, its readable form, and what the model gives it.
     text, score: the output so far and its log-probability, at the end as the search ranks it.
     attention: the weights `(layer, head, key)` that the token was predicted with; None for a model without attention.
@@ -140,6 +158,7 @@ class StreamEvent:
     """
 
     number: int
+    source: StreamSource
     token: int
     piece: str
     text: str
@@ -151,11 +170,12 @@ class StreamEvent:
     finished: bool
 
     @classmethod
-    def of(cls, step: Step, text: str, piece: Callable[[int], str]) -> "StreamEvent":
-        """From a step, the text so far, and the readable form of a token."""
+    def of(cls, step: Step, source: StreamSource, text: str, piece: Callable[[int], str]) -> "StreamEvent":
+        """From a step, what the output is decoded from, the text so far, and the readable form of a token."""
         done = step.hypothesis
         return cls(
             step.row,
+            source,
             step.tokens[-1],
             piece(step.tokens[-1]),
             text,

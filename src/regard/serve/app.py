@@ -13,12 +13,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from regard.pictures.view import script, stylesheet
-from regard.serve.comparing import comparing
-from regard.serve.endpoint import Asking
+from regard.serve.comparison import with_comparison
+from regard.serve.endpoint import Endpoint
 from regard.serve.guard import LOOPBACK, Guard
-from regard.serve.http_errors import Refused, encoded
-from regard.serve.limits import Limits
-from regard.serve.operation import Served
+from regard.serve.http_errors import HTTPError, encode
+from regard.serve.operation import ServedRun
+from regard.serve.request import Limits
 from regard.serve.worker import Worker
 from regard.version import VERSION
 
@@ -32,14 +32,14 @@ FILES: Mapping[str, tuple[str, Callable[[], str]]] = {
     "/view.css": (CSS, stylesheet),
     "/view.js": (JAVASCRIPT, script),
 }
-"""All that is ever sent beside answers, by its path; so no path leads elsewhere."""
+"""Every file that is ever sent, by its path; so no path leads elsewhere."""
 
 
 def application(
-    runs: Sequence[Served], limits: Limits, *, hosts: frozenset[str] = LOOPBACK, token: str | None = None
+    runs: Sequence[ServedRun], limits: Limits, *, hosts: frozenset[str] = LOOPBACK, token: str | None = None
 ) -> Starlette:
-    """An ASGI application that serves the runs, under the names of `hosts` alone; with a `token`, to whoever has it."""
-    worker, runs = Worker(limits.together), comparing(runs)
+    """An ASGI application that serves the runs under the names of `hosts`, with a `token` to clients that have it."""
+    worker, runs = Worker(limits.together), with_comparison(runs)
 
     @asynccontextmanager
     async def working(app: Starlette) -> AsyncIterator[None]:
@@ -47,22 +47,22 @@ def application(
         yield
         worker.stop()
 
-    asking = Asking({run.name: run for run in runs}, worker, limits)
+    endpoint = Endpoint({run.name: run for run in runs}, worker, limits)
 
-    async def about(request: Request) -> Response:
-        told = {"version": VERSION, "limits": vars(limits), "inside": asking.inside}
-        return Response(encoded(told | {"runs": [run.to_json() for run in runs]}), media_type="application/json")
+    async def describe(request: Request) -> Response:
+        about = {"version": VERSION, "limits": vars(limits), "inside": endpoint.inside}
+        return Response(encode(about | {"runs": [run.to_json() for run in runs]}), media_type="application/json")
 
     routes = [Route(path, file, methods=["GET"]) for path in FILES]
     routes += [
-        Route("/api/runs", about, methods=["GET"]),
-        Route("/api/runs/{run}/{operation}", asking, methods=["POST"]),
+        Route("/api/runs", describe, methods=["GET"]),
+        Route("/api/runs/{run}/{operation}", endpoint, methods=["POST"]),
     ]
     return Starlette(
         routes=routes,
         lifespan=working,
         middleware=[Middleware(Guard, hosts=hosts, token=token)],
-        exception_handlers={HTTPException: told},
+        exception_handlers={HTTPException: no_route},
     )
 
 
@@ -78,7 +78,9 @@ def content(name: str) -> str:
     return files("regard.serve").joinpath("page", name).read_text(encoding="utf-8")
 
 
-async def told(request: Request, error: Exception) -> Response:
-    """What no route takes, as every other fault is told."""
+async def no_route(request: Request, error: Exception) -> Response:
+    """The response to what no route takes, in the form of every other fault."""
     assert isinstance(error, HTTPException)
-    return Refused(error.status_code, f"{request.method} {request.url.path}: {error.detail}", error.headers).response()
+    return HTTPError(
+        error.status_code, f"{request.method} {request.url.path}: {error.detail}", error.headers
+    ).response()

@@ -1,61 +1,67 @@
-"""Which runs can be served, and how."""
+"""The runs that a server offers."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from regard.errors import InputError
 from regard.runs.load import load
-from regard.serve.classes import classes
 from regard.serve.images import captions, image_classes
 from regard.serve.language import language
-from regard.serve.operation import Served
+from regard.serve.operation import ServedRun
+from regard.serve.operations import operations_of
 from regard.serve.questions import questions
 from regard.serve.texts import texts
-from regard.tasks.classification.run import ClassificationRun
 from regard.tasks.extractive_qa.run import ExtractiveQARun
 from regard.tasks.image_captioning.run import ImageCaptioningRun
 from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.language_model.run import LanguageModelRun
 from regard.tasks.multi_target.run import MultiTargetRun
-from regard.tasks.run import Run
 from regard.tasks.seq2seq.run import Seq2SeqRun
 
+LEGACY: dict[type, Any] = {
+    Seq2SeqRun: texts,
+    LanguageModelRun: language,
+    ImageClassificationRun: image_classes,
+    ImageCaptioningRun: captions,
+    ExtractiveQARun: questions,
+}
+TYPES: dict[Any, str] = {bytes: "file"}
+"""How the page shows what an input takes, where that is no text."""
 
-def opened(folders: Sequence[Path], *, int8: bool = False) -> list[Served]:
+
+def load_runs(folders: Sequence[Path], *, int8: bool = False) -> list[ServedRun]:
     """The runs of these folders, each by its folder's name, of a run of several languages one for each; with `int8`,
     as `load` has them.
 
     Raises:
-        InputError: a folder has no run, or one of a task that is not served, or two have the same name.
+        InputError: a folder has no run, or one that cannot be served, or two have the same name.
     """
-    found: list[Served] = []
+    runs: list[ServedRun] = []
     for folder in folders:
-        found += served(folder.resolve().name, load(folder, int8=int8), folder)
-    names = [each.name for each in found]
+        runs += served(folder.resolve().name, load(folder, int8=int8), folder)
+    names = [each.name for each in runs]
     if twice := [name for name in names if names.count(name) > 1]:
         raise InputError(f"two runs are called {twice[0]!r}; rename the folder of one")
-    return found
+    return runs
 
 
-def served(name: str, run: Run, folder: Path) -> Iterator[Served]:
-    """Raises InputError for a run of a task that is not served."""
-    match run:
-        case Seq2SeqRun():
-            yield texts(name, run)
-        case MultiTargetRun():
-            yield from (texts(f"{name}:{language}", run.of(language)) for language in run.tokenizers)
-        case LanguageModelRun():
-            yield language(name, run)
-        case ClassificationRun():
-            yield classes(name, run)
-        case ImageClassificationRun():
-            yield image_classes(name, run)
-        case ImageCaptioningRun():
-            yield captions(name, run)
-        case ExtractiveQARun():
-            yield questions(name, run)
-        case _:
-            raise InputError(
-                f"{folder}: runs of this task are not served; those are that make or continue texts, tell classes of "
-                "texts or images, tell of images, or answer questions about contexts"
-            )
+def served(name: str, run: Any, folder: Path) -> Iterator[ServedRun]:
+    """A run, or each of its parts, with its operations. Raises InputError for one that has none."""
+    if isinstance(run, MultiTargetRun):
+        yield from (texts(f"{name}:{language}", run.of(language)) for language in run.tokenizers)
+        return
+    for kind, legacy in LEGACY.items():
+        if isinstance(run, kind):
+            yield legacy(name, run)
+            return
+    if parts := run.parts():
+        for part, each in parts.items():
+            yield from served(f"{name}:{part}", each, folder)
+        return
+    operations = operations_of(run)
+    if not operations:
+        verbs = ", ".join(run.supports)
+        raise InputError(f"{folder}: a run of the task {run.config.task} cannot be served; it can {verbs}")
+    inputs = {key: TYPES.get(kind, "text") for key, kind in run.inputs.items()}
+    yield ServedRun(name, {**run.description(), "inputs": inputs}, operations)

@@ -1,4 +1,4 @@
-"""Who may ask, and what every response says to browsers."""
+"""Which requests pass, and the headers of every response."""
 
 import hmac
 from urllib.parse import urlsplit
@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from regard.serve.http_errors import Refused
+from regard.serve.http_errors import HTTPError
 
 LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
 POLICY = (
@@ -25,11 +25,11 @@ HEADERS = {
 SAFE = ("GET", "HEAD")
 """Methods that have no effect."""
 OWN_SITE = ("same-origin", "none")
-"""What a browser says of a request that its own page or its user made."""
+"""The sites that a browser names for a request of its own page or of its user."""
 
 
 def hostname(host: str) -> str:
-    """`[::1]:8000` -> `::1`; nothing for what names no host."""
+    """The name in a host header: `[::1]:8000` -> `::1`; an empty one where there is none."""
     try:
         parts = urlsplit(f"//{host}")
         return (parts.hostname or "") if parts.netloc == host else ""
@@ -56,22 +56,22 @@ class Guard:
 
         try:
             self.check(scope["method"], scope["path"], Headers(scope=scope))
-        except Refused as refused:
-            await refused.response()(scope, receive, sealed)
+        except HTTPError as error:
+            await error.response()(scope, receive, sealed)
             return
         await self.app(scope, receive, sealed)
 
     def check(self, method: str, path: str, headers: Headers) -> None:
-        """Raises Refused for a request that does not pass."""
+        """Raises HTTPError for a request that does not pass."""
         host, origin = headers.get("host", ""), headers.get("origin")
         if hostname(host) not in self.hosts:
-            raise Refused(400, f"host {host[:80]!r} is not served here; name it with --allow-host")
+            raise HTTPError(400, f"host {host[:80]!r} is not served here; name it with --allow-host")
         if method not in SAFE:
             if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
-                raise Refused(403, f"origin {origin[:80]!r} may not ask; open the page of this server")
+                raise HTTPError(403, f"origin {origin[:80]!r} may not ask; open the page of this server")
             if headers.get("sec-fetch-site", "none") not in OWN_SITE:
-                raise Refused(403, "a page of another site may not ask; open the page of this server")
+                raise HTTPError(403, "a page of another site may not ask; open the page of this server")
         if self.token is not None and path.startswith("/api/"):
-            given = headers.get("authorization", "").removeprefix("Bearer ")
-            if not hmac.compare_digest(given.encode(), self.token.encode()):
-                raise Refused(401, "the token is missing or wrong", {"www-authenticate": "Bearer"})
+            token = headers.get("authorization", "").removeprefix("Bearer ")
+            if not hmac.compare_digest(token.encode(), self.token.encode()):
+                raise HTTPError(401, "the token is missing or wrong", {"www-authenticate": "Bearer"})

@@ -1,4 +1,4 @@
-"""Requests that are not answered, and why."""
+"""Responses that say why a request has no answer, and JSON as it is sent."""
 
 import json
 import math
@@ -11,7 +11,7 @@ RETRY = 2
 """Seconds after which a client may try again."""
 
 
-class Refused(Exception):
+class HTTPError(Exception):
     """The status of the response and its one line; the connection is closed, for the body may still be on its way."""
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
@@ -19,13 +19,13 @@ class Refused(Exception):
         self.status, self.headers = status, {"connection": "close", **(headers or {})}
 
     def response(self) -> Response:
-        """As it is sent."""
-        return Response(encoded({"error": str(self)}), self.status, self.headers, "application/json")
+        """The response to send."""
+        return Response(encode({"error": str(self)}), self.status, self.headers, "application/json")
 
 
-def encoded(value: Any) -> bytes:
-    """Compact JSON; what UTF-8 has no bytes for, such as a lone surrogate, as an escape; infinite numbers, such as the
-    score of what is impossible, as null."""
+def encode(value: Any) -> bytes:
+    """Compact JSON. What UTF-8 has no bytes for, such as a lone surrogate, becomes an escape; an infinite number, such
+    as the score of what is impossible, becomes null."""
     text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.encode("utf-8", "backslashreplace")
 

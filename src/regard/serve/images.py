@@ -11,17 +11,16 @@ from regard.attribution.kinds import Kind
 from regard.decoding.constraints import writable
 from regard.errors import InputError
 from regard.images import Pixels, decode_image
-from regard.maps.lookups import beside, patch_labels
+from regard.maps.lookups import beside
 from regard.pictures.payload import payload
-from regard.serve.attention import Source
-from regard.serve.operation import Operation, Said, Served, Wanted, at_once
-from regard.serve.request import Ask, Kinds
-from regard.serve.stream import Streamed, Width, viewed, written
+from regard.serve.legacy import Streamed, Width, viewed
+from regard.serve.operation import Active, Operation, ResponsePart, ServedRun, at_once
+from regard.serve.request import AttributionKinds, RequestBody
 from regard.tasks.image_captioning.run import ImageCaptioningRun
 from regard.tasks.image_classification.run import ImageClassificationRun
 
 
-class Tell(Ask):
+class Tell(RequestBody):
     """The bytes of an image file, in base64."""
 
     image: Base64Bytes
@@ -34,7 +33,7 @@ class Tell(Ask):
 class Look(Tell):
     """The same, and what is to be seen beside the weights of every layer and head."""
 
-    kinds: Kinds = ("rollout",)
+    kinds: AttributionKinds = ("rollout",)
 
 
 class Caption(Tell):
@@ -57,7 +56,7 @@ class Stream(Tell, Streamed):
     """The caption of an image, token by token."""
 
 
-def image_classes(name: str, run: ImageClassificationRun) -> Served:
+def image_classes(name: str, run: ImageClassificationRun) -> ServedRun:
     """A run that tells classes, to be served."""
     channels = run.config.model.channels
 
@@ -73,10 +72,10 @@ def image_classes(name: str, run: ImageClassificationRun) -> Served:
         "attention": Operation(Look, at_once(lambda asks: [look(ask) for ask in asks])),
     }
     about = {"kind": "image", "kinds": LAYERED, "task": "image-classification", "model": run.config.model.name}
-    return Served(name, about | {"classes": list(run.labels)}, operations)
+    return ServedRun(name, about | {"classes": list(run.labels)}, operations)
 
 
-def captions(name: str, run: ImageCaptioningRun) -> Served:
+def captions(name: str, run: ImageCaptioningRun) -> ServedRun:
     """A run that tells of images, to be served."""
     channels = run.config.model.channels
 
@@ -100,15 +99,13 @@ def captions(name: str, run: ImageCaptioningRun) -> Served:
     if run.model.decoder.source_attention is not None:
         operations["attention"] = Operation(Looked, at_once(lambda asks: [look(ask) for ask in asks]))
     about = {"kind": "image", "task": "image-captioning", "model": run.config.model.name}
-    return Served(name, about, operations)
+    return ServedRun(name, about, operations)
 
 
-def _stream(run: ImageCaptioningRun, asks: Sequence[Stream], wanted: Wanted) -> Iterator[Said]:
+def _stream(run: ImageCaptioningRun, asks: Sequence[Stream], wanted: Active) -> Iterator[ResponsePart]:
     one, images = asks[0], [ask.pixels(run.config.model.channels) for ask in asks]
     prefixes = [ask.begun(partial(writable, run.tokenizer)) for ask in asks]
-    search, patches = one.search(run.config.search), [run.patches(image) for image in images]
+    search = one.search(run.config.search)
     grown = run.write(images, search=search, prefixes=prefixes, candidates=one.candidates, wanted=wanted)
-    sources = [Source(patch_labels(each.rows, each.columns), each) for each in patches]
-    lines = written(grown, sources, list(map(len, prefixes)))
     kinds: list[Kind] = [] if run.model.decoder.source_attention is None else ["weights"]
-    return viewed(lines, asks, kinds, lambda number, tokens, _: run.lookups_written(images[number], tokens))
+    return viewed(grown, asks, kinds, lambda number, tokens, _: run.lookups_written(images[number], tokens))

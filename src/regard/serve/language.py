@@ -13,11 +13,9 @@ from regard.errors import InputError
 from regard.maps.lookups import Lookups
 from regard.pictures.payload import payload
 from regard.pictures.write import LABELS
-from regard.serve.attention import Source
-from regard.serve.operation import Operation, Said, Served, Wanted, at_once
-from regard.serve.stream import Drawn, Looked, Streamed, Width, viewed, written
+from regard.serve.legacy import Drawn, Looked, Streamed, Width, viewed
+from regard.serve.operation import Active, Operation, ResponsePart, ServedRun, at_once
 from regard.tasks.language_model.run import LanguageModelRun
-from regard.text.special import END
 
 Count = Annotated[int, Field(ge=1, le=2000)]
 
@@ -41,7 +39,7 @@ class Predict(Drawn):
     n_best: Width = 1
 
 
-def language(name: str, run: LanguageModelRun) -> Served:
+def language(name: str, run: LanguageModelRun) -> ServedRun:
     """A run of this kind, to be served."""
     kinds = kinds_within(run.model, run.model.self_attention)
     stream, apart = partial(_stream, run, kinds), lambda ask: (ask.together(), ask.tokens, ask.beyond)
@@ -53,7 +51,7 @@ def language(name: str, run: LanguageModelRun) -> Served:
         operations["attention"] = Operation(Looked, at_once(partial(_attention, run)))
     about = {"kind": "prompt", "task": "language-model", "model": run.config.model.name, "kinds": kinds}
     about |= {"temperature": run.config.search.temperature}
-    return Served(name, about, operations)
+    return ServedRun(name, about, operations)
 
 
 def _predict(run: LanguageModelRun, asks: Sequence[Predict]) -> list[dict[str, Any]]:
@@ -65,7 +63,9 @@ def _predict(run: LanguageModelRun, asks: Sequence[Predict]) -> list[dict[str, A
     return [first | {"alternatives": others}]
 
 
-def _stream(run: LanguageModelRun, kinds: Sequence[Kind], asks: Sequence[Stream], wanted: Wanted) -> Iterator[Said]:
+def _stream(
+    run: LanguageModelRun, kinds: Sequence[Kind], asks: Sequence[Stream], wanted: Active
+) -> Iterator[ResponsePart]:
     one, prefixes = asks[0], [ask.begun(partial(writable, run.tokenizer)) for ask in asks]
     grown = run.write(
         [ask.text for ask in asks],
@@ -76,14 +76,12 @@ def _stream(run: LanguageModelRun, kinds: Sequence[Kind], asks: Sequence[Stream]
         candidates=one.candidates,
         wanted=wanted,
     )
-    sources = [Source(run.tokenizer.pieces([END, *run.tokenizer.encode(ask.text)])) for ask in asks]
 
     def seen(number: int, tokens: Sequence[int], asked: Sequence[Kind]) -> Lookups:
-        _check_size(len(sources[number].labels) + len(tokens))
+        _check_size(1 + len(run.tokenizer.encode(asks[number].text)) + len(tokens))
         return run.lookups_written(asks[number].text, tokens, asked)
 
-    lines = written(grown, sources, list(map(len, prefixes)), one.tokens)
-    return viewed(lines, asks, kinds, seen)
+    return viewed(grown, asks, kinds, seen)
 
 
 def _attention(run: LanguageModelRun, asks: Sequence[Looked]) -> list[dict[str, Any]]:

@@ -1,17 +1,17 @@
-"""What can be asked of a run that is served."""
+"""What a served run does: operations, each with the requests that it takes and the parts of its response."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from regard.serve.request import Ask
+from regard.serve.request import RequestBody
 
-Wanted = Callable[[int], bool]
-"""Whether somebody still waits for the answer to the request of this number in its batch."""
+Active = Callable[[int], bool]
+"""Whether a client still waits for the response to the request of this number in its batch."""
 
 
-class Said(NamedTuple):
-    """Part of the answer to a request of a batch, or the last of it."""
+class ResponsePart(NamedTuple):
+    """Part of the response to a request of a batch, or the last of it."""
 
     number: int
     data: dict[str, Any]
@@ -20,27 +20,32 @@ class Said(NamedTuple):
 
 @dataclass(frozen=True)
 class Operation:
-    """How requests of one kind are answered: `answer` takes several, whose `group` is the same, as one batch. An answer
-    that `streams` has parts that are sent as they come."""
+    """How requests of one kind are answered.
 
-    asks: type[Ask]
-    answer: Callable[[Sequence[Any], Wanted], Iterator[Said]]
+    request: the type of their bodies.
+    respond: the parts of the responses to a batch of requests of one group.
+    group: requests for which it is equal may be one batch; by default each is alone.
+    streams: the parts of a response are sent as they come.
+    """
+
+    request: type[RequestBody]
+    respond: Callable[[Sequence[Any], Active], Iterator[ResponsePart]]
     group: Callable[[Any], Hashable] = id
     streams: bool = False
 
 
-def at_once(answers: Callable[[Sequence[Any]], Sequence[dict[str, Any]]]) -> Callable[..., Iterator[Said]]:
-    """The `answer` of an operation that answers its whole batch before anything is sent."""
+def at_once(responses: Callable[[Sequence[Any]], Sequence[dict[str, Any]]]) -> Callable[..., Iterator[ResponsePart]]:
+    """The `respond` of an operation whose responses have one part each and come together."""
 
-    def answer(asks: Sequence[Any], wanted: Wanted) -> Iterator[Said]:
-        yield from (Said(number, data) for number, data in enumerate(answers(asks)))
+    def respond(requests: Sequence[Any], active: Active) -> Iterator[ResponsePart]:
+        yield from (ResponsePart(number, data) for number, data in enumerate(responses(requests)))
 
-    return answer
+    return respond
 
 
 @dataclass(frozen=True)
-class Served:
-    """A run by its name, what the page needs to know `about` it, and its operations by theirs."""
+class ServedRun:
+    """A run by its name, what the page has to know `about` it, and its operations by theirs."""
 
     name: str
     about: Mapping[str, Any]

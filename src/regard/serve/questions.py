@@ -6,12 +6,12 @@ from typing import Any
 from regard.attribution.available import LAYERED
 from regard.maps.lookups import beside
 from regard.pictures.payload import payload
-from regard.serve.operation import Operation, Served, at_once
-from regard.serve.request import Ask, Kinds
+from regard.serve.operation import Operation, ServedRun, at_once
+from regard.serve.request import AttributionKinds, RequestBody
 from regard.tasks.extractive_qa.run import ExtractiveQARun
 
 
-class Question(Ask):
+class Question(RequestBody):
     """A question about a context."""
 
     question: str
@@ -21,10 +21,10 @@ class Question(Ask):
 class Look(Question):
     """The same, and what is to be seen of it."""
 
-    kinds: Kinds = ("weights",)
+    kinds: AttributionKinds = ("weights",)
 
 
-def questions(name: str, run: ExtractiveQARun) -> Served:
+def questions(name: str, run: ExtractiveQARun) -> ServedRun:
     """A run of this kind, to be served."""
 
     def predict(asks: Sequence[Question]) -> list[dict[str, Any]]:
@@ -40,4 +40,4 @@ def questions(name: str, run: ExtractiveQARun) -> Served:
         "attention": Operation(Look, at_once(lambda asks: [look(ask) for ask in asks])),
     }
     about = {"kind": "question", "task": "extractive-qa", "model": "bert", "kinds": LAYERED}
-    return Served(name, about, operations)
+    return ServedRun(name, about, operations)

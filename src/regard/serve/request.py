@@ -1,46 +1,132 @@
-"""What a request asks, checked before anything is done."""
+"""Bodies of requests: their keys and types, checked before anything is done."""
 
-from collections.abc import Iterator
-from typing import Annotated, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from types import NoneType, UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from regard.attribution.kinds import Kind
-from regard.serve.http_errors import Refused
-from regard.serve.limits import Limits
+from regard.decoding.search import SEEDS
+from regard.serve.http_errors import HTTPError
+from regard.tasks.options import Options
 
-A = TypeVar("A", bound="Ask")
-SHOWN = 3
-"""Faults of one request that are told."""
-Kinds = Annotated[tuple[Kind, ...], Field(min_length=1, max_length=4)]
-"""What a view is to have: the maps of the first kind, and those of the others beside them."""
+R = TypeVar("R", bound="RequestBody")
+Chosen = TypeVar("Chosen", bound=Options)
+REPORTED = 3
+"""Faults of one request that its response names."""
+BOUNDS: Mapping[str, Any] = {
+    "beam": Field(ge=1, le=64),
+    "n_best": Field(ge=1, le=64),
+    "temperature": Field(ge=0, le=100),
+    "top_k": Field(ge=0),
+    "top_p": Field(gt=0, le=1),
+    "seed": Field(ge=0, lt=SEEDS),
+    "tokens": Field(ge=1, le=2000),
+    "candidates": Field(ge=0, le=20),
+    "kinds": Field(min_length=1, max_length=4),
+}
+"""What a server accepts of an option, by its name."""
+AttributionKinds = Annotated[tuple[Kind, ...], BOUNDS["kinds"]]
+"""The kinds of a view: the maps of the first, those of the others beside them."""
 
 
-class Ask(BaseModel):
-    """A body in JSON: its keys and their types; nothing else is taken."""
+@dataclass(frozen=True)
+class Limits:
+    """What a server accepts.
+
+    body: bytes of a request.
+    bodies: bytes that all bodies on their way may hold; the first of each are not counted (`serve.connection.SMALL`).
+    text: characters of one text.
+    inside: requests that wait or are answered.
+    together: requests that are answered as one batch.
+    head_seconds: how long a connection may be without the head of a request.
+    body_seconds: how long a body may take to come.
+    answer_seconds: how long an answer may take from then on.
+    connections: how many at a time.
+    """
+
+    body: int = 8 << 20
+    bodies: int = 64 << 20
+    text: int = 5000
+    inside: int = 32
+    together: int = 16
+    head_seconds: float = 20.0
+    body_seconds: float = 20.0
+    answer_seconds: float = 120.0
+    connections: int = 512
+
+
+class RequestBody(BaseModel):
+    """A body in JSON: its keys and their types; no other key is accepted."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-def parse(kind: type[A], body: bytes, limits: Limits) -> A:
-    """Raises Refused: 400 for what is no JSON, 422 for other keys or values than the interface has."""
+def body_type(
+    name: str, inputs: Mapping[str, Any], options: type[Options], supported: frozenset[str], **more: Any
+) -> type[RequestBody]:
+    """The body with the keys of an example, the options of a verb that a run supports, and `more`, each a type and a
+    default."""
+    hints = get_type_hints(options)
+    keys = {key: (_json_type(kind), None if _optional(kind) else ...) for key, kind in inputs.items()}
+    chosen = {
+        each.name: (_bounded(each.name, hints[each.name]), each.default)
+        for each in fields(options)
+        if each.name in supported
+    }
+    return create_model(name, __base__=RequestBody, **keys, **chosen, **more)
+
+
+def request_options(request: RequestBody, kind: type[Chosen]) -> Chosen:
+    """The options that a request chooses."""
+    names = {each.name for each in fields(kind)} & type(request).model_fields.keys()
+    return kind(**{name: getattr(request, name) for name in names})
+
+
+def parse(kind: type[R], body: bytes, limits: Limits) -> R:
+    """Raises HTTPError: 400 for what is no JSON, 422 for other keys or values than the interface has."""
     try:
-        ask = kind.model_validate_json(body)
+        request = kind.model_validate_json(body)
     except ValidationError as error:
         faults = error.errors(include_url=False, include_context=False, include_input=False)
         status = 400 if any(fault["type"] == "json_invalid" for fault in faults) else 422
-        told = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'body'}: {each['msg']}" for each in faults[:SHOWN])
-        raise Refused(status, " ".join(told.split())) from error
-    for name, text in _texts(dict(ask)):
+        lines = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'body'}: {each['msg']}" for each in faults[:REPORTED])
+        raise HTTPError(status, " ".join(lines.split())) from error
+    for name, text in _texts(dict(request)):
         if len(text) > limits.text:
-            raise Refused(422, f"{name}: {len(text)} characters; this server takes {limits.text}, see --max-text")
-    return ask
+            raise HTTPError(422, f"{name}: {len(text)} characters; this server takes {limits.text}, see --max-text")
+    return request
 
 
-def _texts(fields: dict) -> Iterator[tuple[str, str]]:
-    """Every text that is to be read by a model; an image is none."""
-    for name, value in fields.items():
+def _texts(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Every text that a model reads; an image is none."""
+    for name, value in values.items():
         if isinstance(value, str):
             yield name, value
         elif isinstance(value, tuple):
             yield from ((f"{name}.{place}", each) for place, each in enumerate(value) if isinstance(each, str))
+
+
+def _bounded(name: str, kind: Any) -> Any:
+    """The type of an option in JSON, within its bounds; None stays beside them."""
+    if not _optional(kind):
+        return _within(name, _json_type(kind))
+    (inner,) = (each for each in get_args(kind) if each is not NoneType)
+    return _within(name, _json_type(inner)) | None
+
+
+def _within(name: str, kind: Any) -> Any:
+    return Annotated[kind, BOUNDS[name]] if name in BOUNDS else kind
+
+
+def _json_type(kind: Any) -> Any:
+    """A type that JSON has: bytes in base64; a sequence as a tuple, which can be a key."""
+    if kind is bytes:
+        return Base64Bytes
+    return tuple[get_args(kind)[0], ...] if get_origin(kind) is Sequence else kind
+
+
+def _optional(kind: Any) -> bool:
+    return get_origin(kind) in (Union, UnionType) and NoneType in get_args(kind)

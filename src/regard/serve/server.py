@@ -12,16 +12,16 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from regard.errors import InputError, RunError
-from regard.serve.connection import punctual
+from regard.serve.connection import protocol
 from regard.serve.guard import LOOPBACK, hostname
-from regard.serve.limits import Limits
+from regard.serve.request import Limits
 
 EVERYWHERE = ("0.0.0.0", "::")
-"""To listen there is to listen at every address; no browser asks by it."""
+"""To listen there is to listen at every address; no browser names it."""
 
 
 class Terminated(RunError):
-    """The server was asked to end by SIGTERM and has answered what was inside."""
+    """SIGTERM came, and every request inside has been answered."""
 
     exit_code = 143
 
@@ -37,7 +37,7 @@ def is_loopback(host: str) -> bool:
 
 
 def allowed(host: str, more: Sequence[str], token: str | None) -> frozenset[str]:
-    """The names by which a server that listens at `host` may be asked.
+    """The host names that a server which listens at `host` answers to.
 
     Raises:
         InputError: other machines reach it and there is no token, or one of the names is none.
@@ -76,10 +76,10 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
-    """What serves an application, and when it is to end first answers what is inside."""
+    """A server of an application; at its end it first answers the requests inside."""
     config = uvicorn.Config(
         app,
-        http=punctual(limits.head_seconds),
+        http=protocol(limits.head_seconds),
         ws="none",
         lifespan="on",
         log_config=None,
@@ -93,7 +93,7 @@ def server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
 
 
 def run(app: ASGIApp, listening: socket.socket, limits: Limits) -> None:
-    """Serve until a signal comes, then answer what is inside; a second Ctrl-C ends at once.
+    """Serve until a signal comes, then answer the requests inside; a second Ctrl-C ends at once.
 
     Raises:
         KeyboardInterrupt: Ctrl-C.

@@ -9,15 +9,13 @@ from regard.data.pair import Pair
 from regard.decoding.constraints import encode_constraints
 from regard.maps.links import strongest
 from regard.pictures.payload import payload
-from regard.serve.attention import Source
-from regard.serve.operation import Operation, Said, Served, Wanted, at_once
-from regard.serve.request import Ask
-from regard.serve.stream import Looked, Streamed, Width, viewed, written
+from regard.serve.legacy import Looked, Streamed, Width, viewed
+from regard.serve.operation import Active, Operation, ResponsePart, ServedRun, at_once
+from regard.serve.request import RequestBody
 from regard.tasks.seq2seq.run import Seq2SeqRun
-from regard.text.special import END
 
 
-class Predict(Ask):
+class Predict(RequestBody):
     """The best outputs for a text, by the run's own search or one with this beam."""
 
     text: str
@@ -38,14 +36,14 @@ class Stream(Streamed):
     text: str
 
 
-class Given(Ask):
+class Given(RequestBody):
     """A text, and the target that the model is made to write."""
 
     text: str
     target: str
 
 
-def texts(name: str, run: Seq2SeqRun) -> Served:
+def texts(name: str, run: Seq2SeqRun) -> ServedRun:
     """A run of this kind, to be served."""
     operations = {
         "predict": Operation(Predict, at_once(partial(_predict, run)), Predict.together),
@@ -61,7 +59,7 @@ def texts(name: str, run: Seq2SeqRun) -> Served:
         "model": run.config.model.name,
         "beam": run.config.search.beam,
     }
-    return Served(name, about, operations)
+    return ServedRun(name, about, operations)
 
 
 def _predict(run: Seq2SeqRun, asks: Sequence[Predict]) -> list[dict[str, Any]]:
@@ -70,13 +68,11 @@ def _predict(run: Seq2SeqRun, asks: Sequence[Predict]) -> list[dict[str, Any]]:
     return [each.to_json() for each in run.predict(given, beam=one.beam, **wanted)]
 
 
-def _stream(run: Seq2SeqRun, asks: Sequence[Stream], wanted: Wanted) -> Iterator[Said]:
+def _stream(run: Seq2SeqRun, asks: Sequence[Stream], wanted: Active) -> Iterator[ResponsePart]:
     one, given, prefixes = asks[0], [ask.text for ask in asks], [_prefix(run, ask) for ask in asks]
-    search, sides = one.search(run.config.search), run.tokenizers
+    search = one.search(run.config.search)
     grown = run.write(given, search=search, prefixes=prefixes, candidates=one.candidates, wanted=wanted)
-    sources = [Source(sides.source_pieces([*sides.source_ids(text), END], text)) for text in given]
-    lines = written(grown, sources, list(map(len, prefixes)))
-    return viewed(lines, asks, kinds_of(run.model), lambda number, *seen: run.lookups_written(given[number], *seen))
+    return viewed(grown, asks, kinds_of(run.model), lambda number, *seen: run.lookups_written(given[number], *seen))
 
 
 def _align(run: Seq2SeqRun, asks: Sequence[Given]) -> list[dict[str, Any]]:

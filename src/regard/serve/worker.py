@@ -1,19 +1,83 @@
-"""The one thread that uses the models: it takes what has come and answers it as one batch."""
+"""The one thread that uses the models, and the requests on their way to it and back."""
 
+import asyncio
 import contextvars
 import logging
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from contextlib import suppress
+from typing import NamedTuple
 
-from regard.serve.http_errors import encoded
-from regard.serve.pending import LEFT, SLOW, Event, PendingRequest, fault
+from regard.serve.http_errors import encode
+from regard.serve.operation import Operation
+from regard.serve.request import RequestBody
 
 logger = logging.getLogger(__name__)
+UNREAD = 8 << 20
+"""Bytes of an answer that may wait for a client to read them."""
+
+
+class Event(NamedTuple):
+    """A part of an answer, ready to be sent, the last of it, or why there is none: then `status` is not 200 and `error`
+    says what is wrong."""
+
+    body: bytes
+    last: bool
+    status: int = 200
+    error: str = ""
+
+
+def fault(status: int, error: str) -> Event:
+    """The event that ends an answer which cannot be finished."""
+    return Event(b"", True, status, error)
+
+
+LEFT = fault(499, "the client has left")
+SLOW = fault(408, "the answer was not read in time")
+
+
+class PendingRequest:
+    """A request without a whole answer: created and read in the event loop, answered in the worker's thread."""
+
+    def __init__(self, name: Hashable, operation: Operation, request: RequestBody) -> None:
+        """`name` identifies the operation of one run. Needs a running event loop."""
+        self.operation, self.request, self.gone = operation, request, False
+        self.group = (name, operation.group(request))
+        self._put = self._read = 0  # bytes; each is counted in one thread alone
+        self._events: asyncio.Queue[Event] = asyncio.Queue()
+        self._loop = asyncio.get_running_loop()
+
+    @property
+    def slow(self) -> bool:
+        """Whether the client reads so slowly that the server does not wait for it."""
+        return self._put - self._read > UNREAD
+
+    @property
+    def active(self) -> bool:
+        """Whether to go on with the answer."""
+        return not self.gone and not self.slow
+
+    def put(self, event: Event) -> None:
+        """From the worker's thread."""
+        self._put += len(event.body)
+        with suppress(RuntimeError):  # a server that was made to quit at once has no loop any more
+            self._loop.call_soon_threadsafe(self._events.put_nowait, event)
+
+    async def event(self) -> Event:
+        """The next one, in the loop."""
+        event = await self._events.get()
+        self._read += len(event.body)
+        return event
+
+    def give_up(self) -> None:
+        """From the loop: nobody waits for the answer any more."""
+        self.gone = True
+        self._events.put_nowait(LEFT)
 
 
 class Worker:
-    """Answers requests in the order in which they came, with the first those of its group, `together` at most."""
+    """Answers requests in the order in which they came, the first with those of its group, `together` at most."""
 
     def __init__(self, together: int) -> None:
         self.together = together
@@ -28,24 +92,24 @@ class Worker:
         self._thread.start()
 
     def stop(self) -> None:
-        """End once all that was put has been answered or given up."""
+        """End once every request has been answered or given up."""
         with self._changed:
             self._stopping = True
             self._changed.notify()
         self._thread.join()
 
     def put(self, pending: PendingRequest) -> None:
-        """Behind all others."""
+        """Append a request to the queue."""
         with self._changed:
             self._requests.append(pending)
             self._changed.notify()
 
     def _work(self) -> None:
-        while batch := self._take():
+        while batch := self._next():
             answer(batch)
 
-    def _take(self) -> list[PendingRequest]:
-        """What is answered next; nothing at the end."""
+    def _next(self) -> list[PendingRequest]:
+        """The next batch; empty at the end."""
         with self._changed:
             while True:
                 self._requests = deque(pending for pending in self._requests if not pending.gone)
@@ -62,10 +126,10 @@ def answer(batch: Sequence[PendingRequest]) -> None:
     answered alone, so that none suffers from another's fault."""
     waiting, silent = dict(enumerate(batch)), True
     try:
-        said = batch[0].operation.answer([pending.ask for pending in batch], lambda number: batch[number].wanted)
-        for number, data, last in said:
+        parts = batch[0].operation.respond([each.request for each in batch], lambda number: batch[number].active)
+        for number, data, last in parts:
             silent = False
-            batch[number].say(Event(encoded(data), last))
+            batch[number].put(Event(encode(data), last))
             if last:
                 del waiting[number]
     except Exception as error:
@@ -74,14 +138,14 @@ def answer(batch: Sequence[PendingRequest]) -> None:
                 answer([pending])
             return
         for pending in waiting.values():
-            pending.say(failure(error))
+            pending.put(failure(error))
         return
     for pending in waiting.values():
-        pending.say(SLOW if pending.slow else LEFT)
+        pending.put(SLOW if pending.slow else LEFT)
 
 
 def failure(error: Exception) -> Event:
-    """What is told: a fault of the request as it is, one of ours without its details, which the log has."""
+    """A fault of the request as it is; one of ours without its details, which the log has."""
     if isinstance(error, ValueError | FloatingPointError):
         return fault(422 if isinstance(error, ValueError) else 500, " ".join(str(error).split()))
     logger.error("a request failed", exc_info=error)

@@ -1,6 +1,6 @@
 """The options of a run's verbs, defined once for Python, the command line and the server. Imports nothing heavy."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
@@ -106,6 +106,13 @@ class StreamOptions(PredictOptions):
 
     prefix_tokens: tuple[int, ...] = ()
     candidates: int = 0
+
+    def forced(self, encode: Callable[[str], Sequence[int]]) -> tuple[int, ...]:
+        """The tokens that an output begins with; `encode` gives those of a text. Raises InputError for a prefix as text
+        and as tokens at once, and as `encode`."""
+        if self.prefix and self.prefix_tokens:
+            raise InputError("prefix and prefix_tokens are both given; choose one")
+        return tuple(self.prefix_tokens or encode(self.prefix))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,6 +22,7 @@ from regard.tasks.prediction import Prediction
 from regard.tasks.run import Run as Opened
 
 if TYPE_CHECKING:
+    from regard.attribution.kinds import Kind
     from regard.decoding.streaming import StreamEvent
     from regard.tasks.attribution import Attribution
 
@@ -45,6 +46,9 @@ class Run(Opened, Generic[E, P]):
     config: Any
     model: Any
     supports: Mapping[Verb, frozenset[str]]
+    inputs: Mapping[str, Any] = {"text": str}
+    """The keys of an example in JSON with their types: `bytes` stand there in base64, what may be None may be left
+    out."""
 
     @abstractmethod
     def parse(self, line: str, place: str = "text 1") -> E:
@@ -53,6 +57,14 @@ class Run(Opened, Generic[E, P]):
         Raises:
             InputError: the line describes no example of this task; it names the `place`.
         """
+
+    def example(self, values: Mapping[str, Any], /) -> E:
+        """The example of some values, one for each key of `inputs`; by default that of a line `text`.
+
+        Raises:
+            InputError: the values describe no example of this task.
+        """
+        return self.parse(values["text"])
 
     def record(self, example: Any) -> dict[str, Any]:
         """The example as plain values, which stand before its prediction in JSON."""
@@ -119,6 +131,25 @@ class Run(Opened, Generic[E, P]):
     def samples(self, options: PredictOptions) -> bool:
         """Whether predictions are sampled, so that they depend on which examples are predicted together."""
         return bool(options.sampling)
+
+    @property
+    def kinds(self) -> "Sequence[Kind]":
+        """What its predictions can be attributed to: the first is what `attribute` shows by default."""
+        return ("weights",) if "attribute" in self.supports else ()
+
+    def description(self) -> dict[str, Any]:
+        """What a page has to know about it, as plain values: `kind`, how examples and predictions look (`plain`: a
+        field for each of its `inputs`, and a text), its task and its model; in the room's own form also `classes`, the
+        `beam` and the `temperature` of its search, the token that is the `end` of an output."""
+        return {"kind": "plain", "task": self.config.task, "model": type(self.model).__name__, "kinds": self.kinds}
+
+    def parts(self) -> "Mapping[str, Run[Any, Any]]":
+        """Runs by name that a server offers in its place; by default it is one itself."""
+        return {}
+
+    def check_size(self, example: E, options: AttributionOptions, most: int) -> None:
+        """Raises InputError for an example and a target of more tokens than `most`, whose lookups would not fit on a
+        page; by default the model's own context is limit enough."""
 
     def convention(self) -> str | None:
         """What its figures count, in a line, where that may be done in several ways."""

@@ -1,6 +1,6 @@
 """A trained classifier of texts, opened: `load(folder).predict(texts)`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from torch import Tensor
 from regard.attention.breakdown import Worked, worked
 from regard.attention.record import Maps, record
 from regard.attribution.aggregation import JOININGS, Joining, alone
+from regard.attribution.available import BLIND, LAYERED, PLAIN
 from regard.attribution.gradients import check_no_maps, contributions, embeddings, log_probabilities_of
 from regard.attribution.kinds import VERBS, Kind
 from regard.errors import InputError
@@ -104,6 +105,7 @@ class ClassificationRun(Run[Text, ClassPrediction]):
         "evaluate": frozenset({"files", "skip_bad"}),
         "attribute": frozenset({"kinds", "maps"}),
     }
+    inputs = {"text": str, "second": str | None}
 
     def __init__(self, config: Classification, model: Classifier, tokenizer: Tokenizer, labels: Sequence[str]):
         self.config, self.model, self.tokenizer, self.labels = config, model, tokenizer, tuple(labels)
@@ -125,6 +127,25 @@ class ClassificationRun(Run[Text, ClassPrediction]):
         text = tuple(line.split("\t")) if self.paired else line
         self._example(place, text)
         return text
+
+    def example(self, values: Mapping[str, Any]) -> Text:
+        """A text, or a pair. Raises InputError for one text where the model reads two, or the other way round."""
+        text, second = values["text"], values["second"]
+        if self.paired != (second is not None):
+            raise InputError(
+                "second is missing: two texts are read" if self.paired else "second is given: one text is read"
+            )
+        return text if second is None else (text, second)
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        if self.form.listens is None:
+            return BLIND
+        return LAYERED if self.form.several else PLAIN
+
+    def description(self) -> dict[str, Any]:
+        kind, model = "pair" if self.paired else "document", self.config.classifier.name
+        return super().description() | {"kind": kind, "model": model, "classes": list(self.labels)}
 
     def record(self, example: Text) -> dict[str, Any]:
         """The text as its line."""

@@ -16,7 +16,7 @@ from regard.attribution.self_attention import Reading
 from regard.data.token_words import side
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
-from regard.decoding.streaming import StepOptions, StreamEvent, always, check_prefixes
+from regard.decoding.streaming import StepOptions, StreamEvent, StreamSource, always, check_prefixes
 from regard.errors import InputError
 from regard.images import Image, Pixels
 from regard.maps.lookups import Lookups, Patches, patch_labels
@@ -129,7 +129,10 @@ class ImageCaptioningRun(Run):
             options = StepOptions(decoder, decoder.source_attention, candidates, wanted)
             for each in search.stream(decoder, memory, limit, [tuple(prefix) for prefix in prefixes], options):
                 text = self.tokenizer.decode(each.tokens)
-                yield StreamEvent.of(each, text, lambda token: self.tokenizer.pieces([token])[0])
+                patches = self._patches(pixels_of(given[each.row], self.config))
+                labels = patch_labels(patches.rows, patches.columns)
+                source = StreamSource(labels, patches, len(prefixes[each.row]))
+                yield StreamEvent.of(each, source, text, lambda token: self.tokenizer.pieces([token])[0])
 
     def lookups_written(self, image: Image, tokens: Sequence[int]) -> Lookups:
         """Where the model looked while it wrote these tokens, END among them if it ended, in every layer and head.

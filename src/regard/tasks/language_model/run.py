@@ -17,7 +17,7 @@ from regard.data.token_words import side
 from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.continuation import Prompted, Sliding
 from regard.decoding.search import Search
-from regard.decoding.streaming import StepOptions, StreamEvent, always, check_prefixes
+from regard.decoding.streaming import StepOptions, StreamEvent, StreamSource, always, check_prefixes
 from regard.errors import InputError, shown
 from regard.maps.alignment import Alignment
 from regard.maps.lookups import Lookups, beside, of_rows
@@ -132,7 +132,9 @@ class LanguageModelRun(Run):
                 if len(each.tokens) > forced:
                     text = behind(prompts[each.row], each.tokens[forced:], self.tokenizer)
                     told = replace(each, attention=_of_tokens(each.attention, begun.read + len(each.tokens) - 1))
-                    yield StreamEvent.of(told, text, lambda token: self.tokenizer.pieces([token])[0])
+                    pieces = self.tokenizer.pieces([END, *self.tokenizer.encode(prompts[each.row])])
+                    source = StreamSource(pieces, forced=len(prefixes[each.row]), growth=tokens)
+                    yield StreamEvent.of(told, source, text, lambda token: self.tokenizer.pieces([token])[0])
 
     def look(self, text: str, maps: Sequence[int] | None = None, *, kind: Kind = "weights") -> Reading:
         """The token that is most likely to follow a text, and what each of its tokens read while the next one was told;

@@ -20,7 +20,7 @@ from regard.decoding.constraints import encode_constraints, lacks
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.scoring import encoded, log_probabilities
 from regard.decoding.search import Search
-from regard.decoding.streaming import StreamEvent, always, check_prefixes
+from regard.decoding.streaming import StreamEvent, StreamSource, always, check_prefixes
 from regard.decoding.texts import search_texts, source_ids, stream_ids
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
@@ -149,7 +149,11 @@ class Seq2SeqRun(Run[str, Prediction]):
             for each in stream_ids(self.model, ids, search, prefixes, candidates=candidates, active=wanted):
                 source = texts[each.row]
                 text = self.tokenizers.text(each.tokens, source)
-                yield StreamEvent.of(each, text, lambda token, s=source: self.tokenizers.target_pieces([token], s)[0])
+                pieces = self.tokenizers.source_pieces
+                read = StreamSource(pieces([*ids[each.row], END], source), forced=len(prefixes[each.row]))
+                yield StreamEvent.of(
+                    each, read, text, lambda token, s=source: self.tokenizers.target_pieces([token], s)[0]
+                )
 
     def predictions(
         self, texts: Sequence[str], found: Sequence[Sequence[Hypothesis]], *, attention: bool = True

@@ -1,0 +1,121 @@
+"""The operations of a run, from the verbs and options that it supports, whatever its task."""
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
+
+from regard.attribution.kinds import Kind
+from regard.data.pair import Pair
+from regard.errors import InputError
+from regard.maps.links import strongest
+from regard.maps.lookups import Lookups
+from regard.pictures.payload import payload
+from regard.pictures.write import LABELS
+from regard.serve.operation import Active, Operation, ResponsePart, at_once
+from regard.serve.request import AttributionKinds, RequestBody, body_type, request_options
+from regard.serve.stream import LastViews, stream_parts
+from regard.tasks.capabilities import Aligns, Scores
+from regard.tasks.options import AttributionOptions, PredictOptions, StreamOptions
+from regard.tasks.verbs import Run
+
+P = TypeVar("P", bound=PredictOptions)
+
+
+class TargetBody(RequestBody):
+    """A text and its target."""
+
+    text: str
+    target: str
+
+
+def operations_of(run: Run[Any, Any]) -> dict[str, Operation]:
+    """What a run can be requested to do; nothing for one that predicts nothing."""
+    requests, attends = Requests(run), any(kind != "gradient" for kind in run.kinds)
+    operations: dict[str, Operation] = {}
+    if "predict" in run.supports:
+        body = body_type("Predict", run.inputs, PredictOptions, run.supports["predict"])
+        operations["predict"] = Operation(body, at_once(requests.predict), partial(requests.group, PredictOptions))
+    if "stream" in run.supports:
+        kinds = {"view": (bool, False), "kinds": (AttributionKinds, ())}
+        body = body_type("Stream", run.inputs, StreamOptions, run.supports["stream"], **kinds)
+        operations["stream"] = Operation(body, requests.stream, partial(requests.group, StreamOptions), streams=True)
+    if attends and isinstance(run, Aligns):
+        operations["align"] = Operation(TargetBody, at_once(partial(align, run)), lambda request: None)
+    if attends and "attribute" in run.supports:
+        body = body_type("Attribute", run.inputs, AttributionOptions, run.supports["attribute"])
+        operations["attention"] = Operation(body, at_once(requests.attribute))
+    return operations
+
+
+@dataclass(frozen=True)
+class Requests:
+    """The verbs of a run, called with the bodies of requests."""
+
+    run: Run[Any, Any]
+
+    def example(self, request: RequestBody) -> Any:
+        """The example of a request. Raises InputError for values that describe none."""
+        return self.run.example({key: getattr(request, key) for key in self.run.inputs})
+
+    def group(self, kind: type[PredictOptions], request: RequestBody) -> Hashable:
+        """Requests with the same options are one batch, but what is sampled depends on its batch, so it is alone."""
+        options = request_options(request, kind)
+        return id(request) if options.sampling else options
+
+    def predict(self, requests: Sequence[RequestBody]) -> list[dict[str, Any]]:
+        """The predictions of a batch."""
+        options = self.deterministic(request_options(requests[0], PredictOptions))
+        return [each.to_json() for each in self.run.predict(list(map(self.example, requests)), options)]
+
+    def stream(self, requests: Sequence[RequestBody], active: Active) -> Iterator[ResponsePart]:
+        """The lines of a batch."""
+        options = self.deterministic(request_options(requests[0], StreamOptions))
+        examples = list(map(self.example, requests))
+
+        def lookups(number: int, tokens: Sequence[int], kinds: Sequence[Kind]) -> Sequence[Lookups]:
+            return self.lookups(examples[number], AttributionOptions(target_tokens=tuple(tokens), kinds=tuple(kinds)))
+
+        parts = stream_parts(self.run.stream(examples, options, active=active))
+        return LastViews(requests, self.run.kinds, lookups).added(parts)
+
+    def attribute(self, requests: Sequence[RequestBody]) -> list[dict[str, Any]]:
+        """For each request the view of what its target is attributed to; without a target, the prediction and its
+        view."""
+        return [self._attribute(self.example(each), request_options(each, AttributionOptions)) for each in requests]
+
+    def _attribute(self, example: Any, options: AttributionOptions) -> dict[str, Any]:
+        if options.target is not None and options.beam is not None:
+            raise InputError("beam and target are both given; choose one")
+        self.run.check_size(example, options, LABELS)
+        attribution = self.run.attribute(example, options)
+        view = payload(list(attribution.lookups))
+        return view if options.target is not None else attribution.prediction.to_json() | {"view": view}
+
+    def lookups(self, example: Any, options: AttributionOptions) -> Sequence[Lookups]:
+        """What an example and a target of tokens are attributed to. Raises InputError for too many of them."""
+        self.run.check_size(example, options, LABELS)
+        return self.run.attribute(example, options).lookups
+
+    def deterministic(self, options: P) -> P:
+        """Nothing is sampled unless the request has a temperature, whatever the run's own search."""
+        if options.sampling or options.beam is not None or not self.run.samples(options):
+            return options
+        return replace(options, temperature=0.0)
+
+
+def align(run: Aligns, requests: Sequence[TargetBody]) -> list[dict[str, Any]]:
+    """The words of both sides, the weights between them and their links; with the log-probabilities of the target where
+    the run scores."""
+    pairs = [Pair(each.text, each.target, f"text {number}") for number, each in enumerate(requests, 1)]
+    scores = run.score(pairs) if isinstance(run, Scores) else [None] * len(pairs)
+    return [
+        {
+            "source": list(each.source),
+            "target": list(each.target),
+            "weights": each.weights.round(5).tolist(),
+            "links": sorted(strongest(each.weights)),
+            "log_probabilities": log_probabilities,
+        }
+        for each, log_probabilities in zip(run.align(pairs), scores, strict=True)
+    ]
