@@ -36,7 +36,7 @@ def chosen(outputs: Sequence[str], references: Sequence[Sequence[str]], count: i
 def draw(run: ImageCaptioningRun, folder: Path, count: int) -> str:
     """Writes the pictures; returns the page that shows them. Raises InputError for a run that does not look."""
     tests, page = run.config.data.tests(), []
-    outputs = [caption.text for caption in run.tell([each.image for each in tests])]
+    outputs = [caption.text for caption in run.predict([each.image for each in tests])]
     for kind, numbers in chosen(outputs, [each.captions for each in tests], count).items():
         for place, number in enumerate(numbers, 1):
             looked, name = run.look(tests[number].image), f"{kind}-{place}.png"

@@ -15,6 +15,7 @@ from benchmarks import report
 from regard.runs.load import load
 from regard.tasks.algorithmic.data import BitSequence, BitSequences, RepeatCopy, bits
 from regard.tasks.algorithmic.run import AlgorithmicRun
+from regard.tasks.algorithmic.training import figures
 
 SEEDS = {"8": range(1, 11), "20": range(1, 4), "repeat-copy": range(1, 4), "recall": range(1, 4)}
 SHORT = [
@@ -51,14 +52,14 @@ def measure(case: str, seed: int) -> dict[str, Any]:
     folder = report.trained(recipe, name, [*SHORT, *settings] if case == "8" else settings)
     result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
     run = load(folder, "cpu", task=AlgorithmicRun)
-    asked = beyond(run.config.data, recipe)
+    sets = beyond(run.config.data, recipe)
     return {
         "case": case,
         "seed": seed,
         "exact_match": result["test/exact-match"],
         "seconds": result["seconds"],
         "steps": result["steps"],
-        "bits_per_sequence": {each: run.evaluate(some, rows=ROWS)["bits-per-sequence"] for each, some in asked.items()},
+        "bits_per_sequence": {name: figures(run.model, some, ROWS)["bits-per-sequence"] for name, some in sets.items()},
     }
 
 

@@ -157,7 +157,7 @@ def test_a_page_of_a_caption(tmp_path: Path):
     Image.fromarray(PIXELS).save(tmp_path / "a.png")
     asking = Asking(tmp_path, str(tmp_path / "a.png"), tmp_path / "a.html", Looking(role="decoder"))
     answer, _ = draw(captioning(), asking, Viewing())
-    assert answer == captioning().tell([PIXELS])[0].text
+    assert answer == captioning().predict([PIXELS])[0].text
     _, (path,) = draw(captioning(), Asking(tmp_path, asking.text, tmp_path / "b.svg", asking.looking), Viewing("heads"))
     assert path.stat().st_size > 1000
 

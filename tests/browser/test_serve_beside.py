@@ -70,7 +70,7 @@ def test_alternatives_of_what_follows_a_prompt(visit: Visit):
 
 def test_alternatives_of_a_caption(visit: Visit, picture: Path):
     run = made.teller()
-    (wanted,) = run.tell([picture], beam=3, n_best=3)
+    (wanted,) = run.predict([picture], beam=3, n_best=3)
     with serving(of(run)) as address:
         page = visit(address)
         page.get_by_label("Image").set_input_files(picture)

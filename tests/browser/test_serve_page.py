@@ -246,7 +246,7 @@ def test_a_caption_streams_with_where_it_looks(visit: Visit, tmp_path: Path):
     pixels = np.random.default_rng(1).integers(0, 256, (19, 23, 3), dtype=np.uint8)
     Image.fromarray(pixels).save(tmp_path / "picture.png")
     gate, run = threading.Semaphore(0), made.teller()
-    (told,) = run.tell([tmp_path / "picture.png"], beam=1)
+    (told,) = run.predict([tmp_path / "picture.png"], beam=1)
     with serving(held(of(run), gate)) as address:
         page = visit(address)
         page.get_by_label("Image").set_input_files(tmp_path / "picture.png")

@@ -130,7 +130,7 @@ def test_a_run_of_spans_answers_and_is_trained_on(tmp_path: Path):
     headed(tmp_path / "published", "bert", SPANS, BERTS[1])
     import_run(str(tmp_path / "published"), tmp_path / "run")
     run = load(tmp_path / "run", "cpu", task=ExtractiveQARun)
-    [found] = run.answer([("who?", "the cat sat")])
+    [found] = run.predict([("who?", "the cat sat")])
     assert found.text == "the cat sat"[found.start : found.end]
     with pytest.raises(InputError, match=r"data\.train is not given; expected files of questions"):
         launch.train(run_file.read(tmp_path / "run" / "config.yaml", QUICK), tmp_path / "tuned")

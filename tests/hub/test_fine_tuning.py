@@ -58,7 +58,7 @@ def test_spans_on_an_imported_encoder(imported: Path, tmp_path: Path):
     settings = [*data, f"training.start={imported}", "model=null", *QUICK]
     launch.train(run_file.read(path_of("spans"), settings), tmp_path / "run")
     run = load(tmp_path / "run", "cpu", task=ExtractiveQARun)
-    (found,) = run.answer([("who?", "the cat sat")])
+    (found,) = run.predict([("who?", "the cat sat")])
     assert found.text == "the cat sat"[found.start : found.end]
     assert torch.isfinite(torch.tensor(found.score))
     if run.config.encoder.segments != 1:

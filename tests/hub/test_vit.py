@@ -94,7 +94,7 @@ def test_there_and_back(kind: str, sizes: dict[str, Any], tmp_path: Path):
     own, other = run.model.state_dict(), again.model.state_dict()
     assert all(torch.equal(own[name], other[name]) for name in own)
     image = np.random.default_rng(5).integers(0, 256, (43, 47, sizes["num_channels"]), dtype=np.uint8)
-    (found,) = run.classify([image])
+    (found,) = run.predict([image])
     if sizes["num_channels"] == 3:
         transformers = pytest.importorskip("transformers")
         name = {"vit": "ViTImageProcessorPil", "deit": "DeiTImageProcessorPil"}[kind]

@@ -33,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_sorts_what_it_has_not_seen(folder: Path):
     run = load(folder)
     assert isinstance(run, PointerRun)
-    (found,) = run.point([[(0.9,), (0.1,), (0.5,)]])
+    (found,) = run.predict([[(0.9,), (0.1,), (0.5,)]])
     assert found.places == (1, 2, 0)
     assert found.score > -1
     assert found.attention.target == ("0.1", "0.5", "0.9", "</s>")
@@ -57,11 +57,14 @@ def test_commands(regard, folder: Path, tmp_path: Path):
     [
         (("predict", "{}", "0.5 x"), "'x' is no element; expected numbers between blanks"),
         (("predict", "{}", "0.5 nan"), "'nan' is no element"),
-        (("predict", "{}", "0.5,0.1 0.2"), "set 1: element 1 has 2 numbers; expected 1"),
-        (("predict", "{}", ""), "set 1: has 0 elements; the model takes 1 to 5"),
-        (("predict", "{}", "1 2 3 4 5 6"), "set 1: has 6 elements; the model takes 1 to 5"),
-        (("predict", "{}", "1", "--beam", "2"), "it takes sets and --json alone"),
-        (("evaluate", "{}", "file"), "it is measured on its own test set alone"),
+        (("predict", "{}", "0.5,0.1 0.2"), "text 1: element 1 has 2 numbers; expected 1"),
+        (("predict", "{}", ""), "text 1: has 0 elements; the model takes 1 to 5"),
+        (("predict", "{}", "1 2 3 4 5 6"), "text 1: has 6 elements; the model takes 1 to 5"),
+        (
+            ("predict", "{}", "1", "--beam", "2"),
+            "option beam is not supported where a run of the task pointer",
+        ),
+        (("evaluate", "{}", "file"), "a run of the task pointer is scored on its own test set only"),
         (("generate", "{}", "1"), "points to elements of a set and writes no text"),
     ],
 )

@@ -13,6 +13,7 @@ from regard.runs.load import load
 from regard.tasks.algorithmic.config import Algorithmic
 from regard.tasks.algorithmic.data import Copy, Recall, RepeatCopy
 from regard.tasks.algorithmic.run import AlgorithmicRun
+from regard.tasks.algorithmic.training import figures
 from regard.training.settings import Training
 
 MODEL = TuringMachineConfig(controller="feed-forward", width=64, rows=8, tape_width=10)
@@ -53,7 +54,7 @@ def test_it_copies_and_shows_how(folder: Path):
 def test_longer_rows_than_in_training(folder: Path):
     run = opened(folder)
     longer = run.config.data.some(30, (6, 6))
-    assert run.evaluate(longer, rows=16)["wrong-bits"] < 30
+    assert figures(run.model, longer, rows=16)["wrong-bits"] < 30
     assert len(run.predict([" ".join(["01001"] * 11)])[0].probabilities) == 11  # the tape becomes as long as it must
 
 
@@ -99,9 +100,12 @@ def test_commands(regard, folder: Path, tmp_path: Path):
     ("arguments", "said"),
     [
         (("predict", "{}", "01"), "text 1: '01' is no vector; expected 5 bits, each 0 or 1"),
-        (("predict", "{}", "01100", "--beam", "2"), "answers sequences of bits; it takes these and --json alone"),
+        (
+            ("predict", "{}", "01100", "--beam", "2"),
+            "option beam is not supported where a run of the task",
+        ),
         (("show", "{}", "01100", "--out", "x.png", "--beam", "2"), "--beam is given; this run answers sequences"),
-        (("evaluate", "{}", "file"), "it is measured on its own test set alone"),
+        (("evaluate", "{}", "file"), "a run of the task algorithmic is scored on its own test set only"),
         (("generate", "{}", "1"), "answers sequences of bits and writes no text"),
     ],
 )
@@ -114,7 +118,7 @@ def test_what_does_not_fit(regard, folder: Path, arguments: tuple[str, ...], sai
 def test_no_test_set_and_no_list(folder: Path):
     with pytest.raises(InputError, match="there is no test set"):
         opened(folder).evaluate([])
-    with pytest.raises(TypeError, match="texts is one str"):
+    with pytest.raises(TypeError, match="examples is one str"):
         opened(folder).predict("011")
 
 

@@ -188,8 +188,8 @@ def test_the_alternatives_of_a_caption_and_where_each_looks():
         both = post(address, "attention", {**image(), "target": "a tree", "beam": 2})
         many = post(address, "predict", {**image(), "beam": 2, "n_best": 3})
     pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(image()["image"]))).convert("L"))
-    (told,) = run.tell([pixels], beam=3, n_best=3)
-    (alone,) = run.tell([pixels], beam=3)
+    (told,) = run.predict([pixels], beam=3, n_best=3)
+    (alone,) = run.predict([pixels], beam=3)
     assert whole == told.to_json()
     assert [whole["text"], whole["alternatives"][0]["score"] <= whole["score"]] == [alone.text, True]
     assert len({each.text for each in (told, *told.alternatives)}) == 3
@@ -291,7 +291,7 @@ def test_captions_are_written_together_as_each_alone():
     images = [np.random.default_rng(seed).integers(0, 256, (19, 23), dtype=np.uint8) for seed in range(3)]
     search = run.config.search.searching(1)
     together = list(run.write(images, search=search))
-    for number, (one, told) in enumerate(zip(images, run.tell(images, beam=1), strict=True)):
+    for number, (one, told) in enumerate(zip(images, run.predict(images, beam=1), strict=True)):
         mine = [each for each in together if each.number == number]
         assert (mine[-1].text, mine[-1].last) == (told.text, True)
         for ours, alone in zip(mine, run.write([one], search=search), strict=True):
@@ -325,7 +325,7 @@ def test_a_question_is_answered_from_its_context():
     with serving(of(run)) as address:
         told, looked = post(address, "predict", body).json(), post(address, "attention", body).json()
         blank = post(address, "predict", {"question": " ", "context": "a"})
-    (found,) = run.answer([(body["question"], body["context"])])
+    (found,) = run.predict([(body["question"], body["context"])])
     assert told == found.to_json() == {name: looked[name] for name in told}
     assert set(looked["view"]["lookups"][0]["source"]) >= {"das", "Haus", "ist", "alt"}
     assert blank.status_code == 422

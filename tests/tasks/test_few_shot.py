@@ -1,6 +1,7 @@
 """Telling classes after a few examples: it learns, from folders and from an .npz file, and says what does not fit."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from regard.storage.run_folder import RunDirectory
 from regard.tasks.classification.run import ClassPrediction
 from regard.tasks.few_shot.config import FewShot
 from regard.tasks.few_shot.data import Place, draw, seen
-from regard.tasks.few_shot.run import Compared, FewShotRun
+from regard.tasks.few_shot.run import Compared, FewShotExample, FewShotRun
 from regard.tasks.few_shot.setup import setup
 
 QUICK = [
@@ -93,10 +94,11 @@ def opened(folder: Path) -> FewShotRun:
     return load(folder / "run", "cpu", task=FewShotRun)
 
 
-def examples(folder: Path) -> tuple[dict[str, list[str]], str]:
+def example(folder: Path) -> FewShotExample:
     """One image of each of two classes, and another of the second."""
-    some = sorted((folder / "classes").iterdir())[-2:]
-    return {each.name: [str(min(each.iterdir()))] for each in some}, str(max(some[1].iterdir()))
+    classes = sorted((folder / "classes").iterdir())[-2:]
+    support = {each.name: [str(min(each.iterdir()))] for each in classes}
+    return FewShotExample(support, str(max(classes[1].iterdir())))
 
 
 def test_it_learns_to_tell_characters_of_an_alphabet_that_it_has_not_seen(folder: Path):
@@ -108,11 +110,11 @@ def test_it_learns_to_tell_characters_of_an_alphabet_that_it_has_not_seen(folder
 
 
 def test_what_it_looked_at(folder: Path):
-    shown, image = examples(folder)
-    found = opened(folder).compare(shown, image)
+    episode = example(folder)
+    found = opened(folder).compare(episode)
     assert found.weights.shape == (3,)
     assert found.weights.sum() == pytest.approx(1)
-    assert found.labels == tuple(shown)
+    assert found.labels == tuple(episode.support)
     assert found.shown.shape == (2, 16, 16, 1)
     assert found.maps.shape == (3, 3, 3)
     np.testing.assert_array_equal(found.weights, found.maps[-1, -1])
@@ -124,7 +126,7 @@ def test_what_it_looked_at(folder: Path):
     np.testing.assert_allclose(every.weights[:, 0], found.maps, rtol=1e-6)
     assert asked.images is not None
     np.testing.assert_array_equal(asked.images, np.concatenate([found.shown, found.asked[None]]))
-    (again,) = opened(folder).predict(shown, [np.asarray(Image.open(image))])
+    (again,) = opened(folder).predict([replace(episode, query=np.asarray(Image.open(str(episode.query))))])
     assert again.probabilities == pytest.approx(found.found.probabilities, abs=1e-6)
 
 
@@ -135,11 +137,11 @@ def test_several_examples_of_a_class_are_numbered():
 
 
 def test_commands(regard, folder: Path, tmp_path: Path):
-    shown, image = examples(folder)
-    text = json.dumps({"examples": shown, "image": image})
+    episode = example(folder)
+    text = json.dumps({"examples": episode.support, "image": episode.query})
     code, output, _ = regard("predict", str(folder / "run"), text, "--json")
     found = json.loads(output)
-    assert (code, found["image"], set(found["probabilities"])) == (0, image, set(shown))
+    assert (code, found["image"], set(found["probabilities"])) == (0, episode.query, set(episode.support))
     code, output, _ = regard("show", str(folder / "run"), text, "--out", str(tmp_path / "a.png"))
     assert (code, output.startswith(f"{found['label']}\t")) == (0, True)
     assert (tmp_path / "a.png").stat().st_size > 1000
@@ -326,10 +328,10 @@ def test_row_19_a_broken_image_is_told_before_training(folder: Path, tmp_path: P
             ("predict", '{"examples": {"a": ["a.png"], "b": ["a.png"]}, "image": "c.png"}'),
             "a.png: no such file",
         ),
-        (("predict", "{}", "--beam", "2"), "tells classes after examples; it takes JSON alone"),
+        (("predict", "{}", "--beam", "2"), "option beam is not supported where a run of the task few-shot predicts"),
         (("show", "{}", "--out", "a.png", "--beam", "2"), "--beam is given; this run tells classes after examples"),
-        (("evaluate", "--skip-bad"), "--skip-bad is given; this run reads files as the data section of its run file"),
-        (("evaluate", "--beam", "2"), "--beam is given; this run tells classes after examples"),
+        (("evaluate", "--skip-bad"), "a run of the task few-shot evaluates; supported: files"),
+        (("evaluate", "--beam", "2"), "option beam is not supported where a run of the task few-shot evaluates"),
         (("fill", "a"), "tells classes after a few examples and writes no text"),
     ],
 )
@@ -341,5 +343,5 @@ def test_commands_refuse(regard, folder: Path, arguments: tuple[str, ...], said:
 
 
 def test_one_image_in_place_of_a_list(folder: Path):
-    with pytest.raises(TypeError, match="images is one str"):
-        opened(folder).predict({}, "a.png")
+    with pytest.raises(TypeError, match="examples is one str"):
+        opened(folder).predict("a.png")  # type: ignore[arg-type]

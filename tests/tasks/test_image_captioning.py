@@ -92,7 +92,7 @@ def test_captions_and_where_each_word_looks(folder: Path):
     run = opened(folder)
     pixels = np.full((16, 16), 30, dtype=np.uint8)
     pixels[9:15, 1:7] = 250
-    (caption, again) = run.tell([pixels, pixels])
+    (caption, again) = run.predict([pixels, pixels])
     assert caption == again
     assert caption.text == "bottom left light"
     looked = run.look(pixels)
@@ -101,9 +101,9 @@ def test_captions_and_where_each_word_looks(folder: Path):
     np.testing.assert_allclose(looked.weights.sum((1, 2)), 1, atol=1e-5)
     assert looked.gates is not None
     assert all(0 < gate < 1 for gate in looked.gates)
-    assert run.tell([]) == []
-    with pytest.raises(TypeError, match="images is one str; give a list of them"):
-        run.tell("a.png")
+    assert run.predict([]) == []
+    with pytest.raises(TypeError, match="examples is one str; put it in a list"):
+        run.predict("a.png")
 
 
 @pytest.mark.parametrize("name", ["soft", "transformer"])
@@ -160,8 +160,11 @@ def test_the_commands(regard, folder: Path, tmp_path: Path):
     ("arguments", "said"),
     [
         (("predict", "nowhere.png"), "nowhere.png: no such file; expected an image"),
-        (("predict", "x.png", "--n-best", "2"), "this run tells of images; it takes their paths, --beam and --json"),
-        (("evaluate", "x.jsonl"), "a file is given; this run tells of images; it is measured on its run file's test"),
+        (
+            ("predict", "x.png", "--prefix", "a"),
+            "the option prefix is not supported where a run of the task",
+        ),
+        (("evaluate", "x.jsonl"), "a run of the task image-captioning is scored on its own test set only"),
         (("show", "x.png", "--out", "x.png", "--map", "1"), "--map is given; this run tells of images, and takes none"),
         (("generate", "a"), "tells of images; use `regard predict`, `show` or `evaluate`"),
     ],

@@ -93,31 +93,31 @@ def test_the_class_of_files_and_arrays(folder: Path):
     run = opened(folder)
     images, labels = (each[:7] for each in drawn(2, 100))
     paths = [next((folder / "test").glob(f"*/{number:03}.png")) for number in range(7)]
-    found = run.classify(list(images))
-    again = run.classify([*paths[:3], *map(str, paths[3:])])
+    found = run.predict(list(images))
+    again = run.predict([*paths[:3], *map(str, paths[3:])])
     assert [each.label for each in found] == [NAMES[label] for label in labels]
     for one, other in zip(found, again, strict=True):
         assert one.probabilities == pytest.approx(other.probabilities, abs=1e-6)
         assert sum(one.probabilities.values()) == pytest.approx(1)
-    assert run.classify([]) == []
+    assert run.predict([]) == []
 
 
 def test_an_image_of_another_size_is_resized(folder: Path):
     run = opened(folder)
     (image, *_), _ = drawn(2, 100)
     larger = np.pad(np.repeat(np.repeat(image, 10, 0), 10, 1), ((0, 0), (15, 15)))
-    (one, other) = run.classify([image, larger])
+    (one, other) = run.predict([image, larger])
     assert one.probabilities == pytest.approx(other.probabilities, abs=0.02)
 
 
 def test_what_does_not_fit(folder: Path):
     run = opened(folder)
-    with pytest.raises(TypeError, match="images is one str"):
-        run.classify("one.png")
+    with pytest.raises(TypeError, match="examples is one str"):
+        run.predict("one.png")
     with pytest.raises(InputError, match=r"image 2: is float64 \(5, 5\); expected uint8"):
-        run.classify([np.zeros((5, 5), dtype=np.uint8), np.zeros((5, 5))])
+        run.predict([np.zeros((5, 5), dtype=np.uint8), np.zeros((5, 5))])
     with pytest.raises(InputError, match=r"none\.png: no such file"):
-        run.classify(["none.png"])
+        run.predict(["none.png"])
     with pytest.raises(InputError, match="q: label 'new' is none of the training set's: across, down, none"):
         run.evaluate([LabelledImage(np.zeros((12, 12), dtype=np.uint8), "new", "q")])
 
@@ -155,7 +155,7 @@ def test_other_models_train(setting: str, folder: Path, tmp_path: Path):
     model = MODEL.replace("dropout: 0.0", f"dropout: 0.1, {setting}")
     found = launch.train(config(folder, f"model={model}", "training.steps=15"), tmp_path / "run")
     assert 0 <= found["test/accuracy"] <= 100
-    assert len(load(tmp_path / "run", "cpu").classify([np.zeros((12, 12), dtype=np.uint8)])) == 1
+    assert len(load(tmp_path / "run", "cpu").predict([np.zeros((12, 12), dtype=np.uint8)])) == 1
 
 
 def test_fine_tuning_for_other_classes_and_larger_images(folder: Path, tmp_path: Path):
@@ -171,7 +171,7 @@ def test_fine_tuning_for_other_classes_and_larger_images(folder: Path, tmp_path:
     assert after["output.weight"].shape == (2, 24)
     run = load(tmp_path / "run", "cpu", task=ImageClassificationRun)
     assert run.labels == ("across", "down")
-    assert run.classify([images[0]])[0].label in run.labels
+    assert run.predict([images[0]])[0].label in run.labels
 
 
 def test_training_on_keeps_the_order_of_the_classes(tmp_path: Path):
@@ -215,7 +215,7 @@ def test_where_it_looked(kind: Kind, folder: Path):
     looked = [run.look(image, kind=kind) for image in images[:30]]
     assert all(each.weights.shape == (4, 4) for each in looked)
     assert all(each.weights.sum() == pytest.approx(1) for each in looked)
-    for one, other in zip(looked, run.classify(list(images[:30])), strict=True):
+    for one, other in zip(looked, run.predict(list(images[:30])), strict=True):
         assert one.found.probabilities == pytest.approx(other.probabilities, abs=1e-5)
 
 
@@ -236,15 +236,9 @@ def test_the_command_draws_where_it_looked(regard, folder: Path, tmp_path: Path)
     ("arguments", "said"),
     [
         (("predict", "none.png"), "none.png: no such file; expected an image"),
-        (
-            ("predict", "a.png", "--beam", "2"),
-            "this run tells classes of images; it takes their paths and --json alone",
-        ),
-        (("predict", "a.png", "--json", "--attention"), "this run tells classes of images; it takes their paths"),
-        (
-            ("evaluate", "--beam", "2"),
-            "--beam is given; this run tells classes of images; it takes sets of these alone",
-        ),
+        (("predict", "a.png", "--beam", "2"), "option beam is not supported where a run of the task image-classif"),
+        (("predict", "a.png", "--json", "--attention"), "option attention is not supported where a run of the task"),
+        (("evaluate", "--beam", "2"), "a run of the task image-classification evaluates; supported: files"),
         (("evaluate", "no-images-idx3"), "no-images-idx3: no such file; check the path"),
         (("fill", "a"), "tells classes of images and writes no text; use `regard predict` or `evaluate`"),
     ],

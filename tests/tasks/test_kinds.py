@@ -289,7 +289,7 @@ def test_images(kind: Kind, pooling: Any):
     assert looked.weights.shape == (3, 3)
     assert looked.weights.sum() == pytest.approx(1)
     assert looked.weights.min() >= 0
-    assert looked.found.probabilities == pytest.approx(run.classify([image])[0].probabilities, abs=1e-5)
+    assert looked.found.probabilities == pytest.approx(run.predict([image])[0].probabilities, abs=1e-5)
 
 
 def test_an_image_that_owes_nothing_is_not_divided_by_nothing():

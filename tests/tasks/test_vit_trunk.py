@@ -140,7 +140,7 @@ def test_the_others_train_too(folder: Path, tmp_path: Path, name: str):
     model = f"model={{name: {name}, {sizes[name]}, trunk: {{vit: {folder / 'vit'}, frozen: false}}}}"
     result = launch.train(config(folder, model, "training.steps=40"), tmp_path / "run")
     assert result["test/rouge-l"] > 50
-    assert [each.finished for each in opened(tmp_path / "run").tell([folder / "images" / "0.png"])] == [True]
+    assert [each.finished for each in opened(tmp_path / "run").predict([folder / "images" / "0.png"])] == [True]
 
 
 def test_a_published_vit(folder: Path, tmp_path: Path):

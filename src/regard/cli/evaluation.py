@@ -7,18 +7,11 @@ from typing import Any
 
 from regard.cli.options import Asked, searching
 from regard.errors import InputError
-from regard.tasks.algorithmic.run import AlgorithmicRun
 from regard.tasks.bidirectional_language_model.run import ElmoRun
-from regard.tasks.extractive_qa.run import ExtractiveQARun
-from regard.tasks.few_shot.run import FewShotRun
-from regard.tasks.image_captioning.run import ImageCaptioningRun
-from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.language_model.cache import Cache
 from regard.tasks.language_model.run import LanguageModelRun
 from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
-from regard.tasks.meta_rl.run import MetaRLRun
 from regard.tasks.multi_target.run import MultiTargetRun
-from regard.tasks.pointer.run import PointerRun
 from regard.tasks.run import Run
 
 AS_TRAINED = "this run reads files as the data section of its run file says; leave it out"
@@ -51,21 +44,6 @@ def measured(run: Run, given: Given) -> dict[str, float]:
             return _of_files(run, given, "fills in blanks; it takes files of documents alone")
         case ElmoRun():
             return _of_files(run, given, "tells words from both sides; it takes files of text alone")
-        case ImageClassificationRun():
-            return _of_files(run, given, "tells classes of images; it takes sets of these alone")
-        case FewShotRun():
-            return _of_files(run, given, "tells classes after examples; it takes sets of images alone")
-        case ExtractiveQARun():
-            return _of_files(run, given, "answers questions; it takes files of SQuAD alone")
-        case PointerRun() | AlgorithmicRun() | MetaRLRun():
-            because = "this run is of generated examples; it is measured on its own test set alone"
-            given.refuse("files", "beam", "cache", because=because)
-            return run.evaluate()
-        case ImageCaptioningRun():
-            because = "this run tells of images; it is measured on its run file's test set alone"
-            given.refuse("files", "cache", because=because)
-            with searching(Asked(given.beam)):
-                return run.evaluate(beam=given.beam)
         case MultiTargetRun():
             because = "this run writes several languages; it is measured on its run file's test set alone"
             given.refuse("files", "cache", because=because)
@@ -74,7 +52,7 @@ def measured(run: Run, given: Given) -> dict[str, float]:
     raise AssertionError(type(run))
 
 
-OfFiles = MaskedLanguageModelRun | ElmoRun | ImageClassificationRun | FewShotRun | ExtractiveQARun
+OfFiles = MaskedLanguageModelRun | ElmoRun
 
 
 def _of_files(run: OfFiles, given: Given, what: str) -> dict[str, float]:

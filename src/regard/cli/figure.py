@@ -7,10 +7,7 @@ from typing import Any, get_args
 
 from regard.attribution.kinds import ROLES, Kind, Role
 from regard.attribution.self_attention import Reading, whole
-from regard.cli.episodes import episode
 from regard.cli.options import Asked, Looking, searching
-from regard.cli.predictions import parse_question
-from regard.cli.sets import parse
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
 from regard.maps.lookups import Lookups, beside
@@ -144,12 +141,11 @@ def look(run: Any, asking: Asking) -> Shown:
             return _text(whole(done.text, looked, "weights"), asking, WHOLE)
         case PointerRun():
             asking.looking.refuse("--beam", "--map", "--kind", what="points to elements of a set")
-            (pointed,) = run.point([parse(text)])
-            said = " ".join(map(str, pointed.places))
-            return _text(whole(said, pointed.attention, "weights", pointed.workings), asking, WHOLE)
+            (pointed,) = run.predict([run.parse(text)])
+            return _text(whole(pointed.text, pointed.attention, "weights", pointed.workings), asking, WHOLE)
         case ExtractiveQARun():
             asking.looking.refuse("--beam", what="answers with spans")
-            return _text(run.look(parse_question(1, text), maps, kind=kind), asking, WHOLE)
+            return _text(run.look(run.parse(text), maps, kind=kind), asking, WHOLE)
         case LanguageModelRun() | MaskedLanguageModelRun():
             asking.looking.refuse("--beam", what="tells tokens one by one")
             return _text(run.look(text, maps, kind=kind), asking)
@@ -219,7 +215,7 @@ def _tape(run: AlgorithmicRun, asking: Asking) -> Shown:
 def _episode(run: FewShotRun, asking: Asking) -> Shown:
     """How much each example was looked at."""
     asking.looking.refuse("--beam", "--map", "--kind", what="tells classes after examples")
-    looked = run.compare(*episode("text 1", asking.text))
+    looked = run.compare(run.parse(asking.text))
 
     def picture(title: str) -> None:
         figure = drawn_episode(looked.asked, looked.shown, looked.labels, looked.maps[:, -1], title=title)

@@ -61,7 +61,7 @@ def image_classes(name: str, run: ImageClassificationRun) -> ServedRun:
     channels = run.config.model.channels
 
     def predict(asks: Sequence[Tell]) -> list[dict[str, Any]]:
-        return [found.to_json() for found in run.classify([ask.pixels(channels) for ask in asks])]
+        return [found.to_json() for found in run.predict([ask.pixels(channels) for ask in asks])]
 
     def look(ask: Look) -> dict[str, Any]:
         looked = [run.look(ask.pixels(channels), kind=kind) for kind in ask.kinds]
@@ -81,7 +81,7 @@ def captions(name: str, run: ImageCaptioningRun) -> ServedRun:
 
     def predict(asks: Sequence[Caption]) -> list[dict[str, Any]]:
         images, one = [ask.pixels(channels) for ask in asks], asks[0]
-        return [found.to_json() for found in run.tell(images, beam=one.beam, n_best=one.n_best)]
+        return [found.to_json() for found in run.predict(images, beam=one.beam, n_best=one.n_best)]
 
     def look(ask: Looked) -> dict[str, Any]:
         pixels = ask.pixels(channels)

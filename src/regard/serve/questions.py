@@ -28,10 +28,10 @@ def questions(name: str, run: ExtractiveQARun) -> ServedRun:
     """A run of this kind, to be served."""
 
     def predict(asks: Sequence[Question]) -> list[dict[str, Any]]:
-        return [found.to_json() for found in run.answer([(ask.question, ask.context) for ask in asks])]
+        return [found.to_json() for found in run.predict([(ask.question, ask.context) for ask in asks])]
 
     def look(ask: Look) -> dict[str, Any]:
-        (found,) = run.answer([(ask.question, ask.context)])
+        (found,) = run.predict([(ask.question, ask.context)])
         seen = [run.look((ask.question, ask.context), kind=kind).lookups for kind in ask.kinds]
         return found.to_json() | {"view": payload([beside(*seen)])}
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,12 +18,13 @@ from regard.tasks.algorithmic.batch import collate_bits
 from regard.tasks.algorithmic.config import Algorithmic
 from regard.tasks.algorithmic.data import BitSequence
 from regard.tasks.algorithmic.training import figures
-from regard.tasks.run import Run, refuse_one_text
+from regard.tasks.options import EvaluationOptions, PredictOptions
+from regard.tasks.verbs import Run
 
 
 @dataclass(frozen=True, eq=False)
-class Said:
-    """An answer: `probabilities` of each bit that it is 1, and what was done on the tape on the way."""
+class BitPrediction:
+    """Predicted bits: `probabilities` of each that it is 1, and what was read and written on the tape."""
 
     probabilities: Float[np.ndarray, "position output_width"]
     tape: TapeUse
@@ -32,9 +34,22 @@ class Said:
         """The likelier bits, vectors between blanks."""
         return " ".join("".join(str(int(bit)) for bit in row) for row in self.probabilities > 0.5)
 
+    def lines(self) -> list[str]:
+        """The bits."""
+        return [self.text]
 
-class AlgorithmicRun(Run):
-    """A trained model with its run file."""
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"answer": self.text, "probabilities": self.probabilities.tolist()}
+
+
+class AlgorithmicRun(Run[str, BitPrediction]):
+    """A trained model with its run file. An example is a text as `BitSequences.read` reads it: vectors of bits between
+    blanks to copy, with `x3` behind them to repeat three times, or items with commas inside, `?` and one of them."""
+
+    config: Algorithmic
+    model: TuringMachine
+    supports = {"predict": frozenset(), "evaluate": frozenset()}
 
     def __init__(self, config: Algorithmic, model: TuringMachine):
         self.config, self.model = config, model
@@ -44,40 +59,44 @@ class AlgorithmicRun(Run):
         """The run in a folder, its model with fresh weights."""
         return cls(config, TuringMachine(config.data.input_width, config.data.output_width, config.model))
 
-    def evaluate(self, examples: Sequence[BitSequence] | None = None, *, rows: int | None = None) -> dict[str, float]:
-        """What an answer costs in bits, by default on the run's own test set, and on a tape of so many `rows`, by
-        default the run's own.
+    def parse(self, line: str, place: str = "text 1") -> str:
+        """The line. Raises InputError where it describes no sequence."""
+        self.config.data.read(line, place)
+        return line
+
+    def record(self, example: str) -> dict[str, Any]:
+        return {"bits": example}
+
+    def _evaluate(self, examples: Sequence[BitSequence] | None, options: EvaluationOptions) -> dict[str, float]:
+        """The cross-entropy of an output in bits, and how many bits and outputs are wrong or right.
 
         Raises:
-            InputError: the run has no test set and no sequences are given.
+            InputError: there are neither examples nor a test set.
         """
         sequences = self.config.data.load().test if examples is None else examples
         if not sequences:
             raise InputError("there is no test set in the run file and no sequences are given; set data.test")
         with guarded(self.model):
-            return figures(self.model, sequences, rows)
+            return figures(self.model, sequences)
 
-    def predict(self, texts: Sequence[str]) -> list[Said]:
-        """The answer to each text: vectors of bits between blanks to copy, with `x3` behind them to say three times, or
-        items with commas inside, `?` and one of them. A sequence of more steps than the tape has rows gets one of as
-        many rows as steps.
+    def _predict(self, examples: Sequence[str], options: PredictOptions) -> list[BitPrediction]:
+        """The output for each text. A sequence of more steps than the tape has rows is processed on a tape of as many
+        rows as steps.
 
         Raises:
-            TypeError: `texts` is one text; put it in a list.
-            InputError: a text is none of these, or has vectors of another width.
+            InputError: a text describes no sequence, or has vectors of another width.
         """
-        refuse_one_text(texts)
-        asked = [self.config.data.read(text, f"text {number}") for number, text in enumerate(texts, 1)]
-        return [self._said(each) for each in asked]
+        sequences = [self.config.data.read(text, f"text {number}") for number, text in enumerate(examples, 1)]
+        return [self._prediction(each) for each in sequences]
 
     @torch.no_grad()
-    def _said(self, asked: BitSequence) -> Said:
-        inputs = collate_bits([asked]).inputs.to(next(self.model.parameters()).device)
+    def _prediction(self, sequence: BitSequence) -> BitPrediction:
+        inputs = collate_bits([sequence]).inputs.to(next(self.model.parameters()).device)
         with guarded(self.model), record(self.model, only="heads") as maps:
-            logits = self.model(inputs, rows=max(self.config.model.rows, len(asked)))
+            logits = self.model(inputs, rows=max(self.config.model.rows, len(sequence)))
         outputs = logits[0].double().sigmoid().cpu().numpy()
         weights = maps["heads"][0].double().cpu().numpy()
         reads = self.config.model.reads
-        first = len(outputs) - len(asked.answer)
+        first = len(outputs) - len(sequence.answer)
         shown = np.where(np.arange(len(outputs))[:, None] < first, np.nan, outputs)
-        return Said(outputs[first:], TapeUse(asked.inputs, shown, weights[:reads], weights[reads:]))
+        return BitPrediction(outputs[first:], TapeUse(sequence.inputs, shown, weights[:reads], weights[reads:]))

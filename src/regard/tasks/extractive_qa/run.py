@@ -1,7 +1,8 @@
-"""A trained model that answers with spans, opened: `load(folder).answer([(question, context)])`."""
+"""A trained model of extractive question answering, opened: `load(folder).predict([(question, context)])`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from regard.attribution.gradients import log_probabilities_of
@@ -9,6 +10,7 @@ from regard.attribution.kinds import Kind
 from regard.attribution.self_attention import Reading, contributed, whole, within
 from regard.data.bert_inputs import marked
 from regard.data.squad import Question
+from regard.data.tables import parse_json
 from regard.data.token_words import side
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
@@ -18,28 +20,39 @@ from regard.storage.run_folder import RunDirectory
 from regard.tasks.extractive_qa.config import ExtractiveQA
 from regard.tasks.extractive_qa.data import Window
 from regard.tasks.extractive_qa.training import Asked, asked, window_logits
-from regard.tasks.run import Run
+from regard.tasks.options import EvaluationOptions, PredictOptions
 from regard.tasks.tokenizer_file import TOKENIZER
+from regard.tasks.verbs import Run
 from regard.text import Tokenizer
+
+EXPECTED = 'expected an object with "question" and "context", both texts'
 
 
 @dataclass(frozen=True)
-class SpanAnswer:
-    """The answer, characters `start` to `end` of the context, and the sum of the logits of both; an empty text where
-    the context is said to have none."""
+class SpanPrediction:
+    """A span of the context, its characters `start` to `end`, and the sum of the logits of both. The text is empty
+    where the context has no answer."""
 
     text: str
     start: int
     end: int
     score: float
 
+    def lines(self) -> list[str]:
+        """The span."""
+        return [" ".join(self.text.split())]
+
     def to_json(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return dict(vars(self))
 
 
-class ExtractiveQARun(Run):
-    """A trained model with its tokenizer and its run file."""
+class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
+    """A trained model with its tokenizer and its run file. An example is a question and its context."""
+
+    config: ExtractiveQA
+    model: BertSpans
+    supports = {"predict": frozenset(), "evaluate": frozenset({"files"})}
 
     def __init__(self, config: ExtractiveQA, model: BertSpans, tokenizer: Tokenizer):
         self.config, self.model, self.tokenizer = config, model, tokenizer
@@ -50,11 +63,26 @@ class ExtractiveQARun(Run):
         tokenizer = Tokenizer.load(run.file(TOKENIZER))
         return cls(config, BertSpans(tokenizer.size, config.encoder), tokenizer)
 
-    def evaluate(self, examples: Sequence[Question] | None = None) -> dict[str, float]:
-        """How right the answers are, by default to the run's own test set.
+    def parse(self, line: str, place: str = "text 1") -> tuple[str, str]:
+        """The texts of an object with `question` and `context`."""
+        record, fault = parse_json(line)
+        match record:
+            case {"question": str(question), "context": str(context)}:
+                return question, context
+        raise InputError(f"{place}: {fault or EXPECTED}")
+
+    def record(self, example: tuple[str, str]) -> dict[str, Any]:
+        return dict(zip(("question", "context"), example, strict=True))
+
+    def read(self, files: Sequence[Path], options: EvaluationOptions) -> list[Question]:
+        """The questions of files of SQuAD. Raises InputError as `read_questions`."""
+        return [each for file in files for each in self.config.data.read(str(file))]
+
+    def _evaluate(self, examples: Sequence[Question] | None, options: EvaluationOptions) -> dict[str, float]:
+        """Exact match and F1 of SQuAD, in per cent.
 
         Raises:
-            InputError: the run has no test set and no questions are given, or an answer is not in its context.
+            InputError: there are neither examples nor a test set, or an answer is not in its context.
         """
         questions = self.config.data.tests() if examples is None else examples
         if not questions:
@@ -62,17 +90,13 @@ class ExtractiveQARun(Run):
         with guarded(self.model):
             return asked(questions, self.tokenizer, self.config).figures(self.model)
 
-    def answer(self, questions: Sequence[tuple[str, str]]) -> list[SpanAnswer]:
-        """The answer to each question about its context, given as (question, context).
-
-        Raises:
-            InputError: a question or context is blank.
-        """
-        cut = self._asked(questions)
+    def _predict(self, examples: Sequence[tuple[str, str]], options: PredictOptions) -> list[SpanPrediction]:
+        """The answer to each question. Raises InputError for a question or context that is blank."""
+        cut = self._asked(examples)
         with guarded(self.model):
             found = cut.answers(self.model)
         return [
-            SpanAnswer(text, each.start, each.end, each.score) if text else SpanAnswer("", 0, 0, each.none)
+            SpanPrediction(text, each.start, each.end, each.score) if text else SpanPrediction("", 0, 0, each.none)
             for text, each in zip(cut.texts(found), found, strict=True)
         ]
 
@@ -84,7 +108,7 @@ class ExtractiveQARun(Run):
         Raises:
             InputError: question or context is blank, or the model has no such map.
         """
-        (answer,) = self.answer([question])
+        (answer,) = self.predict([question])
         cut = self._asked([question])
         alone = [replace(cut, windows=[[window]]) for window in cut.windows[0]]
         with guarded(self.model):

@@ -1,8 +1,9 @@
-"""A trained model that tells classes after a few examples, opened: `load(folder).predict(examples, images)`."""
+"""A trained few-shot classifier, opened: `load(folder).predict([FewShotExample(support, query)])`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,6 +11,7 @@ from jaxtyping import Float, UInt8
 
 from regard.attention.record import record
 from regard.data.images import LabelledImage
+from regard.data.tables import parse_json
 from regard.errors import InputError
 from regard.images import Image
 from regard.maps.lookups import Lookups
@@ -19,12 +21,20 @@ from regard.storage.run_folder import RunDirectory
 from regard.tasks.classification.run import ClassPrediction
 from regard.tasks.few_shot.config import FewShot
 from regard.tasks.few_shot.training import figures, pixels_of, pool
-from regard.tasks.run import Run
+from regard.tasks.options import EvaluationOptions, PredictOptions
+from regard.tasks.verbs import Run
 
 ASKED = "asked"
 """What the image is called that is to be told."""
-Examples = Mapping[str, Sequence[Image]]
-"""A few images of each class, by its name."""
+EXPECTED = 'expected an object with "examples", a list of paths for each class, and "image", a path'
+
+
+@dataclass(frozen=True, eq=False)
+class FewShotExample:
+    """Support images by the name of their class, and a query image; each a path, or an array of uint8."""
+
+    support: Mapping[str, Sequence[Image]]
+    query: Image
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +67,12 @@ class Compared:
         )
 
 
-class FewShotRun(Run):
+class FewShotRun(Run[FewShotExample, ClassPrediction]):
     """A trained model with its run file."""
+
+    config: FewShot
+    model: FewShotSnail
+    supports = {"predict": frozenset(), "evaluate": frozenset({"files"})}
 
     def __init__(self, config: FewShot, model: FewShotSnail):
         self.config, self.model = config, model
@@ -68,12 +82,26 @@ class FewShotRun(Run):
         """The run in a folder, its model with fresh weights."""
         return cls(config, FewShotSnail(config.data.ways, config.data.shots, config.model))
 
-    def evaluate(self, examples: Sequence[LabelledImage] | None = None) -> dict[str, float]:
-        """How often the class is right, in `test_episodes` of the classes of the images, by default the run's own test
-        set.
+    def parse(self, line: str, place: str = "text 1") -> FewShotExample:
+        """The paths in `{"examples": {"cat": ["1.png"], "dog": ["2.png"]}, "image": "3.png"}`."""
+        record, fault = parse_json(line)
+        match record:
+            case {"examples": dict(support), "image": str(query)} if all(map(are_paths, support.values())):
+                return FewShotExample(support, query)
+        raise InputError(f"{place}: {fault or EXPECTED}")
+
+    def record(self, example: FewShotExample) -> dict[str, Any]:
+        return {"image": str(example.query)}
+
+    def read(self, files: Sequence[Path], options: EvaluationOptions) -> list[LabelledImage]:
+        """The images of sets of the kind of the run's own. Raises InputError as `EpisodeSets.read`."""
+        return [each for file in files for each in self.config.data.read(str(file))]
+
+    def _evaluate(self, examples: Sequence[LabelledImage] | None, options: EvaluationOptions) -> dict[str, float]:
+        """Accuracy in `test_episodes` of the classes of the images, with its standard error, in per cent.
 
         Raises:
-            InputError: the run has no test set and no images are given, or classes or their images are too few.
+            InputError: there are neither examples nor a test set, or classes or their images are too few.
         """
         data = self.config.data
         given = [each for some in data.load().test.values() for each in some] if examples is None else examples
@@ -83,26 +111,24 @@ class FewShotRun(Run):
         with guarded(self.model):
             return figures(self.model, images, self.config, data.test_episodes)
 
-    def predict(self, examples: Examples, images: Sequence[Image]) -> list[ClassPrediction]:
-        """The class of each image, after as many `examples` of as many classes as the model was trained for; images by
-        their paths or as arrays of uint8.
+    def _predict(self, examples: Sequence[FewShotExample], options: PredictOptions) -> list[ClassPrediction]:
+        """The class of each query image.
 
         Raises:
-            TypeError: `images` is one image; put it in a list.
-            InputError: other numbers of classes or examples, or an image that cannot be read.
+            InputError: other numbers of classes or support images than the model was trained for, or an image that
+                cannot be read.
         """
-        if isinstance(images, str | Path | np.ndarray):
-            raise TypeError(f"images is one {type(images).__name__}; give a list of them")
-        return [self.compare(examples, each).found for each in images]
+        return [self.compare(each).found for each in examples]
 
     @torch.no_grad()
-    def compare(self, examples: Examples, image: Image) -> Compared:
-        """The class of one image, and what was looked at to tell it. Raises InputError as `predict` does."""
-        names = self._checked(examples)
-        labels = [name for name in names for _ in examples[name]]
-        given = [each for name in names for each in examples[name]]
+    def compare(self, example: FewShotExample) -> Compared:
+        """The class of the query image, and what the lookups read. Raises InputError as `predict`."""
+        support = example.support
+        names = self._checked(support)
+        labels = [name for name in names for _ in support[name]]
+        given = [each for name in names for each in support[name]]
         places = [f"example {number}" for number in range(1, len(given) + 1)]
-        pairs = zip((*given, image), (*places, "the image"), strict=True)
+        pairs = zip((*given, example.query), (*places, "the image"), strict=True)
         pixels = np.stack([pixels_of(LabelledImage(each, "", place), self.config) for each, place in pairs])
         device = next(self.model.parameters()).device
         seen = torch.stack([self.config.images.tensor(each) for each in pixels])[None].to(device)
@@ -113,12 +139,17 @@ class FewShotRun(Run):
         found = ClassPrediction.of(names, logits[0, 0].softmax(-1).tolist())
         return Compared(found, pixels[-1], pixels[:-1], tuple(labels), weights)
 
-    def _checked(self, examples: Examples) -> list[str]:
+    def _checked(self, support: Mapping[str, Sequence[Image]]) -> list[str]:
         """The names of the classes. Raises InputError."""
         ways, shots = self.config.data.ways, self.config.data.shots
-        if len(examples) != ways:
-            raise InputError(f"{len(examples)} classes; the model was trained to tell {ways} apart, give as many")
-        for name, some in examples.items():
+        if len(support) != ways:
+            raise InputError(f"{len(support)} classes; the model was trained to tell {ways} apart, give as many")
+        for name, some in support.items():
             if len(some) != shots:
                 raise InputError(f"class {name!r} has {len(some)} examples; the model was trained for {shots} each")
-        return list(examples)
+        return list(support)
+
+
+def are_paths(value: object) -> bool:
+    """Whether a value of JSON is a list of texts."""
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)

@@ -1,8 +1,7 @@
-"""A trained model that tells of images, opened: `load(folder).tell(images)`."""
+"""A trained captioner of images, opened: `load(folder).predict(images)`."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,22 +27,33 @@ from regard.tasks.image_captioning.attribution import Seen, looked, one, pixels_
 from regard.tasks.image_captioning.config import ImageCaptioning
 from regard.tasks.image_captioning.data import Captioned
 from regard.tasks.image_captioning.training import encoded, figures, read, told
-from regard.tasks.run import Run
+from regard.tasks.options import SAMPLING, EvaluationOptions, PredictOptions
+from regard.tasks.prediction import flat
 from regard.tasks.tokenizer_file import TOKENIZER
+from regard.tasks.verbs import Run, refuse_one
 from regard.text import Tokenizer
 from regard.text.special import END, START
 
 
 @dataclass(frozen=True)
 class Caption:
-    """What is said of an image, and its log-probability, divided by the length penalty if the run has one.
-    It is `finished` if the model ended it; `alternatives` are the next best."""
+    """A caption of an image, and its log-probability, divided by the length penalty if the run has one. It is
+    `finished` if the model ended it; `alternatives` are the next best."""
 
     text: str
     score: float
     finished: bool
     tokens: tuple[str, ...]
     alternatives: tuple["Caption", ...] = ()
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """No phrases: a caption is not constrained."""
+        return ()
+
+    def lines(self) -> list[str]:
+        """The caption."""
+        return [flat(self.text)]
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -64,8 +74,13 @@ class LookedAt:
     """The weights of every layer and head."""
 
 
-class ImageCaptioningRun(Run):
-    """A trained model with its tokenizer and its run file."""
+class ImageCaptioningRun(Run[Image, Caption]):
+    """A trained model with its tokenizer and its run file. An example is an image: its path, or an array of uint8
+    `(height, width)` or `(height, width, channel)`."""
+
+    config: ImageCaptioning
+    model: Captioner
+    supports = {"predict": frozenset({"beam", "n_best", *SAMPLING}), "evaluate": frozenset({"beam"})}
 
     def __init__(self, config: ImageCaptioning, model: Captioner, tokenizer: Tokenizer):
         self.config, self.model, self.tokenizer = config, model, tokenizer
@@ -76,32 +91,40 @@ class ImageCaptioningRun(Run):
         tokenizer = Tokenizer.load(run.file(TOKENIZER))
         return cls(config, build_captioner(config.model, tokenizer.size), tokenizer)
 
-    def evaluate(self, examples: Sequence[Captioned] | None = None, *, beam: int | None = None) -> dict[str, float]:
-        """How good the captions are, by default those of the run's own test set.
+    def parse(self, line: str, place: str = "text 1") -> Image:
+        """The path of an image."""
+        return line
+
+    def record(self, example: Image) -> dict[str, Any]:
+        return {"image": str(example)}
+
+    def samples(self, options: PredictOptions) -> bool:
+        return options.search(self.config.search).temperature is not None
+
+    def _evaluate(self, examples: Sequence[Captioned] | None, options: EvaluationOptions) -> dict[str, float]:
+        """The metrics of the run file, and how much of the attention lies on the parts of an image that are named.
 
         Raises:
-            InputError: the run has no test set and no images are given, or an image cannot be read.
+            InputError: there are neither examples nor a test set, or an image cannot be read.
         """
         given = self.config.data.tests() if examples is None else examples
         if not given:
             raise InputError("there is no test set in the run file and nothing is given; give images with captions")
         with guarded(self.model):
-            return figures(self.model, self.tokenizer, given, self.config, self._search(beam))
+            return figures(self.model, self.tokenizer, given, self.config, self._search(options.beam))
 
-    def tell(self, images: Sequence[Image], *, beam: int | None = None, n_best: int = 1) -> list[Caption]:
-        """A caption for each image, given by its path or as an array of uint8 `(height, width)` or `(height, width,
-        channel)`, with its `n_best` - 1 alternatives.
+    def _predict(self, examples: Sequence[Image], options: PredictOptions) -> list[Caption]:
+        """The caption of each image, with its `n_best` - 1 alternatives.
 
         Raises:
-            TypeError: `images` is one image; put it in a list.
             InputError: an image cannot be read, or is an array of another kind.
             ValueError: beam, `n_best` and vocabulary do not fit together.
         """
-        given = _several(images)
+        search = options.search(self.config.search)
         with guarded(self.model):
-            found = told(self.model, given, self.config, self._search(beam), n_best)
-        several = [[self._caption(each) for each in hypotheses] for hypotheses in found]
-        return [replace(best, alternatives=tuple(others)) for best, *others in several]
+            found = told(self.model, numbered(examples), self.config, search, options.n_best)
+        captions = [[self._caption(each) for each in hypotheses] for hypotheses in found]
+        return [replace(best, alternatives=tuple(others)) for best, *others in captions]
 
     def write(
         self,
@@ -117,10 +140,12 @@ class ImageCaptioningRun(Run):
         before each step whether that caption is to go on. The weights of a token are on the cells of its image.
 
         Raises:
-            TypeError and InputError: as `tell`, and for a prefix with a token that no caption has.
+            TypeError: `images` is one image; put it in a list.
+            InputError: as `predict`, and for a prefix with a token that no caption has.
             ValueError: a prefix is longer than its caption may be.
         """
-        given, search = _several(images), self.config.search if search is None else search
+        refuse_one(images, "images")
+        given, search = numbered(images), self.config.search if search is None else search
         prefixes = [()] * len(given) if prefixes is None else prefixes
         check_prefixes(prefixes, self.tokenizer.size)
         with guarded(self.model):
@@ -165,7 +190,7 @@ class ImageCaptioningRun(Run):
         """The caption of an image, and where the model looked for each of its tokens.
 
         Raises:
-            InputError: as `tell`, and where the model does not attend to its image.
+            InputError: as `predict`, and where the model does not attend to its image.
         """
         if self.model.decoder.source_attention is None:
             raise InputError("the run's model sees its image once and looks at no part of it, so nothing can be drawn")
@@ -193,7 +218,7 @@ class ImageCaptioningRun(Run):
         how the patches of a trunk do is not among them.
 
         Raises:
-            InputError: as `tell`, and as `within_part`.
+            InputError: as `predict`, and as `within_part`.
         """
         each = Captioned(image, (), "the image")
         with guarded(self.model):
@@ -236,8 +261,6 @@ class ImageCaptioningRun(Run):
         return self.config.search if beam is None else self.config.search.searching(beam)
 
 
-def _several(images: Sequence[Image]) -> list[Captioned]:
-    """Raises TypeError for one image."""
-    if isinstance(images, str | Path | np.ndarray):
-        raise TypeError(f"images is one {type(images).__name__}; give a list of them")
+def numbered(images: Sequence[Image]) -> list[Captioned]:
+    """Images without captions, each with its number for messages."""
     return [Captioned(each, (), f"image {number}") for number, each in enumerate(images, 1)]

@@ -1,8 +1,9 @@
-"""A trained model that tells classes of images, opened: `load(folder).classify(images)`."""
+"""A trained classifier of images, opened: `load(folder).predict(images)`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -23,7 +24,8 @@ from regard.tasks.classification.training import figures, numbers
 from regard.tasks.image_classification.attribution import LOOKS, read_by_class, recorded
 from regard.tasks.image_classification.config import ImageClassification
 from regard.tasks.image_classification.training import pixels_of, probabilities
-from regard.tasks.run import Run
+from regard.tasks.options import EvaluationOptions, PredictOptions
+from regard.tasks.verbs import Run
 
 MARKS = "[CLS]", "[DIST]"
 """What stands before the patches."""
@@ -43,8 +45,13 @@ class Looked:
     lookups: Lookups
 
 
-class ImageClassificationRun(Run):
-    """A trained model with its labels and its run file."""
+class ImageClassificationRun(Run[Image, ClassPrediction]):
+    """A trained model with its labels and its run file. An example is an image: its path, or an array of uint8
+    `(height, width)` or `(height, width, channel)`."""
+
+    config: ImageClassification
+    model: Vit
+    supports = {"predict": frozenset(), "evaluate": frozenset({"files"})}
 
     def __init__(self, config: ImageClassification, model: Vit, labels: Sequence[str]):
         self.config, self.model, self.labels = config, model, tuple(labels)
@@ -55,11 +62,22 @@ class ImageClassificationRun(Run):
         labels = run.read_json(LABELS)
         return cls(config, Vit(len(labels), config.model), labels)
 
-    def evaluate(self, examples: Sequence[LabelledImage] | None = None) -> dict[str, float]:
-        """How often the class is right, by default on the run's own test set.
+    def parse(self, line: str, place: str = "text 1") -> Image:
+        """The path of an image."""
+        return line
+
+    def record(self, example: Image) -> dict[str, Any]:
+        return {"image": str(example)}
+
+    def read(self, files: Sequence[Path], options: EvaluationOptions) -> list[LabelledImage]:
+        """The images of sets of the kind of the run's own. Raises InputError as `ImageSets.read`."""
+        return [each for file in files for each in self.config.data.read(str(file))]
+
+    def _evaluate(self, examples: Sequence[LabelledImage] | None, options: EvaluationOptions) -> dict[str, float]:
+        """Accuracy and macro-averaged F1, in per cent.
 
         Raises:
-            InputError: the run has no test set and no images are given, or a label is not known or an image broken.
+            InputError: there are neither examples nor a test set, a label is unknown, or an image cannot be read.
         """
         given = self.config.data.tests() if examples is None else examples
         if not given:
@@ -68,17 +86,9 @@ class ImageClassificationRun(Run):
         with guarded(self.model):
             return figures(probabilities(self.model, given, self.config), classes)
 
-    def classify(self, images: Sequence[Image]) -> list[ClassPrediction]:
-        """The class of each image, given by its path or as an array of uint8 `(height, width)` or `(height, width,
-        channel)`.
-
-        Raises:
-            TypeError: `images` is one image; put it in a list.
-            InputError: an image cannot be read, or is an array of another kind.
-        """
-        if isinstance(images, str | Path | np.ndarray):
-            raise TypeError(f"images is one {type(images).__name__}; give a list of them")
-        given = [LabelledImage(each, "", f"image {number}") for number, each in enumerate(images, 1)]
+    def _predict(self, examples: Sequence[Image], options: PredictOptions) -> list[ClassPrediction]:
+        """The class of each image. Raises InputError for one that cannot be read, or is an array of another kind."""
+        given = [LabelledImage(each, "", f"image {number}") for number, each in enumerate(examples, 1)]
         with guarded(self.model):
             found = probabilities(self.model, given, self.config)
         return [ClassPrediction.of(self.labels, row) for row in found.tolist()]
@@ -87,7 +97,7 @@ class ImageClassificationRun(Run):
         """The class of an image, and where the model looked for it, of the first token, or of the mean over the patches
         where these are told by: by the attention of all layers, rolled out; by the weights or the norms of the last
         layer, its heads averaged; or as a gradient, what the class's log-probability owes to the vector of each patch.
-        Raises InputError as `classify` does."""
+        Raises InputError as `predict` does."""
         pixels = pixels_of(LabelledImage(image, "", "the image"), self.config)
         given = self.config.images.tensor(pixels)[None].to(next(self.model.parameters()).device)
         with guarded(self.model):

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -15,13 +16,14 @@ from regard.tasks.meta_rl.config import MetaRL
 from regard.tasks.meta_rl.environments import Environments
 from regard.tasks.meta_rl.metrics import figures, some
 from regard.tasks.meta_rl.trajectories import Trajectories, act
-from regard.tasks.run import Run, refuse_one_text
+from regard.tasks.options import EvaluationOptions, PredictOptions
+from regard.tasks.verbs import Run
 
 
 @dataclass(frozen=True)
-class Acted:
-    """What was done in one environment: the actions, counted from 1, the rewards, and by how much these fall behind the
-    optimum's, expected of what was done. `places` are the states before each action, counted from 1."""
+class ActionPrediction:
+    """A trajectory: the actions, counted from 1; the rewards; `places`, the states before each action, counted from 1;
+    and the regret, by how much the rewards fall behind the optimum's in expectation."""
 
     actions: tuple[int, ...]
     rewards: tuple[float, ...]
@@ -30,12 +32,25 @@ class Acted:
 
     @property
     def text(self) -> str:
-        """The actions, blanks between."""
+        """The actions, with blanks between."""
         return " ".join(map(str, self.actions))
 
+    def lines(self) -> list[str]:
+        """The actions."""
+        return [self.text]
 
-class MetaRLRun(Run):
-    """A trained agent with its run file."""
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return dict(vars(self))
+
+
+class MetaRLRun(Run[str, ActionPrediction]):
+    """A trained agent with its run file. An example describes an environment: `0.2 0.9 0.5`, the probabilities of the
+    arms, or `7`, the seed that a process is drawn from."""
+
+    config: MetaRL
+    model: Actor
+    supports = {"predict": frozenset(), "evaluate": frozenset()}
 
     def __init__(self, config: MetaRL, model: Actor):
         self.config, self.model = config, model
@@ -45,11 +60,19 @@ class MetaRLRun(Run):
         """The run in a folder, its model with fresh weights."""
         return cls(config, config.actor())
 
-    def evaluate(self, examples: Sequence[Environments] | None = None) -> dict[str, float]:
-        """How much of the optimum is reached, by default in the run's own test environments.
+    def parse(self, line: str, place: str = "text 1") -> str:
+        """The line. Raises InputError where it describes no environment."""
+        self.config.data.read(line, place)
+        return line
+
+    def record(self, example: str) -> dict[str, Any]:
+        return {"environment": example}
+
+    def _evaluate(self, examples: Sequence[Environments] | None, options: EvaluationOptions) -> dict[str, float]:
+        """The regret, the reward, and its share of the optimum's.
 
         Raises:
-            InputError: the run has no test environments and none are given.
+            InputError: there are neither examples nor test environments.
         """
         data = self.config.data
         given = some(data, data.test, "test") if examples is None else examples
@@ -58,19 +81,13 @@ class MetaRLRun(Run):
         with guarded(self.model):
             return figures(self.model, given, next(self.model.parameters()).device)
 
-    def predict(self, texts: Sequence[str]) -> list[Acted]:
-        """What the agent does in each environment: `0.2 0.9 0.5`, the arms' probabilities, or `7`, the seed that a
-        process is drawn from. The same text gives the same.
+    def _predict(self, examples: Sequence[str], options: PredictOptions) -> list[ActionPrediction]:
+        """The trajectory in each environment, always the same for the same text. Raises InputError for a text that
+        describes no environment."""
+        environments = [self.config.data.read(text, f"text {number}") for number, text in enumerate(examples, 1)]
+        return [prediction(self._act(each), each) for each in environments]
 
-        Raises:
-            TypeError: `texts` is one text; put it in a list.
-            InputError: a text describes no environment.
-        """
-        refuse_one_text(texts)
-        read = [self.config.data.read(text, f"text {number}") for number, text in enumerate(texts, 1)]
-        return [acted(self._act(each), each) for each in read]
-
-    def look(self, text: str) -> tuple[Acted, Alignment]:
+    def look(self, text: str) -> tuple[ActionPrediction, Alignment]:
         """What the agent does, and how much it looked at each step so far to decide it. Raises InputError as `predict`
         does, and where the model looks nothing up."""
         environment = self.config.data.read(text, "text 1")
@@ -78,7 +95,7 @@ class MetaRLRun(Run):
             done = self._act(environment)
         if not maps:
             raise InputError(f"a model {self.config.model.name} looks nothing up; there is nothing to show")
-        found = acted(done, environment)
+        found = prediction(done, environment)
         weights = list(maps.values())[-1][0].double().cpu().numpy()
         what = [f"{action}: {reward:.3g}" for action, reward in zip(found.actions, found.rewards, strict=True)]
         return found, Alignment(weights, ("begin", *what[:-1]), tuple(map(str, found.actions)))
@@ -90,10 +107,10 @@ class MetaRLRun(Run):
             return act(self.model, environment.to(device), random)
 
 
-def acted(done: Trajectories, environment: Environments) -> Acted:
+def prediction(done: Trajectories, environment: Environments) -> ActionPrediction:
     """The one trajectory, as numbers."""
     states = done.inputs[0, :, : environment.means.shape[1]].argmax(-1)
-    return Acted(
+    return ActionPrediction(
         tuple((done.actions[0] + 1).tolist()),
         tuple(done.rewards[0].tolist()),
         tuple((states + 1).tolist()),

@@ -1,7 +1,9 @@
-"""A trained pointer network, opened: `load(folder).point(sets)`."""
+"""A trained pointer network, opened: `load(folder).predict(sets)`."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -13,26 +15,47 @@ from regard.maps.breakdown import Workings
 from regard.models.pointer_network import PointerNetwork
 from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
+from regard.tasks.options import EvaluationOptions, PredictOptions
 from regard.tasks.pointer.batch import collate_sets
 from regard.tasks.pointer.config import Pointer
 from regard.tasks.pointer.data import Element, PointedSet
 from regard.tasks.pointer.training import answers, figures, places
-from regard.tasks.run import Run
+from regard.tasks.verbs import Run
+
+Set = str | Sequence[Element]
+"""A set as its elements, or as the command line has it: `0.5 0.1 0.7`, of points `0.5,0.2 0.1,0.9`."""
 
 
 @dataclass(frozen=True)
-class Pointed:
-    """An answer: the `places` in the set, counted from 0, the log-probability of all of them, and the weights of every
-    step on the end and on each element, the end's step last, and what these are made of."""
+class PointerPrediction:
+    """The `places` in the set, from 0, and their log-probability; the weights of every step on the end and on each
+    element, the end's step last, and their breakdown."""
 
     places: tuple[int, ...]
     score: float
     attention: Alignment
     workings: Workings | None = None
 
+    @property
+    def text(self) -> str:
+        """The places, with blanks between."""
+        return " ".join(map(str, self.places))
 
-class PointerRun(Run):
+    def lines(self) -> list[str]:
+        """The places."""
+        return [self.text]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"places": self.places, "score": self.score}
+
+
+class PointerRun(Run[Set, PointerPrediction]):
     """A trained model with its run file."""
+
+    config: Pointer
+    model: PointerNetwork
+    supports = {"predict": frozenset(), "evaluate": frozenset()}
 
     def __init__(self, config: Pointer, model: PointerNetwork):
         self.config, self.model = config, model
@@ -42,11 +65,19 @@ class PointerRun(Run):
         """The run in a folder, its model with fresh weights."""
         return cls(config, PointerNetwork(config.data.width, config.model))
 
-    def evaluate(self, examples: Sequence[PointedSet] | None = None) -> dict[str, float]:
-        """How many answers are right, by default on the run's own test set.
+    def parse(self, line: str, place: str = "text 1") -> Set:
+        """A set, as its line. Raises InputError as `predict`."""
+        self._checked(place, line)
+        return line
+
+    def record(self, example: Set) -> dict[str, Any]:
+        return {"set": example if isinstance(example, str) else [list(element) for element in example]}
+
+    def _evaluate(self, examples: Sequence[PointedSet] | None, options: EvaluationOptions) -> dict[str, float]:
+        """How many outputs, and how many of their places, are right, in per cent.
 
         Raises:
-            InputError: the run has no test set and no sets are given.
+            InputError: there are neither examples nor a test set.
         """
         sets = self.config.data.load().test if examples is None else examples
         if not sets:
@@ -55,34 +86,53 @@ class PointerRun(Run):
             return figures(self.model, sets, self.config.search)
 
     @torch.no_grad()
-    def point(self, sets: Sequence[Sequence[Element]]) -> list[Pointed]:
-        """The answer for each set of vectors.
+    def _predict(self, examples: Sequence[Set], options: PredictOptions) -> list[PointerPrediction]:
+        """The places of each set.
 
         Raises:
             InputError: a set is empty, has more elements than the model can take, or elements of another width.
         """
-        asked = [self._checked(number, elements) for number, elements in enumerate(sets, 1)]
+        sets = [self._checked(f"set {number}", each) for number, each in enumerate(examples, 1)]
         with guarded(self.model):
-            found = answers(self.model, asked, self.config.search)
-        return [self._pointed(each, places(best), best.score) for each, best in zip(asked, found, strict=True)]
+            found = answers(self.model, sets, self.config.search)
+        return [self._prediction(each, places(best), best.score) for each, best in zip(sets, found, strict=True)]
 
-    def _checked(self, number: int, elements: Sequence[Element]) -> PointedSet:
+    def _checked(self, place: str, example: Set) -> PointedSet:
+        elements = parse_set(example, place) if isinstance(example, str) else example
         width, most = self.config.data.width, self.model.max_elements
         if not 1 <= len(elements) <= most:
-            raise InputError(f"set {number}: has {len(elements)} elements; the model takes 1 to {most}")
-        for place, element in enumerate(elements, 1):
+            raise InputError(f"{place}: has {len(elements)} elements; the model takes 1 to {most}")
+        for number, element in enumerate(elements, 1):
             if len(element) != width:
-                raise InputError(f"set {number}: element {place} has {len(element)} numbers; expected {width}")
-        return PointedSet(tuple(map(tuple, elements)), (), f"set {number}")
+                raise InputError(f"{place}: element {number} has {len(element)} numbers; expected {width}")
+        return PointedSet(tuple(map(tuple, elements)), (), place)
 
-    def _pointed(self, asked: PointedSet, found: tuple[int, ...], score: float) -> Pointed:
-        """With the weights of the pass that gives exactly this answer."""
+    def _prediction(self, example: PointedSet, found: tuple[int, ...], score: float) -> PointerPrediction:
+        """With the weights of the pass that predicts exactly these places."""
         device = next(self.model.parameters()).device
-        batch = collate_sets([PointedSet(asked.elements, found, asked.place)]).to(device)
+        batch = collate_sets([PointedSet(example.elements, found, example.place)]).to(device)
         with record(self.model.decoder, only="attend") as maps, worked(self.model.decoder, "attend") as seen:
             self.model(batch.elements, batch.lengths, batch.target_in)
-        labels = [" ".join(f"{number:.3g}" for number in element) for element in asked.elements]
+        labels = [" ".join(f"{number:.3g}" for number in element) for element in example.elements]
         written = (*(labels[place] for place in found), "</s>")
         weights = maps["attend"][0].cpu().numpy()
         attention = Alignment(weights, ("</s>", *labels), written)
-        return Pointed(found, score, attention, seen.workings(weights[None, None]))
+        return PointerPrediction(found, score, attention, seen.workings(weights[None, None]))
+
+
+def parse_set(line: str, place: str) -> list[Element]:
+    """`0.5 0.1 0.7`, or of points `0.5,0.2 0.1,0.9`. Raises InputError for what is no number."""
+    return [tuple(number(part, element, place) for part in element.split(",")) for element in line.split()]
+
+
+def number(part: str, element: str, place: str) -> float:
+    """A finite number of an element. Raises InputError."""
+    try:
+        found = float(part)
+    except ValueError:
+        found = math.nan
+    if not math.isfinite(found):
+        raise InputError(
+            f"{place}: {element!r} is no element; expected numbers between blanks, those of a point with commas"
+        )
+    return found

@@ -160,12 +160,12 @@ def test_it_learns_and_answers(folder: Path):
     assert result["valid/f1"] > 90
     run = load(folder / "run", "cpu", task=ExtractiveQARun)
     context = "these days bob lives in oslo ."
-    found, again = run.answer([("where ?", context)] * 2)
-    assert run.answer([("who ?", context)])[0].text == "bob"
+    found, again = run.predict([("where ?", context)] * 2)
+    assert run.predict([("who ?", context)])[0].text == "bob"
     assert (found, found.text, context[found.start : found.end]) == (again, "oslo", "oslo")
-    assert run.answer([]) == []
+    assert run.predict([]) == []
     with pytest.raises(InputError, match="question 1: question or context is blank; give both"):
-        run.answer([("where ?", " ")])
+        run.predict([("where ?", " ")])
     with pytest.raises(InputError, match="no test set in the run file"):
         run.evaluate()
 
@@ -208,8 +208,11 @@ def test_what_a_question_and_its_context_read(regard, folder: Path, tmp_path: Pa
     [
         (("predict", "who?"), "text 1: column 1: not valid JSON"),
         (("predict", '{"question": 1}'), 'text 1: expected an object with "question" and "context", both texts'),
-        (("predict", "{}", "--beam", "2"), "this run answers questions about contexts; it takes JSON alone"),
-        (("evaluate", "--beam", "2"), "--beam is given; this run answers questions; it takes files of SQuAD alone"),
+        (
+            ("predict", "{}", "--beam", "2"),
+            "the option beam is not supported where a run of the task",
+        ),
+        (("evaluate", "--beam", "2"), "a run of the task extractive-qa evaluates; supported: files"),
         (("generate", "who?"), "answers questions about contexts; use `regard predict` with JSON, or `evaluate`"),
     ],
 )

@@ -154,9 +154,12 @@ def test_commands(regard, folder: Path, tmp_path: Path):
     ("arguments", "said"),
     [
         (("predict", "{}", "0.9"), "text 1: '0.9'; expected 2 probabilities with blanks between"),
-        (("predict", "{}", "0.9 0.1", "--beam", "2"), "acts in environments; it takes these and --json alone"),
+        (
+            ("predict", "{}", "0.9 0.1", "--beam", "2"),
+            "option beam is not supported where a run of the task",
+        ),
         (("show", "{}", "0.9 0.1", "--out", "x.png", "--beam", "2"), "--beam is given; this run acts in environments"),
-        (("evaluate", "{}", "file"), "it is measured on its own test set alone"),
+        (("evaluate", "{}", "file"), "a run of the task meta-rl is scored on its own test set only"),
         (("generate", "{}", "1"), "acts in environments and writes no text"),
     ],
 )
@@ -196,5 +199,5 @@ def test_a_recurrent_model_has_nothing_to_show(tmp_path: Path):
 def test_no_test_set_and_no_list(folder: Path):
     with pytest.raises(InputError, match="there is no test set"):
         opened(folder).evaluate([])
-    with pytest.raises(TypeError, match="texts is one str"):
+    with pytest.raises(TypeError, match="examples is one str"):
         opened(folder).predict("0.9 0.1")
