@@ -26,7 +26,7 @@ NEXT = {
     "meta-rl": "regard evaluate {}",
 }
 """What a run of each task is for."""
-CHAT = "regard chat {}"
+CHAT, SCORE = "regard chat {}", "regard evaluate {}"
 CONFIG = "config.yaml"
 
 Recipe = Annotated[
@@ -85,7 +85,7 @@ def train(
     figures = launch.train(config, folder, resume=resume, allow_change=allow_change)
     if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
         say(table(figures))
-        following = CHAT if getattr(config.data, "kind", "") == "dialogue" else NEXT[config.task]
+        following = CHAT if getattr(config.data, "kind", "") == "dialogue" else NEXT.get(config.task, SCORE)
         say(f"The run is in {folder}. Next: {following.replace('{}', shlex.quote(str(folder)))}")
 
 

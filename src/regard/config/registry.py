@@ -1,6 +1,6 @@
 """Parts by name: the built-in ones from one literal table, the others from the entry points of installed packages."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -23,10 +23,7 @@ class Registry(Mapping[str, Any]):
     @cached_property
     def plugins(self) -> Mapping[str, list[EntryPoint]]:
         """The entry points of each name that other packages add."""
-        found: dict[str, list[EntryPoint]] = {}
-        for point in entry_points(group=self.group) if self.group else ():
-            found.setdefault(point.name, []).append(point)
-        return found
+        return plugins_of(self.group) if self.group else {}
 
     def __getitem__(self, name: str) -> Any:
         """Import the part. Raises KeyError for an unknown name, InputError for a plugin that cannot be imported or a
@@ -39,18 +36,18 @@ class Registry(Mapping[str, Any]):
     def _plugin(self, name: str) -> Any:
         points = self.plugins[name]
         if len(points) > 1:
-            raise InputError(f"{_packages(points)} both add {self.group} {name!r}; uninstall one of them")
+            raise InputError(f"{packages(points)} both add {self.group} {name!r}; uninstall one of them")
         try:
             return points[0].load()
         except Exception as error:
             raise InputError(
-                f"{_packages(points)}: {self.group} {name!r} cannot be imported from {points[0].value} "
+                f"{packages(points)}: {self.group} {name!r} cannot be imported from {points[0].value} "
                 f"({type(error).__name__}: {error}); repair or uninstall the package"
             ) from error
 
     def package_of(self, name: str) -> str | None:
         """The package, with its version, that adds a part; None for a built-in one."""
-        return None if name in self.places else _packages(self.plugins[name])
+        return None if name in self.places else packages(self.plugins[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys([*self.places, *sorted(self.plugins)]))
@@ -59,9 +56,26 @@ class Registry(Mapping[str, Any]):
         return len(list(iter(self)))
 
 
-def _packages(points: list[EntryPoint]) -> str:
+def plugins_of(group: str) -> dict[str, list[EntryPoint]]:
+    """The entry points of a group by their names; several packages may give one."""
+    found: dict[str, list[EntryPoint]] = {}
+    for point in entry_points(group=group):
+        found.setdefault(point.name, []).append(point)
+    return found
+
+
+def packages(points: Iterable[EntryPoint]) -> str:
+    """The packages that entry points belong to, with their versions."""
     found = [point.dist for point in points]
     return " and ".join(sorted(f"{each.name} {each.version}" for each in found if each is not None))
+
+
+def plugins_named(names: Iterable[str]) -> list[str]:
+    """The packages, with their versions, that add a part to regard under one of these names."""
+    known, every = set(names), entry_points()
+    groups = [group for group in every.groups if group.startswith("regard.")]
+    points = [point for group in groups for point in every.select(group=group) if point.name in known]
+    return sorted({packages([point]) for point in points})
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,12 +1,18 @@
 """Run files: YAML that names a task and gives all that the task needs to know."""
 
+import json
 from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from regard.config import yaml_file
 from regard.config.registry import Discriminated
+from regard.errors import InputError
 from regard.tasks.catalog import TASKS
+
+ENVIRONMENT = "environment.json"
+"""The file of a run folder that holds the versions of packages it was trained with."""
 
 if TYPE_CHECKING:
     from regard.tasks.task import RunConfig
@@ -27,8 +33,32 @@ RENAMED = {
 
 
 def read(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
-    """Read the run file at `path` with `key.sub=value` overrides. Raises InputError: each mistake with its line."""
-    return yaml_file.load(path, RunConfig, overrides, RENAMED)
+    """Read the run file at `path` with `key.sub=value` overrides. Raises InputError: each mistake with its line; for a
+    run that was trained with a package that is not installed, the package."""
+    try:
+        return yaml_file.load(path, RunConfig, overrides, RENAMED)
+    except InputError as error:
+        if absent := absent_plugins(path.parent):
+            raise InputError(
+                f"{path.parent}: was trained with {' and '.join(absent)}, which is not installed here; install it"
+            ) from error
+        raise
+
+
+def absent_plugins(folder: Path) -> list[str]:
+    """The packages that a run folder says it was trained with and that are not installed."""
+    try:
+        environment = json.loads((folder / ENVIRONMENT).read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # no run's folder, or a damaged one, which the manifest's reader reports
+        return []
+    return [each for each in environment.get("plugins", []) if not _installed(each.partition(" ")[0])]
+
+
+def _installed(package: str) -> bool:
+    try:
+        return bool(version(package))
+    except PackageNotFoundError:
+        return False
 
 
 def dump(config: RunConfig) -> str:

@@ -2,6 +2,7 @@
 
 import logging
 import platform
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 from accelerate import PartialState
 
+from regard.config.registry import plugins_named
 from regard.errors import InputError
 from regard.models.fused import fuse
 from regard.nonfinite import guarded
@@ -182,6 +184,7 @@ def describe(run: RunDirectory, config: RunConfig, identity: dict[str, Any], set
     for name, value in setup.files.items():
         run.write_json(name, value)
     packages = ("torch", "accelerate", "tokenizers", "safetensors", "sacrebleu")
-    environment = {"regard": VERSION} | {name: version(name) for name in packages}
+    environment: dict[str, Any] = {"regard": VERSION} | {name: version(name) for name in packages}
+    environment |= {"plugins": plugins_named(re.findall(r"[\w-]+", run_file.dump(config)))}
     environment |= {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system()}
-    run.write_json("environment.json", environment | {"threads": config.training.threads or torch.get_num_threads()})
+    run.write_json(run_file.ENVIRONMENT, environment | {"threads": config.training.threads or torch.get_num_threads()})

@@ -1,6 +1,7 @@
 """What a run predicts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 
@@ -50,6 +51,22 @@ class SearchedPrediction(Protocol):
     def lines(self) -> list[str]: ...
 
     def to_json(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class TextPrediction:
+    """A prediction that is a text and some values beside it."""
+
+    text: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    def lines(self) -> list[str]:
+        """The text on one line."""
+        return [flat(self.text)]
+
+    def to_json(self) -> dict[str, Any]:
+        """Text and values."""
+        return {"prediction": self.text, **self.values}
 
 
 def flat(text: str) -> str:

@@ -1,0 +1,151 @@
+"""A package of its own adds a score, a model, a task and a recipe: examples/plugin, installed and used."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli import command
+from tests.code.tree import ROOT
+
+Regard = Callable[..., tuple[int, str, str]]
+SHORT = ("--set", "training.steps=60", "--set", "training.threads=1")
+CURVE = "0,0 1.5,1 3,0 at 2"
+
+
+def package(folder: Path, name: str, files: dict[str, str], points: dict[str, str]) -> None:
+    """Write a package as if it had been installed in a folder."""
+    for file, text in files.items():
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_text(text, encoding="utf-8")
+    about = folder / f"{name.replace('-', '_')}-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n", encoding="utf-8")
+    lines = [line for group, point in points.items() for line in (f"[regard.{group}]", point)]
+    (about / "entry_points.txt").write_text("\n".join(lines), encoding="utf-8")
+
+
+def commands(*paths: Path) -> Regard:
+    """Commands that see the packages in these folders too."""
+    path = os.pathsep.join([command.environment()["PYTHONPATH"], *map(str, paths)])
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        return command.finish(command.start(*arguments, env=command.environment(PYTHONPATH=path)))
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that pip installed the package into."""
+    folder = tmp_path_factory.mktemp("installed")
+    source = shutil.copytree(ROOT / "examples" / "plugin", tmp_path_factory.mktemp("source") / "plugin")
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--target"]
+    done = subprocess.run([*install, str(folder / "site"), str(source)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder / "site"
+
+
+@pytest.fixture(scope="session")
+def regard(installed: Path) -> Regard:
+    return commands(installed)
+
+
+@pytest.fixture(scope="session")
+def run(regard: Regard, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the package's recipe."""
+    folder = tmp_path_factory.mktemp("runs") / "waves"
+    code, output, errors = regard("train", "waves", "--out", str(folder), *SHORT)
+    assert code == 0, errors
+    assert f"The run is in {folder}" in output
+    return folder
+
+
+def test_it_is_short():
+    files = [*(ROOT / "examples" / "plugin" / "regard_interpolation").iterdir()]
+    lines = [line for path in files if path.is_file() for line in path.read_text(encoding="utf-8").splitlines()]
+    assert 50 < len([line for line in lines if line.strip()]) < 150
+
+
+def test_its_recipe_is_listed(regard: Regard):
+    (line,) = [line for line in regard("recipes")[1].splitlines() if line.startswith("waves ")]
+    assert line.endswith("generated [regard-interpolation 0.1.0]")
+
+
+def test_its_run_does_all_that_a_run_does(regard: Regard, run: Path, tmp_path: Path):
+    code, output, _ = regard("evaluate", str(run), "--json")
+    assert (code, json.loads(output)["error"] < 0.2) == (0, True)
+    code, output, _ = regard("predict", str(run), CURVE, "--json")
+    assert (code, 0 < json.loads(output)["height"] < 1) == (0, True)
+    code, output, _ = regard("show", str(run), CURVE, "--out", str(tmp_path / "curve.png"))
+    assert (code, (tmp_path / "curve.png").stat().st_size > 1000) == (0, True)
+    code, _, _ = regard("show", str(run), CURVE, "--out", str(tmp_path / "curve.html"))
+    assert (code, "1.5, 1" in (tmp_path / "curve.html").read_text(encoding="utf-8")) == (0, True)
+
+
+def test_what_it_does_not_support_is_refused_in_one_line(regard: Regard, run: Path):
+    for arguments in (["predict", str(run), CURVE, "--beam", "2"], ["predict", str(run), "1 2 3"]):
+        code, output, errors = regard(*arguments)
+        assert (code, output, len(errors.splitlines())) == (2, "", 1)
+    assert "expected points and a place" in errors
+
+
+def test_without_the_package_its_run_names_it(run: Path):
+    code, output, errors = commands()("predict", str(run), CURVE)
+    assert (code, output) == (2, "")
+    assert (
+        errors
+        == f"regard: {run}: was trained with regard-interpolation 0.1.0, which is not installed here; install it\n"
+    )
+
+
+def test_a_package_that_fails_to_import_is_one_line(run: Path, tmp_path: Path):
+    points = {"tasks": "interpolation = broken:TASK", "recipes": "waves = broken:waves.yaml"}
+    package(tmp_path, "regard-interpolation", {"broken.py": "import nothing_of_this_name"}, points)
+    broken = commands(tmp_path)
+    code, output, errors = broken("predict", str(run), CURVE)
+    assert (code, output, len(errors.splitlines())) == (2, "", 1)
+    assert "nothing_of_this_name" in errors
+    code, output, errors = broken("recipes")
+    assert (code, errors) == (0, "")
+    assert "dates " in output
+    assert (
+        "unusable: regard-interpolation 1.0: the recipe 'waves' cannot be found, because broken cannot be imported"
+        in output
+    )
+
+
+def test_two_packages_of_one_name_are_one_line(installed: Path, run: Path, tmp_path: Path):
+    points = {"tasks": "interpolation = other:TASK", "recipes": "waves = other:waves.yaml"}
+    package(tmp_path, "regard-other", {"other.py": "TASK = None"}, points)
+    both = commands(installed, tmp_path)
+    code, output, errors = both("predict", str(run), CURVE)
+    assert (code, output, len(errors.splitlines())) == (2, "", 1)
+    assert "regard-interpolation 0.1.0 and regard-other 1.0 both add regard.tasks 'interpolation'" in errors
+    code, _, errors = both("train", "waves", "--out", str(tmp_path / "run"))
+    assert (code, "both add the recipe 'waves'" in errors) == (2, True)
+
+
+def test_a_built_in_name_is_never_replaced(run: Path, tmp_path: Path):
+    package(tmp_path, "regard-other", {"other.py": "raise SystemExit"}, {"tasks": "seq2seq = other:TASK"})
+    code, output, _ = commands(tmp_path)("predict", str(ROOT / "tests" / "data" / "runs" / "dates"), "14 July 1989")
+    assert (code, output) == (0, "1989-07-14\n")
+
+
+def test_the_package_passes_its_own_tests(installed: Path):
+    path = os.pathsep.join([command.environment()["PYTHONPATH"], str(installed)])
+    tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--noconftest"]
+    done = subprocess.run(
+        [*tests, "-c", os.devnull, "--rootdir", str(ROOT / "examples" / "plugin"), str(ROOT / "examples" / "plugin")],
+        env=command.environment(PYTHONPATH=path),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "3 passed" in done.stdout
