@@ -1,4 +1,4 @@
-"""Right captions and wrong ones of a trained run's test set, and where it looked at each word.
+"""Right captions and wrong ones of a trained run's test set, and where it attended for each word.
 
 `python -m benchmarks.caption_gallery RUN FOLDER [COUNT]`, by default three of each: a picture a caption and a page,
 README.md, with what was said and what was wanted. Nobody chooses: a caption is right if it is one of its references
@@ -11,8 +11,6 @@ from pathlib import Path
 
 from regard.metrics.cider import ciders
 from regard.metrics.rouge import words
-from regard.pictures.overlay import overlays
-from regard.pictures.write import write_figure
 from regard.runs.load import load
 from regard.tasks.image_captioning.run import ImageCaptioningRun
 
@@ -34,16 +32,16 @@ def chosen(outputs: Sequence[str], references: Sequence[Sequence[str]], count: i
 
 
 def draw(run: ImageCaptioningRun, folder: Path, count: int) -> str:
-    """Writes the pictures; returns the page that shows them. Raises InputError for a run that does not look."""
+    """Writes the pictures; returns the page that shows them. Raises InputError for a run that does not attend."""
     tests, page = run.config.data.tests(), []
     outputs = [caption.text for caption in run.predict([each.image for each in tests])]
     for kind, numbers in chosen(outputs, [each.captions for each in tests], count).items():
         for place, number in enumerate(numbers, 1):
-            looked, name = run.look(tests[number].image), f"{kind}-{place}.png"
-            write_figure(overlays(looked.pixels, looked.weights, looked.caption.tokens), folder / name, title=name)
+            found, name = run.attribute(tests[number].image), f"{kind}-{place}.png"
+            found.write(folder / name)
             wanted = "; ".join(tests[number].captions)
-            page += [f"## {kind.capitalize()}, {place}", f"Said: {looked.caption.text}", f"Wanted: {wanted}"]
-            page.append(f"![an image, and where it was looked at for each word of: {looked.caption.text}]({name})")
+            page += [f"## {kind.capitalize()}, {place}", f"Said: {found.prediction.text}", f"Wanted: {wanted}"]
+            page.append(f"![an image, and the attention on it for each word of: {found.prediction.text}]({name})")
     return "\n\n".join([f"# Captions of {len(tests):,} images that were not trained on", *page]) + "\n"
 
 

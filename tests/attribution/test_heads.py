@@ -46,12 +46,12 @@ def test_of_every_model_that_reads_its_past(name: str):
 def test_of_images_each_map_has_what_the_class_was_told_by():
     run = seeing()
     image = np.arange(16, dtype=np.uint8).reshape(4, 4) * 15
-    found = run.look(image)
-    assert found.maps.source.pieces == (
+    found = run.attribute(image).weights
+    assert found.heads.source.pieces == (
         "[CLS]",
         *(f"row {row}, column {column}" for row in (1, 2) for column in (1, 2)),
     )
-    assert (found.maps.names, found.patches.shape) == (NAMES, (6, 2, 2))
+    assert (found.heads.names, found.patches.shape) == (NAMES, (6, 2, 2))
     np.testing.assert_allclose(found.patches.sum((1, 2)), 1.0)
     with torch.no_grad(), record(run.model, only="encoder.layers.1.self_attention") as maps:
         run.model(run.config.images.tensor(found.pixels)[None])

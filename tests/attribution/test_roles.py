@@ -9,10 +9,6 @@ from PIL import Image
 
 from regard import record
 from regard.attribution.kinds import Kind, Role
-from regard.cli.figure import Asking
-from regard.cli.figure_options import View, Viewing
-from regard.cli.head_figures import draw
-from regard.cli.options import Looking
 from regard.decoding.texts import search_texts
 from regard.errors import InputError
 from regard.maps import rollout
@@ -20,11 +16,13 @@ from regard.models.bahdanau import BahdanauConfig
 from regard.models.catalog import build, build_captioner
 from regard.tasks.image_captioning.config import ImageCaptioning
 from regard.tasks.image_captioning.run import ImageCaptioningRun
+from regard.tasks.options import FigureOptions, ViewName
 from regard.tasks.seq2seq.run import Seq2SeqRun
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END, START
 from tests.attribution.by_hand import worked_out
 from tests.attribution.untrained import TEXT, config, going_on, writing
+from tests.cli.show import drawn
 
 PIXELS = np.random.default_rng(7).integers(0, 256, (16, 16), dtype=np.uint8)
 
@@ -117,28 +115,28 @@ def test_a_recurrent_side_has_none(role: Role):
 
 def test_a_caption_reads_itself():
     run = captioning()
-    found, caption = run.look_within(PIXELS, "decoder"), run.look(PIXELS).caption
-    assert found.answer == caption.text
-    assert found.lookups.source == found.lookups.target
-    assert found.lookups.source[0] == "<s>"
-    assert caption.tokens[: len(found.lookups.source) - 1] == found.lookups.source[1:]
-    assert np.triu(found.lookups.weights, 1).max() == 0
-    given = [START, *(run.tokenizer.vocabulary[token] for token in found.lookups.source[1:])]
+    attribution, caption = run.attribute(PIXELS, role="decoder"), run.predict([PIXELS])[0]
+    assert attribution.prediction == caption
+    (found,) = attribution.lookups
+    assert found.source == found.target
+    assert found.source[0] == "<s>"
+    assert caption.tokens[: len(found.source) - 1] == found.source[1:]
+    assert np.triu(found.weights, 1).max() == 0
+    given = [START, *(run.tokenizer.vocabulary[token] for token in found.source[1:])]
     pixels = run.config.images.tensor(PIXELS[..., None])[None]
     with torch.no_grad(), record(run.model.decoder, only="layers.*.self_attention") as maps:
         run.model(pixels, torch.tensor([given]))
-    np.testing.assert_allclose(found.lookups.weights, maps.layered()[0], atol=1e-6)
+    np.testing.assert_allclose(found.weights, maps.layered()[0], atol=1e-6)
     nowhere: list[tuple[ImageCaptioningRun, Role]] = [(run, "encoder"), (captioning("show-attend-and-tell"), "decoder")]
     for other, role in nowhere:
         with pytest.raises(InputError, match=f"the {role} of this run's model has no self-attention"):
-            other.look_within(PIXELS, role)
+            other.attribute(PIXELS, role=role)
 
 
 @pytest.mark.parametrize("view", ["matrix", "rollout"])
 @pytest.mark.parametrize("role", ["encoder", "decoder"])
-def test_views_of_each_role(role: Role, view: View, tmp_path: Path):
-    looking = Looking(role=role)
-    answer, (path,) = draw(writing(), Asking(tmp_path, TEXT, tmp_path / "a.svg", looking), Viewing(view))
+def test_views_of_each_role(role: Role, view: ViewName, tmp_path: Path):
+    answer, (path,) = drawn(writing(), TEXT, tmp_path / "a.svg", FigureOptions(view=view), role=role)
     assert answer == writing().look(TEXT).answer
     assert f"{TEXT} ({role} self-attention)" in path.read_text()
 
@@ -146,23 +144,20 @@ def test_views_of_each_role(role: Role, view: View, tmp_path: Path):
 @pytest.mark.parametrize("kind", [None, "norms", "rollout"])
 def test_a_page_of_each_role(kind: Kind | None, tmp_path: Path):
     for role in ("cross", "encoder", "decoder"):
-        draw(
-            writing(), Asking(tmp_path, TEXT, tmp_path / "a.html", Looking(role=role, kinds=kind and [kind])), Viewing()
-        )
+        drawn(writing(), TEXT, tmp_path / "a.html", role=role, kinds=[kind] if kind else [])
         said = f"{TEXT} ({'cross-attention' if role == 'cross' else f'{role} self-attention'}"
         assert said in (tmp_path / "a.html").read_text(encoding="utf-8")
 
 
 def test_a_page_of_a_caption(tmp_path: Path):
     Image.fromarray(PIXELS).save(tmp_path / "a.png")
-    asking = Asking(tmp_path, str(tmp_path / "a.png"), tmp_path / "a.html", Looking(role="decoder"))
-    answer, _ = draw(captioning(), asking, Viewing())
-    assert answer == captioning().predict([PIXELS])[0].text
-    _, (path,) = draw(captioning(), Asking(tmp_path, asking.text, tmp_path / "b.svg", asking.looking), Viewing("heads"))
+    image, run = str(tmp_path / "a.png"), captioning()
+    answer, _ = drawn(run, image, tmp_path / "a.html", role="decoder")
+    assert answer == run.predict([PIXELS])[0].text
+    _, (path,) = drawn(run, image, tmp_path / "b.svg", FigureOptions(view="heads"), role="decoder")
     assert path.stat().st_size > 1000
 
 
 def test_other_runs_have_no_roles(tmp_path: Path):
-    asking = Asking(tmp_path, TEXT, tmp_path / "a.svg", Looking(role="decoder"))
-    with pytest.raises(InputError, match="--role is given; this run writes no text of another text or of an image"):
-        draw(going_on(), asking, Viewing())
+    with pytest.raises(InputError, match=r"--role is given|the option role is not supported where"):
+        drawn(going_on(), TEXT, tmp_path / "a.svg", role="decoder")

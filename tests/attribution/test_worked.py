@@ -1,7 +1,6 @@
 """The workings that come with lookups give their weights, whatever the score; where they would not, there are none."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,8 +31,6 @@ from regard.attention.scores import (
 )
 from regard.attribution.aggregation import JOININGS
 from regard.attribution.forced_decoding import lookups
-from regard.cli.figure import Asking, of_page
-from regard.cli.options import Looking
 from regard.maps.breakdown import Given, Sums
 from regard.maps.heads import Side
 from regard.maps.lookups import Lookups
@@ -203,18 +200,17 @@ def test_classifiers():
 @pytest.mark.parametrize("name", ["show-attend-and-tell", "grid-transformer"])
 def test_captions(name: str):
     run = captioning(name)
-    found = run.look(PIXELS).lookups
+    (found,) = run.attribute(PIXELS).lookups
     assert found.workings is not None
     np.testing.assert_allclose(worked_out(found), found.weights, atol=1e-5)
-    assert run.lookups_written(PIXELS, [5, 4]).weights.shape[2] == 2
+    assert run.attribute(PIXELS, target_tokens=[5, 4]).lookups[0].weights.shape[2] == 2
 
 
 def test_pointing():
     settings = config("sorting", "model={name: pointer-network, width: 6, attention: 5}")
     assert isinstance(settings, Pointer)
     run = PointerRun(settings, PointerNetwork(1, settings.model).eval())
-    asking = Asking(Path(), "0.9 0.1 0.5", Path("a.html"), Looking())
-    (found,) = of_page(run, asking).lookups
+    (found,) = run.attribute("0.9 0.1 0.5").lookups
     np.testing.assert_allclose(worked_out(found), found.weights, atol=1e-5)
 
 

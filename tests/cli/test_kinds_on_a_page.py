@@ -20,6 +20,7 @@ from regard.cli.options import Comparing, Looking
 from regard.errors import InputError
 from regard.maps.lookups import READS, Lookups
 from regard.tasks.classification.run import ClassificationRun
+from regard.tasks.extractive_qa.run import ExtractiveQARun
 from tests.attribution.untrained import TEXT, filling, going_on, seeing, telling, writing
 from tests.cli import show
 from tests.pictures.test_view import Reader, numbers
@@ -45,7 +46,7 @@ def drawn(run: Any, text: str, out: Path, kinds: list[Kind], **asked: Any) -> tu
 
 
 def lookups_of(run: Any, given: Any, kind: Kind) -> Lookups:
-    if isinstance(run, ClassificationRun):
+    if isinstance(run, ClassificationRun | ExtractiveQARun):
         return run.attribute(given, kinds=[kind]).lookups[0]
     return run.look(given, kind=kind).lookups
 
@@ -89,18 +90,18 @@ def test_images(tmp_path: Path):
     _, page = drawn(run, str(image), tmp_path / "a.html", ["rollout", "gradient"])
     assert [each["name"] for each in page["maps"]] == ["weights", "gradient", "rollout"]
     for packed in page["maps"][1:]:
-        wanted = run.look(image, kind=packed["name"]).weights.ravel()
+        wanted = run.attribute(image, kinds=[packed["name"]]).weights.weights.ravel()
         np.testing.assert_allclose(numbers(packed), wanted, atol=1e-6)
     _, page = drawn(run, str(image), tmp_path / "b.html", ["norms"])
     norms = page["maps"][1]
-    given = run.config.images.tensor(run.look(image).pixels)[None]
+    given = run.config.images.tensor(run.attribute(image).weights.pixels)[None]
     with torch.no_grad(), record(run.model, measure=ValueNorms(run.model)) as found:
         run.model(given)
     last = list(found.values())[-1][0].numpy().mean(0)[0]  # what the class's token reads, heads averaged
     patches = last[-len(page["source"]) :]
     np.testing.assert_allclose(numbers(norms), patches, rtol=1e-5)  # as they are, in the page
     assert (norms["amounts"], norms["scale"]) == (True, pytest.approx(patches.max(), rel=1e-5))
-    shown = run.look(image, kind="norms").weights.ravel()
+    shown = run.attribute(image, kinds=["norms"]).weights.weights.ravel()
     np.testing.assert_allclose(shown, patches / patches.sum(), rtol=1e-5)  # in shares, in the picture
 
 

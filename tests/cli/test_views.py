@@ -40,9 +40,12 @@ def test_views_of_images(view, tmp_path: Path):
     assert answer.split("\t")[0] in ("left", "right", "none")
     assert paths[0].stat().st_size > 1000
     for figure, said in (
-        (FigureOptions(view="lines"), "--view lines is of words, and an image has none; use heads, rollout, entropy"),
-        (FigureOptions(view="heads", words=True), "--words is given; --view heads of an image takes none"),
-        (FigureOptions(view="rollout", scale=0.5), "--scale is given; --view rollout of an image takes none"),
+        (
+            FigureOptions(view="lines"),
+            "view lines could draw; it has heads, rollout, entropy",
+        ),
+        (FigureOptions(view="heads", words=True), "the option words is not supported by this run's view heads"),
+        (FigureOptions(view="rollout", scale=0.5), "the option scale is not supported by this run's view rollout"),
     ):
         with pytest.raises(InputError, match=said):
             drawn(seeing(), str(tmp_path / "i.png"), tmp_path / OUT, figure)

@@ -104,7 +104,10 @@ def test_commands(regard, folder: Path, tmp_path: Path):
             ("predict", "{}", "01100", "--beam", "2"),
             "option beam is not supported where a run of the task",
         ),
-        (("show", "{}", "01100", "--out", "x.png", "--beam", "2"), "--beam is given; this run answers sequences"),
+        (
+            ("show", "{}", "01100", "--out", "x.png", "--beam", "2"),
+            "the option beam is not supported where a run of the task algorithmic",
+        ),
         (("evaluate", "{}", "file"), "a run of the task algorithmic is scored on its own test set only"),
         (("generate", "{}", "1"), "answers sequences of bits and writes no text"),
     ],

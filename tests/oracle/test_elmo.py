@@ -11,8 +11,7 @@ from torch import Tensor
 from regard.hub.formats.elmo_tensors import renamed
 from regard.models.elmo import ORIGINAL, Elmo, ElmoConfig
 from regard.storage.tensors import load_into
-from regard.tasks.bidirectional_language_model.char_words import SpelledBatch, stacked
-from regard.tasks.bidirectional_language_model.training import losses
+from regard.tasks.bidirectional_language_model.char_words import stacked
 from regard.text.spelling import TEXT_BEGINS, TEXT_ENDS, spell, spell_mark
 from tests.oracle import elmo
 
@@ -110,7 +109,7 @@ def test_losses_are_those_of_the_neighbours():
     model = Elmo(11, config(elmo.ODD[0], predictions=True)).double().eval()
     characters, lengths = batch(["a b c", "d"], 50)
     tokens = torch.tensor([[2, 5, 7, 4, 3], [2, 9, 3, 0, 0]])
-    (forward, each), (backward, other) = losses(model, SpelledBatch(characters, tokens, lengths))
+    (forward, each), (backward, other) = model(characters, lengths, expected=tokens)
     last = model(characters, lengths)[-1]
     assert model.output is not None
     ahead, back = (model.output(half).log_softmax(-1) for half in last.chunk(2, -1))

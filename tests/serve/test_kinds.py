@@ -97,7 +97,7 @@ def test_of_documents_questions_and_images():
         about = {each["name"]: each["kinds"] for each in httpx.get(address + "/api/runs").json()["runs"]}
     assert document == payload(critic.attribute(DOCUMENT, kinds=ALL[:3]).lookups)
     given = question["question"], question["context"]
-    assert answer == payload([beside(*(reader.look(given, kind=kind).lookups for kind in ALL))])
+    assert answer == payload(reader.attribute(given, kinds=ALL).lookups)
     assert [names(document), names(answer), names(picture)] == [ALL[:3], ALL, ALL]
     assert (refused.status_code, "layers of self-attention" in refused.json()["error"]) == (422, True)
     assert about == {"critic": ALL[:3], "reader": ALL, "beholder": ALL}

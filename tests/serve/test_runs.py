@@ -195,7 +195,7 @@ def test_the_alternatives_of_a_caption_and_where_each_looks():
     assert len({each.text for each in (told, *told.alternatives)}) == 3
     (lookups,) = view["lookups"]
     assert lookups["target"] == [*told.alternatives[0].tokens, "</s>"]
-    assert view == payload([run.lookups_of(pixels, told.alternatives[0].text)])
+    assert view == payload(run.attribute(pixels, target=told.alternatives[0].text).lookups)
     assert (both.status_code, both.json()["error"]) == (422, "beam and target are both given; choose one")
     assert many.status_code == 422
 
@@ -280,7 +280,7 @@ def test_a_caption_streams_with_where_it_looks():
     assert last["target"] == [each["piece"] for each in tokens]
     assert last["notes"][: len(whole["notes"])] == whole["notes"]
     pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(image()["image"]))).convert("L"))
-    seen = run.look(pixels, beam=1).weights
+    seen = run.attribute(pixels, beam=1).weights.weights
     weights = np.array([each["weights"] for each in tokens])[: len(seen), 0, 0]
     np.testing.assert_allclose(weights, seen.reshape(len(seen), -1), atol=1e-4)
     assert (forced["forced"], [each["piece"] for each in others[:2]]) == (2, ["a", "tree"])

@@ -107,7 +107,7 @@ def test_gradients_and_weights_are_seen(folder: Path, tmp_path: Path):
     launch.train(config(folder, MODELS["flat"], "training.steps=1"), tmp_path / "run")
     run = load(tmp_path / "run", "cpu", task=ClassificationRun)
     for kind in ("weights", "gradient"):
-        looked: Any = run.look("water here .", kind=kind)
+        looked: Any = run.attribute("water here .", kinds=[kind])
         assert looked.weights.weights.sum() == pytest.approx(1, abs=1e-5)
 
 

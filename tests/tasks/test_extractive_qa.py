@@ -16,7 +16,7 @@ from regard.runs import train as launch
 from regard.runs.recipes import path_of
 from regard.tasks.extractive_qa.data import Questions, Window, collate_windows, windows
 from regard.tasks.extractive_qa.run import ExtractiveQARun
-from regard.tasks.extractive_qa.training import Asked, Spanned, best, span_loss, spanned
+from regard.tasks.extractive_qa.training import Asked, Spanned, best, spanned
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END, PAD, START
 
@@ -79,7 +79,8 @@ def test_loss_is_the_mean_of_both_cross_entropies():
     assert logits[1, 5:].isneginf().all()
     begins, ends = logits.log_softmax(1).unbind(-1)
     expected = -(begins[0, 3] + ends[0, 4] + begins[1, 0] + ends[1, 0]) / 2
-    torch.testing.assert_close(span_loss(logits, batch.answers), expected)
+    found = model(batch.tokens, batch.lengths, batch.segments, expected=batch.answers)
+    torch.testing.assert_close(found, expected)
 
 
 def test_the_best_span_against_all_spans():
@@ -194,9 +195,9 @@ def test_what_a_question_and_its_context_read(regard, folder: Path, tmp_path: Pa
     run = load(folder / "run", "cpu", task=ExtractiveQARun)
     filler = "these days " * 20
     for context in ("these days emil lives in cairo .", f"{filler}emil lives in cairo ."):
-        reading = run.look(("who ?", context))
-        assert (reading.answer, {"em", "##il"} <= set(reading.attention.source)) == ("emil", True)
-        assert len(reading.attention.target) <= run.config.encoder.context
+        reading = run.attribute(("who ?", context))
+        assert (reading.prediction.text, {"em", "##il"} <= set(reading.weights.source)) == ("emil", True)
+        assert len(reading.weights.target) <= run.config.encoder.context
     asked = json.dumps({"question": "who ?", "context": "these days emil lives in cairo ."})
     code, output, _ = regard("show", str(folder / "run"), asked, "--out", f"{tmp_path}/a.svg")
     assert (code, output) == (0, f"emil\nThe picture is {tmp_path}/a.svg.\n")

@@ -16,10 +16,9 @@ from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.classification.run import ClassPrediction
 from regard.tasks.few_shot.config import FewShot
 from regard.tasks.few_shot.data import Place, draw, seen
-from regard.tasks.few_shot.run import Compared, FewShotExample, FewShotRun
+from regard.tasks.few_shot.run import EpisodeWeights, FewShotExample, FewShotRun
 from regard.tasks.few_shot.setup import setup
 
 QUICK = [
@@ -109,31 +108,32 @@ def test_it_learns_to_tell_characters_of_an_alphabet_that_it_has_not_seen(folder
     )
 
 
-def test_what_it_looked_at(folder: Path):
+def test_what_the_query_attends_to(folder: Path):
     episode = example(folder)
-    found = opened(folder).compare(episode)
+    attribution = opened(folder).attribute(episode)
+    found = attribution.weights
     assert found.weights.shape == (3,)
     assert found.weights.sum() == pytest.approx(1)
     assert found.labels == tuple(episode.support)
-    assert found.shown.shape == (2, 16, 16, 1)
+    assert found.support.shape == (2, 16, 16, 1)
     assert found.maps.shape == (3, 3, 3)
     np.testing.assert_array_equal(found.weights, found.maps[-1, -1])
     assert np.triu(found.maps, 1).max() == 0  # no image reads those after it
-    asked, every = found.lookups()
-    assert (asked.source, asked.target) == ((*found.labels, "asked"), ("asked",))
-    assert every.target == every.source == asked.source
-    np.testing.assert_allclose(asked.weights[:, 0, 0], found.maps[:, -1], rtol=1e-6)
+    query, every = attribution.lookups
+    assert (query.source, query.target) == ((*found.labels, "query"), ("query",))
+    assert every.target == every.source == query.source
+    np.testing.assert_allclose(query.weights[:, 0, 0], found.maps[:, -1], rtol=1e-6)
     np.testing.assert_allclose(every.weights[:, 0], found.maps, rtol=1e-6)
-    assert asked.images is not None
-    np.testing.assert_array_equal(asked.images, np.concatenate([found.shown, found.asked[None]]))
+    assert query.images is not None
+    np.testing.assert_array_equal(query.images, np.concatenate([found.support, found.query[None]]))
     (again,) = opened(folder).predict([replace(episode, query=np.asarray(Image.open(str(episode.query))))])
-    assert again.probabilities == pytest.approx(found.found.probabilities, abs=1e-6)
+    assert again.probabilities == pytest.approx(attribution.prediction.to_json()["probabilities"], abs=1e-6)
 
 
 def test_several_examples_of_a_class_are_numbered():
     image, weights = np.zeros((16, 16, 1), np.uint8), np.eye(5)[None]
-    found = Compared(ClassPrediction("a", {"a": 1.0}), image, np.stack([image] * 4), ("a", "a", "b", "b"), weights)
-    assert found.lookups()[1].source == ("a 1", "a 2", "b 1", "b 2", "asked")
+    found = EpisodeWeights(image, np.stack([image] * 4), ("a", "a", "b", "b"), weights)
+    assert found.lookups()[1].source == ("a 1", "a 2", "b 1", "b 2", "query")
 
 
 def test_commands(regard, folder: Path, tmp_path: Path):
@@ -329,7 +329,10 @@ def test_row_19_a_broken_image_is_told_before_training(folder: Path, tmp_path: P
             "a.png: no such file",
         ),
         (("predict", "{}", "--beam", "2"), "option beam is not supported where a run of the task few-shot predicts"),
-        (("show", "{}", "--out", "a.png", "--beam", "2"), "--beam is given; this run tells classes after examples"),
+        (
+            ("show", "{}", "--out", "a.png", "--beam", "2"),
+            "the option beam is not supported where a run of the task few-shot attributes",
+        ),
         (("evaluate", "--skip-bad"), "a run of the task few-shot evaluates; supported: files"),
         (("evaluate", "--beam", "2"), "option beam is not supported where a run of the task few-shot evaluates"),
         (("fill", "a"), "tells classes after a few examples and writes no text"),

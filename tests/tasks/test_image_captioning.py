@@ -18,7 +18,7 @@ from regard.models.show_attend_and_tell import ShowAttendAndTellConfig
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
-from regard.tasks.image_captioning.attribution import looked
+from regard.tasks.image_captioning.attribution import attended
 from regard.tasks.image_captioning.config import ImageCaptioning
 from regard.tasks.image_captioning.data import Captioned
 from regard.tasks.image_captioning.grounding import overlap, pointing
@@ -95,8 +95,9 @@ def test_captions_and_where_each_word_looks(folder: Path):
     (caption, again) = run.predict([pixels, pixels])
     assert caption == again
     assert caption.text == "bottom left light"
-    looked = run.look(pixels)
-    assert looked.caption.text == caption.text
+    attribution = run.attribute(pixels)
+    looked = attribution.weights
+    assert attribution.prediction == caption
     assert looked.weights.shape == (3, 4, 4)
     np.testing.assert_allclose(looked.weights.sum((1, 2)), 1, atol=1e-5)
     assert looked.gates is not None
@@ -114,7 +115,7 @@ def test_weights_and_gates_are_of_one_pass(name: str):
     config = ImageCaptioning(data=Scenes(), tokenizer=TokenizerSettings("word"), model=model)
     captioner, passes = build_captioner(config.model, 13).eval(), []
     captioner.encoder.register_forward_hook(lambda *call: passes.append(call))
-    seen = looked(captioner, np.full((11, 11, 1), 30, dtype=np.uint8), [5, 7, 9], config)
+    seen = attended(captioner, np.full((11, 11, 1), 30, dtype=np.uint8), [5, 7, 9], config)
     assert len(passes) == 1
     assert seen.weights.shape == (4, 3, 3)
     np.testing.assert_allclose(seen.weights.sum((1, 2)), 1, atol=1e-5)
@@ -135,7 +136,7 @@ def test_pointing_by_hand(folder: Path):
     said, box = "bottom left light", (0.5, 0.0, 1.0, 0.5)
     here, elsewhere = Captioned(pixels, (said,), "x", {"light": box}), Captioned(pixels, (said,), "y", {"left": box})
     ids = run.tokenizer.encode(said)
-    share = 100 * run.look(pixels, beam=1).weights[:, 2:, :2].sum((1, 2))
+    share = 100 * run.attribute(pixels, beam=1).weights.weights[:, 2:, :2].sum((1, 2))
     assert pointing(run.model, run.tokenizer, [here], [ids], run.config) == pytest.approx(share[2], rel=1e-4)
     both = pointing(run.model, run.tokenizer, [here, elsewhere], [ids, ids], run.config)
     assert both == pytest.approx((share[2] + share[1]) / 4, rel=1e-4)  # each names what only the other image has
@@ -165,7 +166,7 @@ def test_the_commands(regard, folder: Path, tmp_path: Path):
             "the option prefix is not supported where a run of the task",
         ),
         (("evaluate", "x.jsonl"), "a run of the task image-captioning is scored on its own test set only"),
-        (("show", "x.png", "--out", "x.png", "--map", "1"), "--map is given; this run tells of images, and takes none"),
+        (("show", "x.png", "--out", "x.png", "--map", "1"), "kinds and maps are of the role decoder only"),
         (("generate", "a"), "tells of images; use `regard predict`, `show` or `evaluate`"),
     ],
 )
@@ -189,10 +190,10 @@ def test_the_others_train_too(folder: Path, tmp_path: Path, model: str):
     run = load(tmp_path / "run", "cpu", task=ImageCaptioningRun)
     assert run.evaluate()["rouge-l"] > 50
     if model == "show-and-tell":
-        with pytest.raises(InputError, match="sees its image once and looks at no part of it"):
-            run.look(folder / "images" / "0.png")
+        with pytest.raises(InputError, match="reads its image once and attends to no part of it"):
+            run.attribute(folder / "images" / "0.png")
     else:
-        assert run.look(folder / "images" / "0.png").gates is None or model == "hard"
+        assert run.attribute(folder / "images" / "0.png").weights.gates is None or model == "hard"
 
 
 @pytest.mark.parametrize(

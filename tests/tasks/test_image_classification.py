@@ -209,17 +209,18 @@ def test_the_command_tells_classes(regard, folder: Path):
 
 
 @pytest.mark.parametrize("kind", get_args(Kind))
-def test_where_it_looked(kind: Kind, folder: Path):
+def test_patches_of_each_kind(kind: Kind, folder: Path):
     run = opened(folder)
     images, _ = drawn(2, 100)
-    looked = [run.look(image, kind=kind) for image in images[:30]]
+    attributions = [run.attribute(image, kinds=[kind]) for image in images[:30]]
+    looked = [each.weights for each in attributions]
     assert all(each.weights.shape == (4, 4) for each in looked)
     assert all(each.weights.sum() == pytest.approx(1) for each in looked)
-    for one, other in zip(looked, run.predict(list(images[:30])), strict=True):
-        assert one.found.probabilities == pytest.approx(other.probabilities, abs=1e-5)
+    for one, other in zip(attributions, run.predict(list(images[:30])), strict=True):
+        assert one.prediction.to_json()["probabilities"] == pytest.approx(other.probabilities, abs=1e-5)
 
 
-def test_the_command_draws_where_it_looked(regard, folder: Path, tmp_path: Path):
+def test_the_command_draws_the_patches(regard, folder: Path, tmp_path: Path):
     image = str(next((folder / "test" / "down").iterdir()))
     code, output, _ = regard("show", str(folder / "run"), image, "--out", str(tmp_path / "a.png"))
     assert (code, output.startswith("down\t"), output.endswith("a.png.\n")) == (0, True, True)
@@ -229,7 +230,7 @@ def test_the_command_draws_where_it_looked(regard, folder: Path, tmp_path: Path)
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
     assert (code, '"patches":{"rows":' in page, '"name":"rollout"' in page) == (0, True, True), errors
     code, _, errors = regard("show", str(folder / "run"), image, "--out", str(tmp_path / "b.png"), "--beam", "2")
-    assert (code, "--beam is given; this run tells classes of images" in errors) == (2, True)
+    assert (code, "the option beam is not supported where" in errors) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -213,14 +213,14 @@ def test_blanks_refuse():
 @pytest.mark.parametrize("kind", KINDS)
 def test_spans(kind: Kind):
     run = spans()
-    reading = run.look(("the cat", TEXT), kind=kind)
-    np.testing.assert_allclose(reading.attention.weights.sum(-1), 1, rtol=1e-6)
+    reading = run.attribute(("the cat", TEXT), kinds=[kind])
+    np.testing.assert_allclose(reading.weights.weights.sum(-1), 1, rtol=1e-6)
     if kind != "gradient":
-        assert reading.attention.target == reading.attention.source
+        assert reading.weights.target == reading.weights.source
         return
-    begins, ends = reading.attention.target
+    begins, ends = reading.weights.target
     assert (begins[:8], ends[:6]) == ("begins: ", "ends: ")
-    words = reading.answer.split()
+    words = reading.prediction.text.split()
     assert (begins[8:], ends[6:]) == (words[0][: len(begins) - 8], words[-1][-len(ends[6:].removeprefix("##")) :])
 
 
@@ -285,11 +285,13 @@ def test_images(kind: Kind, pooling: Any):
     config = ImageClassification(data=ImageFolders(train="none"), model=sizes)
     run = ImageClassificationRun(config, drawn(Vit(3, sizes)).float(), ["one", "two", "three"])
     image = np.random.default_rng(1).integers(0, 256, (6, 6), dtype=np.uint8)
-    looked = run.look(image, kind=kind)
+    attribution = run.attribute(image, kinds=[kind])
+    looked = attribution.weights
     assert looked.weights.shape == (3, 3)
     assert looked.weights.sum() == pytest.approx(1)
     assert looked.weights.min() >= 0
-    assert looked.found.probabilities == pytest.approx(run.predict([image])[0].probabilities, abs=1e-5)
+    assert isinstance(attribution.prediction, ClassPrediction)
+    assert attribution.prediction.probabilities == pytest.approx(run.predict([image])[0].probabilities, abs=1e-5)
 
 
 def test_an_image_that_owes_nothing_is_not_divided_by_nothing():
@@ -297,7 +299,7 @@ def test_an_image_that_owes_nothing_is_not_divided_by_nothing():
     sizes = VitConfig(image=4, patch=2, channels=1, layers=1, width=6, heads=3, hidden=7)
     config = ImageClassification(data=ImageFolders(train="none"), model=sizes)
     run = ImageClassificationRun(config, Vit(2, sizes).eval(), ["one", "two"])
-    assert (run.look(np.zeros((4, 4), dtype=np.uint8), kind="gradient").weights == 0).all()
+    assert (run.attribute(np.zeros((4, 4), dtype=np.uint8), kinds=["gradient"]).weights.weights == 0).all()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -18,7 +18,7 @@ from regard.runs.recipes import path_of
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.meta_rl.config import MetaRL
 from regard.tasks.meta_rl.metrics import figures, some
-from regard.tasks.meta_rl.run import MetaRLRun
+from regard.tasks.meta_rl.run import ActionPrediction, MetaRLRun
 from regard.tasks.meta_rl.setup import setup
 from regard.tasks.meta_rl.training import by_regret, by_reward
 from regard.tasks.meta_rl.trajectories import act
@@ -124,7 +124,9 @@ def test_batches_are_functions_of_seed_epoch_and_index(tmp_path: Path):
 
 def test_what_it_looked_at(folder: Path):
     run = opened(folder)
-    done, looked = run.look("0.9 0.1")
+    attribution = run.attribute("0.9 0.1")
+    done, looked = attribution.prediction, attribution.weights
+    assert isinstance(done, ActionPrediction)
     assert looked.weights.shape == (8, 8)
     np.testing.assert_allclose(looked.weights.sum(-1), 1, rtol=1e-5)
     assert not np.triu(looked.weights, 1).any()
@@ -158,7 +160,10 @@ def test_commands(regard, folder: Path, tmp_path: Path):
             ("predict", "{}", "0.9 0.1", "--beam", "2"),
             "option beam is not supported where a run of the task",
         ),
-        (("show", "{}", "0.9 0.1", "--out", "x.png", "--beam", "2"), "--beam is given; this run acts in environments"),
+        (
+            ("show", "{}", "0.9 0.1", "--out", "x.png", "--beam", "2"),
+            "the option beam is not supported where a run of the task meta-rl",
+        ),
         (("evaluate", "{}", "file"), "a run of the task meta-rl is scored on its own test set only"),
         (("generate", "{}", "1"), "acts in environments and writes no text"),
     ],
@@ -192,8 +197,8 @@ def test_settings_that_cannot_be(settings: list[str], said: str, tmp_path: Path)
 
 def test_a_recurrent_model_has_nothing_to_show(tmp_path: Path):
     launch.train(config("model={name: gru, width: 5}", "training.steps=1", "training.warmup=0"), tmp_path / "run")
-    with pytest.raises(InputError, match="a model gru looks nothing up"):
-        opened(tmp_path / "run").look("0.5 0.5")
+    with pytest.raises(InputError, match="a model gru does not attend to anything"):
+        opened(tmp_path / "run").attribute("0.5 0.5")
 
 
 def test_no_test_set_and_no_list(folder: Path):

@@ -110,11 +110,12 @@ def test_the_commands(regard, folder: Path, whole: Path, tmp_path: Path):
         assert picture.width > 2 * picture.height
     code, output, _ = regard("evaluate", str(whole), "--json")
     assert (code, set(json.loads(output))) == (0, {"cider", "bleu", "rouge-l"})
-    looked = opened(whole).look(image)
+    attribution = opened(whole).attribute(image)
+    looked, (lookups,) = attribution.weights, attribution.lookups
     assert looked.weights.shape == (3, 4, 4)
     np.testing.assert_allclose(looked.weights.sum((1, 2)), 1, atol=1e-5)
-    assert looked.lookups.patches is not None
-    assert (looked.lookups.patches.rows, looked.lookups.patches.columns) == (4, 4)
+    assert lookups.patches is not None
+    assert (lookups.patches.rows, lookups.patches.columns) == (4, 4)
 
 
 def test_it_goes_on_without_the_run_it_read_and_may_learn_the_trunk_then(regard, whole: Path, tmp_path: Path):
@@ -152,7 +153,7 @@ def test_a_published_vit(folder: Path, tmp_path: Path):
     assert run.config.images.mean == (0.4, 0.5, 0.6)
     assert (run.config.model.image, run.config.model.channels, run.config.cells) == (6, 3, 9)
     assert all(torch.equal(weights(run)[name], each) for name, each in vit.model.encoder.state_dict().items())
-    assert run.look(folder / "images" / "0.png").weights.shape[1:] == (3, 3)
+    assert run.attribute(folder / "images" / "0.png").weights.weights.shape[1:] == (3, 3)
 
 
 def test_what_is_refused(folder: Path, whole: Path, tmp_path: Path):

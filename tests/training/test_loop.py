@@ -16,7 +16,6 @@ from regard.storage.tensors import read
 from regard.training.batches import Stream
 from regard.training.loop import fit
 from regard.training.metrics_log import Metrics
-from regard.training.objective import LossModule
 from regard.training.processes import Processes
 from regard.training.signals import Stop, Stopped
 from regard.training.update import Updater
@@ -151,7 +150,7 @@ def test_clipping_gives_the_norm_asked_for(tmp_path: Path):
         def step(self, closure: Any = None) -> None:
             norms.append(float(nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])))
 
-    updater = Updater(LossModule(model, task), Watching(model.parameters()), settings, here, Stop())
+    updater = Updater(model, Watching(model.parameters()), task, settings, here, Stop())
     with Stream(task, settings, here, 0, 0) as stream:
         outcome = updater([next(stream)], 1, 0.1)
     assert outcome.norm > 0.25

@@ -5,10 +5,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.cli.figure import PARTS, Asking, caption_within, check_role, too_large
+from regard.cli.figure import PARTS, Asking, check_role, too_large
 from regard.cli.figure import draw as draw_own
 from regard.cli.figure_options import View, Viewing
-from regard.cli.image_figures import image_view
 from regard.cli.options import Asked, Comparing, searching
 from regard.errors import InputError
 from regard.maps.averages import average_heads
@@ -22,8 +21,6 @@ from regard.pictures.reading import reading
 from regard.pictures.scale import round_up
 from regard.pictures.views import entropy
 from regard.pictures.write import LABELS, write, write_figure
-from regard.tasks.image_captioning.run import ImageCaptioningRun
-from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.language_model.run import LanguageModelRun
 from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
 from regard.tasks.seq2seq.run import Seq2SeqRun
@@ -69,11 +66,7 @@ def draw(run: Any, asking: Asking, viewing: Viewing) -> tuple[str, list[Path]]:
     check_role(run, asking)
     if not viewing.asked:
         return draw_own(run, asking), [asking.out]
-    match run:
-        case ImageClassificationRun():
-            return image_view(run, asking, viewing)
-        case _:
-            return view(run, asking, viewing)
+    return view(run, asking, viewing)
 
 
 def view(run: Any, asking: Asking, viewing: Viewing) -> tuple[str, list[Path]]:
@@ -103,8 +96,6 @@ def _read(run: Any, asking: Asking) -> tuple[str, HeadMaps]:
             beam = asking.looking.beam
             with searching(Asked(beam)):
                 found = run.look(asking.text, beam=beam, kind=asking.kind, role=asking.role)
-        case ImageCaptioningRun() if asking.role != "cross":
-            found = caption_within(run, asking)
         case LanguageModelRun() | MaskedLanguageModelRun():
             asking.looking.refuse("--beam", what="tells tokens one by one")
             found = run.look(asking.text, kind=asking.kind)

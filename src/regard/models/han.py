@@ -10,7 +10,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from regard.models.classifier import Classifier
+from regard.models.classifier import Classifier, logits_or_loss
 from regard.models.embedding import ElmoStates, make_embedding
 from regard.models.sizes import Share, Size
 from regard.nn.dropout import Dropout
@@ -84,12 +84,15 @@ class Han(Classifier):
         lengths: Int[Tensor, " row"],
         places: Int[Tensor, "batch sentence"],
         counts: Int[Tensor, " batch"],
-    ) -> Float[Tensor, "batch class"]:
+        *,
+        expected: Int[Tensor, " batch"] | None = None,
+        smoothing: float = 0.0,
+    ) -> Tensor:
         """Logits `(batch, class)` of documents as a `DocumentBatch` has them: a row a sentence, and the rows that are
-        each document's."""
+        each document's; with `expected` their cross-entropy with these classes instead, summed."""
         sentences = self.words(self.embedding(tokens), lengths)
         laid_out = sentences.index_select(0, places.flatten()).unflatten(0, places.shape)
-        return self.output(self.sentences(laid_out, counts))
+        return logits_or_loss(self.output(self.sentences(laid_out, counts)), expected, smoothing)
 
 
 class FlatAttention(Classifier):
@@ -101,6 +104,13 @@ class FlatAttention(Classifier):
         self.words = Level(self.embedding.width, config, config.words)
         self.output = nn.Linear(self.words.width, classes)
 
-    def forward(self, tokens: Tokens, lengths: Lengths) -> Float[Tensor, "batch class"]:
-        """Logits `(batch, class)`."""
-        return self.output(self.words(self.embedding(tokens), lengths))
+    def forward(
+        self,
+        tokens: Tokens,
+        lengths: Lengths,
+        *,
+        expected: Int[Tensor, " batch"] | None = None,
+        smoothing: float = 0.0,
+    ) -> Tensor:
+        """Logits `(batch, class)`; with `expected` their cross-entropy with these classes instead, summed."""
+        return logits_or_loss(self.output(self.words(self.embedding(tokens), lengths)), expected, smoothing)

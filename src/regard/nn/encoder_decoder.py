@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from regard.attention.memory import Memory
 from regard.nn.decoders.protocol import Decoder, unroll
 from regard.nn.encoders.protocol import Encoder
-from regard.shapes import Float, Lengths, Source, Tokens
+from regard.shapes import Lengths, Source, Tokens
 
 
 class EncoderDecoder(nn.Module):
@@ -33,10 +33,16 @@ class EncoderDecoder(nn.Module):
         target: Tokens,
         *,
         forcing: float = 1.0,
-    ) -> Float[Tensor, "batch position vocabulary"]:
-        """Logits `(batch, position, vocabulary)` of the token after each target token. Their loss without storing them
-        is `decoder.output.loss(features, expected)`."""
-        return self.decoder.output(self.features(source, source_lengths, target, forcing))
+        expected: Tokens | None = None,
+        smoothing: float = 0.0,
+    ) -> Any:
+        """Logits `(batch, position, vocabulary)` of the token after each target token.
+
+        With `expected (batch, position)`, the loss of these tokens instead, as `Output.loss` gives it.
+        """
+        features = self.features(source, source_lengths, target, forcing)
+        output = self.decoder.output
+        return output(features) if expected is None else output.loss(features, expected, smoothing)
 
 
 def decoded(decoder: Decoder, memory: Memory, target: Tokens, forcing: float) -> Any:

@@ -1,4 +1,4 @@
-"""An image that is to be told, and beside it the examples that it is told by, each with the weight that it had."""
+"""A query image, and beside it the support images that it is classified by, each with its weight."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ SIDE, LABEL, GAP, HEAD, FOOT = 0.8, 0.2, 0.15, 0.4, 0.2
 
 
 def episode(
-    asked: UInt8[np.ndarray, "height width channel"],
-    shown: UInt8[np.ndarray, "image height width channel"],
+    query: UInt8[np.ndarray, "height width channel"],
+    support: UInt8[np.ndarray, "image height width channel"],
     labels: Sequence[str],
     weights: Float[np.ndarray, "lookup read"],
     *,
     title: str = "",
 ) -> Figure:
-    """A figure with a block a lookup, one beside the other: the asked image at the left and a row of examples for each
+    """A figure with a block a lookup, one beside the other: the query image at the left and a row of examples for each
     class, framed the darker the more weight they had. `weights` are those of the examples in their order; one more, if
-    there is one, is of the asked image itself. Raises InputError without matplotlib, or where no installed font has a
+    there is one, is of the query itself. Raises InputError without matplotlib, or where no installed font has a
     character."""
     names = list(dict.fromkeys(labels))
     rows = [[place for place, label in enumerate(labels) if label == name] for name in names]
@@ -52,11 +52,11 @@ def episode(
             place = lookup * block + GAP, height - HEAD - GAP
             inches.text(figure, f"lookup {lookup + 1}", place, size=9, color=MUTED)
             itself = own[len(labels)] if len(own) > len(labels) else None
-            _draw(axes_at(lookup, 0, 0), asked, "asked" if itself is None else f"asked, {itself:.2f}", itself or 0.0)
+            _draw(axes_at(lookup, 0, 0), query, "query" if itself is None else f"query, {itself:.2f}", itself or 0.0)
             for row, (name, places) in enumerate(zip(names, rows, strict=True)):
                 for column, place in enumerate(places, 1):
                     text = f"{drawable(name, longest=14)} {own[place]:.2f}"
-                    _draw(axes_at(lookup, row, column), shown[place], text, float(own[place]))
+                    _draw(axes_at(lookup, row, column), support[place], text, float(own[place]))
         if title:
             _head(figure, title, (width, height))
     return figure

@@ -11,7 +11,6 @@ from regard.attribution.kinds import Kind
 from regard.decoding.constraints import writable
 from regard.errors import InputError
 from regard.images import Pixels, decode_image
-from regard.maps.lookups import beside
 from regard.pictures.payload import payload
 from regard.serve.legacy import Streamed, Width, viewed
 from regard.serve.operation import Active, Operation, ResponsePart, ServedRun, at_once
@@ -64,8 +63,8 @@ def image_classes(name: str, run: ImageClassificationRun) -> ServedRun:
         return [found.to_json() for found in run.predict([ask.pixels(channels) for ask in asks])]
 
     def look(ask: Look) -> dict[str, Any]:
-        looked = [run.look(ask.pixels(channels), kind=kind) for kind in ask.kinds]
-        return looked[0].found.to_json() | {"view": payload([beside(*(each.lookups for each in looked))])}
+        found = run.attribute(ask.pixels(channels), kinds=ask.kinds)
+        return found.prediction.to_json() | {"view": payload(found.lookups)}
 
     operations = {
         "predict": Operation(Tell, at_once(predict), lambda ask: None),
@@ -86,11 +85,11 @@ def captions(name: str, run: ImageCaptioningRun) -> ServedRun:
     def look(ask: Looked) -> dict[str, Any]:
         pixels = ask.pixels(channels)
         if ask.target is None:
-            looked = run.look(pixels, beam=ask.beam)
-            return looked.caption.to_json() | {"view": payload([looked.lookups])}
+            found = run.attribute(pixels, beam=ask.beam)
+            return found.prediction.to_json() | {"view": payload(found.lookups)}
         if ask.beam is not None:
             raise InputError("beam and target are both given; choose one")
-        return payload([run.lookups_of(pixels, ask.target, finished=ask.finished)])
+        return payload(run.attribute(pixels, target=ask.target, finished=ask.finished).lookups)
 
     operations = {
         "predict": Operation(Caption, at_once(predict), lambda ask: (ask.beam, ask.n_best)),
@@ -108,4 +107,6 @@ def _stream(run: ImageCaptioningRun, asks: Sequence[Stream], wanted: Active) -> 
     search = one.search(run.config.search)
     grown = run.write(images, search=search, prefixes=prefixes, candidates=one.candidates, wanted=wanted)
     kinds: list[Kind] = [] if run.model.decoder.source_attention is None else ["weights"]
-    return viewed(grown, asks, kinds, lambda number, tokens, _: run.lookups_written(images[number], tokens))
+    return viewed(
+        grown, asks, kinds, lambda number, tokens, _: run.attribute(images[number], target_tokens=tokens).lookups[0]
+    )

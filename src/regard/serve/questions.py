@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from regard.attribution.available import LAYERED
-from regard.maps.lookups import beside
 from regard.pictures.payload import payload
 from regard.serve.operation import Operation, ServedRun, at_once
 from regard.serve.request import AttributionKinds, RequestBody
@@ -31,9 +30,8 @@ def questions(name: str, run: ExtractiveQARun) -> ServedRun:
         return [found.to_json() for found in run.predict([(ask.question, ask.context) for ask in asks])]
 
     def look(ask: Look) -> dict[str, Any]:
-        (found,) = run.predict([(ask.question, ask.context)])
-        seen = [run.look((ask.question, ask.context), kind=kind).lookups for kind in ask.kinds]
-        return found.to_json() | {"view": payload([beside(*seen)])}
+        found = run.attribute((ask.question, ask.context), kinds=ask.kinds)
+        return found.prediction.to_json() | {"view": payload(found.lookups)}
 
     operations = {
         "predict": Operation(Question, at_once(predict), lambda ask: None),

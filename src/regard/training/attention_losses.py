@@ -1,12 +1,12 @@
 """What is added to the loss for how a model reads its source, and the gradient of reads that are drawn."""
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from regard.attention.align import Hard
 from regard.attention.align.losses import coverage, doubly_stochastic, entropy, guided
@@ -34,18 +34,6 @@ class Told(Protocol):
     def source_lengths(self) -> Tensor: ...
     @property
     def links(self) -> Tensor | None: ...
-
-
-@runtime_checkable
-class SourceModel(Protocol):
-    """A model that reads sources and writes targets, as `EncoderDecoder` and `Captioner`."""
-
-    @property
-    def decoder(self) -> Decoder: ...
-    @property
-    def features(self) -> Callable[..., Any]:
-        """From the sources, the right-shifted target and the probability of teacher forcing."""
-        ...
 
 
 TokenLosses = Float[Tensor, "batch target"]
@@ -90,14 +78,17 @@ class AttentionLoss:
         draws = any(isinstance(module, Hard) for module in decoder.modules())
         self.wanted = settings.penalties or draws
 
-    def listening(self, model: SourceModel) -> AbstractContextManager[Maps | None]:
-        """Records what a call of the model reads."""
+    def listening(self, model: nn.Module) -> AbstractContextManager[Maps | None]:
+        """Hears what a call of the model, wrapped or not, reads."""
         if not self.wanted or self.readers is None:
             return nullcontext()
-        return record(model.decoder, self.readers, differentiable=True)
+        inner: Any = model.module if isinstance(model, DistributedDataParallel) else model
+        decoder = inner.decoder
+        assert isinstance(decoder, nn.Module)
+        return record(decoder, self.readers, differentiable=True)
 
     def of(
-        self, model: SourceModel, sources: tuple[Tensor, ...], batch: Told, settings: Training, update: int
+        self, model: nn.Module, sources: tuple[Tensor, ...], batch: Told, settings: Training, update: int
     ) -> Float[Tensor, ""]:
         """The loss of a batch's targets given its `sources`, teacher forced as the settings say at this update, with
         what is added for how they are read. Raises InputError where nothing could be compiled."""
@@ -107,8 +98,13 @@ class AttentionLoss:
                 "and compiled layers do not tell it; leave training.compile out"
             )
         with self.listening(model) as maps:
-            features = model.features(*sources, batch.target_in, forcing(settings, update))
-            total, losses = model.decoder.output.loss(features, batch.target_out, settings.label_smoothing)
+            total, losses = model(
+                *sources,
+                batch.target_in,
+                forcing=forcing(settings, update),
+                expected=batch.target_out,
+                smoothing=settings.label_smoothing,
+            )
         return total if maps is None else total + self(maps, batch, losses)
 
     def __call__(self, maps: Maps, batch: Told, losses: TokenLosses) -> Float[Tensor, ""]:

@@ -62,33 +62,16 @@ class Objective(Protocol):
         ...
 
     def loss(self, model: nn.Module, batch: Any, update: int, carried: Carried | None) -> Loss:
-        """The summed loss of a batch of the given update (counted from 1). It may call any part of the model: see
-        `LossModule`. `carried` is what the batch before handed on, in the same process; None at the start and where an
-        update was left out."""
+        """The summed loss of a batch of the given update (counted from 1), in one call `model(...)`: the model may be
+        wrapped for several processes, whose gradients meet through that call alone. `carried` is what the batch before
+        handed on, in the same process; None at the start and where an update was left out."""
         ...
 
     def validate(self, model: nn.Module) -> dict[str, float]:
-        """Figures on held-out examples, `self.metric` among them. The model is in evaluation mode and full precision,
-        and no gradients are kept. With several processes each runs it, the first one's figures count.
+        """Figures on held-out examples, `self.metric` among them. The model is not wrapped, is in evaluation mode and
+        full precision, and no gradients are kept. With several processes each runs it, the first one's figures count.
         """
         ...
-
-
-class LossModule(nn.Module):
-    """From a batch to its loss in one call, of a model that computes logits and an objective that computes losses.
-
-    DDP and FSDP exchange gradients of what happens within one call of the module that they wrap. They wrap this one, so
-    an objective may call parts of the model, and a model's `forward` need not know of losses.
-    """
-
-    def __init__(self, model: nn.Module, objective: Objective) -> None:
-        super().__init__()
-        self.model, self.objective = model, objective
-
-    def forward(self, batch: Any, update: int, carried: Carried | None) -> tuple[Tensor, int, Carried | None]:
-        """The fields of a `Loss`: FSDP finds tensors in tuples, not in dataclasses."""
-        loss = self.objective.loss(self.model, batch, update, carried)
-        return loss.total, loss.tokens, loss.carried
 
 
 @runtime_checkable

@@ -36,22 +36,22 @@ class Processes:
         if settings.threads:
             torch.set_num_threads(settings.threads)
 
-    def wrap(self, losses: nn.Module, sharded: bool) -> nn.Module:
-        """A `LossModule` on its device; with several processes its model is sharded in place, or it is wrapped in DDP.
+    def wrap(self, model: nn.Module, sharded: bool) -> nn.Module:
+        """The model on its device; with several processes it is sharded in place, or wrapped in DDP.
 
         Sharding has one group for the whole model: parts that are tied, or called other than by the model's own
         `forward`, stay right.
         """
-        losses.to(self.device)
+        model.to(self.device)
         if self.count == 1:
-            return losses
+            return model
         if not sharded:
-            return self.accelerator.prepare_model(losses)
-        for tensor in losses.state_dict().values():
+            return self.accelerator.prepare_model(model)
+        for tensor in model.state_dict().values():
             torch.distributed.broadcast(tensor, 0)
         mesh = torch.distributed.init_device_mesh(self.device.type, (self.count,))
-        fully_shard(losses, mesh=mesh)
-        return losses
+        fully_shard(model, mesh=mesh)
+        return model
 
     def sum(self, vector: Tensor) -> Tensor:
         """The sum of the processes' vectors, in place."""
@@ -73,27 +73,27 @@ class Processes:
 
 
 @contextmanager
-def exchanging(losses: nn.Module, now: bool) -> Iterator[None]:
+def exchanging(model: nn.Module, now: bool) -> Iterator[None]:
     """Whether a backward pass inside exchanges gradients between processes or only adds them up here."""
-    if isinstance(losses, FSDPModule):
-        losses.set_requires_gradient_sync(now)
+    if isinstance(model, FSDPModule):
+        model.set_requires_gradient_sync(now)
         yield
-    elif isinstance(losses, DistributedDataParallel) and not now:
-        with losses.no_sync():
+    elif isinstance(model, DistributedDataParallel) and not now:
+        with model.no_sync():
             yield
     else:
         yield
 
 
 @contextmanager
-def whole(losses: nn.Module) -> Iterator[None]:
+def whole(model: nn.Module) -> Iterator[None]:
     """Inside, a sharded model holds its whole weights, so that any part of it can be called by itself."""
-    if not isinstance(losses, FSDPModule):
+    if not isinstance(model, FSDPModule):
         yield
         return
-    losses.set_reshard_after_forward(False)
-    losses.unshard()
+    model.set_reshard_after_forward(False)
+    model.unshard()
     try:
         yield
     finally:
-        losses.reshard()
+        model.reshard()

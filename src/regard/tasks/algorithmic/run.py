@@ -13,12 +13,14 @@ from regard.errors import InputError
 from regard.maps.tape_use import TapeUse
 from regard.models.turing_machine import TuringMachine
 from regard.nonfinite import guarded
+from regard.pictures.tape import tape
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.algorithmic.batch import collate_bits
 from regard.tasks.algorithmic.config import Algorithmic
 from regard.tasks.algorithmic.data import BitSequence
 from regard.tasks.algorithmic.training import figures
-from regard.tasks.options import EvaluationOptions, PredictOptions
+from regard.tasks.attribution import Attribution
+from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.verbs import Run
 
 
@@ -49,7 +51,7 @@ class AlgorithmicRun(Run[str, BitPrediction]):
 
     config: Algorithmic
     model: TuringMachine
-    supports = {"predict": frozenset(), "evaluate": frozenset()}
+    supports = {"predict": frozenset(), "evaluate": frozenset(), "attribute": frozenset()}
 
     def __init__(self, config: Algorithmic, model: TuringMachine):
         self.config, self.model = config, model
@@ -88,6 +90,11 @@ class AlgorithmicRun(Run[str, BitPrediction]):
         """
         sequences = [self.config.data.read(text, f"text {number}") for number, text in enumerate(examples, 1)]
         return [self._prediction(each) for each in sequences]
+
+    def _attribute(self, example: str, options: AttributionOptions) -> Attribution:
+        """What every head read from the tape at each step, and where it wrote."""
+        (found,) = self._predict([example], PredictOptions())
+        return Attribution(found, example, found.tape.lookups(), found.tape, options, draw=lambda _: tape(found.tape))
 
     @torch.no_grad()
     def _prediction(self, sequence: BitSequence) -> BitPrediction:

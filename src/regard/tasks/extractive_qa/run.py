@@ -5,22 +5,25 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from regard.attribution.aggregation import alone
 from regard.attribution.gradients import log_probabilities_of
 from regard.attribution.kinds import Kind
-from regard.attribution.self_attention import Reading, contributed, whole, within
+from regard.attribution.self_attention import contributed, within
 from regard.data.bert_inputs import marked
 from regard.data.squad import Question
 from regard.data.tables import parse_json
 from regard.data.token_words import side
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
+from regard.maps.lookups import Lookups, beside
 from regard.models.bert_spans import BertSpans
 from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
+from regard.tasks.attribution import Attribution
 from regard.tasks.extractive_qa.config import ExtractiveQA
 from regard.tasks.extractive_qa.data import Window
 from regard.tasks.extractive_qa.training import Asked, asked, window_logits
-from regard.tasks.options import EvaluationOptions, PredictOptions
+from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.tasks.verbs import Run
 from regard.text import Tokenizer
@@ -52,7 +55,11 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
 
     config: ExtractiveQA
     model: BertSpans
-    supports = {"predict": frozenset(), "evaluate": frozenset({"files"})}
+    supports = {
+        "predict": frozenset(),
+        "evaluate": frozenset({"files"}),
+        "attribute": frozenset({"kinds", "maps"}),
+    }
 
     def __init__(self, config: ExtractiveQA, model: BertSpans, tokenizer: Tokenizer):
         self.config, self.model, self.tokenizer = config, model, tokenizer
@@ -100,26 +107,31 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
             for text, each in zip(cut.texts(found), found, strict=True)
         ]
 
-    def look(self, question: tuple[str, str], maps: Sequence[int] | None = None, *, kind: Kind = "weights") -> Reading:
-        """The answer to a question about its context, given as (question, context), and which of the tokens, marks
-        included, read which: in the window that the answer is in, of all maps, or of those whose numbers, layer x heads
-        + head, are given. As a gradient, what the log-probabilities of where the answer begins and ends owe to each.
+    def _attribute(self, example: tuple[str, str], options: AttributionOptions) -> Attribution:
+        """Which of the tokens of the window of the answer, special ones included, attended to which; as a gradient,
+        what the log-probabilities of the answer's first and last token owe to each.
 
         Raises:
             InputError: question or context is blank, or the model has no such map.
         """
-        (answer,) = self.predict([question])
-        cut = self._asked([question])
-        alone = [replace(cut, windows=[[window]]) for window in cut.windows[0]]
+        (answer,) = self._predict([example], PredictOptions())
+        cut = self._asked([example])
+        windows = [replace(cut, windows=[[window]]) for window in cut.windows[0]]
         with guarded(self.model):
-            best = max(alone, key=lambda each: each.answers(self.model)[0].score)
-            if kind == "gradient":
-                return whole(answer.text, self._owed(best, maps), kind)
-            names, read = self.model.self_attention, side(self.tokenizer, self._ids(best.windows[0][0]))
-            _, lookups, attention = within(self.model, names, read, lambda: best.answers(self.model), maps, kind=kind)
-        return Reading(answer.text, lookups, attention)
+            best = max(windows, key=lambda each: each.answers(self.model)[0].score)
+            found = [self._kind(best, kind, options.maps) for kind in options.each_kind()]
+        lookups = beside(*(each for each, _ in found))
+        return Attribution(answer, example[0], (lookups,), found[0][1], options, has_heads=True)
 
-    def _owed(self, cut: Asked, maps: Sequence[int] | None) -> Alignment:
+    def _kind(self, cut: Asked, kind: Kind, maps: Sequence[int] | None) -> tuple[Lookups, Alignment]:
+        """One kind of attribution in the one window: every layer and head, and the one map of those chosen."""
+        if kind == "gradient":
+            gradient = self._gradient(cut, maps)
+            return alone(gradient, kind), gradient
+        names, read = self.model.self_attention, side(self.tokenizer, self._ids(cut.windows[0][0]))
+        return within(self.model, names, read, lambda: cut.answers(self.model), maps, kind=kind)[1:]
+
+    def _gradient(self, cut: Asked, maps: Sequence[int] | None) -> Alignment:
         """Of the best span of the one window, which is what would be answered if there is an answer."""
         window, (span,) = cut.windows[0][0], cut.answers(self.model)
         begins, ends = ([pair[side] for pair in window.offsets] for side in (0, 1))

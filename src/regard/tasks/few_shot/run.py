@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -17,15 +17,20 @@ from regard.images import Image
 from regard.maps.lookups import Lookups
 from regard.models.snail import FewShotSnail
 from regard.nonfinite import guarded
+from regard.pictures.episode import episode
 from regard.storage.run_folder import RunDirectory
+from regard.tasks.attribution import Attribution
 from regard.tasks.classification.run import ClassPrediction
 from regard.tasks.few_shot.config import FewShot
 from regard.tasks.few_shot.training import figures, pixels_of, pool
-from regard.tasks.options import EvaluationOptions, PredictOptions
+from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.verbs import Run
 
-ASKED = "asked"
-"""What the image is called that is to be told."""
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+QUERY = "query"
+"""The label of the query image."""
 EXPECTED = 'expected an object with "examples", a list of paths for each class, and "image", a path'
 
 
@@ -38,33 +43,38 @@ class FewShotExample:
 
 
 @dataclass(frozen=True, eq=False)
-class Compared:
-    """An image's class, what the model was shown, in that order, and the weights with which the last lookup read these
-    images and, last, the asked one itself; all together 1. In `maps` every image reads those before it and itself, the
-    asked one last, in each lookup."""
+class EpisodeWeights:
+    """What each image of an episode read: itself and those before it, in each lookup; the query is the last.
 
-    found: ClassPrediction
-    asked: UInt8[np.ndarray, "height width channel"]
-    shown: UInt8[np.ndarray, "image height width channel"]
+    query: its pixels. support: those of the support images, in order. labels: their classes.
+    maps: `(layer, image, image)`; a row sums to 1.
+    """
+
+    query: UInt8[np.ndarray, "height width channel"]
+    support: UInt8[np.ndarray, "image height width channel"]
     labels: tuple[str, ...]
     maps: Float[np.ndarray, "layer read read"]
 
     @property
     def weights(self) -> Float[np.ndarray, " read"]:
-        """Those of the last lookup for the asked image."""
+        """Those of the query in the last lookup, on every image."""
         return self.maps[-1, -1]
 
     def lookups(self) -> tuple[Lookups, Lookups]:
-        """What the asked image read, in every layer, and what every image did. Images are named by their class, those
-        of a class also by their number."""
+        """What the query read, in every layer, and what every image did. Images are named by their class, and by their
+        number where a class has several."""
         numbers = (self.labels[:place].count(label) + 1 for place, label in enumerate(self.labels))
         several = len(set(self.labels)) < len(self.labels)
         names = [f"{label} {n}" if several else label for label, n in zip(self.labels, numbers, strict=True)]
-        labels, images = (*names, ASKED), np.concatenate([self.shown, self.asked[None]])
+        labels, images = (*names, QUERY), np.concatenate([self.support, self.query[None]])
         return (
-            Lookups(self.maps[:, None, -1:], labels, (ASKED,), "the asked image", images=images),
+            Lookups(self.maps[:, None, -1:], labels, (QUERY,), "the query image", images=images),
             Lookups(self.maps[:, None], labels, labels, "every image", images=images),
         )
+
+    def figure(self, title: str) -> "Figure":
+        """The query and the support images, framed by the weights of the query in each lookup."""
+        return episode(self.query, self.support, self.labels, self.maps[:, -1], title=title)
 
 
 class FewShotRun(Run[FewShotExample, ClassPrediction]):
@@ -72,7 +82,7 @@ class FewShotRun(Run[FewShotExample, ClassPrediction]):
 
     config: FewShot
     model: FewShotSnail
-    supports = {"predict": frozenset(), "evaluate": frozenset({"files"})}
+    supports = {"predict": frozenset(), "evaluate": frozenset({"files"}), "attribute": frozenset()}
 
     def __init__(self, config: FewShot, model: FewShotSnail):
         self.config, self.model = config, model
@@ -118,11 +128,15 @@ class FewShotRun(Run[FewShotExample, ClassPrediction]):
             InputError: other numbers of classes or support images than the model was trained for, or an image that
                 cannot be read.
         """
-        return [self.compare(each).found for each in examples]
+        return [self._attend(each)[0] for each in examples]
+
+    def _attribute(self, example: FewShotExample, options: AttributionOptions) -> Attribution:
+        """How much the query image attended to each support image, and to itself. Raises InputError as `predict`."""
+        found, weights = self._attend(example)
+        return Attribution(found, str(found), weights.lookups(), weights, options, draw=weights.figure)
 
     @torch.no_grad()
-    def compare(self, example: FewShotExample) -> Compared:
-        """The class of the query image, and what the lookups read. Raises InputError as `predict`."""
+    def _attend(self, example: FewShotExample) -> tuple[ClassPrediction, EpisodeWeights]:
         support = example.support
         names = self._checked(support)
         labels = [name for name in names for _ in support[name]]
@@ -137,7 +151,7 @@ class FewShotRun(Run[FewShotExample, ClassPrediction]):
             logits = self.model(seen, numbers)
         weights = maps.layered()[0, :, 0].double().cpu().numpy()
         found = ClassPrediction.of(names, logits[0, 0].softmax(-1).tolist())
-        return Compared(found, pixels[-1], pixels[:-1], tuple(labels), weights)
+        return found, EpisodeWeights(pixels[-1], pixels[:-1], tuple(labels), weights)
 
     def _checked(self, support: Mapping[str, Sequence[Image]]) -> list[str]:
         """The names of the classes. Raises InputError."""

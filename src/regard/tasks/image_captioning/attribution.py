@@ -1,7 +1,8 @@
-"""What a model is given of an image, and where it looks while it writes a caption."""
+"""What a model reads of an image, and where it attends while it writes a caption."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,9 +13,13 @@ from regard.attention.record import record
 from regard.images import Pixels
 from regard.maps.breakdown import Workings
 from regard.models.captioner import Captioner
+from regard.pictures.overlay import overlays
 from regard.tasks.image_captioning.batch import CaptionBatch, collate_captions
 from regard.tasks.image_captioning.config import ImageCaptioning
 from regard.tasks.image_captioning.data import Captioned
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def pixels_of(each: Captioned, config: ImageCaptioning) -> Pixels:
@@ -29,7 +34,7 @@ def one(model: Captioner, image: Pixels, ids: Sequence[int], config: ImageCaptio
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class CaptionMaps:
     """The weights on the cells with which each token of a caption is written, END last, of every layer and head; and
     the gate on what was read for each but END, 0 to 1, None for a model without one; and what the weights are made
     of."""
@@ -44,9 +49,31 @@ class Seen:
         return self.every.mean((0, 1))
 
 
+@dataclass(frozen=True, eq=False)
+class CaptionWeights:
+    """Where in an image a model attended while it wrote each token of a caption.
+
+    pixels: the part of the image that the model reads.
+    tokens: the caption's, without END.
+    weights: of the cells, the mean over layers and heads; gates: on what was read, 0 to 1, for models with a gate.
+    """
+
+    pixels: Pixels
+    tokens: tuple[str, ...]
+    weights: Float[np.ndarray, "token row column"]
+    gates: tuple[float, ...] | None
+
+    def figure(self, title: str) -> "Figure":
+        """The image, and for each token the image lit by its weights, with its gate."""
+        titles = self.tokens
+        if self.gates is not None:
+            titles = tuple(f"{word}  {gate:.2f}" for word, gate in zip(titles, self.gates, strict=True))
+        return overlays(self.pixels, self.weights, titles)
+
+
 @torch.no_grad()
-def looked(model: Captioner, image: Pixels, ids: Sequence[int], config: ImageCaptioning) -> Seen:
-    """What a model that attends looks at while it is made to write a caption, in one pass."""
+def attended(model: Captioner, image: Pixels, ids: Sequence[int], config: ImageCaptioning) -> CaptionMaps:
+    """What a model that attends reads of the image while it is made to write a caption, in one pass."""
     readers, gate = model.decoder.source_attention, model.decoder.source_gate
     assert readers is not None
     names = (readers,) if isinstance(readers, str) else readers
@@ -57,4 +84,4 @@ def looked(model: Captioner, image: Pixels, ids: Sequence[int], config: ImageCap
     every = maps.without(gate).layered()[0].double().cpu().numpy()
     opened = None if gate is None else tuple(maps[gate][0, : len(ids), 0].tolist())
     cells = every.reshape(*every.shape[:-1], config.model.side, config.model.side)
-    return Seen(cells, opened, seen.workings(every))
+    return CaptionMaps(cells, opened, seen.workings(every))

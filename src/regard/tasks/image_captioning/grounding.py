@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from regard.models.captioner import Captioner
-from regard.tasks.image_captioning.attribution import looked, pixels_of
+from regard.tasks.image_captioning.attribution import attended, pixels_of
 from regard.tasks.image_captioning.config import ImageCaptioning
 from regard.tasks.image_captioning.data import Box, Captioned
 from regard.text import Tokenizer
@@ -31,7 +31,7 @@ def pointing(
     for each, ids in zip(images, captions, strict=True):
         said = [(at, word) for at, word in enumerate(tokenizer.pieces(ids)) if word in names]
         if said:
-            weights = looked(model, pixels_of(each, config), ids, config).weights
+            weights = attended(model, pixels_of(each, config), ids, config).weights
             nowhere = np.zeros(weights.shape[1:])
             parts = {name: overlap(box, config.model.side) for name, box in each.boxes.items()}
             shares += [float((weights[at] * parts.get(word, nowhere)).sum()) for at, word in said]

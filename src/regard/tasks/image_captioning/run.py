@@ -4,31 +4,28 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import torch
 from einops import rearrange
-from jaxtyping import Float
 
-from regard.attribution.kinds import Kind, Role
 from regard.attribution.roles import within_part
-from regard.attribution.self_attention import Reading
 from regard.data.token_words import side
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
 from regard.decoding.streaming import StepOptions, StreamEvent, StreamSource, always, check_prefixes
 from regard.errors import InputError
 from regard.images import Image, Pixels
-from regard.maps.lookups import Lookups, Patches, patch_labels
+from regard.maps.lookups import Lookups, Patches, beside, patch_labels
 from regard.models.captioner import Captioner
 from regard.models.catalog import build_captioner
 from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.image_captioning.attribution import Seen, looked, one, pixels_of
+from regard.tasks.attribution import Attribution
+from regard.tasks.image_captioning.attribution import CaptionMaps, CaptionWeights, attended, one, pixels_of
 from regard.tasks.image_captioning.config import ImageCaptioning
 from regard.tasks.image_captioning.data import Captioned
 from regard.tasks.image_captioning.training import encoded, figures, read, told
-from regard.tasks.options import SAMPLING, EvaluationOptions, PredictOptions
-from regard.tasks.prediction import flat
+from regard.tasks.options import SAMPLING, AttributionOptions, EvaluationOptions, PredictOptions
+from regard.tasks.prediction import TextPrediction, flat
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.tasks.verbs import Run, refuse_one
 from regard.text import Tokenizer
@@ -61,26 +58,17 @@ class Caption:
         return {**vars(self), "tokens": list(self.tokens), "alternatives": others}
 
 
-@dataclass(frozen=True, eq=False)
-class LookedAt:
-    """A caption, the part of the image that was looked at, the weights of its cells for each token of the caption, and
-    for models that have one the gate on what was read, 0 to 1."""
-
-    caption: Caption
-    pixels: Pixels
-    weights: Float[np.ndarray, "token row column"]
-    gates: tuple[float, ...] | None
-    lookups: Lookups
-    """The weights of every layer and head."""
-
-
 class ImageCaptioningRun(Run[Image, Caption]):
     """A trained model with its tokenizer and its run file. An example is an image: its path, or an array of uint8
     `(height, width)` or `(height, width, channel)`."""
 
     config: ImageCaptioning
     model: Captioner
-    supports = {"predict": frozenset({"beam", "n_best", *SAMPLING}), "evaluate": frozenset({"beam"})}
+    supports = {
+        "predict": frozenset({"beam", "n_best", *SAMPLING}),
+        "evaluate": frozenset({"beam"}),
+        "attribute": frozenset({"beam", "role", "kinds", "maps", "target", "finished", "target_tokens"}),
+    }
 
     def __init__(self, config: ImageCaptioning, model: Captioner, tokenizer: Tokenizer):
         self.config, self.model, self.tokenizer = config, model, tokenizer
@@ -159,89 +147,81 @@ class ImageCaptioningRun(Run[Image, Caption]):
                 source = StreamSource(labels, patches, len(prefixes[each.row]))
                 yield StreamEvent.of(each, source, text, lambda token: self.tokenizer.pieces([token])[0])
 
-    def lookups_written(self, image: Image, tokens: Sequence[int]) -> Lookups:
-        """Where the model looked while it wrote these tokens, END among them if it ended, in every layer and head.
-
-        Raises:
-            InputError: the image cannot be read.
-        """
-        pixels = pixels_of(Captioned(image, (), "the image"), self.config)
-        with guarded(self.model):
-            found = looked(self.model, pixels, [each for each in tokens if each != END], self.config)
-        return self._lookups(pixels, tuple(self.tokenizer.pieces(tokens)), found)
-
-    def lookups_of(self, image: Image, caption: str, *, finished: bool = True) -> Lookups:
-        """Where the model looks while it is made to write a caption, END last if it is to be `finished`, in every layer
-        and head.
-
-        Raises:
-            InputError: as `lookups_written`.
-        """
-        tokens = self.tokenizer.encode(read(caption, self.config))
-        return self.lookups_written(image, [*tokens, END] if finished else tokens)
-
     def patches(self, image: Image) -> Patches:
         """The part of an image that the model is given, and its cells. Raises InputError for one that cannot be
         read."""
         return self._patches(pixels_of(Captioned(image, (), "the image"), self.config))
 
-    @torch.no_grad()
-    def look(self, image: Image, *, beam: int | None = None) -> LookedAt:
-        """The caption of an image, and where the model looked for each of its tokens.
+    def _attribute(self, example: Image, options: AttributionOptions) -> Attribution:
+        """Where the model attended to the image while it wrote each token of its caption, or of the one that is forced;
+        with the role decoder, which of the tokens attended to which, START first. How the patches of a trunk attend to
+        each other is not part of it.
 
         Raises:
-            InputError: as `predict`, and where the model does not attend to its image.
+            InputError: as `predict`, for a model that does not attend to its image, and for kinds and maps but with the
+                role decoder.
         """
+        pixels = pixels_of(Captioned(example, (), "the image"), self.config)
+        with guarded(self.model):
+            if options.role in (None, "cross"):
+                self._check_cross(options)
+                return self._of_image(pixels, *self._written(example, options), options)
+            caption, tokens = self._written(example, options)
+            return self._of_tokens(pixels, caption, tokens, options)
+
+    def _written(self, image: Image, options: AttributionOptions) -> tuple[Caption | TextPrediction, list[int]]:
+        """A caption and its tokens, END among them where it is finished: the forced one, or the run's own."""
+        if options.target_tokens is not None:
+            tokens = list(options.target_tokens)
+            return TextPrediction(self.tokenizer.decode([each for each in tokens if each != END])), tokens
+        if options.target is not None:
+            tokens = self.tokenizer.encode(read(options.target, self.config))
+            return TextPrediction(options.target), [*tokens, END] if options.finished else tokens
+        search = self._search(options.beam)
+        ((best, *_),) = told(self.model, [Captioned(image, (), "the image")], self.config, search)
+        return self._caption(best), [*best.tokens, END] if best.finished else list(best.tokens)
+
+    def _of_image(
+        self, pixels: Pixels, caption: Caption | TextPrediction, tokens: list[int], options: AttributionOptions
+    ) -> Attribution:
+        written = [each for each in tokens if each != END]
+        seen = attended(self.model, pixels, written, self.config)
+        # END has a row of its own where an output is forced; the run's own caption is drawn without it.
+        labels = written if isinstance(caption, Caption) else tokens
+        pieces = tuple(self.tokenizer.pieces(labels))
+        weights = CaptionWeights(pixels, pieces[: len(written)], seen.weights[: len(written)], seen.gates)
+        lookups = self._lookups(pixels, pieces, seen)
+        return Attribution(caption, caption.text, (lookups,), weights, options, draw=weights.figure)
+
+    def _check_cross(self, options: AttributionOptions) -> None:
         if self.model.decoder.source_attention is None:
-            raise InputError("the run's model sees its image once and looks at no part of it, so nothing can be drawn")
-        each = Captioned(image, (), "the image")
-        pixels = pixels_of(each, self.config)
-        with guarded(self.model):
-            ((best, *_),) = told(self.model, [each], self.config, self._search(beam))
-            seen = looked(self.model, pixels, list(best.tokens), self.config)
-        caption = self._caption(best)
-        lookups = self._lookups(pixels, caption.tokens, seen)
-        return LookedAt(caption, pixels, seen.weights[: len(best.tokens)], seen.gates, lookups)
+            raise InputError("the run's model reads its image once and attends to no part of it: nothing can be drawn")
+        if options.maps is not None or set(options.kinds) - {"weights"}:
+            raise InputError("kinds and maps are of the role decoder only; how an image is read has one map of weights")
 
     @torch.no_grad()
-    def look_within(
-        self,
-        image: Image,
-        role: Role,
-        maps: Sequence[int] | None = None,
-        *,
-        beam: int | None = None,
-        kind: Kind = "weights",
-    ) -> Reading:
-        """The caption of an image, and what the tokens that were written read of each other, START first. Of all maps,
-        or of those whose numbers, layer x heads + head, are given. Cells of convolutions do not read each other;
-        how the patches of a trunk do is not among them.
-
-        Raises:
-            InputError: as `predict`, and as `within_part`.
-        """
-        each = Captioned(image, (), "the image")
-        with guarded(self.model):
-            ((best, *_),) = told(self.model, [each], self.config, self._search(beam))
-            given = best.tokens if best.finished else best.tokens[:-1]
-            batch = one(self.model, pixels_of(each, self.config), list(given), self.config)
-            decoder, names = self.model.decoder, {"decoder": self.model.decoder.self_attention}
-            found = within_part(
-                decoder,
-                names.get(role),
-                role,
-                side(self.tokenizer, [START, *given]),
-                lambda: self.model(batch.images, batch.target_in),
-                maps,
-                kind,
+    def _of_tokens(
+        self, pixels: Pixels, caption: Caption | TextPrediction, tokens: list[int], options: AttributionOptions
+    ) -> Attribution:
+        inputs = tokens[:-1]  # START stands before them
+        batch = one(self.model, pixels, inputs, self.config)
+        decoder, role = self.model.decoder, options.role or "decoder"
+        names = decoder.self_attention if role == "decoder" else None  # cells of convolutions do not read each other
+        labels = side(self.tokenizer, [START, *inputs])
+        found = [
+            within_part(
+                decoder, names, role, labels, lambda: self.model(batch.images, batch.target_in), options.maps, kind
             )
-        return Reading(self.tokenizer.decode(best.tokens), *found)
+            for kind in options.each_kind()
+        ]
+        lookups = beside(*(each for each, _ in found))
+        return Attribution(caption, caption.text, (lookups,), found[0][1], options, has_heads=True)
 
     def _caption(self, found: Hypothesis) -> Caption:
         pieces = tuple(self.tokenizer.pieces(found.tokens))
         return Caption(self.tokenizer.decode(found.tokens), found.score, found.finished, pieces)
 
-    def _lookups(self, pixels: Pixels, tokens: tuple[str, ...], seen: Seen) -> Lookups:
+    def _lookups(self, pixels: Pixels, tokens: tuple[str, ...], seen: CaptionMaps) -> Lookups:
         """Of the first rows, one for each of these tokens; END has no note."""
         notes = () if seen.gates is None else tuple(f"gate {gate:.2f}" for gate in seen.gates)
         notes += ("",) * (len(tokens) - len(notes)) if notes else ()

@@ -73,7 +73,6 @@ class CaptionObjective:
         return collate_captions(examples, self.config.cells)
 
     def loss(self, model: nn.Module, batch: CaptionBatch, update: int, carried: Carried | None = None) -> Loss:
-        assert isinstance(model, Captioner)
         total = self.attention_loss.of(model, (batch.images,), batch, self.settings, update)
         return Loss(total, batch.target_tokens)
 

@@ -1,6 +1,8 @@
-"""What the class of an image was told by, in each way that can be shown."""
+"""How much the class of an image depended on each patch, in each kind, and the pictures of it."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,10 +14,54 @@ from regard.attribution.aggregation import rolled_out
 from regard.attribution.gradients import contributions, log_probabilities_of
 from regard.attribution.kinds import Kind
 from regard.attribution.norms import ValueNorms
+from regard.images import Pixels
 from regard.maps import average_heads
+from regard.maps.heads import HeadMaps
 from regard.models.vit import Vit
+from regard.pictures.multiples import multiples
+from regard.pictures.overlay import overlay, overlays
+from regard.pictures.views import entropy_of
+from regard.tasks.attribution import OwnView
+from regard.tasks.options import ViewName
 
-Look = Callable[[Vit, Tensor, list[float], Maps], np.ndarray]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False)
+class PatchWeights:
+    """How much the class of an image depended on each patch.
+
+    pixels: the part of the image that the model reads.
+    weights: of the first kind, which sum to 1 unless all are 0; `last_layer` those of the attention of the last layer.
+    heads: what every position read, in every layer and head; `patches` what the class read of the
+        patches, as shares.
+    """
+
+    pixels: Pixels
+    weights: Float[np.ndarray, "row column"]
+    last_layer: Float[np.ndarray, "row column"]
+    heads: HeadMaps
+    patches: Float[np.ndarray, "map row column"]
+
+    def figure(self, title: str) -> "Figure":
+        """The image beside the image lit by its weights."""
+        return overlay(self.pixels, self.weights, title=title)
+
+    def views(self, title: str) -> dict[ViewName, OwnView]:
+        """The views of a picture of all heads, where `weights` are rolled out."""
+        heads, pair = self.heads, np.stack([self.weights, self.last_layer])
+        return {
+            "heads": OwnView(
+                lambda options: multiples(self.patches, heads.names, heads.layers, most=options.scale, title=title),
+                frozenset({"scale", "width"}),
+            ),
+            "rollout": OwnView(lambda options: overlays(self.pixels, pair, ["rolled out", "last layer"])),
+            "entropy": OwnView(lambda options: entropy_of(heads)),
+        }
+
+
+PatchAttribution = Callable[[Vit, Tensor, list[float], Maps], np.ndarray]
 """Of a model, an image `(1, channel, height, width)`, and the probabilities and maps that were recorded of it, the
 weight of each position, the patches' last."""
 
@@ -60,7 +106,7 @@ def read_by_class(model: Vit, read: Float[np.ndarray, "*map query key"]) -> Floa
     return read.mean(-2) if model.config.pooling == "mean" else read[..., 0, :]
 
 
-LOOKS: dict[Kind, Look] = {
+KINDS: dict[Kind, PatchAttribution] = {
     "weights": by_weights,
     "gradient": by_gradient,
     "norms": by_norms,

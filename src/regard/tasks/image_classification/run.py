@@ -1,7 +1,6 @@
 """A trained classifier of images, opened: `load(folder).predict(images)`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from jaxtyping import Float
 from regard.attribution.kinds import AMOUNTS, VERBS, Kind
 from regard.data.images import LabelledImage
 from regard.errors import InputError
-from regard.images import Image, Pixels
+from regard.images import Image
 from regard.maps import of_patches
 from regard.maps.heads import HeadMaps
 from regard.maps.lookups import Lookups, Patches, patch_labels
@@ -19,30 +18,17 @@ from regard.maps.other_map import OtherMap
 from regard.models.vit import Vit
 from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
+from regard.tasks.attribution import Attribution
 from regard.tasks.classification.run import LABELS, ClassPrediction
 from regard.tasks.classification.training import figures, numbers
-from regard.tasks.image_classification.attribution import LOOKS, read_by_class, recorded
+from regard.tasks.image_classification.attribution import KINDS, PatchWeights, read_by_class, recorded
 from regard.tasks.image_classification.config import ImageClassification
 from regard.tasks.image_classification.training import pixels_of, probabilities
-from regard.tasks.options import EvaluationOptions, PredictOptions
+from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.verbs import Run
 
 MARKS = "[CLS]", "[DIST]"
 """What stands before the patches."""
-
-
-@dataclass(frozen=True, eq=False)
-class Looked:
-    """An image's class, the part of it that was looked at, the weight of each of its patches, all together 1; what
-    every head read, and where each of these maps has what the class was told by, of the patches again together 1; and
-    all of it for a page."""
-
-    found: ClassPrediction
-    pixels: Pixels
-    weights: Float[np.ndarray, "row column"]
-    maps: HeadMaps
-    patches: Float[np.ndarray, "map row column"]
-    lookups: Lookups
 
 
 class ImageClassificationRun(Run[Image, ClassPrediction]):
@@ -51,7 +37,7 @@ class ImageClassificationRun(Run[Image, ClassPrediction]):
 
     config: ImageClassification
     model: Vit
-    supports = {"predict": frozenset(), "evaluate": frozenset({"files"})}
+    supports = {"predict": frozenset(), "evaluate": frozenset({"files"}), "attribute": frozenset({"kinds"})}
 
     def __init__(self, config: ImageClassification, model: Vit, labels: Sequence[str]):
         self.config, self.model, self.labels = config, model, tuple(labels)
@@ -93,29 +79,36 @@ class ImageClassificationRun(Run[Image, ClassPrediction]):
             found = probabilities(self.model, given, self.config)
         return [ClassPrediction.of(self.labels, row) for row in found.tolist()]
 
-    def look(self, image: Image, *, kind: Kind = "rollout") -> Looked:
-        """The class of an image, and where the model looked for it, of the first token, or of the mean over the patches
-        where these are told by: by the attention of all layers, rolled out; by the weights or the norms of the last
-        layer, its heads averaged; or as a gradient, what the class's log-probability owes to the vector of each patch.
-        Raises InputError as `predict` does."""
-        pixels = pixels_of(LabelledImage(image, "", "the image"), self.config)
-        given = self.config.images.tensor(pixels)[None].to(next(self.model.parameters()).device)
+    def _attribute(self, example: Image, options: AttributionOptions) -> Attribution:
+        """How much the class depended on each patch, `PatchWeights`: by the attention of all layers, rolled out; by the
+        weights or the norms of the last layer, its heads averaged; or as a gradient, what the class's log-probability
+        owes to the vector of each patch. Of the first token, or of the mean over the patches where these are pooled.
+
+        Raises:
+            InputError: as `predict`.
+        """
+        kinds, model = options.each_kind("rollout"), self.config.model
+        pixels = pixels_of(LabelledImage(example, "", "the image"), self.config)
+        batch = self.config.images.tensor(pixels)[None].to(next(self.model.parameters()).device)
         with guarded(self.model):
-            row, recorded_maps = recorded(self.model, given)
-            told = LOOKS[kind](self.model, given, row, recorded_maps)
-        side, found = self.config.size // self.config.model.patch, ClassPrediction.of(self.labels, row)
-        labels, weights = patch_labels(side, side), of_patches(told, side, side)
-        maps = HeadMaps.of(recorded_maps.lookups([*MARKS[: self.config.model.marks], *labels]))
-        read = read_by_class(self.model, maps.weights)
-        every = read[:, -(side**2) :].reshape(len(maps.layers), -1, 1, side**2)
-        others = {} if kind == "weights" else {kind: _other(kind, weights, told)}
+            row, maps = recorded(self.model, batch)
+            needed: set[Kind] = {*kinds, "weights"}
+            positions = {kind: KINDS[kind](self.model, batch, row, maps) for kind in needed}
+        side, found = self.config.size // model.patch, ClassPrediction.of(self.labels, row)
+        labels = patch_labels(side, side)
+        heads = HeadMaps.of(maps.lookups([*MARKS[: model.marks], *labels]))
+        every = read_by_class(self.model, heads.weights)[:, -(side**2) :].reshape(len(heads.layers), -1, 1, side**2)
+        weights = {kind: of_patches(each, side, side) for kind, each in positions.items()}
+        others = {kind: _other(kind, weights[kind], positions[kind]) for kind in kinds if kind != "weights"}
         lookups = Lookups(every, labels, (found.label,), others=others, patches=Patches(pixels, side, side))
-        patches = np.stack([of_patches(each, side, side) for each in read])
-        return Looked(found, pixels, weights, maps, patches, lookups)
+        patches = np.stack([of_patches(each, side, side) for each in every.reshape(-1, side**2)])
+        own = PatchWeights(pixels, weights[kinds[0]], weights["weights"], heads, patches)
+        views = {} if options.kinds else own.views(str(found))
+        return Attribution(found, str(found), (lookups,), own, options, draw=own.figure, views=views)
 
 
-def _other(kind: Kind, weights: Float[np.ndarray, "row column"], told: Float[np.ndarray, " position"]) -> OtherMap:
-    """A map of the patches beside the weights: shares of what all of them were read with, or of norms the amounts."""
+def _other(kind: Kind, weights: Float[np.ndarray, "row column"], positions: Float[np.ndarray, " position"]) -> OtherMap:
+    """A map of the patches beside the weights: their shares, or of norms the amounts."""
     amounts = kind in AMOUNTS
-    seen = told[-weights.size :] if amounts else weights
-    return OtherMap(seen.reshape(1, 1, 1, -1), (kind,), amounts=amounts, verbs=VERBS.get(kind))
+    values = positions[-weights.size :] if amounts else weights
+    return OtherMap(values.reshape(1, 1, 1, -1), (kind,), amounts=amounts, verbs=VERBS.get(kind))

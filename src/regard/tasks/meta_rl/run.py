@@ -7,16 +7,18 @@ from typing import Any
 import torch
 
 from regard.attention.record import record
+from regard.attribution.aggregation import alone
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
 from regard.models.actor import Actor
 from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
+from regard.tasks.attribution import Attribution
 from regard.tasks.meta_rl.config import MetaRL
 from regard.tasks.meta_rl.environments import Environments
 from regard.tasks.meta_rl.metrics import figures, some
 from regard.tasks.meta_rl.trajectories import Trajectories, act
-from regard.tasks.options import EvaluationOptions, PredictOptions
+from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.verbs import Run
 
 
@@ -50,7 +52,7 @@ class MetaRLRun(Run[str, ActionPrediction]):
 
     config: MetaRL
     model: Actor
-    supports = {"predict": frozenset(), "evaluate": frozenset()}
+    supports = {"predict": frozenset(), "evaluate": frozenset(), "attribute": frozenset()}
 
     def __init__(self, config: MetaRL, model: Actor):
         self.config, self.model = config, model
@@ -87,18 +89,19 @@ class MetaRLRun(Run[str, ActionPrediction]):
         environments = [self.config.data.read(text, f"text {number}") for number, text in enumerate(examples, 1)]
         return [prediction(self._act(each), each) for each in environments]
 
-    def look(self, text: str) -> tuple[ActionPrediction, Alignment]:
-        """What the agent does, and how much it looked at each step so far to decide it. Raises InputError as `predict`
-        does, and where the model looks nothing up."""
-        environment = self.config.data.read(text, "text 1")
+    def _attribute(self, example: str, options: AttributionOptions) -> Attribution:
+        """How much each action attended to the steps before it. Raises InputError as `predict`, and for a model that
+        does not attend."""
+        environment = self.config.data.read(example, "text 1")
         with record(self.model, only=self.model.self_attention) as maps:
             done = self._act(environment)
         if not maps:
-            raise InputError(f"a model {self.config.model.name} looks nothing up; there is nothing to show")
+            raise InputError(f"a model {self.config.model.name} does not attend to anything; there is nothing to show")
         found = prediction(done, environment)
         weights = list(maps.values())[-1][0].double().cpu().numpy()
         what = [f"{action}: {reward:.3g}" for action, reward in zip(found.actions, found.rewards, strict=True)]
-        return found, Alignment(weights, ("begin", *what[:-1]), tuple(map(str, found.actions)))
+        attention = Alignment(weights, ("begin", *what[:-1]), tuple(map(str, found.actions)))
+        return Attribution(found, example, (alone(attention, "weights"),), attention, options)
 
     def _act(self, environment: Environments) -> Trajectories:
         device = next(self.model.parameters()).device

@@ -12,6 +12,7 @@ from regard.tasks.meta_rl.environments import Environments
 from regard.tasks.meta_rl.metrics import figures
 from regard.tasks.meta_rl.trajectories import Trajectories, act
 from regard.training.objective import Carried, Loss
+from regard.training.processes import whole
 
 
 def by_regret(logits: Tensor, later: Tensor, done: Trajectories, learning: ActorCritic) -> Tensor:
@@ -51,7 +52,8 @@ class MetaRLObjective:
         return data.drawn(len(indices), f"{data.seed}/{self.settings.seed}/{epoch}/{indices[0]}")
 
     def loss(self, model: nn.Module, batch: Environments, update: int, carried: Carried | None = None) -> Loss:
-        done = act(self.actor, batch)
+        with whole(self.actor):
+            done = act(self.actor, batch)
         logits, guesses = model(done.inputs)
         learning = self.config.learning.at(update, self.settings.steps)
         return Loss(SIGNALS[learning.signal](logits, guesses, done, learning), done.actions.numel())

@@ -2,20 +2,22 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from regard.attention.breakdown import worked
 from regard.attention.record import record
+from regard.attribution.aggregation import alone
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
 from regard.maps.breakdown import Workings
 from regard.models.pointer_network import PointerNetwork
 from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.options import EvaluationOptions, PredictOptions
+from regard.tasks.attribution import Attribution
+from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.pointer.batch import collate_sets
 from regard.tasks.pointer.config import Pointer
 from regard.tasks.pointer.data import Element, PointedSet
@@ -55,7 +57,7 @@ class PointerRun(Run[Set, PointerPrediction]):
 
     config: Pointer
     model: PointerNetwork
-    supports = {"predict": frozenset(), "evaluate": frozenset()}
+    supports = {"predict": frozenset(), "evaluate": frozenset(), "attribute": frozenset()}
 
     def __init__(self, config: Pointer, model: PointerNetwork):
         self.config, self.model = config, model
@@ -97,6 +99,13 @@ class PointerRun(Run[Set, PointerPrediction]):
             found = answers(self.model, sets, self.config.search)
         return [self._prediction(each, places(best), best.score) for each, best in zip(sets, found, strict=True)]
 
+    def _attribute(self, example: Set, options: AttributionOptions) -> Attribution:
+        """The weights of every step on the end and on each element."""
+        (found,) = self._predict([example], PredictOptions())
+        lookups = replace(alone(found.attention, "weights"), workings=found.workings)
+        title = example if isinstance(example, str) else written(example)
+        return Attribution(found, title, (lookups,), found.attention, options)
+
     def _checked(self, place: str, example: Set) -> PointedSet:
         elements = parse_set(example, place) if isinstance(example, str) else example
         width, most = self.config.data.width, self.model.max_elements
@@ -118,6 +127,11 @@ class PointerRun(Run[Set, PointerPrediction]):
         weights = maps["attend"][0].cpu().numpy()
         attention = Alignment(weights, ("</s>", *labels), written)
         return PointerPrediction(found, score, attention, seen.workings(weights[None, None]))
+
+
+def written(elements: Sequence[Element]) -> str:
+    """A set as `parse_set` reads it."""
+    return " ".join(",".join(f"{number:g}" for number in element) for element in elements)
 
 
 def parse_set(line: str, place: str) -> list[Element]:
