@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -135,6 +136,26 @@ def test_a_built_in_name_is_never_replaced(run: Path, tmp_path: Path):
     package(tmp_path, "regard-other", {"other.py": "raise SystemExit"}, {"tasks": "seq2seq = other:TASK"})
     code, output, _ = commands(tmp_path)("predict", str(ROOT / "tests" / "data" / "runs" / "dates"), "14 July 1989")
     assert (code, output) == (0, "1989-07-14\n")
+
+
+def test_a_reader_is_found_by_the_end_of_a_name(tmp_path: Path):
+    reader = """
+    from regard.data.bad_records import RowCollector
+
+    def read(path, columns, *, skip_bad=False):
+        collector = RowCollector(path, skip_bad)
+        for number, line in enumerate(open(path, encoding="utf-8"), 1):
+            collector.add(number, line.rstrip().split(";"))
+        return collector.finish()
+    """
+    files = {"semicolons.py": textwrap.dedent(reader)}
+    package(tmp_path, "regard-semicolons", files, {"readers": "scsv = semicolons:read"})
+    (tmp_path / "dates.scsv").write_text("14 July 1989;1989-07-14\n", encoding="utf-8")
+    arguments = ["evaluate", str(ROOT / "tests" / "data" / "runs" / "dates"), str(tmp_path / "dates.scsv"), "--json"]
+    code, output, errors = commands(tmp_path)(*arguments)
+    assert (code, json.loads(output)["exact-match"]) == (0, 100.0), errors
+    code, _, errors = commands()(*arguments)
+    assert (code, "one file must be a table (.tsv, .csv, .jsonl, or these with .gz)" in errors) == (2, True)
 
 
 def test_the_package_passes_its_own_tests(installed: Path):

@@ -6,7 +6,7 @@ from pathlib import Path
 from regard.data.bad_records import Row, RowCollector
 from regard.data.lines import DEFAULT_LIMITS, Limits, read_lines
 from regard.data.pair import Pair
-from regard.data.tables import KINDS, READERS, Columns, read_table, suffix
+from regard.data.tables import READERS, Columns, kinds, read_table, suffix
 from regard.errors import InputError
 
 
@@ -47,9 +47,7 @@ def read_pair_files(files: Sequence[Path], columns: str = "source,target", *, sk
     if len(files) == 2:
         return read_parallel(file, other, skip_bad=skip_bad)
     if suffix(file) not in READERS:
-        raise InputError(
-            f"{file}: one file must be a table ({KINDS}, or these with .gz); of plain text give two, source and target"
-        )
+        raise InputError(f"{file}: one file must be a table ({kinds()}, or these with .gz); of plain text give two")
     return read_pairs(file, _two(columns, suffix(file)), skip_bad=skip_bad)
 
 
@@ -57,9 +55,9 @@ def _two(columns: str, kind: str) -> Columns:
     """Two names, or in a table without keys two numbers from 1. Raises InputError for anything else."""
     parts = [part.strip() for part in columns.split(",")]
     numbered = all(part.isdecimal() for part in parts)
-    if len(parts) != 2 or not all(parts) or (numbered and kind == ".jsonl"):
-        kinds = "two names" if kind == ".jsonl" else "two names or two numbers"
-        raise InputError(f"columns is {columns!r}; expected {kinds} with a comma between")
+    if len(parts) != 2 or not all(parts) or (numbered and kind == "jsonl"):
+        expected = "two names" if kind == "jsonl" else "two names or two numbers"
+        raise InputError(f"columns is {columns!r}; expected {expected} with a comma between")
     return tuple(map(int, parts)) if numbered else tuple(parts)
 
 

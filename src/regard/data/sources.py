@@ -60,7 +60,7 @@ class Table:
     def __post_init__(self) -> None:
         numbered = isinstance(self.source, int)
         for path in (self.train, self.valid, *([] if self.test is None else [self.test])):
-            if (kind(path) == ".jsonl" and numbered) or isinstance(self.target, int) != numbered:
+            if (kind(path) == "jsonl" and numbered) or isinstance(self.target, int) != numbered:
                 raise InputError(
                     f"table: source {self.source!r} and target {self.target!r} must be two names, "
                     "or two column numbers of a .tsv or .csv file without a header"

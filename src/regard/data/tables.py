@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path, PurePath
 from typing import Any
 
+from regard.config.registry import Registry
 from regard.data.bad_records import Row, RowCollector
 from regard.data.lines import DEFAULT_LIMITS, Limits, read_lines
 from regard.errors import InputError
@@ -70,8 +71,15 @@ def read_jsonl(
     return collector.finish()
 
 
-READERS = {".tsv": read_tsv, ".csv": read_csv, ".jsonl": read_jsonl}
-KINDS = ", ".join(READERS)
+READERS = Registry(
+    "regard.data", {"tsv": "tables:read_tsv", "csv": "tables:read_csv", "jsonl": "tables:read_jsonl"}, "regard.readers"
+)
+"""Readers of tables by how a file's name ends: `read(path, columns, *, skip_bad) -> list[Row]`."""
+
+
+def kinds() -> str:
+    """The endings of names that a reader is known for."""
+    return ", ".join(f".{name}" for name in READERS)
 
 
 def read_table(
@@ -79,7 +87,7 @@ def read_table(
 ) -> list[Row]:
     """A table of the kind that its name says; of JSON, values of the columns `numbers` may be whole numbers. Raises
     InputError as its reader and `kind` do."""
-    more: dict[str, Any] = {"numbers": numbers} if kind(path) == ".jsonl" else {}
+    more: dict[str, Any] = {"numbers": numbers} if kind(path) == "jsonl" else {}
     return READERS[kind(path)](path, columns, skip_bad=skip_bad, **more)
 
 
@@ -87,13 +95,14 @@ def kind(path: str | Path) -> str:
     """The kind of a table, by the end of its name. Raises InputError for one that is not known."""
     found = suffix(path)
     if found not in READERS:
-        raise InputError(f"{path}: unknown kind of table {found!r}; expected {KINDS}, or these with .gz")
+        ending = f".{found}" if found else ""
+        raise InputError(f"{path}: unknown kind of table {ending!r}; expected {kinds()}, or these with .gz")
     return found
 
 
 def suffix(path: str | Path) -> str:
-    """How a file's name ends, .gz aside."""
-    return PurePath(str(path).removesuffix(".gz")).suffix
+    """How a file's name ends, .gz aside, without the dot."""
+    return PurePath(str(path).removesuffix(".gz")).suffix.removeprefix(".")
 
 
 def _from_rows(rows: Iterable[tuple[int, list[str]]], columns: Columns, collector: RowCollector) -> list[Row]:

@@ -53,7 +53,7 @@ class LabelledTables:
         fold = () if self.fold is None else (self.fold,)
         columns = *self.columns, *fold
         numbered = {isinstance(column, int) for column in columns}
-        if len(numbered) > 1 or (True in numbered and ".jsonl" in map(kind, self.paths)):
+        if len(numbered) > 1 or (True in numbered and "jsonl" in map(kind, self.paths)):
             raise InputError(
                 f"labelled: the columns {', '.join(map(repr, columns))} must all be names, or all numbers of the "
                 "columns of .tsv or .csv files without a header"
