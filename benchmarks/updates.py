@@ -22,6 +22,7 @@ from torch.optim import AdamW
 
 from regard.data.pair_batch import PairBatch
 from regard.models.catalog import MODEL_CONFIGS, MODELS
+from regard.text.special import IGNORED
 from regard.training.allocator import keep_freed_memory
 from regard.training.batches import Position, Prepared
 from regard.training.objective import Carried, Loss
@@ -53,7 +54,7 @@ def looped(model: nn.Module, loss: Callable[[PairBatch], Tensor]) -> Update:
 def smoothed(logits: Tensor, batch: PairBatch) -> Tensor:
     """The mean cross-entropy of what is no padding."""
     expected = batch.target_out.flatten()
-    return functional.cross_entropy(logits.flatten(0, 1), expected, ignore_index=0, label_smoothing=SMOOTHING)
+    return functional.cross_entropy(logits.flatten(0, 1), expected, ignore_index=IGNORED, label_smoothing=SMOOTHING)
 
 
 class Ready:
@@ -159,6 +160,7 @@ def joeynmt(kind: str) -> Update:
     def loss(batch: PairBatch) -> Tensor:
         order = batch.source_lengths.argsort(descending=True)
         source, target, expected = (each[order] for each in (batch.source, batch.target_in, batch.target_out))
+        expected = expected.clamp(min=0)  # padded with 0, as the others are
         source, target, expected = (each.masked_fill(each == 0, 1) for each in (source, target, expected))
         masks = {"src_mask": (source != 1)[:, None], "trg_mask": (expected != 1)[:, None]}
         given = {"src": source, "src_length": batch.source_lengths[order], "trg_input": target, "trg": expected}

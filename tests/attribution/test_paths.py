@@ -20,6 +20,7 @@ from regard.nn.fast_linear import Int8Linear, Int8Output
 from regard.runs.quantization import quantised
 from regard.storage.run_folder import WEIGHTS, RunDirectory
 from regard.tasks.seq2seq.run import Seq2SeqRun
+from regard.text.special import IGNORED
 from tests.attribution import compiled_scores
 from tests.cli.command import environment
 from tests.runs.test_load import SETTINGS, make
@@ -101,7 +102,7 @@ def test_what_becomes_bytes(path: Path):
     source, lengths, target = torch.tensor([[4, 5, 6, 3]]), torch.tensor([4]), torch.tensor([[2, 5, 7]])
     with torch.no_grad():
         logits = run.model(source, lengths, target)
-        total, each = run.model(source, lengths, target, expected=torch.tensor([[5, 7, 0]]))
+        total, each = run.model(source, lengths, target, expected=torch.tensor([[5, 7, IGNORED]]))
     wanted = -logits.log_softmax(-1)[0, [0, 1], [5, 7]]
     torch.testing.assert_close(total, wanted.sum())
     torch.testing.assert_close(each[0], torch.cat([wanted, torch.zeros(1)]))

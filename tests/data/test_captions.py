@@ -14,7 +14,7 @@ from regard.errors import InputError
 from regard.tasks.image_captioning.batch import collate_captions
 from regard.tasks.image_captioning.data import CaptionTables
 from regard.tasks.image_captioning.scenes import COLOURS, RELATIONS, SHAPES, Scenes, scene
-from regard.text.special import END, PAD, START
+from regard.text.special import END, IGNORED, PAD, START
 
 
 def test_what_is_said_is_true():
@@ -98,5 +98,5 @@ def test_a_batch():
     assert batch.images.shape == (2, 1, 2, 2)
     assert batch.source_lengths.tolist() == [4, 4]
     assert batch.target_in.tolist() == [[START, 7, 8], [START, 9, PAD]]
-    assert batch.target_out.tolist() == [[7, 8, END], [9, END, PAD]]
+    assert batch.target_out.tolist() == [[7, 8, END], [9, END, IGNORED]]
     assert batch.target_tokens == 5

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from regard.data.pair_batch import collate
-from regard.text.special import END, PAD, START
+from regard.text.special import END, IGNORED, PAD, START
 
 EXAMPLES = [([5, 6, 7], [8]), ([9], [10, 11]), ([], [])]
 
@@ -12,9 +12,9 @@ def test_layout_for_teacher_forcing():
     assert batch.source.tolist() == [[5, 6, 7, END], [9, END, PAD, PAD], [END, PAD, PAD, PAD]]
     assert batch.source_lengths.tolist() == [4, 2, 1]
     assert batch.target_in.tolist() == [[START, 8, PAD], [START, 10, 11], [START, PAD, PAD]]
-    assert batch.target_out.tolist() == [[8, END, PAD], [10, 11, END], [END, PAD, PAD]]
+    assert batch.target_out.tolist() == [[8, END, IGNORED], [10, 11, END], [END, IGNORED, IGNORED]]
     assert batch.target_lengths.tolist() == [2, 3, 1]
-    assert batch.target_tokens == 6 == int((batch.target_out != PAD).sum())
+    assert batch.target_tokens == 6 == int((batch.target_out != IGNORED).sum())
     for tensor in (batch.source, batch.source_lengths, batch.target_in, batch.target_out, batch.target_lengths):
         assert tensor.dtype == torch.int64
 

@@ -9,7 +9,7 @@ import pytest
 from regard.errors import InputError
 from regard.tasks.pointer.batch import collate_sets
 from regard.tasks.pointer.data import ConvexHull, PointedSet, Sorting
-from regard.text.special import END, PAD, START
+from regard.text.special import END, IGNORED, PAD, START
 
 
 def test_sorting():
@@ -67,7 +67,7 @@ def test_batches_are_padded_and_shifted():
     assert batch.elements.tolist() == [[[0.5, 1.0], [0.25, 0.0]], [[0.125, 2.0], [0.0, 0.0]]]
     assert batch.lengths.tolist() == [2, 1]
     assert batch.target_in.tolist() == [[START, END + 2, END + 1], [START, END + 1, PAD]]
-    assert batch.target_out.tolist() == [[END + 2, END + 1, END], [END + 1, END, PAD]]
+    assert batch.target_out.tolist() == [[END + 2, END + 1, END], [END + 1, END, IGNORED]]
     assert batch.target_tokens == 5
     with pytest.raises(ValueError, match="got no sets"):
         collate_sets([])

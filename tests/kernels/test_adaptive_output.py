@@ -10,9 +10,10 @@ from regard.nn.adaptive_output import AdaptiveOutput
 from regard.nn.copying import Copying, CopyOutput
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.output import Output
+from regard.text.special import IGNORED
 
 VOCABULARY, WIDTH, CUTOFFS = 13, 5, (4, 9)
-TARGETS = torch.tensor([[1, 3, 4, 8], [9, 12, 0, 0]])
+TARGETS = torch.tensor([[1, 3, 4, 8], [9, 12, IGNORED, IGNORED]])
 
 
 def layer(cutoffs: tuple[int, ...] = CUTOFFS, tied: TokenEmbedding | None = None) -> AdaptiveOutput:
@@ -43,11 +44,11 @@ def test_two_steps_by_hand():
 
 def test_the_loss_and_its_gradient_are_those_of_the_distribution():
     output, given = layer(), features()
-    wanted = functional.nll_loss(output(given).flatten(0, 1), TARGETS.flatten(), ignore_index=0, reduction="sum")
+    wanted = functional.nll_loss(output(given).flatten(0, 1), TARGETS.flatten(), ignore_index=IGNORED, reduction="sum")
     found, each = output.loss(given, TARGETS)
     torch.testing.assert_close(found, wanted)
     torch.testing.assert_close(each.sum(), wanted.detach())
-    assert (each != 0).tolist() == (TARGETS != 0).tolist()
+    assert (each != 0).tolist() == (TARGETS != IGNORED).tolist()
     inputs = given, *output.parameters()
     for one, other in zip(torch.autograd.grad(found, inputs), torch.autograd.grad(wanted, inputs), strict=True):
         torch.testing.assert_close(one, other)

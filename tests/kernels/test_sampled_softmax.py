@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from regard.kernels.sampled_softmax import draw, log_uniform, sampled_cross_entropy
 from regard.nn.sampled_output import SampledOutput
+from regard.text.special import IGNORED
 
 VOCABULARY, WIDTH = 13, 5
 TARGETS = torch.tensor([0, 3, 12])
@@ -53,11 +54,13 @@ def test_many_samples_give_the_exact_loss_and_gradient():
 
 def test_evaluation_is_exact_and_padding_counts_for_nothing():
     output = SampledOutput(WIDTH, VOCABULARY, samples=7)
-    features, targets = torch.randn(2, 3, WIDTH), torch.tensor([[5, 12, 0], [1, 0, 0]])
+    features, targets = torch.randn(2, 3, WIDTH), torch.tensor([[5, 12, IGNORED], [1, IGNORED, IGNORED]])
     _, each = output.loss(features, targets)
-    assert (each != 0).tolist() == (targets != 0).tolist()
+    assert (each != 0).tolist() == (targets != IGNORED).tolist()
     total, _ = output.eval().loss(features, targets)
-    exact = functional.cross_entropy(output(features).flatten(0, 1), targets.flatten(), ignore_index=0, reduction="sum")
+    exact = functional.cross_entropy(
+        output(features).flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction="sum"
+    )
     torch.testing.assert_close(total, exact)
 
 

@@ -15,7 +15,7 @@ from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nn.encoders.protocol import Encoder
 from regard.nn.output import Output
 from regard.testing import check_decoder
-from regard.text.special import PAD
+from regard.text.special import IGNORED
 from tests.laws import cases
 
 
@@ -276,6 +276,6 @@ def test_a_model_is_its_two_parts():
     torch.testing.assert_close(model.decoder.output(features), logits)
     expected = (batch.target + 1) % cases.VOCABULARY
     total, losses = model(batch.tokens, batch.lengths, batch.target, expected=expected)
-    each = functional.cross_entropy(logits.flatten(0, 1), expected.flatten(), reduction="none", ignore_index=PAD)
+    each = functional.cross_entropy(logits.flatten(0, 1), expected.flatten(), reduction="none", ignore_index=IGNORED)
     torch.testing.assert_close(losses.flatten(), each)
     torch.testing.assert_close(total, each.sum())

@@ -9,6 +9,7 @@ from regard.models.aligns import ALIGNS, AlignName
 from regard.models.pointer_generator import PointerConfig, PointerGenerator
 from regard.nn.copying import Copying, CopyOutput
 from regard.nn.output import Output
+from regard.text.special import IGNORED
 from tests.laws import cases
 
 
@@ -55,14 +56,14 @@ def many(rows: int = 2, positions: int = 3) -> tuple[Copying, Tensor]:
         tokens[:, None].expand(-1, positions, -1),
         torch.zeros(rows, positions, 3, dtype=torch.float64),
     )
-    return copying, torch.tensor([[4, 6, 2], [5, 1, 0]])
+    return copying, torch.tensor([[4, 6, 2], [5, 1, IGNORED]])
 
 
 def test_the_loss_is_that_of_the_distribution():
     """Position by position, padding left out; and its gradient."""
     layer, (copying, targets) = output(), many()
     total, losses = layer.loss(copying, targets)
-    each = -layer(copying).gather(-1, targets[..., None])[..., 0].masked_fill(targets == 0, 0.0)
+    each = -layer(copying).gather(-1, targets.clamp(min=0)[..., None])[..., 0].masked_fill(targets == IGNORED, 0.0)
     torch.testing.assert_close(losses, each.detach())
     torch.testing.assert_close(total, each.sum())
     leaves = [copying.features, copying.gate, copying.weights, layer.written.weight, layer.written.bias]
@@ -71,7 +72,7 @@ def test_the_loss_is_that_of_the_distribution():
 
 def test_smoothing_is_that_of_the_vocabulary():
     layer, (copying, targets) = output(), many()
-    real = targets != 0
+    real = targets != IGNORED
     plain, _ = layer.loss(copying, targets)
     spread = (
         -nn.functional.linear(copying.features, layer.written.weight, layer.written.bias)
@@ -137,7 +138,9 @@ def test_it_sums_to_one_whatever_the_alignment(align: AlignName, training: bool)
         features = model.features(batch.source, given, batch.target_in)
         logarithms = model.decoder.output(features)
         torch.testing.assert_close(logarithms.exp().sum(-1), torch.ones(2, 3, dtype=torch.float64))
-        each = -logarithms.gather(-1, batch.target_out[..., None])[..., 0].masked_fill(batch.target_out == 0, 0.0)
+        each = -logarithms.gather(-1, batch.target_out.clamp(min=0)[..., None])[..., 0].masked_fill(
+            batch.target_out < 0, 0.0
+        )
         _, losses = model.decoder.output.loss(features, batch.target_out)
         possible = each.isfinite()
         torch.testing.assert_close(losses[possible], each[possible].detach())

@@ -15,7 +15,7 @@ from regard.nn.position_output import PositionOutput
 from regard.tasks.pointer.batch import SetBatch, collate_sets
 from regard.tasks.pointer.data import PointedSet
 from regard.testing import check_decoder
-from regard.text.special import END, PAD, START
+from regard.text.special import END, IGNORED, PAD, START
 
 SETS = [
     PointedSet(((0.5, 1.0), (0.25, 0.0), (0.5, 1.0)), (1, 0), "1"),
@@ -83,7 +83,7 @@ def test_the_loss_is_that_of_the_logits():
     assert isinstance(logits, torch.Tensor)
     assert isinstance(found, tuple)
     wanted = nn.functional.nll_loss(
-        logits.flatten(0, 1), given.target_out.flatten(), ignore_index=PAD, reduction="none"
+        logits.flatten(0, 1), given.target_out.flatten(), ignore_index=IGNORED, reduction="none"
     ).view(3, 3)
     torch.testing.assert_close(found[0], wanted.sum(), rtol=1e-10, atol=1e-12)
     torch.testing.assert_close(found[1], wanted.detach(), rtol=1e-10, atol=1e-12)

@@ -12,6 +12,7 @@ from regard.hub.formats.elmo_tensors import renamed
 from regard.models.elmo import ORIGINAL, Elmo, ElmoConfig
 from regard.storage.tensors import load_into
 from regard.tasks.bidirectional_language_model.char_words import stacked
+from regard.text.special import IGNORED
 from regard.text.spelling import TEXT_BEGINS, TEXT_ENDS, spell, spell_mark
 from tests.oracle import elmo
 
@@ -108,7 +109,7 @@ def test_losses_are_those_of_the_neighbours():
     """Forwards of what follows, backwards of what is before, padding left out; both by one output layer."""
     model = Elmo(11, config(elmo.ODD[0], predictions=True)).double().eval()
     characters, lengths = batch(["a b c", "d"], 50)
-    tokens = torch.tensor([[2, 5, 7, 4, 3], [2, 9, 3, 0, 0]])
+    tokens = torch.tensor([[2, 5, 7, 4, 3], [2, 9, 3, IGNORED, IGNORED]])
     (forward, each), (backward, other) = model(characters, lengths, expected=tokens)
     last = model(characters, lengths)[-1]
     assert model.output is not None

@@ -30,7 +30,7 @@ from regard.tasks.seq2seq.run import Seq2SeqRun
 from regard.tasks.seq2seq.setup import setup
 from regard.tasks.seq2seq.training import Seq2SeqObjective
 from regard.text import Tokenizer, TokenizerSettings
-from regard.text.special import END, UNKNOWN
+from regard.text.special import END, IGNORED, UNKNOWN
 from regard.training.settings import Training
 
 TEXTS = [
@@ -69,7 +69,11 @@ def test_loss_is_the_smoothed_cross_entropy_of_real_tokens(smoothing: float):
     found = one.loss(model, batch, 1)
     logits = model(batch.source, batch.source_lengths, batch.target_in)
     wanted = functional.cross_entropy(
-        logits.flatten(0, 1), batch.target_out.flatten(), ignore_index=0, label_smoothing=smoothing, reduction="sum"
+        logits.flatten(0, 1),
+        batch.target_out.flatten(),
+        ignore_index=IGNORED,
+        label_smoothing=smoothing,
+        reduction="sum",
     )
     torch.testing.assert_close(found.total, wanted, rtol=1e-12, atol=0)
     assert found.tokens == sum(len(TEXTS[row][1]) + 1 for row in (0, 2, 4))

@@ -11,7 +11,6 @@ from regard.attribution.forced_decoding import attended, lookups
 from regard.attribution.gradients import check_no_maps, contributions, embeddings, log_probabilities_of
 from regard.attribution.kinds import Kind
 from regard.attribution.norms import ValueNorms
-from regard.data.pair_batch import collate
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
 from regard.maps.averages import average_of
@@ -22,7 +21,7 @@ from regard.nn.encoder_decoder import EncoderDecoder
 from regard.shapes import Float
 
 Written = tuple[list[int], list[int]]
-"""A source, to which END is added, and the tokens that were written, END among them where it was."""
+"""A source, to which the end is added, and the tokens that were written, the end among them where it was."""
 Sources = Callable[[EncoderDecoder, Sequence[Written], Sequence[int] | None], list[Map]]
 """Of each output a map `(target, source)`, made of those of the model's maps whose numbers are given; None: all."""
 
@@ -61,7 +60,7 @@ def by_gradient(model: EncoderDecoder, outputs: Sequence[Written], maps: Sequenc
 
 def owed(model: EncoderDecoder, source: list[int], written: list[int]) -> Float[Tensor, "target source"]:
     """Gradient x input of the log-probability of each token written, given those before it, at each of the source's."""
-    batch = collate([(source, written[:-1])]).to(next(model.parameters()).device)
+    batch = model.collate([(source, written[:-1])]).to(next(model.parameters()).device)
 
     def scores() -> Tensor:
         return log_probabilities_of(model(batch.source, batch.source_lengths, batch.target_in)[0], written)
@@ -76,7 +75,7 @@ def _given(outputs: Sequence[Written]) -> list[tuple[list[int], list[int]]]:
 
 
 def _rolled(model: EncoderDecoder, names: str, source: list[int]) -> Map:
-    batch = collate([(source, [])]).to(next(model.parameters()).device)
+    batch = model.collate([(source, [])]).to(next(model.parameters()).device)
     with record(model.encoder, only=names) as found:
         model.encoder(batch.source, batch.source_lengths)
     return rolled_out(found)
@@ -100,7 +99,7 @@ def read_by(
     maps: Sequence[int] | None = None,
 ) -> tuple[Lookups, Alignment]:
     """What one output depended on, in every layer and head where the kind has them, and as one map. The sides are the
-    source with END and what was written. Raises as those of `SOURCES`."""
+    source with its end and what was written. Raises as those of `SOURCES`."""
     (found,) = SOURCES[kind](model, [output], maps)
     attention = Alignment(found, sides[0].pieces, sides[1].pieces)
     if kind not in RECORDED:

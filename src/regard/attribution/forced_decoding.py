@@ -10,7 +10,7 @@ from regard.attention.breakdown import worked
 from regard.attention.record import Maps, Measure, record
 from regard.attribution.aggregation import Joining
 from regard.attribution.kinds import ROLES
-from regard.data.pair_batch import PairBatch, collate
+from regard.data.pair_batch import PairBatch
 from regard.maps.heads import Side
 from regard.maps.lookups import Lookups
 from regard.nn.encoder_decoder import EncoderDecoder
@@ -25,7 +25,7 @@ def attended(model: EncoderDecoder, pairs: Pairs, measure: Measure | None = None
     """The weights on the source with which the model writes each given output, or what a `measure` makes of them, as
     `record` does: `(map, target, source)` for each pair.
 
-    One map a layer and head, in the order of the layers; target and source positions include END.
+    One map a layer and head, in the order of the layers; target and source positions include the end.
 
     Raises:
         ValueError: the model does not attend to its source.
@@ -39,7 +39,7 @@ def lookups(
     model: EncoderDecoder, pair: tuple[list[int], list[int]], source: Side, target: Side, joining: Joining
 ) -> Lookups:
     """What the model looks at while it writes a given output, in every layer and head, as a joining has it. The sides
-    have END too, the target's where it has a row.
+    have the end too, the target's where it has a row.
 
     Raises:
         ValueError: the model does not attend to its source.
@@ -64,7 +64,7 @@ def _recorded(
     model: EncoderDecoder, readers: Readers, pairs: Pairs, measure: Measure | None = None
 ) -> tuple[PairBatch, Maps]:
     """A batch of the pairs, and what the readers hand over while the model is made to write the targets."""
-    batch = collate(pairs).to(next(model.parameters()).device)
+    batch = model.collate(pairs).to(next(model.parameters()).device)
     with record(model.decoder, only=readers, measure=measure) as maps:
         model(batch.source, batch.source_lengths, batch.target_in)
     return batch, maps

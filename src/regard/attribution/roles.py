@@ -9,7 +9,6 @@ from torch import nn
 
 from regard.attribution.kinds import ROLES, Kind, Role
 from regard.attribution.self_attention import within
-from regard.data.pair_batch import collate
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
 from regard.maps.heads import Side
@@ -26,13 +25,13 @@ def read_itself(
     kind: Kind = "weights",
 ) -> tuple[Lookups, Alignment]:
     """What the encoder or the decoder reads of itself while the model is made to write a given output, in every layer
-    and head and as one, as `within` gives it. The texts are what each is given: of the source END is the last, of the
-    output START the first.
+    and head and as one, as `within` gives it. The texts are what each is given: the source
+    with the end last, the output with the start first.
 
     Raises:
         InputError: as `within_part`.
     """
-    batch = collate([pair]).to(next(model.parameters()).device)
+    batch = model.collate([pair]).to(next(model.parameters()).device)
     part, text = {"encoder": (model.encoder, texts[0]), "decoder": (model.decoder, texts[1])}[role]
     return within_part(
         part,

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from regard.data.batching import rounded
 from regard.shapes import Int
-from regard.text.special import PAD
 
 B = TypeVar("B", bound="Batch")
 
@@ -26,10 +25,11 @@ class Batch:
 
 
 def padded(
-    rows: Sequence[Sequence[int]], multiple: int = 1
+    rows: Sequence[Sequence[int]], multiple: int = 1, fill: int = 0
 ) -> tuple[Int[Tensor, "batch position"], Int[Tensor, " batch"]]:
-    """Ids as one tensor, PAD behind the short ones up to a multiple of `multiple`, and how many each has."""
+    """Ids as one tensor, `fill` behind the short ones up to a multiple of `multiple`, and how many each has. Models go
+    by the lengths, so the id that fills may be any."""
     lengths = [len(row) for row in rows]
     longest = rounded(max(lengths, default=0), multiple)
-    whole = [[*row, *[PAD] * (longest - len(row))] for row in rows]
+    whole = [[*row, *[fill] * (longest - len(row))] for row in rows]
     return torch.tensor(whole, dtype=torch.int64).reshape(len(rows), longest), torch.tensor(lengths, dtype=torch.int64)

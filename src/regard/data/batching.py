@@ -13,7 +13,7 @@ LENGTH_MULTIPLE, ROW_MULTIPLE = 4, 8
 and with them what oneDNN compiles for every shape that it meets: a third of a training step before (docs/log.md)."""
 
 Lengths = tuple[int, int]
-"""Tokens of one example's source and target, as many as it takes up in a batch (with START or END)."""
+"""Tokens of one example's source and target, as many as it takes up in a batch (with start or end)."""
 
 
 def token_batches(lengths: Sequence[Lengths], tokens: int, seed: int, epoch: int) -> list[list[int]]:

@@ -7,16 +7,17 @@ from torch import Tensor
 
 from regard.data.batch import Batch, padded
 from regard.shapes import Float, Int
-from regard.text.special import END, START
+from regard.text.special import IGNORED, SPECIAL, SpecialTokens
 
 
 @dataclass(frozen=True)
 class PairBatch(Batch):
-    """Ids (int64), padded on the right with PAD. The decoder reads `target_in` and should say `target_out`.
+    """Ids (int64), padded on the right. The decoder reads `target_in` and should predict `target_out`, which is padded
+    with `IGNORED`.
 
-    `target_lengths` counts positions of either, so START or END is included. `target_tokens` is their sum, kept as a
+    `target_lengths` counts positions of either, so start or end is included. `target_tokens` is their sum, kept as a
     number because reading it off an accelerator would wait for the device. `links` say where each target position
-    should read, END included: rows sum to 1, or to 0 where nothing is known.
+    should read, the end included: rows sum to 1, or to 0 where nothing is known.
     """
 
     source: Int[Tensor, "batch source"]
@@ -29,19 +30,21 @@ class PairBatch(Batch):
 
 
 def collate(
-    examples: Sequence[tuple[list[int], list[int]]], *, source_end: bool = True, multiple: int = 1
+    examples: Sequence[tuple[list[int], list[int]]],
+    source: SpecialTokens = SPECIAL,
+    target: SpecialTokens = SPECIAL,
+    *,
+    source_end: bool = True,
+    multiple: int = 1,
 ) -> PairBatch:
-    """Pads (source ids, target ids) pairs. START goes before, END after each target; END after each source by default.
-    Both sides are padded to a multiple of `multiple`.
+    """Pads (source ids, target ids) pairs of vocabularies with these special ids. The start goes before, the end after
+    each target; the end after each source by default. Both sides are padded to a multiple of `multiple`.
 
     Raises ValueError for no examples at all.
     """
     if not examples:
         raise ValueError("collate() got no examples; expected at least one")
-    sources = [[*source, END] if source_end else source for source, _ in examples]
-    source, source_lengths = padded(sources, multiple)
-    target_in, target_lengths = padded([[START, *target] for _, target in examples], multiple)
-    target_out, _ = padded([[*target, END] for _, target in examples], multiple)
-    return PairBatch(
-        source, source_lengths, target_in, target_out, target_lengths, sum(len(target) + 1 for _, target in examples)
-    )
+    sources, lengths = padded([[*ids, source.end] if source_end else ids for ids, _ in examples], multiple)
+    target_in, target_lengths = padded([[target.start, *ids] for _, ids in examples], multiple)
+    target_out, _ = padded([[*ids, target.end] for _, ids in examples], multiple, IGNORED)
+    return PairBatch(sources, lengths, target_in, target_out, target_lengths, sum(len(ids) + 1 for _, ids in examples))

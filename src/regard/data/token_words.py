@@ -6,10 +6,7 @@ from itertools import accumulate, groupby
 from regard.maps.heads import Side
 from regard.maps.words import Words
 from regard.text import Tokenizer
-from regard.text.special import NAMES, UNKNOWN
 from regard.text.words import word_indices
-
-MARKS = frozenset(range(len(NAMES))) - {UNKNOWN}
 
 
 def words_of(text: str, spans: Sequence[tuple[int, int]]) -> Words:
@@ -28,11 +25,11 @@ def words_of(text: str, spans: Sequence[tuple[int, int]]) -> Words:
 
 
 def side(tokenizer: Tokenizer, ids: Sequence[int], own: Sequence[str] = ()) -> Side:
-    """The pieces of ids, and their words in the text that the ids decode to; a mark such as END is a word of its own.
-    `own` are words that follow the vocabulary."""
+    """The pieces of ids, and their words in the text that the ids decode to; a mark such as the end is a word of its
+    own. `own` are words that follow the vocabulary."""
     labels: list[str] = []
     indices: list[int] = []
-    for mark, run in groupby(ids, MARKS.__contains__):
+    for mark, run in groupby(ids, tokenizer.special.silent.__contains__):
         part = list(run)
         words = Side.of(tokenizer.pieces(part)).words if mark else _decoded(tokenizer, part, own)
         indices += [len(labels) + index for index in words.indices]

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from regard.data.token_words import side
 from regard.maps.heads import Side
-from regard.text import Tokenizer
-from regard.text.special import UNKNOWN
+from regard.text import SpecialTokens, Tokenizer
 
 
 @dataclass(frozen=True)
@@ -22,12 +21,30 @@ class Tokenizers:
     target: Tokenizer
     copying: bool = False
 
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """The entries of both vocabularies."""
+        return self.source.size, self.target.size
+
+    @property
+    def special(self) -> tuple[SpecialTokens, SpecialTokens]:
+        """The special ids of both vocabularies."""
+        return self.source.special, self.target.special
+
+    def ended_source(self, ids: Sequence[int]) -> list[int]:
+        """The ids of a source and its end."""
+        return [*ids, self.source.special.end]
+
+    def ended_target(self, ids: Sequence[int]) -> list[int]:
+        """The ids of a target and its end."""
+        return [*ids, self.target.special.end]
+
     def source_ids(self, text: str) -> list[int]:
-        """The ids of a source, without END."""
+        """The ids of a source, without the end."""
         return self._with_own(text, self.own_words(text))
 
     def target_ids(self, text: str, source: str) -> list[int]:
-        """The ids of a target, without START or END, in which the source's own words have their ids."""
+        """The ids of a target, without start or end, in which the source's own words have their ids."""
         if not self.copying:
             return self.target.encode(text)
         return self._with_own(text, self.own_words(source))
@@ -51,8 +68,9 @@ class Tokenizers:
 
     def own_words(self, source: str) -> list[str]:
         """The words of a source that the vocabulary lacks, each once; none without copying."""
-        unknown = [word for index, word in self._words(source) if index == UNKNOWN] if self.copying else []
-        return list(dict.fromkeys(unknown))
+        if not self.copying:
+            return []
+        return list(dict.fromkeys(word for index, word in self._words(source) if index == self.source.special.unknown))
 
     def _words(self, text: str) -> list[tuple[int, str]]:
         """The id and the text of each piece."""
@@ -63,9 +81,11 @@ class Tokenizers:
         if not own:
             return self.source.encode(text)
         places = {word: self.source.size + number for number, word in enumerate(own)}
-        return [places.get(word, UNKNOWN) if index == UNKNOWN else index for index, word in self._words(text)]
+        unknown = self.source.special.unknown
+        return [places.get(word, unknown) if index == unknown else index for index, word in self._words(text)]
 
 
-def readable(target: list[int], source: Collection[int], vocabulary: int) -> list[int]:
+def readable(target: list[int], source: Collection[int], tokenizer: Tokenizer) -> list[int]:
     """A target's ids without those of words that its source, which may have been cut, does not have."""
-    return [index if index < vocabulary or index in source else UNKNOWN for index in target]
+    size, unknown = tokenizer.size, tokenizer.special.unknown
+    return [index if index < size or index in source else unknown for index in target]

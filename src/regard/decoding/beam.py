@@ -10,7 +10,6 @@ from regard.decoding.beam_state import BeamState, Extensions
 from regard.decoding.hypothesis import CoveragePenalty, Hypothesis, LengthPenalty, limits
 from regard.decoding.logits_processors import LogitsProcessor
 from regard.nn.decoders.protocol import Decoder
-from regard.text.special import END
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class Beam:
         """Split the best of all extensions `(source, width, vocabulary)` in those that end, by an END among the `width`
         best, and the `width` best that go on."""
         best = Extensions.best(extended, 2 * self.width)
-        end = best.tokens == END
+        end = best.tokens == beam.special.end
         ending = Extensions(*(each[:, : self.width] for each in best.only(end)))
         return ending, best.only(~end).top(self.width)
 

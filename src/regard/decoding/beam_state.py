@@ -12,7 +12,7 @@ from regard.attention.record import record
 from regard.decoding.hypothesis import last_tokens, next_scores, require_token
 from regard.decoding.logits_processors import LogitsProcessor, process
 from regard.nn.decoders.protocol import Decoder, State
-from regard.text.special import START
+from regard.text.special import SPECIAL, SpecialTokens
 
 
 class Extensions(NamedTuple):
@@ -59,6 +59,7 @@ class BeamState:
     empty place; `tokens (source * width, length)`; `state`, the decoder's, has source * width rows; `coverage (source *
     width, key)` is the sum of the attention weights of each source position, 1 for padding, or None without a coverage
     penalty.
+    special: the ids with which the texts begin and end.
     """
 
     sources: Tensor
@@ -66,6 +67,7 @@ class BeamState:
     tokens: Tensor
     state: State
     coverage: Tensor | None = None
+    special: SpecialTokens = SPECIAL
 
     @classmethod
     def first(
@@ -76,9 +78,9 @@ class BeamState:
         scores = torch.full((len(sources), width), -torch.inf, device=sources.device)
         scores[:, list(open_places)] = 0.0
         rows = sources.repeat_interleave(width)
-        tokens = rows.new_full((len(rows), 1), START)[:, :0]
+        tokens = rows.new_empty(len(rows), 0)
         coverage = unreadable(memory)[rows] if with_coverage else None
-        return cls(sources, scores, tokens, decoder.start(memory).select(rows), coverage)
+        return cls(sources, scores, tokens, decoder.start(memory).select(rows), coverage, decoder.special)
 
     @property
     def owners(self) -> Tensor:
@@ -94,7 +96,8 @@ class BeamState:
         width = self.scores.shape[1]
         rows = (keep[:, None] * width + torch.arange(width, device=keep.device)).flatten()
         coverage = None if self.coverage is None else self.coverage[rows]
-        return BeamState(self.sources[keep], self.scores[keep], self.tokens[rows], self.state.select(rows), coverage)
+        state = self.state.select(rows)
+        return BeamState(self.sources[keep], self.scores[keep], self.tokens[rows], state, coverage, self.special)
 
     def step(self, decoder: Decoder, processors: Sequence[LogitsProcessor]) -> tuple["BeamState", Tensor]:
         """Feed every hypothesis its last token -> the beam after it, and the scores `(source, width, vocabulary)` of
@@ -103,7 +106,7 @@ class BeamState:
         Raises:
             ValueError: a hypothesis that no token can follow.
         """
-        last = last_tokens(self.tokens)
+        last = last_tokens(self.tokens, self.special.start)
         if self.coverage is None:
             (logits, state), coverage = decoder.step(last, self.state), None
         else:
@@ -111,7 +114,7 @@ class BeamState:
             with record(decoder, only=decoder.source_attention) as maps:
                 logits, state = decoder.step(last, self.state)
             coverage = self.coverage + torch.stack([each.flatten(1, -2).mean(1) for each in maps.values()]).mean(0)
-        empty, following = self.scores.flatten() == -torch.inf, next_scores(logits)
+        empty, following = self.scores.flatten() == -torch.inf, next_scores(logits, self.special)
         require_token(following.amax(-1).masked_fill(empty, 0.0))
         if empty.any():  # the rows of empty places may hold anything, NaN too
             following[empty] = -torch.inf
@@ -126,4 +129,5 @@ class BeamState:
         rows = (extensions.parents + offsets).flatten()
         tokens = torch.cat([self.tokens[rows], extensions.tokens.flatten()[:, None]], 1)
         coverage = None if self.coverage is None else self.coverage[rows]
-        return BeamState(self.sources, extensions.scores, tokens, self.state.follow(rows), coverage)
+        state = self.state.follow(rows)
+        return replace(self, scores=extensions.scores, tokens=tokens, state=state, coverage=coverage)

@@ -10,7 +10,6 @@ from torch import Tensor
 from regard.decoding.beam import Beam
 from regard.decoding.beam_state import BeamState, Extensions
 from regard.decoding.hypothesis import Hypothesis
-from regard.text.special import END
 
 Phrase = Sequence[int]
 
@@ -39,8 +38,8 @@ class ConstrainedBeam(Beam):
         for row, source in enumerate(beam.sources.tolist()):
             candidates = self.candidates(beam, extended, row, self.phrases[source])
             ranked = in_banks(candidates)
-            ending.append([each for each in ranked[: self.width] if each[2] == END])
-            going.append([each for each in ranked if each[2] != END][: self.width])
+            ending.append([each for each in ranked[: self.width] if each[2] == beam.special.end])
+            going.append([each for each in ranked if each[2] != beam.special.end][: self.width])
         return table(ending, self.width, extended), table(going, self.width, extended)
 
     def best(self, source: int, found: list[Hypothesis]) -> list[Hypothesis]:
@@ -55,7 +54,7 @@ class ConstrainedBeam(Beam):
         self, beam: BeamState, extended: Tensor, row: int, phrases: Sequence[Phrase]
     ) -> list[tuple[int, float, int, int]]:
         """Candidates of a source: (tokens of phrases matched, score, place, token). They are the best of all
-        extensions, the best of each hypothesis and every next token of a phrase; END only where no phrase is
+        extensions, the best of each hypothesis and every next token of a phrase; the end only where no phrase is
         missing."""
         scores = extended[row]
         best = Extensions.best(scores[None], 2 * self.width)
@@ -68,7 +67,7 @@ class ConstrainedBeam(Beam):
             complete = not any(missing(text, phrase) for phrase in phrases)
             for token in {token for parent, token in places if parent == place} | following:
                 score = float(scores[place, token])
-                if score > -torch.inf and (token != END or complete):
+                if score > -torch.inf and (token != beam.special.end or complete):
                     longer = [*text, token]
                     matched = sum(len(phrase) - len(missing(longer, phrase)) for phrase in phrases)
                     found.append((matched, score, place, token))
@@ -85,7 +84,7 @@ def in_banks(candidates: list[tuple[int, float, int, int]]) -> list[tuple[float,
 
 def table(chosen: list[list[tuple[float, int, int]]], width: int, like: Tensor) -> Extensions:
     """The chosen candidates as `width` extensions for each source, best first."""
-    nothing = (-torch.inf, 0, END)
+    nothing = (-torch.inf, 0, 0)
     rows = [sorted(each, reverse=True) + [nothing] * (width - len(each)) for each in chosen]
     scores, parents, tokens = (
         torch.tensor([[each[part] for each in row] for row in rows], device=like.device) for part in range(3)

@@ -8,7 +8,6 @@ from regard.decoding.constrained_beam import missing
 from regard.decoding.hypothesis import Hypothesis
 from regard.errors import InputError
 from regard.text import Tokenizer
-from regard.text.special import UNKNOWN
 
 Tokens = tuple[int, ...]
 CLOSED = "not in the target's vocabulary"
@@ -43,7 +42,7 @@ class DecodingConstraints:
         )
 
     def check(self, limits: Sequence[int]) -> None:
-        """Raise ValueError where the constraints of a row need more tokens, END included, than its limit."""
+        """Raise ValueError where the constraints of a row need more tokens, the end included, than its limit."""
         rows = len(limits)
         for prefix, phrases, limit in zip(self.prefixes_of(rows), self.phrases_of(rows), limits, strict=True):
             outside = {phrase for phrase in phrases if missing(prefix, phrase)}
@@ -66,12 +65,12 @@ def encode_constraints(
     """
     if blank := [phrase for phrase in phrases if not phrase.strip()]:
         raise InputError(f"a phrase is {blank[0]!r}; give at least one word")
-    required = prefix, *phrases
+    required, target = (prefix, *phrases), tokenizers.target
     if not tokenizers.copying or not any(required):
-        known = [_writable(each, tokenizers.target.encode(each), CLOSED) for each in required]
+        known = [_writable(target, each, target.encode(each), CLOSED) for each in required]
         return DecodingConstraints(n_best, (known[0],), (tuple(known[1:]),))
     rows = [
-        [_writable(each, tokenizers.target_ids(each, text), OPEN, f"text {number}: ") for each in required]
+        [_writable(target, each, tokenizers.target_ids(each, text), OPEN, f"text {number}: ") for each in required]
         for number, text in enumerate(texts, 1)
     ]
     return DecodingConstraints(n_best, tuple(row[0] for row in rows), tuple(tuple(row[1:]) for row in rows))
@@ -79,12 +78,12 @@ def encode_constraints(
 
 def writable(tokenizer: Tokenizer, text: str) -> Tokens:
     """Encode a text that an output begins or goes on with. Raises InputError for a text outside the vocabulary."""
-    return _writable(text, tokenizer.encode(text), CLOSED)
+    return _writable(tokenizer, text, tokenizer.encode(text), CLOSED)
 
 
-def _writable(text: str, ids: Sequence[int], where: str, place: str = "") -> Tokens:
+def _writable(tokenizer: Tokenizer, text: str, ids: Sequence[int], where: str, place: str = "") -> Tokens:
     """The ids as a tuple. Raises InputError if one of them is the unknown token."""
-    if UNKNOWN in ids:
+    if tokenizer.special.unknown in ids:
         raise InputError(f"{place}{text!r} has pieces that are {where}, so no output has it")
     return tuple(ids)
 

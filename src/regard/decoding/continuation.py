@@ -9,7 +9,6 @@ from torch import Tensor
 from regard.attention.memory import Memory
 from regard.nn.decoders.protocol import SequenceDecoder, State
 from regard.shapes import States, Tokens
-from regard.text.special import START
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +26,7 @@ class Prompted(SequenceDecoder[PromptedState]):
     def __init__(self, decoder: SequenceDecoder, prompts: Tokens):
         super().__init__()
         self.decoder, self.prompts = decoder, prompts
-        self.output, self.source_attention = decoder.output, None
+        self.output, self.special, self.source_attention = decoder.output, decoder.special, None
 
     def start(self, memory: Memory) -> PromptedState:
         state = self.decoder.start(memory)
@@ -36,7 +35,7 @@ class Prompted(SequenceDecoder[PromptedState]):
         return PromptedState(state, self.prompts[:, -1])
 
     def run(self, tokens: Tokens, state: PromptedState) -> tuple[Any, PromptedState]:
-        fed = tokens.where(tokens != START, state.last[:, None])
+        fed = tokens.where(tokens != self.special.start, state.last[:, None])
         features, inner = self.decoder.run(fed, state.inner)
         return features, PromptedState(inner, state.last)
 
@@ -59,7 +58,7 @@ class Sliding(SequenceDecoder[SlidingState]):
     def __init__(self, decoder: SequenceDecoder, context: int):
         super().__init__()
         self.decoder, self.context, self.overlap = decoder, context, context // 2
-        self.output, self.source_attention = decoder.output, None
+        self.output, self.special, self.source_attention = decoder.output, decoder.special, None
 
     def start(self, memory: Memory) -> SlidingState:
         inner = self.decoder.start(memory)

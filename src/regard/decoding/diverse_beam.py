@@ -7,7 +7,6 @@ from torch import Tensor
 
 from regard.decoding.beam import Beam
 from regard.decoding.beam_state import BeamState, Extensions, concatenate
-from regard.text.special import END
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class DiverseBeam(Beam):
             lowered = Extensions.best(group - self.strength * counts, 2 * size)
             own = group.flatten(1).gather(1, lowered.parents * group.shape[-1] + lowered.tokens)
             found = Extensions(own, lowered.parents + first, lowered.tokens)
-            end = found.tokens == END
+            end = found.tokens == beam.special.end
             ending.append(Extensions(*(each[:, :size] for each in found.only(end))))
             order = lowered.only(~end).scores.topk(size).indices
             going.append(Extensions(*(each.gather(1, order) for each in found.only(~end))))

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from regard.attention.memory import Memory
 from regard.shapes import Float
-from regard.text.special import PAD, START
+from regard.text.special import SpecialTokens
 
 LEAST = 1e-6
 """The coverage of a source position without any attention weight, so that its logarithm is finite."""
@@ -15,7 +15,7 @@ LEAST = 1e-6
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One output: its tokens without START and END, its score, and whether it ended with END or at the length limit.
+    """One output: its tokens without start and end, its score, and whether it ended with END or at the length limit.
 
     The score is a log-probability, with the penalties of the search; higher is better.
     """
@@ -26,7 +26,7 @@ class Hypothesis:
 
 
 def limits(memory: Memory, max_length: int | Tensor) -> Tensor:
-    """The maximal number of tokens of each row, END included: `(batch,)`.
+    """The maximal number of tokens of each row, the end included: `(batch,)`.
 
     Raises:
         ValueError: a limit is below 1, or there is not one for each row.
@@ -40,18 +40,18 @@ def limits(memory: Memory, max_length: int | Tensor) -> Tensor:
     return limit.expand(batch)
 
 
-def last_tokens(tokens: Tensor) -> Tensor:
-    """The last token of each row `(row, length)`; START if the length is 0."""
-    return tokens[:, -1] if tokens.shape[1] else tokens.new_full((len(tokens),), START)
+def last_tokens(tokens: Tensor, start: int) -> Tensor:
+    """The last token of each row `(row, length)`; the token `start` if the length is 0."""
+    return tokens[:, -1] if tokens.shape[1] else tokens.new_full((len(tokens),), start)
 
 
-def next_scores(logits: Tensor) -> Tensor:
-    """Logits -> log-probabilities of the same shape, with minus infinity for PAD and START, which no text has.
+def next_scores(logits: Tensor, special: SpecialTokens) -> Tensor:
+    """Logits -> log-probabilities of the same shape, with minus infinity for padding and start, which no text has.
 
     The others are not normalised again: so a hypothesis has the score that forced decoding gives it.
     """
     scores = logits.float().log_softmax(-1)
-    for token in (PAD, START):
+    for token in special.unwritten:
         scores[..., token] = -torch.inf
     return scores
 
@@ -60,7 +60,7 @@ def require_token(best: Tensor) -> None:
     """Raise ValueError where the best score of a row is not finite."""
     if not best.isfinite().all():
         raise ValueError(
-            "no token is possible: all logits of a row but those of PAD and START are minus infinity, "
+            "no token is possible: all logits of a row but those of padding and start are minus infinity, "
             "or one is infinite or NaN"
         )
 

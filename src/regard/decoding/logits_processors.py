@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.shapes import Float, Int
-from regard.text.special import END
+from regard.text.special import SPECIAL
 
 
 class LogitsProcessor(ABC):
@@ -31,14 +31,15 @@ class LogitsProcessor(ABC):
 
 @dataclass(frozen=True)
 class NoRepeat(LogitsProcessor):
-    """Forbid n-grams of `size` tokens that the text has already (Paulus 2017, 1705.04304, section 2.5). END is never
-    forbidden; a text that no other token can follow may repeat itself.
+    """Forbid n-grams of `size` tokens that the text has already (Paulus 2017, 1705.04304, section 2.5). The `end` is
+    never forbidden; a text that no other token can follow may repeat itself.
 
     Raises:
         ValueError: size below 1.
     """
 
     size: int
+    end: int = SPECIAL.end
 
     def __post_init__(self) -> None:
         if self.size < 1:
@@ -51,7 +52,7 @@ class NoRepeat(LogitsProcessor):
         runs = tokens.unfold(1, self.size, 1)
         same = (runs[..., :-1] == tokens[:, None, length - self.size + 1 :]).all(-1)
         repeats = torch.zeros_like(scores).scatter_add_(1, runs[..., -1], same.to(scores)).bool()
-        repeats[:, END] = False
+        repeats[:, self.end] = False
         allowed = scores.masked_fill(repeats, -torch.inf)
         return torch.where((allowed == -torch.inf).all(-1, keepdim=True), scores, allowed)
 

@@ -67,7 +67,7 @@ def sample(
     """One hypothesis for each row of the memory, scored as `Beam` does. Finished sequences leave the batch.
 
     Args:
-        max_length: the maximal number of tokens, END included: one number, or `(batch,)`.
+        max_length: the maximal number of tokens, the end included: one number, or `(batch,)`.
     """
     limit = limits(memory, max_length)
     penalty = LengthPenalty() if penalty is None else penalty

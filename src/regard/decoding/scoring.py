@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import torch
 
 from regard.data.pair import Pair
-from regard.data.pair_batch import collate
 from regard.data.tokenizer_pair import Tokenizers, readable
 from regard.decoding.texts import limited
 from regard.nn.encoder_decoder import EncoderDecoder
@@ -27,18 +26,19 @@ def encoded(
     targets = [tokenizers.target_ids(pair.target, pair.source) for pair in pairs]
     sources, _ = limited(model.max_source, sources, places, truncate=truncate)
     targets, _ = limited(model.max_target, targets, places, truncate=truncate)
-    size = tokenizers.target.size
-    return [(source, readable(target, source, size)) for source, target in zip(sources, targets, strict=True)]
+    return [
+        (source, readable(target, source, tokenizers.target)) for source, target in zip(sources, targets, strict=True)
+    ]
 
 
 @torch.no_grad()
 def log_probabilities(model: EncoderDecoder, pairs: Sequence[tuple[list[int], list[int]]]) -> list[list[float]]:
-    """The natural log-probability of each token of each target, END last, given its source."""
+    """The natural log-probability of each token of each target, the end last, given its source."""
     device, found = next(model.parameters()).device, []
     for first in range(0, len(pairs), ROWS):
-        batch = collate(pairs[first : first + ROWS]).to(device)
+        batch = model.collate(pairs[first : first + ROWS]).to(device)
         logits = model(batch.source, batch.source_lengths, batch.target_in).float()
-        scores = logits.log_softmax(-1).gather(-1, batch.target_out[..., None])[..., 0]
+        scores = logits.log_softmax(-1).gather(-1, batch.target_out.clamp(min=0)[..., None])[..., 0]
         lengths = batch.target_lengths.tolist()
         found.extend(row[:length] for row, length in zip(scores.tolist(), lengths, strict=True))
     return found

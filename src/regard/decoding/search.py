@@ -26,7 +26,7 @@ SEEDS = 2**63
 
 @dataclass(frozen=True)
 class Search:
-    """Beam 1 is greedy. An output has at most `length_ratio` x the source's tokens + `length_extra`, END included.
+    """Beam 1 is greedy. An output has at most `length_ratio` x the source's tokens + `length_extra`, the end included.
 
     A `temperature` samples outputs by `Sampler` instead of a beam; the same seed gives the same samples for the same
     batch.
@@ -81,7 +81,7 @@ class Search:
         """
         constraints = DecodingConstraints() if constraints is None else constraints
         constraints.check(limit.tolist())
-        processors = self.processors(constraints, len(limit))
+        processors = self.processors(constraints, len(limit), decoder.special.end)
         if self.temperature is not None:
             if any(constraints.phrases):
                 raise ValueError("phrases need a beam; samples cannot be made to contain them")
@@ -99,7 +99,10 @@ class Search:
         else greedy, since a beam has no result before its end. Raises ValueError as a call does."""
         constraints = DecodingConstraints(prefixes=tuple(prefixes))
         constraints.check(limit.tolist())
-        processors, choose = self.processors(constraints, len(limit)), self.sampler(memory.value.device)
+        processors, choose = (
+            self.processors(constraints, len(limit), decoder.special.end),
+            self.sampler(memory.value.device),
+        )
         return stream(
             decoder, memory, options, max_length=limit, choose=choose, penalty=self.length, processors=processors
         )
@@ -115,10 +118,10 @@ class Search:
             return Sampler(temperature=0.0)
         return Sampler(self.temperature, self.top_k, self.top_p, torch.Generator(device).manual_seed(self.seed))
 
-    def processors(self, constraints: DecodingConstraints, rows: int) -> tuple[LogitsProcessor, ...]:
+    def processors(self, constraints: DecodingConstraints, rows: int, end: int) -> tuple[LogitsProcessor, ...]:
         """The logits processors of every step; a prefix may contain repeated n-grams."""
         prefix = [Prefix(constraints.prefixes_of(rows))] if any(constraints.prefixes) else []
-        return (*prefix, *([NoRepeat(self.no_repeat)] if self.no_repeat else []))
+        return (*prefix, *([NoRepeat(self.no_repeat, end)] if self.no_repeat else []))
 
     def kind(self, phrases: Sequence[Sequence[Phrase]]) -> Callable[..., Beam]:
         """The beam search of these settings. Raises ValueError for groups together with phrases."""

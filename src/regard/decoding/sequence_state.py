@@ -1,7 +1,7 @@
 """Sequences that are decoded a token at a time, one for each row."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -10,7 +10,7 @@ from regard.attention.memory import Memory
 from regard.decoding.hypothesis import Hypothesis, LengthPenalty, last_tokens, next_scores
 from regard.decoding.logits_processors import LogitsProcessor, process
 from regard.nn.decoders.protocol import Decoder, State
-from regard.text.special import END
+from regard.text.special import SPECIAL, SpecialTokens
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,41 +19,43 @@ class SequenceState:
 
     `rows (place,)` are rows of the memory; `tokens (place, length)` are those so far, `scores (place,)` their
     log-probabilities; `state` is the decoder's.
+    special: the ids with which they begin and end.
     """
 
     rows: Tensor
     tokens: Tensor
     scores: Tensor
     state: State
+    special: SpecialTokens = SPECIAL
 
     @classmethod
     def first(cls, decoder: Decoder, memory: Memory) -> "SequenceState":
         """Sequences without a token."""
         rows = torch.arange(memory.value.shape[0], device=memory.value.device)
-        return cls(
-            rows, rows.new_empty(len(rows), 0), torch.zeros(len(rows), device=rows.device), decoder.start(memory)
-        )
+        tokens, scores = rows.new_empty(len(rows), 0), torch.zeros(len(rows), device=rows.device)
+        return cls(rows, tokens, scores, decoder.start(memory), decoder.special)
 
     def step(
         self, decoder: Decoder, choose: Callable[[Tensor], Tensor], processors: Sequence[LogitsProcessor]
     ) -> tuple["SequenceState", Tensor]:
         """Feed every sequence its last token -> the sequences with one more, and the scores `(place, vocabulary)` of
         the model. `choose` selects the token by the scores after the processors."""
-        logits, state = decoder.step(last_tokens(self.tokens), self.state)
-        following = next_scores(logits)
+        logits, state = decoder.step(last_tokens(self.tokens, self.special.start), self.state)
+        following = next_scores(logits, self.special)
         allowed = process(processors, following, self.tokens, self.rows)
         chosen = choose(allowed)
         scores = self.scores + allowed.gather(1, chosen[:, None])[:, 0]
-        return SequenceState(self.rows, torch.cat([self.tokens, chosen[:, None]], 1), scores, state), following
+        grown = torch.cat([self.tokens, chosen[:, None]], 1)
+        return replace(self, tokens=grown, scores=scores, state=state), following
 
     def done(self, limit: Tensor) -> Tensor:
         """Whether each sequence has ended or reached its row's `limit (batch,)`: `(place,)`."""
-        return (self.tokens[:, -1] == END) | (self.tokens.shape[1] >= limit[self.rows])
+        return (self.tokens[:, -1] == self.special.end) | (self.tokens.shape[1] >= limit[self.rows])
 
     def hypothesis(self, place: int, penalty: LengthPenalty) -> Hypothesis:
         """The hypothesis of a sequence that is done."""
         text, score = self.tokens[place].tolist(), penalty(float(self.scores[place]), self.tokens.shape[1])
-        finished = text[-1] == END
+        finished = text[-1] == self.special.end
         return Hypothesis(tuple(text[:-1] if finished else text), score, finished)
 
     def without(self, which: Tensor) -> "SequenceState":
@@ -61,4 +63,5 @@ class SequenceState:
         if not which.any():
             return self
         stay = (~which).nonzero()[:, 0]
-        return SequenceState(self.rows[stay], self.tokens[stay], self.scores[stay], self.state.select(stay))
+        state = self.state.select(stay)
+        return replace(self, rows=self.rows[stay], tokens=self.tokens[stay], scores=self.scores[stay], state=state)

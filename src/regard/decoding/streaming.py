@@ -19,7 +19,7 @@ from regard.decoding.sequence_state import SequenceState
 from regard.errors import InputError
 from regard.maps.lookups import Patches
 from regard.nn.decoders.protocol import Decoder
-from regard.text.special import END, PAD, START
+from regard.text.special import SpecialTokens
 
 
 def always(row: int) -> bool:
@@ -46,7 +46,7 @@ class StepOptions:
 class Step:
     """One more token for a `row` of the memory.
 
-    tokens: all so far, this one last, END among them.
+    tokens: all so far, this one last, the end among them.
     score: the log-probability of them all.
     log_probability: that of this token.
     attention: the weights `(layer, head, key)` that it was predicted with; None where none are recorded.
@@ -77,7 +77,7 @@ def stream(
     done, in the order of their rows.
 
     Args:
-        max_length: the maximal number of tokens, END included: one number, or `(batch,)`.
+        max_length: the maximal number of tokens, the end included: one number, or `(batch,)`.
 
     Raises:
         ValueError: max_length below 1, or no token can follow a sequence.
@@ -188,8 +188,8 @@ class StreamEvent:
         )
 
 
-def check_prefixes(prefixes: Sequence[Sequence[int]], vocabulary: int) -> None:
-    """Raises InputError for tokens that no output contains."""
+def check_prefixes(prefixes: Sequence[Sequence[int]], vocabulary: int, special: SpecialTokens) -> None:
+    """Raises InputError for tokens that no output contains, of a vocabulary of this size with these special ids."""
     for token in (token for prefix in prefixes for token in prefix):
-        if token in (PAD, START, END) or not 0 <= token < vocabulary:
+        if token in special.silent or not 0 <= token < vocabulary:
             raise InputError(f"token {token} is no part of a text; a prefix has tokens of words, below {vocabulary}")

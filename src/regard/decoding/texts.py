@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from regard.data.batching import limit_lengths, token_batches
-from regard.data.pair_batch import collate
 from regard.data.tokenizer_pair import Tokenizers
 from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.hypothesis import Hypothesis
@@ -84,7 +83,7 @@ def search_ids(
     device = next(encoder.parameters()).device
     found: list[list[list[Hypothesis]]] = [[[] for _ in ids] for _ in models]
     for rows in _batches(ids, max(1, BATCH // search.beam)):
-        batch = collate([(ids[row], []) for row in rows]).to(device)
+        batch = models[0].collate([(ids[row], []) for row in rows]).to(device)
         own = None if constraints is None else constraints.of(rows)
         memory, limit = encoder(batch.source, batch.source_lengths), search.limit(batch.source_lengths)
         for model, outputs in zip(models, found, strict=True):
@@ -109,7 +108,7 @@ def stream_ids(
     Raises:
         ValueError: a prefix is longer than its output may be.
     """
-    batch = collate([(each, []) for each in ids]).to(next(model.parameters()).device)
+    batch = model.collate([(each, []) for each in ids]).to(next(model.parameters()).device)
     with torch.no_grad():
         memory = model.encoder(batch.source, batch.source_lengths)
     limit, lengths = _most(model, search.limit(batch.source_lengths)), batch.source_lengths.tolist()

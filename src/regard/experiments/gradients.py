@@ -12,7 +12,7 @@ from regard.models.catalog import build
 from regard.models.luong import LuongConfig
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.pictures.chart import Chart
-from regard.text.special import START
+from regard.text.special import SPECIAL
 
 WORDS = 50
 CLAIM = (
@@ -59,7 +59,7 @@ def norms(model: EncoderDecoder, length: int, batch: int = 16) -> Tensor:
         output.retain_grad()
         embedded.append(output)
 
-    source, target = torch.randint(4, WORDS, (batch, length)), torch.full((batch, 1), START)
+    source, target = torch.randint(4, WORDS, (batch, length)), torch.full((batch, 1), SPECIAL.start)
     handle = model.encoder.get_submodule("embedding").register_forward_hook(keep)
     expected = torch.randint(4, WORDS, (batch, 1))
     total, _ = model(source, torch.full((batch,), length), target, expected=expected)

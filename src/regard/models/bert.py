@@ -72,9 +72,9 @@ class BertEncoder(nn.Module):
         start(self)
 
     def forward(self, tokens: Tokens, lengths: Lengths, segments: Tokens | None = None) -> States:
-        """Tokens `(batch, position)`, START first, and the segment of each, by default 0 -> states `(batch, position,
-        width)`. Segments past those that the model tells apart count as its last. Raises ValueError for more tokens
-        than `context`."""
+        """Tokens `(batch, position)`, the start first, and the segment of each, by default 0 -> states `(batch,
+        position, width)`. Segments past those that the model tells apart count as its last. Raises ValueError for more
+        tokens than `context`."""
         return deque(self.layered(tokens, lengths, segments), maxlen=1).pop()  # no earlier ones are kept
 
     def layered(self, tokens: Tokens, lengths: Lengths, segments: Tokens | None = None) -> Iterator[States]:

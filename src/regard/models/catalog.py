@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Annotated, Any
 
 from regard.config.registry import Discriminated, Registry
+from regard.text.special import SPECIAL, SpecialTokens
 
 MODELS = Registry(
     "regard.models",
@@ -115,14 +116,25 @@ else:
     ClassifierConfig = Annotated[Any, Discriminated("name", CLASSIFIER_CONFIGS)]
 
 
-def build(config: ModelConfig, source_vocabulary: int, target_vocabulary: int) -> "EncoderDecoder":
-    """The model of a configuration, with fresh weights."""
-    return MODELS[config.name](source_vocabulary, target_vocabulary, config)
+def build(
+    config: ModelConfig,
+    source_vocabulary: int,
+    target_vocabulary: int,
+    special: tuple[SpecialTokens, SpecialTokens] = (SPECIAL, SPECIAL),
+) -> "EncoderDecoder":
+    """The model of a configuration, with fresh weights; `special` are the ids of source and target."""
+    model = MODELS[config.name](source_vocabulary, target_vocabulary, config)
+    model.source_special, model.decoder.special = special
+    return model
 
 
-def build_language_model(config: LanguageModelConfig, vocabulary: int) -> "LanguageModel":
-    """The language model of a configuration, with fresh weights."""
-    return LANGUAGE_MODELS[config.name](vocabulary, config)
+def build_language_model(
+    config: LanguageModelConfig, vocabulary: int, special: SpecialTokens = SPECIAL
+) -> "LanguageModel":
+    """The language model of a configuration, with fresh weights, for a vocabulary with these special ids."""
+    model = LANGUAGE_MODELS[config.name](vocabulary, config)
+    model.special = special
+    return model
 
 
 def build_classifier(config: ClassifierConfig, vocabulary: int, classes: int) -> "Classifier":

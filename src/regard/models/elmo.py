@@ -14,7 +14,7 @@ from regard.nn.characters import CharacterEncoder
 from regard.nn.dropout import Dropout
 from regard.nn.recurrent import TwoStacks, turn_round
 from regard.shapes import Float, Int, Lengths, Tokens
-from regard.text.special import PAD
+from regard.text.special import IGNORED
 from regard.text.spelling import ALPHABET
 
 Characters = Int[Tensor, "batch position character"]
@@ -99,7 +99,7 @@ class Elmo(nn.Module):
             return states
         assert self.output is not None
         ahead, back = self.dropout(states[-1]).chunk(2, -1)
-        after, before = expected[:, 1:], expected[:, :-1].where(expected[:, 1:] != PAD, PAD)
+        after, before = expected[:, 1:], expected[:, :-1].where(expected[:, 1:] != IGNORED, IGNORED)
         return tuple(
             self.output.loss(features, words, smoothing)
             for features, words in ((ahead[:, :-1], after), (back[:, 1:], before))

@@ -9,7 +9,7 @@ from regard.nn.dropout import Dropout
 from regard.nn.embeddings import Embedding
 from regard.nn.scalar_mix import ScalarMix
 from regard.shapes import Float, Int, Lengths, States
-from regard.text.special import PAD
+from regard.text.special import SPECIAL
 from regard.text.spelling import TEXT_BEGINS, TEXT_ENDS, spell_mark
 
 
@@ -43,7 +43,7 @@ class ElmoEmbedding(Embedding):
 
     def forward(self, tokens: Int[Tensor, "batch position"]) -> States:
         """Words by their ids, padded on the right -> `(batch, position, width)`."""
-        return self.read(self.spellings[tokens], (tokens != PAD).sum(-1))
+        return self.read(self.spellings[tokens], (tokens != SPECIAL.pad).sum(-1))
 
     def read(self, characters: Characters, lengths: Lengths) -> States:
         """Words by their characters, which need not be in the vocabulary -> `(batch, position, width)`."""

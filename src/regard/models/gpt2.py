@@ -29,8 +29,8 @@ def released(layers: int, width: int, heads: int) -> dict[str, Any]:
 class GPT2Config:
     """Sizes; those released are `named_sizes`, by the parameters that they have with a vocabulary of 50,257. The
     `hidden` width of the feed-forward networks is by default four times `width`, and no more than `context` tokens are
-    read in a row. The first `closed` tokens of the vocabulary are never predicted: released models lack the three
-    special tokens that come before END here."""
+    read in a row. The first `closed` tokens of the vocabulary are never predicted, as in runs that an older version
+    imported: it put three special tokens before those of the released models."""
 
     named_sizes: ClassVar[NamedSizes] = {
         "124M": released(12, 768, 12),

@@ -17,7 +17,7 @@ from regard.shapes import Tokens
 class LanguageModel(SequenceDecoder[S]):
     """p(text) as the product over its tokens of softmax(output(features)), each given those before it.
 
-    A text follows another: what stands before its first token is END.
+    A text follows another: what stands before its first token is the end.
     """
 
     output: Predictor

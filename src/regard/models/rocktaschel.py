@@ -19,7 +19,7 @@ from regard.models.sizes import Share, Size
 from regard.nn.dropout import Dropout
 from regard.nn.recurrent import Recurrent, pick
 from regard.shapes import Float, Int, Lengths, States
-from regard.text.special import PAD, START
+from regard.text.special import SPECIAL
 
 ReadingName = Literal["none", "last", "word-by-word"]
 
@@ -108,8 +108,8 @@ class Rocktaschel(Classifier):
     """An LSTM reads the premise; a second one, which starts from the cell state that the first ends with, reads a
     delimiter and the hypothesis; h* = tanh(W_p r + W_x h_N) tells the class (equations 1 to 6, 10 and 14).
 
-    The paper is silent about what follows here: the second LSTM's output starts at zero, its delimiter is START, and
-    with no reading h* = tanh(W_x h_N). An empty premise leaves cell state and reads at zero.
+    The paper is silent about what follows here: the second LSTM's output starts at zero, its delimiter is the start,
+    and with no reading h* = tanh(W_x h_N). An empty premise leaves cell state and reads at zero.
     """
 
     def __init__(self, vocabulary: int, classes: int, config: RocktaschelConfig):
@@ -152,7 +152,7 @@ class Rocktaschel(Classifier):
         """h* of a pair."""
         outputs, cell = self.read(premise, premise_lengths)
         state = torch.cat([torch.zeros_like(cell), cell], -1)[:, None]
-        states, _ = self.hypothesis(self.embedding(functional.pad(hypothesis, (1, 0), value=START)), state)
+        states, _ = self.hypothesis(self.embedding(functional.pad(hypothesis, (1, 0), value=SPECIAL.start)), state)
         states = self.dropout(states)
         last = pick(states, lengths[:, None])[:, 0]
         read = self.reading(Memory.of(outputs, premise_lengths), states[:, 1:], last, lengths)
@@ -175,5 +175,5 @@ def stacked(
 ) -> tuple[Int[Tensor, "rows position"], Int[Tensor, " rows"]]:
     """Tokens and lengths of several batches, one below the other."""
     longest = max(tokens.shape[1] for tokens, _ in texts)
-    rows = [functional.pad(tokens, (0, longest - tokens.shape[1]), value=PAD) for tokens, _ in texts]
+    rows = [functional.pad(tokens, (0, longest - tokens.shape[1])) for tokens, _ in texts]
     return torch.cat(rows), torch.cat([lengths for _, lengths in texts])

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from regard.nn.output import Output, Predictor, wide
 from regard.shapes import Float, Tokens
-from regard.text.special import PAD
+from regard.text.special import IGNORED
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class CopyOutput(nn.Module, Predictor):
         self, features: Copying, targets: Tokens, smoothing: float = 0.0
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]:
         """-log P of the targets, as `Output.loss` gives it. Smoothing is that of the words of the vocabulary alone."""
-        real = targets != PAD
+        real = targets != IGNORED
         rows = Copying(*(getattr(features, each.name)[real] for each in fields(Copying)))
         target, vocabulary = targets[real], self.out_features
         known = self.written.log_likelihoods(rows.features, target.clamp(max=vocabulary - 1)).exp()

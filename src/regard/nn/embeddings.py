@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from regard.nn.dropout import Dropout
 from regard.shapes import Float, Int
-from regard.text.special import PAD, UNKNOWN
+from regard.text.special import SPECIAL
 
 
 class Embedding(nn.Module, ABC):
@@ -30,9 +30,9 @@ class TokenEmbedding(Embedding):
 
     def __init__(self, vocabulary: int, width: int, *, dropout: float = 0.0, scale: float | None = None):
         super().__init__()
-        self.table = nn.Embedding(vocabulary, width, padding_idx=PAD)
+        self.table = nn.Embedding(vocabulary, width)
         nn.init.normal_(self.table.weight, std=width**-0.5)
-        nn.init.zeros_(self.table.weight[PAD].data)
+        nn.init.zeros_(self.table.weight[SPECIAL.pad].data)  # an output layer tied to it then scores padding by 0
         self.scale = width**0.5 if scale is None else scale
         self.dropout = Dropout(dropout)
 
@@ -49,7 +49,10 @@ class TokenEmbedding(Embedding):
 
 
 class OpenEmbedding(TokenEmbedding):
-    """For ids past the vocabulary too, which stand for words that only one source has: all are read as UNKNOWN."""
+    """For ids past the vocabulary too, which stand for words that only one source has: all are read as the `unknown`
+    token."""
+
+    unknown = SPECIAL.unknown
 
     def forward(self, tokens: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch width"]:
-        return super().forward(tokens.where(tokens < self.vocabulary, UNKNOWN))
+        return super().forward(tokens.where(tokens < self.vocabulary, self.unknown))

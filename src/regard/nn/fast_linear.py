@@ -12,7 +12,7 @@ from regard.kernels.int8 import Codes
 from regard.nn.output import Output, Predictor
 from regard.nn.sampled_output import SampledOutput
 from regard.shapes import Float, Tokens
-from regard.text.special import PAD
+from regard.text.special import IGNORED
 
 ROWS = 512
 """Positions whose logits are there at a time while a loss is taken."""
@@ -97,7 +97,9 @@ class Int8Output(Int8Linear, Predictor):
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]:
         parts = zip(features.flatten(0, 1).split(ROWS), targets.flatten().split(ROWS), strict=True)
         losses = [
-            functional.cross_entropy(self(each), wanted, ignore_index=PAD, reduction="none", label_smoothing=smoothing)
+            functional.cross_entropy(
+                self(each), wanted, ignore_index=IGNORED, reduction="none", label_smoothing=smoothing
+            )
             for each, wanted in parts
         ]
         each = torch.cat(losses)

@@ -12,7 +12,7 @@ from torch.nn import functional
 from regard.kernels.cross_entropy import cross_entropy
 from regard.nn.embeddings import TokenEmbedding
 from regard.shapes import Float, Int, Tokens
-from regard.text.special import PAD
+from regard.text.special import IGNORED
 
 NEVER = -1e4
 """The logit, but for what the features add, of a token that is never predicted: its exponential is zero."""
@@ -31,7 +31,7 @@ class Predictor(ABC):
     def loss(
         self, features: Any, targets: Tokens, smoothing: float = 0.0
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]:
-        """The loss of `targets (batch, position)`, padding left out, given the features there: the sum, and without a
+        """The loss of `targets (batch, position)` given the features there, `IGNORED` left out: the sum, and without a
         gradient what each position adds."""
 
 
@@ -82,10 +82,10 @@ class Output(nn.Linear, Predictor):
     def loss(
         self, features: Any, targets: Tokens, smoothing: float = 0.0
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]:
-        """The cross-entropy of `targets (batch, position)`, padding left out, given the features there: the sum, and
+        """The cross-entropy of `targets (batch, position)` given the features there, `IGNORED` left out: the sum, and
         without a gradient what each position adds. The logits are never all stored."""
         flat = targets.flatten()
-        real = (flat != PAD).nonzero()[:, 0]
+        real = (flat != IGNORED).nonzero()[:, 0]
         total, each = self.weight.new_zeros(()), self.weight.new_zeros(len(flat))
         for part in self.parts(flat[real]):
             rows = real[part.rows]

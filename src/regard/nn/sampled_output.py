@@ -8,7 +8,7 @@ from regard.kernels.sampled_softmax import draw, sampled_cross_entropy
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.output import Output
 from regard.shapes import Float, Tokens
-from regard.text.special import PAD
+from regard.text.special import IGNORED
 
 
 class SampledOutput(Output):
@@ -36,7 +36,7 @@ class SampledOutput(Output):
             return super().loss(features, targets, smoothing)
         if smoothing:
             raise ValueError(f"smoothing is {smoothing}, but a sampled softmax has no logits of all words; set it to 0")
-        real = targets != PAD
+        real = targets != IGNORED
         drawn = draw(self.samples, self.out_features)
         losses = sampled_cross_entropy(features[real], self.weight, self.bias, targets[real], drawn)
         return losses.sum(), losses.new_zeros(targets.shape).masked_scatter(real, losses.detach())

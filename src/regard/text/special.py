@@ -42,14 +42,16 @@ class SpecialTokens:
 
 SPECIAL = SpecialTokens()
 """Those of a vocabulary that is trained here."""
-PAD, UNKNOWN, START, END = SPECIAL.pad, SPECIAL.unknown, SPECIAL.start, SPECIAL.end
+MASKED = SpecialTokens(mask=4)
+"""Those of a vocabulary that is trained here for models that fill in blanks."""
+PAD, UNKNOWN, START, END, MASK = 0, 1, 2, 3, 4
+"""The same ids by name."""
 
 NAMES = ("<pad>", "<unk>", "<s>", "</s>")
 """Their names, in the order of their ids."""
 
 MASK_NAME = "<mask>"
 """The entry behind them in vocabularies for models that fill in blanks."""
-MASK = len(NAMES)
 
 IGNORED = -100
 """Stands in a batch's targets where there is no token to predict; no vocabulary has it as an id."""

@@ -16,7 +16,7 @@ from regard.errors import InputError
 from regard.models.sizes import Share
 from regard.nn.decoders.protocol import Decoder
 from regard.shapes import Float
-from regard.text.special import PAD
+from regard.text.special import IGNORED
 from regard.training.schedules import forcing
 from regard.training.settings import Amount, Training
 
@@ -109,7 +109,7 @@ class AttentionLoss:
 
     def __call__(self, maps: Maps, batch: Told, losses: TokenLosses) -> Float[Tensor, ""]:
         """What is added for a batch. `losses` are those of its target tokens, 0 past the end, without gradient."""
-        real = batch.target_out != PAD
+        real = batch.target_out != IGNORED
         return self._penalties(maps, batch, real.to(losses.dtype)) + self._draws(maps, losses, real.to(losses.dtype))
 
     def _penalties(self, maps: Maps, batch: Told, real: TokenLosses) -> Tensor:

@@ -13,14 +13,13 @@ from regard.attention.memory import Memory
 from regard.nn.cells import Stack
 from regard.nn.decoders.protocol import Decoder, State
 from regard.nn.dropout import Dropout
-from regard.nn.position_output import PositionOutput
+from regard.nn.position_output import END, PositionOutput
 from regard.shapes import Float, Step
-from regard.text.special import END, START
 
 
 @dataclass(frozen=True, eq=False)
 class PositionState(State):
-    """`cells (batch, layer, state_width)`, the memory of END and the elements, the alignment's state."""
+    """`cells (batch, layer, state_width)`, the memory of the end and the elements, the alignment's state."""
 
     cells: Tensor
     memory: Memory
@@ -30,8 +29,8 @@ class PositionState(State):
 class PositionDecoder(Decoder[PositionState]):
     """d_t = stack(element pointed to last, d_{t-1}); u_ti = score(d_t, e_i); p(place i) = align(u_t)_i (equation 3).
 
-    The memory's keys are the encoder's states and its values the elements as the decoder reads them. END is one more
-    place, the first, with a key of its own. The weights of step t are the answer of step t.
+    The memory's keys are the encoder's states and its values the elements as the decoder reads them. The end is one
+    more place, the first, with a key of its own. The weights of step t are the answer of step t.
     """
 
     def __init__(
@@ -62,7 +61,7 @@ class PositionDecoder(Decoder[PositionState]):
     def advance(self, tokens: Step, state: PositionState) -> tuple[Float[Tensor, "batch place"], PositionState]:
         places = (tokens - END).clamp(min=0)
         pointed = state.memory.value[torch.arange(len(tokens), device=tokens.device), places]
-        given = torch.where((tokens == START)[:, None], self.first.to(pointed), pointed)
+        given = torch.where((tokens == self.special.start)[:, None], self.first.to(pointed), pointed)
         top, cells = self.stack(given, state.cells)
         read = self.attend.read(self.dropout(top)[:, None], state.memory, state.alignment, weights=True)
         assert read.weights is not None

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from regard.attention.memory import Memory, selected
 from regard.shapes import Float, Rows, Step, Tokens
+from regard.text.special import SPECIAL, SpecialTokens
 
 Kind = TypeVar("Kind", bound="State")
 
@@ -61,6 +62,8 @@ class Decoder(nn.Module, ABC, Generic[S]):
 
     output: Any
     """A `Predictor`; each decoder knows which."""
+    special: SpecialTokens = SPECIAL
+    """The special ids of the vocabulary that it writes."""
     source_gate: str | None = None
     """Name of the module, within the decoder, that weighs what was read of the source by one number a step; None: what
     is read is taken whole."""

@@ -11,7 +11,7 @@ from regard.data.batch import Batch, padded
 from regard.errors import InputError
 from regard.shapes import Int
 from regard.text import Tokenizer
-from regard.text.special import END, PAD, START
+from regard.text.special import IGNORED, SpecialTokens
 from regard.text.spelling import TEXT_BEGINS, TEXT_ENDS, spell, spell_mark
 
 Spelling = Sequence[int]
@@ -21,7 +21,8 @@ Part = Sequence[tuple[Spelling, int]]
 
 @dataclass(frozen=True)
 class SpelledBatch(Batch):
-    """Parts of texts padded on the right: characters `(batch, position, character)`, ids, and how many words each."""
+    """Parts of texts padded on the right: characters `(batch, position, character)`, ids, padded with `IGNORED`, and
+    how many words each."""
 
     characters: Int[Tensor, "batch position character"]
     tokens: Int[Tensor, "batch position"]
@@ -38,7 +39,7 @@ class SpelledTexts:
 
     def __init__(self, tokenizer: Tokenizer, texts: Sequence[str], characters: int, window: int):
         spelling = lru_cache(maxsize=None)(lambda word: spell(word, characters))  # equal words share one
-        begins, ends = ((spell_mark(mark, characters), index) for mark, index in MARKS)
+        begins, ends = ((spell_mark(mark, characters), index) for mark, index in marks(tokenizer.special))
         self.characters = characters
         self.parts: list[Part] = []
         for text in texts:
@@ -56,12 +57,14 @@ class SpelledTexts:
     def batch(self, examples: Sequence[int]) -> SpelledBatch:
         """The parts that are meant."""
         parts = [self.parts[example] for example in examples]
-        tokens, lengths = padded([[index for _, index in part] for part in parts])
+        tokens, lengths = padded([[index for _, index in part] for part in parts], fill=IGNORED)
         spelled = stacked([[spelling for spelling, _ in part] for part in parts], self.characters)
         return SpelledBatch(spelled, tokens, lengths)
 
 
-MARKS = (TEXT_BEGINS, START), (TEXT_ENDS, END)
+def marks(special: SpecialTokens) -> tuple[tuple[int, int], tuple[int, int]]:
+    """The characters that spell the start and the end of a text, each with its id in the vocabulary."""
+    return (TEXT_BEGINS, special.start), (TEXT_ENDS, special.end)
 
 
 def words_of(tokenizer: Tokenizer, text: str) -> list[str]:
@@ -77,9 +80,9 @@ def stacked(rows: Sequence[Sequence[Spelling]], characters: int) -> Int[Tensor, 
 
 
 def spell_vocabulary(tokenizer: Tokenizer, characters: int) -> Int[Tensor, "word character"]:
-    """The characters of each word of a vocabulary, zeros for PAD."""
+    """The characters of each word of a vocabulary, zeros for padding."""
     rows = [spell(tokenizer.decode([index]), characters) for index in range(tokenizer.size)]
-    rows[PAD] = [0] * characters
-    for mark, index in MARKS:
+    rows[tokenizer.special.pad] = [0] * characters
+    for mark, index in marks(tokenizer.special):
         rows[index] = spell_mark(mark, characters)
     return torch.tensor(rows)

@@ -7,7 +7,7 @@ from regard.data.batching import token_batches
 from regard.metrics.perplexity import perplexity
 from regard.models.elmo import Elmo
 from regard.tasks.bidirectional_language_model.char_words import SpelledBatch, SpelledTexts
-from regard.text.special import PAD
+from regard.text.special import IGNORED
 from regard.training.objective import Carried, Loss
 from regard.training.settings import Training
 
@@ -44,7 +44,7 @@ def cut(texts: SpelledTexts, tokens: int, seed: int, epoch: int) -> list[list[in
 
 def told(batch: SpelledBatch) -> int:
     """How many words each direction tells."""
-    return int((batch.tokens[:, 1:] != PAD).sum())
+    return int((batch.tokens[:, 1:] != IGNORED).sum())
 
 
 @torch.no_grad()

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from regard.data.batch import Batch, padded
-from regard.data.bert_inputs import Ids, marked_rows
+from regard.data.bert_inputs import Ids, bert_inputs
 from regard.shapes import Int
+from regard.text.special import SPECIAL, SpecialTokens
 
 
 class ClassBatch(Batch, ABC):
@@ -81,10 +82,10 @@ class DocumentBatch(ClassBatch):
         return self.tokens, self.lengths, self.places, self.counts
 
 
-def collate_marked(examples: Sequence[tuple[Sequence[Ids], int]]) -> MarkedBatch:
+def collate_marked(examples: Sequence[tuple[Sequence[Ids], int]], special: SpecialTokens = SPECIAL) -> MarkedBatch:
     """One text or two of each example, as tokens, with its class. Raises ValueError for no examples at all."""
     classes = _classes(examples)
-    return MarkedBatch(*marked_rows([texts for texts, _ in examples]), classes)
+    return MarkedBatch(*bert_inputs(special, [texts for texts, _ in examples]), classes)
 
 
 def collate_texts(examples: Sequence[tuple[Ids, int]]) -> TextBatch:

@@ -1,6 +1,6 @@
 """Questions as windows of their contexts, for models that tell where an answer begins and ends.
 
-A window is START question END part-of-the-context END; one after the other goes on by a stride and has what lies
+A window is [start] question [end] part-of-the-context [end]; one after the other goes on by a stride and has what lies
 between in common with it, so that an answer of no more than that is whole in one of them (Devlin 2019, section 4.2).
 """
 
@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from regard.data.batch import Batch
-from regard.data.bert_inputs import Ids, marked_rows
+from regard.data.bert_inputs import Ids, bert_inputs
 from regard.data.splits import Splits
 from regard.data.squad import Question, read_questions
 from regard.errors import InputError
 from regard.shapes import Int
-from regard.text import Tokenizer
+from regard.text import SPECIAL, SpecialTokens, Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,7 @@ class Window:
 
     @property
     def first(self) -> int:
-        """START and END stand around the question."""
+        """The start and the end stand around the question."""
         return len(self.question) + 2
 
     @property
@@ -130,9 +130,9 @@ class SpanBatch(Batch):
     answers: Int[Tensor, "batch 2"]
 
 
-def collate_windows(some: Sequence[Window]) -> SpanBatch:
+def collate_windows(some: Sequence[Window], special: SpecialTokens = SPECIAL) -> SpanBatch:
     """Raises ValueError for none at all."""
     if not some:
         raise ValueError("collate_windows() got no windows; expected at least one")
-    rows = marked_rows([(each.question, each.part) for each in some])
+    rows = bert_inputs(special, [(each.question, each.part) for each in some])
     return SpanBatch(*rows, torch.tensor([each.answer for each in some]))

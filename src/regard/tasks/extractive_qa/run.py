@@ -9,7 +9,7 @@ from regard.attribution.aggregation import alone
 from regard.attribution.gradients import log_probabilities_of
 from regard.attribution.kinds import Kind
 from regard.attribution.self_attention import contributed, within
-from regard.data.bert_inputs import marked
+from regard.data.bert_inputs import bert_input
 from regard.data.squad import Question
 from regard.data.tables import parse_json
 from regard.data.token_words import side
@@ -152,7 +152,7 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
 
     def _ids(self, window: Window) -> list[int]:
         """The tokens of a window with their marks."""
-        return marked(window.question, window.part)[0]
+        return bert_input(self.tokenizer.special, window.question, window.part)[0]
 
     def _asked(self, questions: Sequence[tuple[str, str]]) -> Asked:
         """Raises InputError for what is blank."""

@@ -33,7 +33,7 @@ class Spanned:
 
 
 class ExtractiveQAObjective:
-    """The cross-entropy of where answers begin and end; both at START in a window that does not have the answer."""
+    """The cross-entropy of where answers begin and end; both at the start in a window that does not have the answer."""
 
     metric, higher_is_better = "f1", True
 

@@ -29,15 +29,15 @@ def pixels_of(each: Captioned, config: ImageCaptioning) -> Pixels:
 
 def one(model: Captioner, image: Pixels, ids: Sequence[int], config: ImageCaptioning) -> CaptionBatch:
     """A batch of one image and its caption, where the model is."""
-    batch = collate_captions([(config.images.tensor(image), list(ids))], config.cells)
+    batch = collate_captions([(config.images.tensor(image), list(ids))], config.cells, model.decoder.special)
     return batch.to(next(model.parameters()).device)
 
 
 @dataclass(frozen=True, eq=False)
 class CaptionMaps:
-    """The weights on the cells with which each token of a caption is written, END last, of every layer and head; and
-    the gate on what was read for each but END, 0 to 1, None for a model without one; and what the weights are made
-    of."""
+    """The weights on the cells with which each token of a caption is written, the end last, of every layer and
+    head; and the gate on what was read for each but the end, 0 to 1, None for a model without one; and what the
+    weights are made of."""
 
     every: Float[np.ndarray, "layer head position row column"]
     gates: tuple[float, ...] | None

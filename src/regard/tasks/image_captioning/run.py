@@ -29,7 +29,6 @@ from regard.tasks.prediction import TextPrediction, flat
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.tasks.verbs import Run, refuse_one
 from regard.text import Tokenizer
-from regard.text.special import END, START
 
 
 @dataclass(frozen=True)
@@ -135,7 +134,7 @@ class ImageCaptioningRun(Run[Image, Caption]):
         refuse_one(images, "images")
         given, search = numbered(images), self.config.search if search is None else search
         prefixes = [()] * len(given) if prefixes is None else prefixes
-        check_prefixes(prefixes, self.tokenizer.size)
+        check_prefixes(prefixes, self.tokenizer.size, self.tokenizer.special)
         with guarded(self.model):
             decoder = self.model.decoder
             memory, limit = encoded(self.model, given, self.config, search)
@@ -173,18 +172,18 @@ class ImageCaptioningRun(Run[Image, Caption]):
         """A caption and its tokens, END among them where it is finished: the forced one, or the run's own."""
         if options.target_tokens is not None:
             tokens = list(options.target_tokens)
-            return TextPrediction(self.tokenizer.decode([each for each in tokens if each != END])), tokens
+            return TextPrediction(self.tokenizer.decode(tokens)), tokens
         if options.target is not None:
             tokens = self.tokenizer.encode(read(options.target, self.config))
-            return TextPrediction(options.target), [*tokens, END] if options.finished else tokens
+            return TextPrediction(options.target), [*tokens, self.tokenizer.special.end] if options.finished else tokens
         search = self._search(options.beam)
         ((best, *_),) = told(self.model, [Captioned(image, (), "the image")], self.config, search)
-        return self._caption(best), [*best.tokens, END] if best.finished else list(best.tokens)
+        return self._caption(best), [*best.tokens, self.tokenizer.special.end] if best.finished else list(best.tokens)
 
     def _of_image(
         self, pixels: Pixels, caption: Caption | TextPrediction, tokens: list[int], options: AttributionOptions
     ) -> Attribution:
-        written = [each for each in tokens if each != END]
+        written = [each for each in tokens if each != self.tokenizer.special.end]
         seen = attended(self.model, pixels, written, self.config)
         # END has a row of its own where an output is forced; the run's own caption is drawn without it.
         labels = written if isinstance(caption, Caption) else tokens
@@ -207,7 +206,7 @@ class ImageCaptioningRun(Run[Image, Caption]):
         batch = one(self.model, pixels, inputs, self.config)
         decoder, role = self.model.decoder, options.role or "decoder"
         names = decoder.self_attention if role == "decoder" else None  # cells of convolutions do not read each other
-        labels = side(self.tokenizer, [START, *inputs])
+        labels = side(self.tokenizer, [self.tokenizer.special.start, *inputs])
         found = [
             within_part(
                 decoder, names, role, labels, lambda: self.model(batch.images, batch.target_in), options.maps, kind

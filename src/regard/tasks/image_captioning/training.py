@@ -70,7 +70,7 @@ class CaptionObjective:
 
     def batch(self, epoch: int, indices: list[int]) -> CaptionBatch:
         examples = [(self._seen(epoch, index), self.train[index].ids) for index in indices]
-        return collate_captions(examples, self.config.cells)
+        return collate_captions(examples, self.config.cells, self.tokenizer.special)
 
     def loss(self, model: nn.Module, batch: CaptionBatch, update: int, carried: Carried | None = None) -> Loss:
         total = self.attention_loss.of(model, (batch.images,), batch, self.settings, update)

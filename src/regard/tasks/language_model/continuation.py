@@ -10,7 +10,6 @@ from regard.attention.memory import Memory
 from regard.decoding.continuation import Prompted
 from regard.decoding.hypothesis import Hypothesis
 from regard.text import Tokenizer
-from regard.text.special import END
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +26,8 @@ class Begun:
 
 @dataclass(frozen=True)
 class Continuation:
-    """A prompt and what follows it, with the `tokens` of what follows as readable pieces, END among them if the text
-    `finished` by itself. `score` is a log-probability, divided by the length penalty if the search has one."""
+    """A prompt and what follows it, with the `tokens` of what follows as readable pieces, the end among them if the
+    text `finished` by itself. `score` is a log-probability, divided by the length penalty if the search has one."""
 
     prompt: str
     text: str
@@ -40,7 +39,7 @@ class Continuation:
     def of(cls, prompt: str, found: Hypothesis, forced: int, tokenizer: Tokenizer) -> "Continuation":
         """From what a search found, whose first `forced` tokens belong to the prompt."""
         new = found.tokens[forced:]
-        ends = (END,) if found.finished else ()
+        ends = (tokenizer.special.end,) if found.finished else ()
         text = behind(prompt, new, tokenizer)
         return cls(prompt, text, found.score, found.finished, tuple(tokenizer.pieces((*new, *ends))))
 

@@ -34,7 +34,6 @@ from regard.tasks.language_model.training import convention, figures
 from regard.tasks.run import Run, refuse_one_text
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
-from regard.text.special import END
 
 Beyond = Literal["stop", "slide"]
 
@@ -49,7 +48,7 @@ class LanguageModelRun(Run):
     def open(cls, run: RunDirectory, config: LanguageModelling) -> "LanguageModelRun":
         """The run in a folder, its model with fresh weights. Raises InputError for a damaged tokenizer."""
         tokenizer = Tokenizer.load(run.file(TOKENIZER))
-        return cls(config, build_language_model(config.model, tokenizer.size), tokenizer)
+        return cls(config, build_language_model(config.model, tokenizer.size, tokenizer.special), tokenizer)
 
     def convention(self) -> str:
         return convention(self.model)
@@ -122,7 +121,7 @@ class LanguageModelRun(Run):
         refuse_one_text(prompts, "prompts")
         search = self.config.search if search is None else search
         prefixes = [()] * len(prompts) if prefixes is None else prefixes
-        check_prefixes(prefixes, self.tokenizer.size)
+        check_prefixes(prefixes, self.tokenizer.size, self.tokenizer.special)
         with guarded(self.model):
             begun = self._begun(prompts, tokens, beyond)
             options = StepOptions(self.model, self.model.self_attention, candidates, wanted)
@@ -132,7 +131,9 @@ class LanguageModelRun(Run):
                 if len(each.tokens) > forced:
                     text = behind(prompts[each.row], each.tokens[forced:], self.tokenizer)
                     told = replace(each, attention=_of_tokens(each.attention, begun.read + len(each.tokens) - 1))
-                    pieces = self.tokenizer.pieces([END, *self.tokenizer.encode(prompts[each.row])])
+                    pieces = self.tokenizer.pieces(
+                        [self.tokenizer.special.end, *self.tokenizer.encode(prompts[each.row])]
+                    )
                     source = StreamSource(pieces, forced=len(prefixes[each.row]), growth=tokens)
                     yield StreamEvent.of(told, source, text, lambda token: self.tokenizer.pieces([token])[0])
 
@@ -146,7 +147,7 @@ class LanguageModelRun(Run):
             InputError: the model reads no token again, which a gradient does without, the text is longer than it can
                 take, or there is no such map, or none that make a rollout.
         """
-        ids = [END, *self.tokenizer.encode(text)]
+        ids = [self.tokenizer.special.end, *self.tokenizer.encode(text)]
         self._check([text], [ids], 1, None)
         with guarded(self.model), torch.no_grad():
             told = int(self._next(ids)[-1].argmax())
@@ -159,7 +160,7 @@ class LanguageModelRun(Run):
         Raises:
             InputError: as `look`, a text that has outgrown the model's context among what is too long.
         """
-        *ids, last = [END, *self.tokenizer.encode(prompt), *tokens]
+        *ids, last = [self.tokenizer.special.end, *self.tokenizer.encode(prompt), *tokens]
         if self.model.context is not None and len(ids) > self.model.context:
             raise InputError(
                 f"the prompt {shown(prompt)} and what is written behind it have {len(ids)} tokens, and the model sees "
@@ -173,13 +174,13 @@ class LanguageModelRun(Run):
     def lookups_of(
         self, prompt: str, text: str, kinds: Sequence[Kind] = ("weights",), *, finished: bool = True
     ) -> Lookups:
-        """What the model looks at while it is made to write a text behind a prompt, END last if it is to be `finished`,
-        as `lookups_written`.
+        """What the model looks at while it is made to write a text behind a prompt, the end last if it is to be
+        `finished`, as `lookups_written`.
 
         Raises:
             InputError: as `lookups_written`, and where there is nothing to write.
         """
-        tokens = [*self.tokenizer.encode(text), *([END] if finished else [])]
+        tokens = [*self.tokenizer.encode(text), *([self.tokenizer.special.end] if finished else [])]
         if not tokens:
             raise InputError("the target is empty and not finished, so nothing is written; give a text")
         return self.lookups_written(prompt, tokens, kinds)
@@ -204,7 +205,7 @@ class LanguageModelRun(Run):
 
     def _begun(self, prompts: Sequence[str], tokens: int, beyond: Beyond | None) -> Begun:
         """Prompts of any lengths, read together. Raises InputError for what the model cannot take."""
-        ids = [[END, *self.tokenizer.encode(prompt)] for prompt in prompts]
+        ids = [[self.tokenizer.special.end, *self.tokenizer.encode(prompt)] for prompt in prompts]
         self._check(prompts, ids, tokens, beyond)
         read = min(map(len, ids))  # all of the shortest in one pass; the rest of the others is forced
         device = next(self.model.parameters()).device

@@ -18,7 +18,7 @@ def setup(config: LanguageModelling, folder: RunDirectory, processes: int) -> Se
     splits = config.data.load()
     tokenizer = kept_or_trained(folder, config.tokenizer, splits.train)
     check_beam(config.search.beam, tokenizer.size, "vocabulary")
-    model = build_language_model(config.model, tokenizer.size)
+    model = build_language_model(config.model, tokenizer.size, tokenizer.special)
     tokens = running(tokenizer, splits.train)
     windows = make_windows(tokens, model, config.training, config.window, processes)
     return Setup(

@@ -13,7 +13,6 @@ from regard.tasks.language_model.batch import Consecutive, Shuffled, WindowBatch
 from regard.tasks.language_model.cache import Cache
 from regard.tasks.language_model.likelihood import losses
 from regard.text import Tokenizer
-from regard.text.special import END
 from regard.training.objective import Carried, Loss
 from regard.training.settings import Training
 
@@ -49,10 +48,11 @@ class LanguageModelObjective:
 
 
 def running(tokenizer: Tokenizer, texts: Sequence[str]) -> Tensor:
-    """The tokens of texts in a row, `(position,)`, each with END behind it, and one END before all."""
-    ids = [END]
+    """The tokens of texts in a row, `(position,)`, each with the end behind it, and one end before all."""
+    end = tokenizer.special.end
+    ids = [end]
     for text in texts:
-        ids += [*tokenizer.encode(text), END]
+        ids += [*tokenizer.encode(text), end]
     return torch.tensor(ids)
 
 

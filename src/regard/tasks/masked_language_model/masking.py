@@ -1,7 +1,7 @@
 """Texts with blanks to fill in: pure functions of the seed and the epoch.
 
-A text is START A END, or START A END B END where B follows A in its document half of the time and else comes from
-another (Devlin 2019, section 3.1). In a document of a single sentence nothing follows.
+A text is [start] A [end], or [start] A [end] B [end] where B follows A in its document half of the time and else comes
+from another (Devlin 2019, section 3.1). In a document of a single sentence nothing follows.
 """
 
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ from pydantic import Field
 from torch import Tensor
 
 from regard.data.batch import Batch, padded
-from regard.data.bert_inputs import Ids, marked
+from regard.data.bert_inputs import Ids, bert_input
 from regard.errors import InputError
 from regard.shapes import Int
-from regard.text.special import END, MASK, START
+from regard.text.special import MASKED, SpecialTokens
 
 HIDDEN, REPLACED = 0.8, 0.1
-"""Of the tokens to tell, so many are hidden behind MASK and so many replaced by any other; the rest stay."""
+"""Of the tokens to tell, so many are hidden behind the mask and so many replaced by any other; the rest stay."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,7 @@ class MaskedTexts:
         documents: each the tokens of its sentences.
         inside: whether a token, by its id, goes on the word before it.
         seed: of the pairs and the blanks.
+        special: the ids of the vocabulary, one for a mask among them.
 
     Raises:
         InputError: no document has a token, or with `paired` fewer than two have.
@@ -89,6 +90,7 @@ class MaskedTexts:
         *,
         paired: bool,
         seed: int,
+        special: SpecialTokens = MASKED,
     ):
         room = (context - 3) // 2 if paired else context - 2
         if room < 1:
@@ -99,6 +101,8 @@ class MaskedTexts:
             needed = "two documents, to pair one with another" if paired else "a document"
             raise InputError(f"training text: has {len(self.spans)} documents with text in them; expected {needed}")
         self.inside, self.masking, self.paired, self.seed = inside, masking, paired, seed
+        self.special = special
+        self.ordinary = [index for index in range(len(inside)) if index not in special.all]
         # The last span of a document has none behind it and is no A: whether B follows must not show in A.
         begins = [max(1, len(found) - 1) if paired else len(found) for found in self.spans]
         self.where = [(document, place) for document, count in enumerate(begins) for place in range(count)]
@@ -128,7 +132,7 @@ class MaskedTexts:
         texts, segments, told, follows = [], [], [], []
         for example in examples:
             first, second, next_ = self.pair(epoch, example)
-            ids, parts = marked(first, second)
+            ids, parts = bert_input(self.special, first, second)
             random = Random(f"{self.seed}/{epoch}/{example}/blanks")
             chosen = self._chosen(ids, random)
             told.append([(place, ids[place]) for place in chosen])
@@ -150,7 +154,7 @@ class MaskedTexts:
         """The places to be told, at least one."""
         words: list[list[int]] = []
         for place, index in enumerate(ids):
-            if index in (START, END):
+            if index in (self.special.start, self.special.end):
                 continue
             if self.masking.whole_words and words and words[-1][-1] == place - 1 and self.inside[index]:
                 words[-1].append(place)
@@ -171,7 +175,8 @@ class MaskedTexts:
         for place in chosen:
             draw = random.random()
             if draw < HIDDEN:
-                found[place] = MASK
+                assert self.special.mask is not None
+                found[place] = self.special.mask
             elif draw < HIDDEN + REPLACED:
-                found[place] = random.randrange(MASK + 1, len(self.inside))
+                found[place] = self.ordinary[random.randrange(len(self.ordinary))]
         return found

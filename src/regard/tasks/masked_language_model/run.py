@@ -24,7 +24,6 @@ from regard.tasks.masked_language_model.training import SEED, figures, masked_te
 from regard.tasks.run import Run, refuse_one_text
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
-from regard.text.special import END, MASK, MASK_NAME, START
 
 BLANK = "[MASK]"
 """What stands for a blank in the texts that are given."""
@@ -143,10 +142,10 @@ class MaskedLanguageModelRun(Run):
     def _owed(self, text: str, ids: Sequence[int], maps: Sequence[int] | None) -> Alignment:
         """Raises InputError for a text without a blank, and where none are filled."""
         self._require_predictions()
-        places = [place for place, index in enumerate(ids) if index == MASK]
+        places = [place for place, index in enumerate(ids) if index == self._mask]
         if not places:
             raise InputError(f"{shown(text)} has no blank, and a gradient is of what fills one; write {BLANK} there")
-        filling = (self._logits(ids, places)[:, MASK + 1 :].argmax(-1) + MASK + 1).tolist()
+        filling = self._ordinary(self._logits(ids, places), -torch.inf).argmax(-1).tolist()
         return contributed(
             self.model,
             self.tokenizer.pieces(ids),
@@ -154,6 +153,16 @@ class MaskedLanguageModelRun(Run):
             lambda: log_probabilities_of(self._logits(ids, places), filling),
             maps,
         )
+
+    @property
+    def _mask(self) -> int:
+        mask = self.tokenizer.special.mask
+        assert mask is not None  # as `check_tokenizer` found
+        return mask
+
+    def _ordinary(self, scores: Tensor, least: float) -> Tensor:
+        """Scores `(place, vocabulary)` with `least` for the special tokens, as none of them fills a blank."""
+        return scores.index_fill(-1, torch.tensor(self.tokenizer.special.all, device=scores.device), least)
 
     def _logits(self, ids: Sequence[int], places: Sequence[int]) -> Float[Tensor, "place vocabulary"]:
         """Of what stands at some places of a text with its marks."""
@@ -165,9 +174,8 @@ class MaskedLanguageModelRun(Run):
             raise InputError(f"{shown(text)} has no blank; write {blank} where one is")
         marked = self._blanked(text, blank)
         ids = marked[1:-1]
-        places = [place for place, index in enumerate(marked) if index == MASK]
-        probabilities = self._logits(marked, places).softmax(-1).cpu()
-        probabilities[:, : MASK + 1] = 0.0  # no mark fills a blank
+        places = [place for place, index in enumerate(marked) if index == self._mask]
+        probabilities = self._ordinary(self._logits(marked, places).softmax(-1).cpu(), 0.0)
         likely = probabilities.argmax(-1).tolist()
         found = []
         for place, row in enumerate(probabilities):
@@ -180,7 +188,7 @@ class MaskedLanguageModelRun(Run):
 
     def _filled(self, ids: Sequence[int], chosen: Sequence[int], token: int, probability: float) -> Filled:
         left = iter(chosen)
-        whole = [next(left) if index == MASK else index for index in ids]
+        whole = [next(left) if index == self._mask else index for index in ids]
         return Filled(self.tokenizer.decode(whole), self.tokenizer.pieces([token])[0], probability)
 
     def _states(self, rows: Sequence[Sequence[int]]) -> Tensor:
@@ -194,7 +202,7 @@ class MaskedLanguageModelRun(Run):
         """The tokens of a text with blanks, and its marks. Raises InputError for one that is too long."""
         *before, last = text.split(blank)
         parts = [self.tokenizer.encode(part.rstrip()) for part in before]  # what fills a blank brings its own space
-        ids = [index for part in parts for index in (*part, MASK)]
+        ids = [index for part in parts for index in (*part, self._mask)]
         return self._marked(text, [*ids, *self.tokenizer.encode(last)])
 
     def _marked(self, text: str, ids: Sequence[int]) -> list[int]:
@@ -204,7 +212,7 @@ class MaskedLanguageModelRun(Run):
             raise InputError(
                 f"{shown(text)} has {len(ids)} tokens and two marks, but the model takes {context}; shorten it"
             )
-        return [START, *ids, END]
+        return [self.tokenizer.special.start, *ids, self.tokenizer.special.end]
 
     def _require_predictions(self) -> None:
         if self.model.predictions is None:
@@ -213,7 +221,7 @@ class MaskedLanguageModelRun(Run):
 
 def check_tokenizer(tokenizer: Tokenizer) -> None:
     """Raises InputError for a vocabulary without an entry for blanks."""
-    if tokenizer.vocabulary.get(MASK_NAME) != MASK:
+    if tokenizer.special.mask is None:
         raise InputError(
             f"tokenizer.kind is {tokenizer.settings.kind}, whose vocabulary has no entry for blanks; use wordpiece or "
             "wordpiece-uncased"

@@ -61,7 +61,7 @@ def masked_texts(
 ) -> MaskedTexts:
     """Documents as texts with blanks. Raises InputError where there are too few."""
     ids = [[tokenizer.encode(sentence) for sentence in document] for document in documents]
-    return MaskedTexts(ids, inside(tokenizer), masking, context, paired=paired, seed=seed)
+    return MaskedTexts(ids, inside(tokenizer), masking, context, paired=paired, seed=seed, special=tokenizer.special)
 
 
 def inside(tokenizer: Tokenizer) -> list[bool]:

@@ -33,9 +33,7 @@ def load_tokenizers(run: RunDirectory, config: MultiTarget) -> dict[str, Tokeniz
 
 def build_many(config: MultiTarget, tokenizers: Mapping[str, Tokenizers]) -> OneToMany:
     """The model, with fresh weights."""
-    return OneToMany(
-        {name: build(config.model, each.source.size, each.target.size) for name, each in tokenizers.items()}
-    )
+    return OneToMany({name: build(config.model, *each.sizes, each.special) for name, each in tokenizers.items()})
 
 
 class MultiTargetRun(Run):

@@ -9,9 +9,9 @@ from regard.data.batching import require_one_batch, token_batches
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
 from regard.models.pointer_network import PointerNetwork
+from regard.nn.position_output import END
 from regard.tasks.pointer.batch import SetBatch, collate_sets
 from regard.tasks.pointer.data import PointedSet
-from regard.text.special import END
 from regard.training.objective import Carried, Loss
 from regard.training.schedules import forcing
 from regard.training.settings import Training

@@ -15,9 +15,10 @@ from regard.tasks.prediction import flat
 class Prediction:
     """An output, how likely the model finds it, and what each of its tokens read.
 
-    `score` is a log-probability, divided by the length penalty if the run has one. `tokens` are readable pieces, END
-    among them if the output `finished` by itself. `attention` has a row for each of them and a column for each piece of
-    the source, the mean over layers and heads; None for a model that does not attend. `alternatives` are the next best.
+    `score` is a log-probability, divided by the length penalty if the run has one. `tokens` are readable pieces, the
+    end among them if the output `finished` by itself. `attention` has a row for each of them and a column for each
+    piece of the source, the mean over layers and heads; None for a model that does not attend. `alternatives` are the
+    next best.
     `missing` are the phrases that it was constrained to contain and does not, because the limit came before.
     """
 

@@ -40,7 +40,6 @@ from regard.tasks.seq2seq.metrics import Scoring, figures
 from regard.tasks.seq2seq.prediction import Prediction
 from regard.tasks.verbs import Run
 from regard.text import Tokenizer
-from regard.text.special import END, START
 from regard.text.words import word_indices
 
 SOURCE, TARGET = "source.tokenizer.json", "target.tokenizer.json"
@@ -70,8 +69,7 @@ class Seq2SeqRun(Run[str, Prediction]):
     def open(cls, run: RunDirectory, config: Seq2Seq) -> "Seq2SeqRun":
         """The run in a folder, its model with fresh weights. Raises InputError for a damaged tokenizer."""
         tokenizers = load_tokenizers(run, config)
-        model = build(config.model, tokenizers.source.size, tokenizers.target.size)
-        return cls(config, model, tokenizers)
+        return cls(config, build(config.model, *tokenizers.sizes, tokenizers.special), tokenizers)
 
     def parse(self, line: str, place: str = "text 1") -> str:
         return line
@@ -143,14 +141,15 @@ class Seq2SeqRun(Run[str, Prediction]):
         search = self.config.search if search is None else search
         prefixes = [()] * len(texts) if prefixes is None else prefixes
         for text, prefix in zip(texts, prefixes, strict=True):
-            check_prefixes([prefix], self.tokenizers.target.size + len(self.tokenizers.own_words(text)))
+            target = self.tokenizers.target
+            check_prefixes([prefix], target.size + len(self.tokenizers.own_words(text)), target.special)
         ids = source_ids(self.model.max_source, self.tokenizers, texts)
         with guarded(self.model):
             for each in stream_ids(self.model, ids, search, prefixes, candidates=candidates, active=wanted):
                 source = texts[each.row]
                 text = self.tokenizers.text(each.tokens, source)
-                pieces = self.tokenizers.source_pieces
-                read = StreamSource(pieces([*ids[each.row], END], source), forced=len(prefixes[each.row]))
+                pieces = self.tokenizers.source_pieces(self.tokenizers.ended_source(ids[each.row]), source)
+                read = StreamSource(pieces, forced=len(prefixes[each.row]))
                 yield StreamEvent.of(
                     each, read, text, lambda token, s=source: self.tokenizers.target_pieces([token], s)[0]
                 )
@@ -191,13 +190,14 @@ class Seq2SeqRun(Run[str, Prediction]):
             source, written = self._ids(text, best)
             if role == "cross":
                 return Reading(answer, *self._read(text, source, written, kind, maps))
-            given = written[:-1]  # the step after the last token exists only where END was its result
-            sides = self.tokenizers.sides([*source, END], [START, *given], text)
+            given = written[:-1]  # the step after the last token exists only where the end was its result
+            begun = [self.tokenizers.target.special.start, *given]
+            sides = self.tokenizers.sides(self.tokenizers.ended_source(source), begun, text)
             return Reading(answer, *read_itself(self.model, role, (source, given), sides, maps, kind))
 
     def lookups_written(self, text: str, tokens: Sequence[int], kinds: Sequence[Kind] = ("weights",)) -> Lookups:
-        """What the model looked at while it wrote these tokens, END among them if it ended, in every layer and head;
-        of several `kinds` the maps stand beside those of the first.
+        """What the model looked at while it wrote these tokens, the end among them if it ended, in every layer and
+        head; of several `kinds` the maps stand beside those of the first.
 
         Raises:
             InputError: as `look`.
@@ -207,7 +207,7 @@ class Seq2SeqRun(Run[str, Prediction]):
         return beside(*(self._read(text, source, list(tokens), kind)[0] for kind in kinds))
 
     def score(self, pairs: Sequence[Pair]) -> list[list[float]]:
-        """The log-probability of each token of each target, END last, given its source.
+        """The log-probability of each token of each target, the end last, given its source.
 
         Raises:
             InputError: a text is longer than the model can take.
@@ -215,8 +215,8 @@ class Seq2SeqRun(Run[str, Prediction]):
         return log_probabilities(self.model, encoded(self.model, self.tokenizers, pairs))
 
     def lookups_of(self, pair: Pair, kinds: Sequence[Kind] = ("weights",), *, finished: bool = True) -> Lookups:
-        """What the model reads while it is made to write a target, in each layer and head, between pieces; END is the
-        last of the source, and of a target that is to be `finished`. Of several `kinds` as `lookups_written`.
+        """What the model reads while it is made to write a target, in each layer and head, between pieces; the end is
+        the last of the source, and of a target that is to be `finished`. Of several `kinds` as `lookups_written`.
 
         Raises:
             InputError: as `word_maps`, and `look`.
@@ -224,12 +224,12 @@ class Seq2SeqRun(Run[str, Prediction]):
         if self.model.decoder.source_attention is None:
             raise InputError("the run's model does not attend to its source, so there is nothing to look at")
         ((source, target),) = encoded(self.model, self.tokenizers, [pair])
-        written = [*target, END] if finished else target
+        written = self.tokenizers.ended_target(target) if finished else target
         return beside(*(self._read(pair.source, source, written, kind)[0] for kind in kinds))
 
     def word_maps(self, pairs: Sequence[Pair]) -> list[Float[np.ndarray, "map _target _source"]]:
-        """What the model reads while it is made to write each target, between words, which blanks separate; END is left
-        out. One map a layer and head, in that order.
+        """What the model reads while it is made to write each target, between words, which blanks separate; the end is
+        left out. One map a layer and head, in that order.
 
         Raises:
             InputError: the model does not attend to its source, or a text is too long for it.
@@ -273,18 +273,20 @@ class Seq2SeqRun(Run[str, Prediction]):
         return Prediction(text, hypothesis.score, hypothesis.finished, self._labels(source, hypothesis), alignment)
 
     def _labels(self, source: str, hypothesis: Hypothesis) -> tuple[str, ...]:
-        tokens = (*hypothesis.tokens, END) if hypothesis.finished else hypothesis.tokens
+        tokens = self.tokenizers.ended_target(hypothesis.tokens) if hypothesis.finished else hypothesis.tokens
         return tuple(self.tokenizers.target_pieces(tokens, source))
 
     def _ids(self, text: str, output: Hypothesis) -> tuple[list[int], list[int]]:
-        """A source, and what was written for it, END among it where it was."""
-        return self.tokenizers.source_ids(text), [*output.tokens, END] if output.finished else list(output.tokens)
+        """A source, and what was written for it, the end among it where it was."""
+        tokens = list(output.tokens)
+        return self.tokenizers.source_ids(text), self.tokenizers.ended_target(tokens) if output.finished else tokens
 
     def _read(
         self, text: str, source: list[int], written: list[int], kind: Kind, maps: Sequence[int] | None = None
     ) -> tuple[Lookups, Alignment]:
         """What these tokens depended on of a text's own. Raises InputError as `look`."""
-        return read_by(self.model, (source, written), self.tokenizers.sides([*source, END], written, text), kind, maps)
+        sides = self.tokenizers.sides(self.tokenizers.ended_source(source), written, text)
+        return read_by(self.model, (source, written), sides, kind, maps)
 
     def _looked_at(self, outputs: Sequence[tuple[str, Hypothesis]]) -> list[Alignment]:
         """What each output of a text looked at."""
@@ -292,6 +294,6 @@ class Seq2SeqRun(Run[str, Prediction]):
         found = by_weights(self.model, written)
         pieces = self.tokenizers.source_pieces
         return [
-            Alignment(weights, tuple(pieces([*source, END], text)), self._labels(text, each))
+            Alignment(weights, tuple(pieces(self.tokenizers.ended_source(source), text)), self._labels(text, each))
             for weights, (source, _), (text, each) in zip(found, written, outputs, strict=True)
         ]

@@ -28,7 +28,7 @@ def setup(config: Seq2Seq, folder: RunDirectory, processes: int) -> Setup:
     splits = config.data.load()
     kept = load_tokenizers(folder, config) if folder.has(SOURCE) and folder.has(TARGET) else None
     tokenizers = kept or make_tokenizers(config, splits)
-    model = build(config.model, tokenizers.source.size, tokenizers.target.size)
+    model = build(config.model, *tokenizers.sizes, tokenizers.special)
     check_search(config.search, tokenizers.target.size, model)
     task = Seq2SeqObjective(
         splits,

@@ -18,7 +18,6 @@ from regard.nn.encoder_decoder import EncoderDecoder
 from regard.shapes import Float
 from regard.tasks.seq2seq.guidance import link_rows, piece_links
 from regard.tasks.seq2seq.metrics import PERPLEXITY, Scoring, figures
-from regard.text.special import END, UNKNOWN
 from regard.training.attention_losses import AttentionLoss, AttentionLosses
 from regard.training.objective import Carried, Loss
 from regard.training.settings import Training
@@ -54,7 +53,7 @@ class Seq2SeqObjective:
         for pairs in (splits.valid, splits.test):
             self._sources(pairs, truncate)
         self.ids = list(zip(self._sources(self.train, truncate), self._targets(truncate), strict=True))
-        self.ids = [(source, readable(target, source, tokenizers.target.size)) for source, target in self.ids]
+        self.ids = [(source, readable(target, source, tokenizers.target)) for source, target in self.ids]
         self.lengths = [(len(source) + 1, len(target) + 1) for source, target in self.ids]
         self.random = max(tokenizers.source.settings.dropout, tokenizers.target.settings.dropout) > 0
         require_one_batch(self.lengths, settings.batch_tokens, "training pairs")
@@ -74,8 +73,9 @@ class Seq2SeqObjective:
 
     def frequencies(self) -> Float[Tensor, "token"]:
         """How often each entry of the target vocabulary is in the training targets, their ends among them."""
-        size = self.tokenizers.target.size
-        tokens = [token if token < size else UNKNOWN for _, target in self.ids for token in (*target, END)]
+        size, special = self.tokenizers.target.size, self.tokenizers.target.special
+        ids = (token for _, target in self.ids for token in (*target, special.end))
+        tokens = [token if token < size else special.unknown for token in ids]
         return torch.tensor(tokens).bincount(minlength=size).float()
 
     def batches(self, epoch: int) -> list[list[int]]:
@@ -84,7 +84,7 @@ class Seq2SeqObjective:
     def batch(self, epoch: int, indices: list[int]) -> PairBatch:
         """With BPE-dropout every epoch cuts its words anew, as a function of the seed, the epoch and the pair."""
         examples = [self._encode_anew(epoch, index) if self.random else self.ids[index] for index in indices]
-        batch = collate(examples, multiple=LENGTH_MULTIPLE)
+        batch = collate(examples, *self.tokenizers.special, multiple=LENGTH_MULTIPLE)
         if self.links is None:
             return batch
         sizes = batch.target_in.shape[1], batch.source.shape[1]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from regard.attention.record import Maps
 from regard.attribution.gradients import Contributed
-from regard.data.bert_inputs import Ids, marked
+from regard.data.bert_inputs import Ids, bert_input
 from regard.data.token_words import side
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
@@ -44,7 +44,7 @@ class MarkedTexts(Form[Texts]):
         return sum(map(len, encoded)) + 1 + len(encoded)
 
     def collate(self, examples: Sequence[tuple[Texts, int]]) -> MarkedBatch:
-        return collate_marked(examples)
+        return collate_marked(examples, self.tokenizer.special)
 
     def looked(self, example: Labelled, maps: Maps, joined: Joined) -> Alignment:
         """Raises InputError as `joined` does."""
@@ -57,7 +57,7 @@ class MarkedTexts(Form[Texts]):
 
     def _tokens(self, example: Labelled) -> tuple[str, ...]:
         """Those that are read, readable, with their marks."""
-        return tuple(self.tokenizer.pieces(marked(*self.encoded(example))[0]))
+        return tuple(self.tokenizer.pieces(bert_input(self.tokenizer.special, *self.encoded(example))[0]))
 
     def side(self, example: Labelled) -> Side:
-        return side(self.tokenizer, marked(*self.encoded(example))[0])
+        return side(self.tokenizer, bert_input(self.tokenizer.special, *self.encoded(example))[0])
