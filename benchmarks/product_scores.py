@@ -18,9 +18,10 @@ from einops import rearrange
 
 from benchmarks import report
 from benchmarks.aim import Aim
-from regard.attention.lookup import Attend, masked
+from regard.attention.lookup import Attend
 from regard.attention.masks import causal, padding
 from regard.attention.memory import Memory
+from regard.attention.paths import masked
 from regard.attention.scores import ScaledDot
 from regard.kernels.product import fused_is_faster
 
@@ -83,7 +84,7 @@ def both_forms(call: Callable[[], object]) -> tuple[float, float]:
     times = 0
     for _ in range(ROUNDS + 1):  # the first warms up and says how many calls make a sample
         for form, found in samples.items():
-            with patch("regard.attention.lookup.fused_is_faster", lambda query, key, masked, form=form: form):
+            with patch("regard.attention.paths.fused_is_faster", lambda query, key, masked, form=form: form):
                 found.append(seconds(call, times or 3))
         times = times or math.ceil(SAMPLE / min(samples[False] + samples[True]))
     return median(samples[False][1:]), median(samples[True][1:])

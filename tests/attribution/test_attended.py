@@ -1,11 +1,15 @@
 """The attention of given outputs: one row a token, END included, each summing to 1, the same as in a decode."""
 
+import numpy as np
 import pytest
 import torch
 
 from regard.attention.record import record
+from regard.attribution.cross_attention import SOURCES, read_by
 from regard.attribution.forced_decoding import attended
+from regard.attribution.kinds import Kind
 from regard.data.pair_batch import collate
+from regard.maps.heads import Side
 from regard.text.special import START
 from tests.laws import cases
 
@@ -56,3 +60,21 @@ def test_equals_what_stepping_looks_at(name: str):
 def test_a_model_without_attention_says_so(name: str):
     with pytest.raises(ValueError, match="no attention to its source"):
         attended(cases.MODELS[name](), PAIRS)
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+@pytest.mark.parametrize("name", ["luong-dot", "transformer"])
+def test_what_an_output_depended_on_takes_one_pass(name: str, kind: Kind):
+    """Recorded maps, what they are made of, and the one map of all of them; the same as of several outputs."""
+    if kind == "rollout" and name != "transformer":
+        return
+    model, calls = cases.MODELS[name]().double().eval(), []
+    sides = Side.of(tuple("abc$")), Side.of(tuple("xy$"))
+    model.register_forward_hook(lambda *given: calls.append(given))
+    for part in (model.encoder, model.decoder.output):
+        part.register_forward_hook(lambda *given: calls.append(given))
+    lookups, attention = read_by(model, ([5, 7, 4], [6, 4, 3]), sides, kind)
+    assert len(calls) == 3
+    assert (lookups.workings is not None) == (kind == "weights")
+    (found, _) = SOURCES[kind](model, [([5, 7, 4], [6, 4, 3]), ([9, 8], [5])], None)
+    np.testing.assert_allclose(attention.weights, found, rtol=1e-12, atol=1e-12)

@@ -25,7 +25,7 @@ from transformers import (
 from transformers import GPT2Config as HubConfig
 
 from regard import record
-from regard.attention.record import told_apart
+from regard.attention.recorded import told_apart
 from regard.cli.figure import Asking, draw
 from regard.cli.options import Looking
 from regard.errors import InputError

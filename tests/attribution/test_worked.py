@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch import nn
 
-from regard import record
 from regard.attention import Attend
 from regard.attention.align import Sparsemax
-from regard.attention.breakdown import Worked, worked
 from regard.attention.heads import MultiHead
 from regard.attention.masks import as_mask, padding
 from regard.attention.memory import Memory
+from regard.attention.record import record_breakdown
+from regard.attention.recorded import Maps
 from regard.attention.scores import (
     Additive,
     Content,
@@ -71,18 +71,18 @@ WITHOUT_SIDES = {"inverse distance", "location", "location, a short one"}
 
 
 def looked(model: Any) -> Lookups:
-    return lookups(model, (SOURCE, TARGET), *SIDES, JOININGS["weights"])
+    return lookups(model, (SOURCE, TARGET), *SIDES, JOININGS["weights"])[0]
 
 
 def transformer() -> Transformer:
     return Transformer(13, 13, TransformerConfig(layers=2, width=6, hidden=7, heads=3)).eval()
 
 
-def told(attend: nn.Module, query: torch.Tensor, memory: Memory) -> tuple[Worked, np.ndarray, torch.Tensor]:
-    """What was told, the weights `(layer, head, query, key)` of the first row, and what was read."""
-    with torch.no_grad(), record(attend) as maps, worked(attend, "*") as seen:
+def told(attend: nn.Module, query: torch.Tensor, memory: Memory) -> tuple[Maps, np.ndarray, torch.Tensor]:
+    """What was recorded, the weights `(layer, head, query, key)` of the first row, and what was read."""
+    with torch.no_grad(), record_breakdown(attend, "*") as maps:
         read = attend(query, memory)
-    return seen, maps.layered()[0].numpy(), read
+    return maps, maps.layered()[0].numpy(), read
 
 
 def drawn(name: str, dtype: torch.dtype) -> tuple[Attend, torch.Tensor, Memory]:
@@ -103,7 +103,7 @@ def drawn(name: str, dtype: torch.dtype) -> tuple[Attend, torch.Tensor, Memory]:
 def test_every_score_is_worked_out(name: str, dtype: torch.dtype):
     attend, query, memory = drawn(name, dtype)
     seen, weights, read = told(attend, query, memory)
-    found = seen.workings(weights)
+    found = seen.breakdown(weights)
     assert found is not None
     assert isinstance(found.of, Given) == (name in WITHOUT_SIDES)
     assert np.ptp(weights) > 0.1
@@ -121,7 +121,7 @@ def test_heads_with_any_score(score: Any):
     states = torch.randn(2, 5, 6, dtype=torch.float64)
     mask = as_mask(torch.ones(5, 5, dtype=torch.bool).tril())
     seen, weights, _ = told(heads, states, Memory(states, states, mask))
-    found = seen.workings(weights)
+    found = seen.breakdown(weights)
     assert found is not None
     assert found.of.shape == (1, 3, 5, 5)
     np.testing.assert_allclose(softmax(found), weights, atol=1e-12)
@@ -153,7 +153,7 @@ def test_contributions_of_dimensions_are_those_of_the_parameters():
     """v_i tanh((W q + U k)_i), by hand from the module's own matrices."""
     attend, query, memory = drawn("additive", torch.float64)
     seen, weights, _ = told(attend, query, memory)
-    found, score = seen.workings(weights), attend.score
+    found, score = seen.breakdown(weights), attend.score
     assert found is not None
     assert isinstance(found.of, Sums)
     assert isinstance(score, Additive)
@@ -232,8 +232,8 @@ def test_none_for_another_call():
     assert readers is not None
     found, seen = looked(model), []
     for times in (0, 1, 2):
-        with worked(model.decoder, readers) as asked:
+        with record_breakdown(model.decoder, readers) as maps:
             for _ in range(times):
                 model(torch.tensor([[*SOURCE, END]]), torch.tensor([5]), torch.tensor([[START, *TARGET]]))
-        seen.append(asked.workings(found.weights) is not None)
+        seen.append(maps.breakdown(found.weights) is not None)
     assert seen == [False, True, False]

@@ -63,7 +63,7 @@ def test_a_click_works_an_additive_lookup_out(opened: Opened):
     for each in model.decoder.parameters():
         torch.nn.init.normal_(each, std=0.7)
     source, target = Side.of(("a", "b", "c", "d", "</s>")), Side.of(("x", "y", "</s>"))
-    given = lookups(model, ([5, 7, 4, 9], [6, 4]), source, target, JOININGS["weights"])
+    given = lookups(model, ([5, 7, 4, 9], [6, 4]), source, target, JOININGS["weights"])[0]
     page = opened(View(given))
     page.locator(".regard-place").focus()
     for key in ("ArrowDown", "ArrowRight", "ArrowRight", "Enter"):

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from regard.attention import Attend
-from regard.attention.align import Monotonic
+from regard.attention.align import Monotonic, Softmax
 from regard.attention.heads import MultiHead
 from regard.attention.record import record
 from regard.attention.scores import Additive
@@ -110,7 +110,7 @@ def drawing(model: EncoderDecoder) -> EncoderDecoder:
     for module in model.modules():
         if isinstance(module, Monotonic):
             module.noise = 0.0
-        if isinstance(module, Attend) and not module.align.is_softmax:
+        if isinstance(module, Attend) and not isinstance(module.align, Softmax):
             module.align = InTraining(module.align)
     return model
 

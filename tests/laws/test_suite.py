@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from regard.attention import Attend
 from regard.attention.memory import Memory
-from regard.attention.record import give, wanted
+from regard.attention.observer import observer_of
+from regard.attention.record import give
 from regard.attention.scores import Dot, ScaledDot
 from regard.testing import check_attention, check_decoder
 from tests.laws import cases
@@ -28,7 +29,7 @@ class Own(nn.Module):
         open_everywhere = torch.ones_like(scores, dtype=torch.bool)
         allowed = open_everywhere if memory.mask is None else memory.mask.dense().expand_as(scores)
         weights = self.weigh(scores, allowed)
-        if wanted(self):
+        if observer_of(self) is not None:
             give(self, weights)
         return weights @ memory.value
 
@@ -68,7 +69,7 @@ class Careless(Own):
     """Gives other results while watched."""
 
     def forward(self, query: Tensor, memory: Memory) -> Tensor:
-        return super().forward(query, memory) * (1.001 if wanted(self) else 1.0)
+        return super().forward(query, memory) * (1.0 if observer_of(self) is None else 1.001)
 
 
 class Silent(nn.Module):

@@ -1,11 +1,6 @@
-"""What weights are made of, while somebody asks: `with worked(model, names) as seen: model(...)`.
+"""What the weights of one example are made of, so that each of its lookups can be worked out: scores and values."""
 
-Recording is of many examples, and keeps weights alone; this is of the one that is looked at, so that each of its
-lookups can be worked out. Nothing is kept on the modules.
-"""
-
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -17,76 +12,48 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.masks import Mask
-from regard.attention.observer import Listening
-from regard.attention.record import named
-from regard.attention.scores import Sides
+from regard.attention.observer import LookupRecord
+from regard.attention.scores.protocol import Sides
 from regard.maps.breakdown import ROUNDING, Given, Sums, Workings, is_softmax
 
 
-class Working(NamedTuple):
-    """One call of a module: weights `(*batch, query, key)`, values `(*batch, key, value_width)`, the mask, and what the
-    scores are sums over, or where there is nothing of that kind the scores themselves, before the mask."""
+class Call(NamedTuple):
+    """One lookup of a module: weights `(*batch, query, key)`, values `(*batch, key, value_width)`, the mask, and the
+    sides that the scores sum over, or for another score the scores themselves, before the mask."""
 
     weights: Tensor
     value: Tensor
     mask: Mask | None
     of: Sides | Tensor
 
-
-class Worked:
-    """What modules told, each time that they were called."""
-
-    def __init__(self, names: dict[int, str]):
-        self.names = names
-        self.calls: dict[int, list[Working]] = {}
-
-    def workings(self, weights: Float[np.ndarray, "_layer _head _target _source"]) -> Workings | None:
-        """What these weights of the batch's first row are made of. None where they are not what was told: others were
-        recorded, or measures of them, or other calls; and where each call reads other keys or values."""
-        every = [_told(calls) for calls in self.calls.values()]
-        found = [each for each in every if each is not None]
-        if not found or len(found) < len(every) or len({_shapes(each) for each in found}) > 1:
+    @classmethod
+    def of_record(cls, record: LookupRecord) -> "Call | None":
+        """None for a module that hands over weights alone."""
+        if record.scores is None or record.value is None:
             return None
-        told = [each.weights for each in found]
-        if (len(told), *told[0].shape) != weights.shape:
-            return None
-        if any(np.abs(one - other).max(initial=0.0) > ROUNDING for one, other in zip(told, weights, strict=True)):
-            return None
-        allowed = np.any([each.allowed for each in found], axis=0)
-        of, value = _together([each.of for each in found]), np.stack([each.value for each in found])
-        return Workings(of, value, allowed, is_softmax(of.scores(), allowed, weights))
+        return cls(record.weights(None, None), record.value, record.mask, record.scores())
 
 
-_asking: Listening[Worked] = Listening("regard_asking")
+def breakdown(
+    modules: Sequence[Sequence[Call]], weights: Float[np.ndarray, "_layer _head _target _source"]
+) -> Workings | None:
+    """What these weights of the batch's first row are made of, given the calls of each module. None for weights that
+    are not those of the calls (of other modules, or norms), and where keys or values change from call to call."""
+    every = [_joined(calls) for calls in modules]
+    found = [each for each in every if each is not None]
+    if not found or len(found) < len(every) or len({_shapes(each) for each in found}) > 1:
+        return None
+    own = [each.weights for each in found]
+    if (len(own), *own[0].shape) != weights.shape:
+        return None
+    if any(np.abs(one - other).max(initial=0.0) > ROUNDING for one, other in zip(own, weights, strict=True)):
+        return None
+    allowed = np.any([each.allowed for each in found], axis=0)
+    of, value = _together([each.of for each in found]), np.stack([each.value for each in found])
+    return Workings(of, value, allowed, is_softmax(of.scores(), allowed, weights))
 
 
-@contextmanager
-def worked(model: nn.Module, names: str | Sequence[str]) -> Iterator[Worked]:
-    """Inside the block, what the weights of the modules of those names are made of, as `record` takes names. No fused
-    kernel serves these then. Raises ValueError as `record`."""
-    with _asking.by(Worked(named(model, names))) as kept:
-        yield kept
-
-
-def asking() -> bool:
-    """Whether somebody asks what any weights are made of."""
-    return _asking.now() is not None
-
-
-def asked(module: nn.Module) -> bool:
-    """Whether somebody asks what the weights of this module are made of."""
-    kept = _asking.now()
-    return kept is not None and id(module) in kept.names
-
-
-def tell(module: nn.Module, working: Working) -> None:
-    """Hand it to whoever asks for it."""
-    kept = _asking.now()
-    if kept is not None and id(module) in kept.names:
-        kept.calls.setdefault(id(module), []).append(working)
-
-
-class _Told(NamedTuple):
+class _Joined(NamedTuple):
     """All calls of one module, of the batch's first row, later queries behind earlier ones: weights `(head, target,
     source)`, values `(head, source, value_width)`, what is allowed `(target, source)`, and scores of one layer."""
 
@@ -96,7 +63,7 @@ class _Told(NamedTuple):
     of: Sums | Given
 
 
-def _told(calls: Sequence[Working]) -> _Told | None:
+def _joined(calls: Sequence[Call]) -> _Joined | None:
     last = calls[-1]
     values = [_first(each.value, each) for each in calls] if last.weights.ndim in (3, 4) else []
     of = _scores(calls) if values and _grow(values) else None
@@ -104,10 +71,10 @@ def _told(calls: Sequence[Working]) -> _Told | None:
         return None
     weights = _steps([_first(each.weights, each) for each in calls])
     allowed = _steps([_first(_allowed(each), each).any(0, keepdim=True) for each in calls])
-    return _Told(_array(weights), _array(values[-1]), _array(allowed[0]), of)
+    return _Joined(_array(weights), _array(values[-1]), _array(allowed[0]), of)
 
 
-def _scores(calls: Sequence[Working]) -> Sums | Given | None:
+def _scores(calls: Sequence[Call]) -> Sums | Given | None:
     """Of one module. None where keys change from call to call, or some calls have sides and others have none."""
     sides = [(each.of, each) for each in calls if isinstance(each.of, Sides)]
     if not sides:
@@ -127,19 +94,19 @@ def _together(every: Sequence[Sums | Given]) -> Sums | Given:
     return replace(every[0], **arrays)
 
 
-def _shapes(told: _Told) -> tuple[object, ...]:
+def _shapes(joined: _Joined) -> tuple[object, ...]:
     """What is the same in all modules that are seen together."""
-    scores = tuple((name, each.shape) for name, each in told.of.arrays().items())
-    return told.weights.shape, told.value.shape, told.of.scale, scores
+    scores = tuple((name, each.shape) for name, each in joined.of.arrays().items())
+    return joined.weights.shape, joined.value.shape, joined.of.scale, scores
 
 
-def _allowed(call: Working) -> Tensor:
+def _allowed(call: Call) -> Tensor:
     """`(*batch, query, key)`, an axis of one serving all: what may be read and has a score at all."""
     allowed = call.of.isfinite() if isinstance(call.of, Tensor) else torch.ones_like(call.weights, dtype=torch.bool)
     return allowed if call.mask is None else allowed & call.mask.dense()
 
 
-def _first(part: Tensor, call: Working) -> Tensor:
+def _first(part: Tensor, call: Call) -> Tensor:
     """Of the batch's first row `(head, ...)`; what serves all rows or heads is repeated."""
     found = part.detach().expand(*call.weights.shape[:-2], *part.shape[-2:])[0]
     return found if found.ndim == 3 else rearrange(found, "position width -> 1 position width")

@@ -8,23 +8,24 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.kernels.selected import Chosen, Projected, part, shared_part
+from regard.attention.observer import LookupRecord
+from regard.kernels.selected import Projected, part, shared_part
 
 NAME = "regard"
 """What their configurations call this attention while somebody looks."""
 UNFUSED = ("softcap", "s_aux")
 """What the fused attention does not know: scores that are held below a number, and a sink for each head."""
-Listener = Callable[[nn.Module, int, Chosen, Projected], None]
-"""Is given a module, the number of its queries, a way to its weights, and what these are made of."""
+Observe = Callable[[nn.Module, LookupRecord], None]
+"""Takes a lookup of a module."""
 
 
 @contextmanager
-def opened(model: nn.Module, listener: Listener) -> Iterator[None]:
-    """Inside the block the attention of every model of transformers in `model` tells its listener. Its results are
-    those of PyTorch's fused attention."""
+def opened(model: nn.Module, observe: Observe) -> Iterator[None]:
+    """Inside the block the attention of every model of transformers in `model` hands its lookups to `observe`. Its
+    results are those of PyTorch's fused attention."""
     with ExitStack() as stack:
         if hosts := _hosts(model):
-            _register(listener)
+            _register(observe)
         for host in hosts:
             stack.enter_context(_switched(host.config))
         yield
@@ -32,7 +33,7 @@ def opened(model: nn.Module, listener: Listener) -> Iterator[None]:
 
 def refuse_closed(model: nn.Module, asked: Collection[int]) -> None:
     """Raises ValueError where all modules that are asked for, by their identity, belong to models of transformers whose
-    attention is code of their own, which no listener hears of."""
+    attention is code of their own, which no observer hears of."""
     closed = [host for host in _hosts(model) if not any(_calls_the_interface(each) for each in host.modules())]
     if closed and {*asked} <= {id(each) for host in closed for each in host.modules()}:
         kinds = " and ".join(
@@ -66,7 +67,7 @@ def _switched(config: Any) -> Iterator[None]:
         config._attn_implementation = before
 
 
-def _register(listener: Listener) -> None:
+def _register(observe: Observe) -> None:
     from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
@@ -76,7 +77,8 @@ def _register(listener: Listener) -> None:
         def chosen(heads: Sequence[int] | None, rows: Sequence[int] | None) -> Tensor:
             return weights(module, query, key, attention_mask, heads, rows, given)
 
-        listener(module, query.shape[2], chosen, Projected(query, key, value, scale_of(query, given)))
+        projected = Projected(query, key, value, scale_of(query, given))
+        observe(module, LookupRecord(query.shape[2], chosen, projected=projected))
         if any(given.get(name) is not None for name in UNFUSED):
             read = chosen(None, None) @ value.repeat_interleave(_groups(module), 1)
             return read.transpose(1, 2).contiguous(), None

@@ -1,32 +1,97 @@
-"""Whoever listens to what modules do, in this thread or task alone."""
+"""Who observes the lookups of modules, in this thread or task alone, and what modules hand over.
 
-from collections.abc import Iterator
+A module hands one record of each lookup to `observe`. What a record holds as a function is computed only if the
+observer calls it. Nothing is kept on the modules; outside of `with record(...)` blocks the question costs one look at
+an empty list.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Generic, TypeVar
+from typing import NamedTuple
 
-T = TypeVar("T")
+from torch import Tensor, nn
+
+from regard.attention.align.protocol import Draw
+from regard.attention.masks import Mask
+from regard.attention.scores.protocol import Sides
+from regard.kernels.selected import Chosen, Projected, part
 
 
-class Listening(Generic[T]):
-    """What hears modules now. While nobody listens in any thread, to ask costs one look at an empty list; what
-    `torch.compile` makes is guarded by that list, and could not be by a context variable."""
+class LookupRecord(NamedTuple):
+    """One lookup of a module.
 
-    def __init__(self, name: str):
-        self._here: ContextVar[T | None] = ContextVar(name, default=None)
-        self._open: list[int] = []
+    queries: how many.
+    weights: heads and query positions (None: all) -> weights `(*batch, query, key)`.
+    value: `(*batch, key, value_width)`; None: unknown.
+    mask: over the keys.
+    scores: the sides that the scores sum over, or the scores themselves before the mask; None: unknown.
+    draws: what was drawn, for training.
+    projected: queries, keys and values of a model of transformers.
+    """
 
-    @contextmanager
-    def by(self, listener: T) -> Iterator[T]:
-        """Inside, this one hears."""
-        token = self._here.set(listener)
-        self._open.append(id(listener))
-        try:
-            yield listener
-        finally:
-            self._open.remove(id(listener))
-            self._here.reset(token)
+    queries: int
+    weights: Chosen
+    value: Tensor | None = None
+    mask: Mask | None = None
+    scores: Callable[[], Sides | Tensor] | None = None
+    draws: tuple[Draw, ...] = ()
+    projected: Projected | None = None
 
-    def now(self) -> T | None:
-        """Who hears; None: nobody."""
-        return self._here.get() if self._open else None
+
+class Observer(ABC):
+    """Receives the lookups of some modules."""
+
+    @abstractmethod
+    def observes(self, module: nn.Module) -> bool:
+        """Whether it wants the lookups of this module."""
+
+    @property
+    @abstractmethod
+    def needs_weights(self) -> bool:
+        """Whether it needs all weights, so that none are better computed apart from the read."""
+
+    @abstractmethod
+    def receive(self, module: nn.Module, record: LookupRecord) -> None:
+        """Take a lookup of a module that it observes."""
+
+
+_here: ContextVar[Observer | None] = ContextVar("regard_observer", default=None)
+_open: list[int] = []
+"""Observers in any thread: `torch.compile` guards by this list, and could not by a context variable."""
+
+
+@contextmanager
+def observing(observer: Observer) -> Iterator[None]:
+    """Inside the block this observer receives lookups, and no other."""
+    token = _here.set(observer)
+    _open.append(id(observer))
+    try:
+        yield
+    finally:
+        _open.remove(id(observer))
+        _here.reset(token)
+
+
+def current() -> Observer | None:
+    """The observer of this thread or task; None: there is none."""
+    return _here.get() if _open else None
+
+
+def observer_of(module: nn.Module) -> Observer | None:
+    """The observer that wants this module's lookups; None: there is none."""
+    observer = current()
+    return observer if observer is not None and observer.observes(module) else None
+
+
+def observe(module: nn.Module, record: LookupRecord) -> None:
+    """Hand a lookup of `module` to its observer, if there is one."""
+    observer = observer_of(module)
+    if observer is not None:
+        observer.receive(module, record)
+
+
+def chosen_of(weights: Tensor) -> Chosen:
+    """Choose among weights `(batch, [head,] query, key)` that are there."""
+    return lambda heads, rows: part(weights, heads if weights.ndim > 3 else None, rows)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float
-from torch import nn
+from torch import Tensor, nn
 
 from regard.attention.record import Maps, Measure
 from regard.attribution.kinds import VERBS, Kind
@@ -46,12 +46,17 @@ def as_norms(norms: Lookups) -> Lookups:
     return replace(norms, workings=None, kind="norms", amounts=True)
 
 
-def rolled_out(found: Maps, numbers: Sequence[int] | None = None) -> Map:
-    """The layers' maps rolled out. Raises InputError for maps that are no layers of self-attention, and where some are
-    chosen."""
+def rollout_of(found: Maps, numbers: Sequence[int] | None = None) -> Map:
+    """The layers' maps rolled out. Raises InputError as `rolled_out`, and where some are chosen."""
     if numbers is not None:
         raise InputError("a map is chosen, but a rollout is of all layers and heads; choose none")
-    layers = [each[0].double().cpu().numpy() for each in found.values()]
+    return rolled_out([*found.values()])
+
+
+def rolled_out(maps: Sequence[Tensor]) -> Map:
+    """The rollout of the first row of layers' maps `(batch, head, query, key)`. Raises InputError for maps that are no
+    layers of self-attention."""
+    layers = [each[0].double().cpu().numpy() for each in maps]
     if any(each.ndim != 3 or each.shape[1] != each.shape[2] for each in layers):
         raise InputError(
             "a rollout is of layers of self-attention with residuals, and this run's model is not made of them; use "
@@ -63,7 +68,7 @@ def rolled_out(found: Maps, numbers: Sequence[int] | None = None) -> Map:
 JOININGS: dict[Kind, Joining] = {
     "weights": Joining(lambda model: None, mean),
     "norms": Joining(ValueNorms, mean_shares, as_norms),
-    "rollout": Joining(lambda model: None, rolled_out),
+    "rollout": Joining(lambda model: None, rollout_of),
 }
 """Of the kinds that are made of recorded maps."""
 

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from regard.attention.record import record
-from regard.attribution.aggregation import JOININGS, Joining, Map, alone, rolled_out
-from regard.attribution.forced_decoding import attended, lookups
+from regard.attribution.aggregation import JOININGS, Map, alone, rolled_out
+from regard.attribution.forced_decoding import attended, forced, lookups, readers_of
 from regard.attribution.gradients import check_no_maps, contributions, embeddings, log_probabilities_of
 from regard.attribution.kinds import Kind
 from regard.attribution.norms import ValueNorms
@@ -28,13 +28,12 @@ Sources = Callable[[EncoderDecoder, Sequence[Written], Sequence[int] | None], li
 
 def by_weights(model: EncoderDecoder, outputs: Sequence[Written], maps: Sequence[int] | None = None) -> list[Map]:
     """The mean of the weights. Raises ValueError as `attended`, InputError where there is no such map."""
-    return [average_of(each.numpy(), maps) for each in attended(model, _given(outputs))]
+    return [_mean(each, maps) for each in attended(model, _given(outputs))]
 
 
 def by_norms(model: EncoderDecoder, outputs: Sequence[Written], maps: Sequence[int] | None = None) -> list[Map]:
     """The shares in the mean of the norms of what is written. Raises as `by_weights`."""
-    found = attended(model, _given(outputs), ValueNorms(model))
-    return [shares(average_of(each.double().numpy(), maps)) for each in found]
+    return [_mean_shares(each, maps) for each in attended(model, _given(outputs), ValueNorms(model))]
 
 
 @torch.no_grad()
@@ -46,10 +45,14 @@ def by_rollout(model: EncoderDecoder, outputs: Sequence[Written], maps: Sequence
             "a rollout is of layers of self-attention with residuals, and this run's encoder is not made of them; use "
             "weights, norms or gradient"
         )
-    return [
-        read @ _rolled(model, model.encoder.self_attention, source)
-        for read, (source, _) in zip(by_weights(model, outputs, maps), outputs, strict=True)
-    ]
+    names = _names("encoder", model.encoder.self_attention), _names("decoder", readers_of(model))
+    found = []
+    for pair in _given(outputs):
+        _, recorded = forced(model, [pair], record(model, only=[*names[0], *names[1]]))
+        layers = [weights for name, weights in recorded.items() if name.startswith("encoder.")]
+        read = recorded.without(*(name for name in recorded if name.startswith("encoder.")))
+        found.append(_mean(read.together()[0].cpu(), maps) @ rolled_out(layers))
+    return found
 
 
 def by_gradient(model: EncoderDecoder, outputs: Sequence[Written], maps: Sequence[int] | None = None) -> list[Map]:
@@ -74,11 +77,18 @@ def _given(outputs: Sequence[Written]) -> list[tuple[list[int], list[int]]]:
     return [(source, written[:-1]) for source, written in outputs]
 
 
-def _rolled(model: EncoderDecoder, names: str, source: list[int]) -> Map:
-    batch = model.collate([(source, [])]).to(next(model.parameters()).device)
-    with record(model.encoder, only=names) as found:
-        model.encoder(batch.source, batch.source_lengths)
-    return rolled_out(found)
+def _names(side: str, names: str | tuple[str, ...]) -> list[str]:
+    """Of one side's modules the names within the model. The recorder calls a module `x.attend` by the name `x`."""
+    full = [f"{side}.{name}" for name in ((names,) if isinstance(names, str) else names)]
+    return [*full, *(name.removesuffix(".attend") for name in full)]
+
+
+def _mean(weights: Tensor, maps: Sequence[int] | None) -> Map:
+    return average_of(weights.numpy(), maps)
+
+
+def _mean_shares(norms: Tensor, maps: Sequence[int] | None) -> Map:
+    return shares(average_of(norms.double().numpy(), maps))
 
 
 SOURCES: dict[Kind, Sources] = {
@@ -87,8 +97,8 @@ SOURCES: dict[Kind, Sources] = {
     "norms": by_norms,
     "rollout": by_rollout,
 }
-RECORDED: dict[Kind, Joining] = {kind: JOININGS[kind] for kind in ("weights", "norms")}
-"""Those that every layer and head has."""
+RECORDED: dict[Kind, Callable[[Tensor, Sequence[int] | None], Map]] = {"weights": _mean, "norms": _mean_shares}
+"""Those that every layer and head has, and what makes one map of theirs."""
 
 
 def read_by(
@@ -100,8 +110,10 @@ def read_by(
 ) -> tuple[Lookups, Alignment]:
     """What one output depended on, in every layer and head where the kind has them, and as one map. The sides are the
     source with its end and what was written. Raises as those of `SOURCES`."""
-    (found,) = SOURCES[kind](model, [output], maps)
-    attention = Alignment(found, sides[0].pieces, sides[1].pieces)
+    labels = sides[0].pieces, sides[1].pieces
     if kind not in RECORDED:
+        (found,) = SOURCES[kind](model, [output], maps)
+        attention = Alignment(found, *labels)
         return alone(attention, kind), attention
-    return lookups(model, _given([output])[0], *sides, RECORDED[kind]), attention
+    every, weights = lookups(model, _given([output])[0], *sides, JOININGS[kind])
+    return every, Alignment(RECORDED[kind](weights, maps), *labels)

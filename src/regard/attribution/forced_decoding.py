@@ -1,13 +1,13 @@
 """What each step of an output looked at: the attention of hypotheses, by forced decoding."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from regard.attention.breakdown import worked
-from regard.attention.record import Maps, Measure, record
+from regard.attention.record import Maps, Measure, record, record_breakdown
 from regard.attribution.aggregation import Joining
 from regard.attribution.kinds import ROLES
 from regard.data.pair_batch import PairBatch
@@ -15,7 +15,7 @@ from regard.maps.heads import Side
 from regard.maps.lookups import Lookups
 from regard.nn.encoder_decoder import EncoderDecoder
 
-ROWS = 32  # pairs that are looked at together
+ROWS = 32  # pairs that are forced together
 Readers = str | tuple[str, ...]
 Pairs = Sequence[tuple[list[int], list[int]]]
 
@@ -30,29 +30,35 @@ def attended(model: EncoderDecoder, pairs: Pairs, measure: Measure | None = None
     Raises:
         ValueError: the model does not attend to its source.
     """
-    readers, starts = _readers(model), range(0, len(pairs), ROWS)
-    return [weights for first in starts for weights in _maps(model, readers, pairs[first : first + ROWS], measure)]
+    found = []
+    for first in range(0, len(pairs), ROWS):
+        recording = record(model.decoder, only=readers_of(model), measure=measure)
+        batch, maps = forced(model, pairs[first : first + ROWS], recording)
+        weights = maps.together()
+        sizes = zip(batch.target_lengths.tolist(), batch.source_lengths.tolist(), strict=True)
+        found += [weights[row, :, :target, :source].cpu() for row, (target, source) in enumerate(sizes)]
+    return found
 
 
 @torch.no_grad()
 def lookups(
     model: EncoderDecoder, pair: tuple[list[int], list[int]], source: Side, target: Side, joining: Joining
-) -> Lookups:
-    """What the model looks at while it writes a given output, in every layer and head, as a joining has it. The sides
-    have the end too, the target's where it has a row.
+) -> tuple[Lookups, Tensor]:
+    """What the model reads while it writes a given output, in every layer and head, as a joining has it; and the same
+    as `attended` gives it, from one pass. The sides have the end too, the target's where it has a row.
 
     Raises:
         ValueError: the model does not attend to its source.
     """
-    readers = _readers(model)
-    with worked(model.decoder, readers) as seen:
-        _, maps = _recorded(model, readers, [pair], joining.measure(model))
+    recording = record_breakdown(model.decoder, readers_of(model), joining.measure(model))
+    _, maps = forced(model, [pair], recording)
     found = maps.lookups(source.pieces, target.pieces)
     words = {"source_words": source.words, "target_words": target.words}
-    return joining.lookups(replace(found, name=ROLES["cross"], **words, workings=seen.workings(found.weights)))
+    found = replace(found, name=ROLES["cross"], **words, workings=maps.breakdown(found.weights))
+    return joining.lookups(found), maps.together()[0].cpu()
 
 
-def _readers(model: EncoderDecoder) -> Readers:
+def readers_of(model: EncoderDecoder) -> Readers:
     """Raises ValueError for a model that has none."""
     readers = model.decoder.source_attention
     if readers is None:
@@ -60,18 +66,9 @@ def _readers(model: EncoderDecoder) -> Readers:
     return readers
 
 
-def _recorded(
-    model: EncoderDecoder, readers: Readers, pairs: Pairs, measure: Measure | None = None
-) -> tuple[PairBatch, Maps]:
-    """A batch of the pairs, and what the readers hand over while the model is made to write the targets."""
+def forced(model: EncoderDecoder, pairs: Pairs, recording: AbstractContextManager[Maps]) -> tuple[PairBatch, Maps]:
+    """A batch of the pairs, and what is recorded while the model writes its targets."""
     batch = model.collate(pairs).to(next(model.parameters()).device)
-    with record(model.decoder, only=readers, measure=measure) as maps:
+    with recording as maps:
         model(batch.source, batch.source_lengths, batch.target_in)
     return batch, maps
-
-
-def _maps(model: EncoderDecoder, readers: Readers, pairs: Pairs, measure: Measure | None) -> list[Tensor]:
-    batch, maps = _recorded(model, readers, pairs, measure)
-    weights = maps.together()
-    sizes = zip(batch.target_lengths.tolist(), batch.source_lengths.tolist(), strict=True)
-    return [weights[row, :, :target, :source].cpu() for row, (target, source) in enumerate(sizes)]

@@ -8,8 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.attention.breakdown import worked
-from regard.attention.record import record
+from regard.attention.record import record_breakdown
 from regard.attribution.aggregation import JOININGS, alone
 from regard.attribution.gradients import check_no_maps, contributions, embeddings
 from regard.attribution.kinds import Kind
@@ -58,7 +57,7 @@ def within(
     if names is None:
         raise InputError("the run's model carries a state from token to token and reads none again: nothing to draw")
     joining = JOININGS[kind]
-    with record(model, only=names, measure=joining.measure(model)) as found, worked(model, names) as seen:
+    with record_breakdown(model, names, joining.measure(model)) as found:
         said = call()
     joined = joining.joined(found, maps)
     more = joined.shape[-1] - len(text.pieces)
@@ -67,7 +66,7 @@ def within(
     if kind == "rollout":
         return said, alone(attention, kind), attention
     lookups = found.lookups(source.pieces[: joined.shape[-1]], text.pieces)
-    workings = seen.workings(lookups.weights)
+    workings = found.breakdown(lookups.weights)
     lookups = replace(
         lookups,
         weights=_placed(lookups.weights, -more),

@@ -22,8 +22,8 @@ FORMS = Registry(
 """The fused form of each class of layers."""
 
 
-def fuse(model: nn.Module) -> nn.Module:
-    """Put the fused form in place of each layer of the model that has one, and return the model.
+def fuse(model: nn.Module) -> None:
+    """Put the fused form in place of each layer of the model that has one.
 
     A fused layer shares the parameters, their names and the hooks of the layer that it replaces, and falls back on its
     code while gradients are computed, weights are recorded or modules hooked. A layer of a class derived by somebody
@@ -35,4 +35,3 @@ def fuse(model: nn.Module) -> nn.Module:
         return sharing(form, layer) if form is not None and form.replaces is type(layer) else None
 
     replaced(model, form_of)
-    return model

@@ -7,10 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Attend
-from regard.attention.breakdown import asked
 from regard.attention.masks import window
 from regard.attention.memory import Memory
-from regard.attention.record import wanted
+from regard.attention.observer import observer_of
 from regard.attention.scores import Additive
 from regard.models.language_model import LanguageModel, make_output
 from regard.models.sizes import Share, Size
@@ -88,7 +87,7 @@ class LSTMN(LanguageModel[LSTMNState]):
 
     def turn(self, inputs: Tensor, state: LSTMNState) -> tuple[Float[Tensor, "batch width"], LSTMNState]:
         """Read the tape, make a step and write what comes of it. Places past the window are dropped, but where somebody
-        looks: who does counts from the first one."""
+        records: whoever does counts from the first one."""
         query = torch.cat([inputs, state.read], -1)[:, None]
         places = state.keys.shape[1]
         recent = (
@@ -100,4 +99,4 @@ class LSTMN(LanguageModel[LSTMNState]):
         keys = torch.cat([state.keys, self.attend.score.prepare(output[:, None])], 1)
         values = torch.cat([state.values, torch.cat([output, cell], -1)[:, None]], 1)
         state = LSTMNState(keys, values, read)
-        return output, state if wanted(self.attend) or asked(self.attend) else self.recent(state)
+        return output, self.recent(state) if observer_of(self.attend) is None else state

@@ -7,11 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Attend
-from regard.attention.breakdown import asking
+from regard.attention.align import Softmax
 from regard.attention.heads import MultiHead
 from regard.attention.masks import Padding
 from regard.attention.memory import Memory
-from regard.attention.record import listening
+from regard.attention.observer import current
+from regard.attention.paths import PATHS
 from regard.attention.scores import ScaledDot
 from regard.kernels.fused_layer import LINEARS, NORMS, Affine, FusedLayers, Normed, Reading, Weights, library, serves
 from regard.nn.fast_linear import Int8Linear
@@ -74,8 +75,8 @@ def _weights(parts: Parts) -> Weights | None:
 
 
 def unseen(states: Tensor) -> bool:
-    """Whether the kernel serves such states, and nobody listens to what modules give or asks how they came to it."""
-    return serves(states) and states.shape[1] <= LONGEST and listening.now() is None and not asking()
+    """Whether the kernel serves such states, and nobody observes lookups."""
+    return serves(states) and states.shape[1] <= LONGEST and current() is None
 
 
 def readable(memory: Memory) -> bool:
@@ -112,8 +113,8 @@ def _fits(heads: MultiHead) -> bool:
     attend, width = heads.attend, heads.query.in_features
     known = type(heads) is MultiHead and type(attend) is Attend and type(attend.score) is ScaledDot
     one_width = heads.query.out_features == heads.key.out_features == heads.output.in_features == width
-    plain = attend.align.is_softmax and attend.history is None and heads.value is not heads.key
-    return known and one_width and plain and heads.key_value_heads == heads.heads
+    plain = type(attend.align) is Softmax and attend.history is None and attend.paths is PATHS
+    return known and one_width and plain and heads.value is not heads.key and heads.key_value_heads == heads.heads
 
 
 def _maps(heads: MultiHead) -> tuple[nn.Module, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard.attention.record import listening
+from regard.attention.observer import current
 from regard.errors import RunError
 from regard.models.gpt2 import Block
 from regard.nn.decoders.transformer import DecoderLayer
@@ -36,7 +36,7 @@ class Switched:
         self.compiled = torch.compile(layer.forward, dynamic=True, backend=backend)
 
     def __call__(self, *given: Any) -> Any:
-        if not torch.is_grad_enabled() or listening.now() is not None:
+        if not torch.is_grad_enabled() or current() is not None:
             return self.written(*given)
         try:
             return self.compiled(*given)

@@ -4,18 +4,28 @@ Positions count from 0. S is each sequence's own length; what lies outside it is
 """
 
 from abc import abstractmethod
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from regard.attention.align.extent import dense, lengths
-from regard.attention.align.protocol import Align, Aligned, Near
+from regard.attention.align.protocol import Align, Aligned
 from regard.attention.align.soft import softmax
 from regard.attention.masks import Mask
 from regard.kernels.near import around, fewer_is_faster, picking_is_faster
 from regard.shapes import Key, Query, Scores
+
+
+class Near(NamedTuple):
+    """Of queries that read a window: where its keys are `(*batch, query, near)`, what makes weights of the scores of
+    these alone, and the state after them."""
+
+    places: Tensor
+    weigh: Callable[[Tensor], Tensor]
+    state: Any = None
 
 
 class Local(Align):
@@ -54,9 +64,11 @@ class Local(Align):
         return Aligned(self.within(scores, distance, dense(mask, scores)), state)
 
     def picks(self, query: Query, key: Key) -> bool:
+        """Whether queries are faster read each with the keys of its window alone."""
         return picking_is_faster(query, key, 2 * self.window + 1)
 
     def near(self, like: Tensor, mask: Mask | None, query: Query | None, state: Any = None) -> Near:
+        """The windows of queries whose scores are like that tensor, `(*batch, query, key)`."""
         centre, state = self.centred(like.shape[:-1], lengths(mask, like), query, state)
         places = around(centre, self.window, like.shape[-1])
         distance = places - centre[..., None]

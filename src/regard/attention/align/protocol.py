@@ -1,13 +1,12 @@
 """What every alignment is."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
 from regard.attention.masks import Mask
-from regard.shapes import Float, Key, Query, Scores
+from regard.shapes import Float, Query, Scores
 
 
 class Draw(NamedTuple):
@@ -31,33 +30,13 @@ class Aligned(NamedTuple):
     draw: Draw | None = None
 
 
-class Near(NamedTuple):
-    """Of queries that read a window: where its keys are `(*batch, query, near)`, what makes weights of the scores of
-    these alone, and the state after them."""
-
-    places: Tensor
-    weigh: Callable[[Tensor], Tensor]
-    state: Any = None
-
-
 class Align(nn.Module, ABC):
     """Turns scores into weights. `query` is for alignments that place themselves by it; `state` is what an alignment
     carries from step to step, batch first: it comes in (None before the first query), goes out in `Aligned`, and is
     never kept on the module. More keys may have come by then, which had no weight so far."""
 
-    is_softmax = False
-    """True when the weights are exactly `softmax(scores, mask)`, which a fused kernel may then compute unseen."""
     over_growing = True
     """False when keys that are masked still matter, so that a text that is being written is not read as a whole one."""
-
-    def picks(self, query: Query, key: Key) -> bool:
-        """Whether queries are faster read each with those of the keys alone that `near` names."""
-        return False
-
-    def near(self, like: Tensor, mask: Mask | None, query: Query | None, state: Any = None) -> Near:
-        """The windows of queries whose scores were like that tensor, `(*batch, query, key)`. Raises TypeError unless it
-        ever `picks`."""
-        raise TypeError(f"{type(self).__name__} reads all keys")
 
     @abstractmethod
     def forward(

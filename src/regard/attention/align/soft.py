@@ -26,8 +26,6 @@ def softmax(scores: Scores, mask: Mask | Tensor | None = None) -> Weights:
 class Softmax(Align):
     """Soft, global alignment (Bahdanau 2015, equation 6)."""
 
-    is_softmax = True
-
     def forward(
         self, scores: Scores, mask: Mask | None = None, query: Query | None = None, state: Any = None
     ) -> Aligned:

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.attention.breakdown import Worked, worked
-from regard.attention.record import Maps, record
+from regard.attention.record import Maps, record_breakdown
 from regard.attribution.aggregation import JOININGS, Joining, alone
 from regard.attribution.available import BLIND, LAYERED, PLAIN
 from regard.attribution.gradients import check_no_maps, contributions, embeddings, log_probabilities_of
@@ -218,22 +217,22 @@ class ClassificationRun(Run[Text, ClassPrediction]):
                 f"a rollout is of layers of self-attention with residuals, which this run's {name} has not"
             )
         joining, listens = JOININGS[kind], self.form.listens
-        recording = record(self.model, only=listens, measure=joining.measure(self.model))
-        with torch.no_grad(), guarded(self.model), recording as found, worked(self.model, listens) as seen:
+        recording = record_breakdown(self.model, listens, joining.measure(self.model))
+        with torch.no_grad(), guarded(self.model), recording as found:
             (row,) = self._logits(example).softmax(-1).tolist()
         weights = self.form.looked(example, found, lambda found: joining.joined(found, maps))
         if weights is None:
             raise InputError(f"this run's {name} does not attend to what it reads; {SHOWN}")
-        heads = None if kind == "rollout" else self._lookups(example, found, seen, joining)
+        heads = None if kind == "rollout" else self._lookups(example, found, joining)
         return KindOfAttribution(ClassPrediction.of(self.labels, row), kind, weights, heads)
 
-    def _lookups(self, example: Labelled, found: Maps, seen: Worked, joining: Joining) -> Lookups | None:
+    def _lookups(self, example: Labelled, found: Maps, joining: Joining) -> Lookups | None:
         """What every head of every layer read, of a model that has several."""
         read = self.form.side(example)
         if read is None:
             return None
         lookups = found.lookups(read.pieces)
-        lookups = joining.lookups(replace(lookups, workings=seen.workings(lookups.weights)))
+        lookups = joining.lookups(replace(lookups, workings=found.breakdown(lookups.weights)))
         return replace(lookups, source_words=read.words, target_words=read.words)
 
     def _gradient(self, example: Labelled) -> KindOfAttribution:

@@ -8,8 +8,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from regard.attention.breakdown import worked
-from regard.attention.record import record
+from regard.attention.record import record_breakdown
 from regard.images import Pixels
 from regard.maps.breakdown import Workings
 from regard.models.captioner import Captioner
@@ -79,9 +78,9 @@ def attended(model: Captioner, image: Pixels, ids: Sequence[int], config: ImageC
     names = (readers,) if isinstance(readers, str) else readers
     batch = one(model, image, ids, config)
     listened = names if gate is None else (*names, gate)
-    with record(model.decoder, only=listened) as maps, worked(model.decoder, names) as seen:
+    with record_breakdown(model.decoder, listened) as maps:
         model(batch.images, batch.target_in)
     every = maps.without(gate).layered()[0].double().cpu().numpy()
     opened = None if gate is None else tuple(maps[gate][0, : len(ids), 0].tolist())
     cells = every.reshape(*every.shape[:-1], config.model.side, config.model.side)
-    return CaptionMaps(cells, opened, seen.workings(every))
+    return CaptionMaps(cells, opened, maps.breakdown(every))

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.record import Maps, record
-from regard.attribution.aggregation import rolled_out
+from regard.attribution.aggregation import rollout_of
 from regard.attribution.gradients import contributions, log_probabilities_of
 from regard.attribution.kinds import Kind
 from regard.attribution.norms import ValueNorms
@@ -68,7 +68,7 @@ weight of each position, the patches' last."""
 
 def by_rollout(model: Vit, image: Tensor, row: list[float], found: Maps) -> np.ndarray:
     """The attention of all layers, rolled out."""
-    return read_by_class(model, rolled_out(found))
+    return read_by_class(model, rollout_of(found))
 
 
 def by_weights(model: Vit, image: Tensor, row: list[float], found: Maps) -> np.ndarray:

@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 
-from regard.attention.breakdown import worked
-from regard.attention.record import record
+from regard.attention.record import record_breakdown
 from regard.attribution.aggregation import alone
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
@@ -120,13 +119,13 @@ class PointerRun(Run[Set, PointerPrediction]):
         """With the weights of the pass that predicts exactly these places."""
         device = next(self.model.parameters()).device
         batch = collate_sets([PointedSet(example.elements, found, example.place)]).to(device)
-        with record(self.model.decoder, only="attend") as maps, worked(self.model.decoder, "attend") as seen:
+        with record_breakdown(self.model.decoder, "attend") as maps:
             self.model(batch.elements, batch.lengths, batch.target_in)
         labels = [" ".join(f"{number:.3g}" for number in element) for element in example.elements]
         written = (*(labels[place] for place in found), "</s>")
         weights = maps["attend"][0].cpu().numpy()
         attention = Alignment(weights, ("</s>", *labels), written)
-        return PointerPrediction(found, score, attention, seen.workings(weights[None, None]))
+        return PointerPrediction(found, score, attention, maps.breakdown(weights[None, None]))
 
 
 def written(elements: Sequence[Element]) -> str:

@@ -1,0 +1,269 @@
+"""How a memory is read: each path serves some lookups, the last one all, and they agree on the result.
+
+A path that passes by the code of a score or an alignment serves only those whose `forward` is the one that it knows: a
+subclass with a `forward` of its own, and a module that somebody hooked into, are called.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.align import Align, Aligned, Draw, Softmax, softmax
+from regard.attention.align.extent import reaching
+from regard.attention.align.local import Local
+from regard.attention.history import History
+from regard.attention.masks import Mask
+from regard.attention.memory import Memory
+from regard.attention.observer import LookupRecord, chosen_of
+from regard.attention.scores.protocol import Product, Score, Sides, TanhSum
+from regard.kernels.fused_additive import can_fuse, fused_additive
+from regard.kernels.near import picked
+from regard.kernels.product import Masked, fused, fused_is_faster, scaled
+from regard.kernels.selected import part, shared_part
+from regard.kernels.windows import pays, windowed
+from regard.shapes import Context, Weights
+
+A = TypeVar("A")
+
+
+class Lookup(NamedTuple):
+    """Queries `(*batch, query, query_width)` that read a prepared memory, and what with. `state` is the alignment's.
+
+    observed: somebody records the lookup.
+    needs_weights: the weights of all queries are asked for.
+    """
+
+    score: Score
+    align: Align
+    history: History | None
+    query: Tensor
+    memory: Memory
+    state: Any = None
+    observed: bool = False
+    needs_weights: bool = False
+
+
+class Read(NamedTuple):
+    """What a lookup gives: context `(*batch, query, value_width)` and the alignment's state; the weights, the scores
+    before the mask and the draws where a path makes them."""
+
+    context: Context
+    state: Any = None
+    weights: Weights | None = None
+    scores: Tensor | None = None
+    draws: tuple[Draw, ...] = ()
+
+
+class Path(ABC):
+    """A way to read."""
+
+    @abstractmethod
+    def serves(self, lookup: Lookup) -> bool:
+        """Whether it gives this lookup's result, and is the fastest that does."""
+
+    @abstractmethod
+    def read(self, lookup: Lookup) -> Read:
+        """Do a lookup that it serves."""
+
+
+def runs(module: nn.Module, kind: type[nn.Module]) -> bool:
+    """Whether calling the module runs the code of `kind` and no other: no subclass overrides `forward`, and nobody has
+    hooked into it."""
+    if not isinstance(module, kind) or module._forward_hooks or module._forward_pre_hooks:
+        return False
+    return getattr(module.forward, "__func__", None) is kind.forward
+
+
+def weigh(
+    query: Tensor, key: Tensor, mask: Mask | None, score: Callable[..., Tensor], align: Callable[..., A]
+) -> tuple[Tensor, A]:
+    """Score the prepared keys, e_ti = score(q_t, k_i), and align, a_t = align(e_t) -> the scores and the weights."""
+    scores = score(query, key)
+    return scores, align(scores, mask)
+
+
+def sides_of(score: Score, query: Tensor, key: Tensor) -> Sides | None:
+    """The sides that the score sums over; None for a score of another kind, or with a `forward` of its own."""
+    return score.sides(query, key) if runs(score, Product) or runs(score, TanhSum) else None
+
+
+def masked(mask: Mask | None) -> Masked:
+    """What is masked, for the choice of a kernel."""
+    if mask is None:
+        return "none"
+    return "causal" if mask.is_causal else "keys"
+
+
+class Fused(Path):
+    """A softmax of products by PyTorch's fused attention, which knows the mask's structure and keeps no weights."""
+
+    def serves(self, lookup: Lookup) -> bool:
+        if lookup.needs_weights or not _is_softmax_of_products(lookup):
+            return False
+        return fused_is_faster(lookup.query, lookup.memory.key, masked(lookup.memory.mask))
+
+    def read(self, lookup: Lookup) -> Read:
+        sides, value, mask = _product(lookup), lookup.memory.value, lookup.memory.mask
+        if mask is None:
+            return Read(fused(sides.query, sides.key, value, scale=sides.scale))
+        if mask.is_causal:
+            return Read(fused(sides.query, sides.key, value, causal=True, scale=sides.scale))
+        return Read(fused(sides.query, sides.key, value, mask.dense(), scale=sides.scale))
+
+
+class Windowed(Fused):
+    """The same of queries that read keys near their own place, by blocks that hold these keys alone."""
+
+    def serves(self, lookup: Lookup) -> bool:
+        mask, queries = lookup.memory.mask, lookup.query.shape[-2]
+        if mask is None or mask.near is None or not super().serves(lookup):
+            return False
+        return pays(queries, lookup.memory.key.shape[-2], mask.near.before, mask.near.after)
+
+    def read(self, lookup: Lookup) -> Read:
+        sides, memory = _product(lookup), lookup.memory
+        assert memory.mask is not None
+        assert memory.mask.near is not None
+        near, keys = memory.mask.near[:3], memory.mask.near.keys
+        allowed = None if keys is None else keys.dense()
+        return Read(windowed(sides.query, sides.key, memory.value, near, allowed, scale=sides.scale))
+
+
+class Plain(Path):
+    """Every query scored against every key."""
+
+    def serves(self, lookup: Lookup) -> bool:
+        return True
+
+    def read(self, lookup: Lookup) -> Read:
+        scores, aligned = _weighed(lookup)
+        draws = () if aligned.draw is None else (aligned.draw,)
+        return Read(aligned.weights @ lookup.memory.value, aligned.state, aligned.weights, scores, draws)
+
+
+class Picked(Path):
+    """Local alignment: score each query against the keys in its window only."""
+
+    def serves(self, lookup: Lookup) -> bool:
+        if lookup.observed or lookup.needs_weights or lookup.history is not None or lookup.score.by_place:
+            return False
+        align = lookup.align
+        return isinstance(align, Local) and runs(align, Local) and align.picks(lookup.query, lookup.memory.key)
+
+    def read(self, lookup: Lookup) -> Read:
+        memory, query, align = lookup.memory, lookup.query, lookup.align
+        assert isinstance(align, Local)
+        like = memory.key[..., 0].unsqueeze(-2).expand(*query.shape[:-1], memory.key.shape[-2])
+        near = align.near(like, memory.mask, query, lookup.state)
+        pick = partial(picked, places=near.places.movedim(-2, 0))
+        ready = None if memory.exponentials is None else pick(memory.exponentials)
+        windows = Memory(pick(memory.key), pick(memory.value), exponentials=ready)
+        score = _scorer(lookup.score, windows)
+        scores = score(query.movedim(-2, 0).unsqueeze(-2), windows.key)  # (query, *batch, 1, near)
+        weights = near.weigh(scores.squeeze(-2).movedim(0, -2)).movedim(-2, 0).unsqueeze(-2)
+        return Read((weights @ windows.value).squeeze(-2).movedim(0, -2), near.state)
+
+
+class InTurn(Path):
+    """One query after the other, each with the history that those before it made. The state is that history and the
+    alignment's own."""
+
+    def serves(self, lookup: Lookup) -> bool:
+        return lookup.history is not None
+
+    def read(self, lookup: Lookup) -> Read:
+        query, memory, history = lookup.query, lookup.memory, lookup.history
+        assert history is not None
+        keys = memory.key.shape[-2]
+        past, inner = (query.new_zeros(memory.key.shape[:-1]), None) if lookup.state is None else lookup.state
+        past = reaching(past, keys)
+        rows = [query.new_zeros(*query.shape[:-2], 0, keys)]
+        scores, draws = rows.copy(), []
+        for place, one in enumerate(query.split(1, -2) if query.shape[-2] else ()):
+            mask = None if memory.mask is None else memory.mask.of_query(place)
+            moved = replace(memory, key=memory.key + history(past), mask=mask, clean=False)
+            found, aligned = _weighed(lookup._replace(query=one, memory=moved, state=inner))
+            past, inner = history.after(past, aligned.weights[..., 0, :]), aligned.state
+            rows.append(aligned.weights)
+            scores.append(found)
+            draws += [] if aligned.draw is None else [aligned.draw]
+        weights = torch.cat(rows, -2)
+        kept = torch.cat(scores, -2) if lookup.observed else None
+        return Read(weights @ memory.value, (past, inner), weights, kept, tuple(draws))
+
+
+PATHS: tuple[Path, ...] = (Windowed(), Fused(), Picked(), InTurn(), Plain())
+"""In the order in which they are asked."""
+
+
+def first_that_serves(paths: Sequence[Path], lookup: Lookup) -> Path:
+    """Raises LookupError where none does."""
+    for path in paths:
+        if path.serves(lookup):
+            return path
+    raise LookupError(f"none of the paths {', '.join(type(each).__name__ for each in paths)} serves this lookup")
+
+
+def record_of(lookup: Lookup, read: Read) -> LookupRecord:
+    """What an observer is handed of a lookup: weights that the path did not make are computed apart."""
+
+    def scores() -> Sides | Tensor:
+        sides = None if lookup.history is not None else sides_of(lookup.score, lookup.query, lookup.memory.key)
+        if sides is not None:
+            return sides
+        return lookup.score(lookup.query, lookup.memory.key) if read.scores is None else read.scores
+
+    memory = lookup.memory
+    weights = partial(some_weights, lookup) if read.weights is None else chosen_of(read.weights)
+    return LookupRecord(lookup.query.shape[-2], weights, memory.value, memory.mask, scores, read.draws)
+
+
+def some_weights(lookup: Lookup, heads: Sequence[int] | None, rows: Sequence[int] | None) -> Weights:
+    """The weights of the chosen heads and queries (None: all); a softmax of products computes no other scores."""
+    if not _is_softmax_of_products(lookup):
+        read = first_that_serves((InTurn(), Plain()), lookup).read(lookup)
+        assert read.weights is not None
+        return chosen_of(read.weights)(heads, rows)
+    sides, mask = _product(lookup), lookup.memory.mask
+    product, key = scaled(sides.query, sides.scale), sides.key
+    heads = heads if product.ndim > 3 else None
+    mask = mask if mask is None or rows is None else mask.of_queries(rows)
+    allowed = None if mask is None else mask.dense()
+    if allowed is not None:
+        allowed = shared_part(allowed, heads, None)
+    return softmax(part(product, heads, rows) @ part(key, heads, None).mT, allowed)
+
+
+def _is_softmax_of_products(lookup: Lookup) -> bool:
+    return lookup.history is None and runs(lookup.score, Product) and runs(lookup.align, Softmax)
+
+
+def _product(lookup: Lookup) -> Sides:
+    sides = lookup.score.sides(lookup.query, lookup.memory.key)
+    assert sides is not None
+    return sides
+
+
+def _weighed(lookup: Lookup) -> tuple[Tensor, Aligned]:
+    align = partial(lookup.align, query=lookup.query, state=lookup.state)
+    memory = lookup.memory
+    return weigh(lookup.query, memory.key, memory.mask, _scorer(lookup.score, memory), align)
+
+
+def _scorer(score: Score, memory: Memory) -> Callable[..., Tensor]:
+    """The score, by a kernel of our own where it serves the memory's keys."""
+    if not (runs(score, TanhSum) and can_fuse(memory.key)):
+        return score
+
+    def kernel(query: Tensor, key: Tensor) -> Tensor:
+        sides = score.sides(query, key)
+        assert sides is not None
+        assert sides.energy is not None
+        return fused_additive(sides.query, key, sides.energy, memory.exponentials)
+
+    return kernel

@@ -1,0 +1,191 @@
+"""Attention weights that were recorded, by the names of the modules that computed them."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention.breakdown import Call, breakdown
+from regard.attention.observer import LookupRecord, Observer, chosen_of
+from regard.kernels.selected import Chosen, Projected
+from regard.maps.breakdown import Sums, Workings, of_products
+from regard.maps.lookups import Lookups
+from regard.maps.reductions import Reduction, Whole
+
+Measure = Callable[[nn.Module, Tensor, Tensor], Tensor]
+"""A module, its weights `(*batch, query, key)` and the values it reads with them, `(*batch, key, value_width)` -> what
+is kept in place of the weights, of the same shape."""
+
+
+ALL = Whole()
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is kept of weights: of these heads and query positions (None: all) what `reduce` makes of them, or of all
+    what `measure` makes; with `breakdown` also what they are made of. With `differentiable` they keep their graph."""
+
+    heads: Sequence[int] | None = None
+    rows: Sequence[int] | None = None
+    reduce: Reduction = ALL
+    measure: Measure | None = None
+    differentiable: bool = False
+    breakdown: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """Whether all weights are kept, as they are."""
+        every = self.heads is None and self.rows is None
+        return every and self.measure is None and self.reduce == ALL
+
+
+class Maps(Mapping[str, Tensor], Observer):
+    """Recorded weights by module name, `(batch, [head,] query, key)`. The steps of a decode are joined into one map:
+    later steps follow along the query axis and keys that an early step had not yet are 0."""
+
+    def __init__(self, names: dict[int, str], choice: Choice):
+        self._names, self.choice = names, choice
+        self.draws: dict[str, list[Any]] = {}
+        """What modules draw, for their training, in the order of the steps."""
+        self._steps: dict[str, list[Tensor]] = {}
+        self._places: dict[str, list[Tensor]] = {}
+        self._queries: dict[str, int] = {}
+        self._calls: dict[str, list[Call]] = {}
+        self._query_sides: dict[str, list[Tensor]] = {}
+        self._projected: dict[str, Projected] = {}
+
+    def observes(self, module: nn.Module) -> bool:
+        return id(module) in self._names
+
+    @property
+    def needs_weights(self) -> bool:
+        return self.choice.breakdown or self.choice.measure is not None or self.choice.whole
+
+    def receive(self, module: nn.Module, record: LookupRecord) -> None:
+        """Raises ValueError for a measure of a module whose values are unknown."""
+        name, measure = self._names[id(module)], self.choice.measure
+        if record.draws:
+            self.draws.setdefault(name, []).extend(record.draws)
+        call = Call.of_record(record) if self.choice.breakdown else None
+        if call is not None:
+            self._calls.setdefault(name, []).append(call)
+        if record.projected is not None and self.choice.whole:
+            query, key, value = (each.detach() for each in record.projected[:3])
+            projected = Projected(query, key, value, record.projected.scale)
+            self._query_sides.setdefault(name, []).append(projected.query)
+            self._projected[name] = projected  # keys and values of a step have those of the steps before it
+        chosen = record.weights
+        if measure is not None:
+            chosen = chosen_of(measure(module, chosen(None, None), _value(record, name)))
+        self._add(name, record.queries, chosen)
+
+    def _add(self, name: str, queries: int, weights: Chosen) -> None:
+        first = self._queries.get(name, 0)
+        self._queries[name] = first + queries
+        chosen = range(first, first + queries) if self.choice.rows is None else self.choice.rows
+        rows = [row - first for row in chosen if first <= row < first + queries]
+        reduce, every = self.choice.reduce, list(range(queries))
+        for some in reduce.parts(rows):
+            found, places = reduce.of(weights(self.choice.heads, None if some == every else some))
+            found = found if self.choice.differentiable else found.detach()
+            self._steps[name] = reduce.after(self._steps.get(name, []), found)
+            if places is not None:
+                self._places.setdefault(name, []).append(places)
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._joined(name, self._steps[name], 0)
+
+    def places(self, name: str) -> Tensor:
+        """Of the greatest weights: the key that each belongs to, -1 where there were not so many."""
+        return self._joined(name, self._places[name], -1)
+
+    def _joined(self, name: str, steps: list[Tensor], empty: int) -> Tensor:
+        if len({step.shape[:-2] for step in steps}) > 1:
+            raise ValueError(
+                f"the batch of {name!r} changed between steps, from {steps[0].shape[0]} rows to {steps[-1].shape[0]}: "
+                "record a pass over the finished sequences instead"
+            )
+        keys = max(step.shape[-1] for step in steps)
+        return torch.cat([nn.functional.pad(step, (0, keys - step.shape[-1]), value=empty) for step in steps], -2)
+
+    def without(self, *names: str | None) -> "Maps":
+        """Those of the other modules."""
+        others = copy(self)
+        others._steps = {each: steps for each, steps in self._steps.items() if each not in names}
+        return others
+
+    def together(self) -> Tensor:
+        """All maps as one, `(batch, map, query, key)`: a map a module and head, in the order of the modules."""
+        return torch.cat([each if each.ndim == 4 else each[:, None] for each in self.values()], 1)
+
+    def layered(self) -> Tensor:
+        """All maps as one, `(batch, layer, head, query, key)`: a layer a module, in their order; modules with different
+        numbers of heads are one layer."""
+        maps = [each if each.ndim == 4 else each[:, None] for each in self.values()]
+        if len({each.shape[1] for each in maps}) > 1:
+            return torch.cat(maps, 1)[:, None]
+        return torch.stack(maps, 1)
+
+    def lookups(self, source: Sequence[str], target: Sequence[str] | None = None, *, row: int = 0) -> Lookups:
+        """All maps of one row of the batch, a layer a module, with a label for each position that is read and each that
+        reads; by default these are the same. Of models of transformers they come with their workings, as `of_products`
+        gives them. Raises ValueError where the maps are not all of one shape, or other than the labels."""
+        parts = {name: each[row] if each.ndim == 4 else each[row, None] for name, each in self.items()}
+        if len({each.shape for each in parts.values()}) != 1:
+            shapes = {name: tuple(each.shape) for name, each in parts.items()}
+            given = shapes or "none, as nothing that was listened to attended"
+            raise ValueError(f"maps (head, query, key) of one shape are expected, given {given}; choose some by only=")
+        weights = torch.stack(list(parts.values())).detach().float().cpu().numpy()
+        labels = tuple(source), tuple(source if target is None else target)
+        return Lookups(weights, *labels, layers=told_apart(parts), workings=self._workings(row, weights))
+
+    def breakdown(self, weights: Float[np.ndarray, "_layer _head _target _source"]) -> Workings | None:
+        """What these weights of the batch's first row are made of; None where they are not those that were recorded,
+        where keys or values change from step to step, or where no breakdown was asked for."""
+        return breakdown([*self._calls.values()], weights)
+
+    def _workings(self, row: int, weights: np.ndarray) -> Workings | None:
+        """Of all modules; None where some handed over none, or other shapes or scales than the first."""
+        if not all(name in self._projected for name in self):
+            return None
+        every = [self._projected[name] for name in self]
+        if len({(*each.key.shape, each.value.shape[-1], each.scale) for each in every}) > 1:
+            return None
+
+        def stacked(tensors: Iterable[Tensor]) -> np.ndarray:
+            """Each group once for every head that it serves."""
+            found = np.stack([each[row].float().cpu().numpy() for each in tensors])
+            return found.repeat(weights.shape[1] // found.shape[1], 1)
+
+        query = stacked(torch.cat(self._query_sides[name], 2) for name in self)
+        key, value = stacked(each.key for each in every), stacked(each.value for each in every)
+        return of_products(Sums(query, key, every[0].scale), value, weights)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._steps)
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+
+def told_apart(names: Iterable[str]) -> tuple[str, ...]:
+    """Names of modules by what tells them apart: `layer 0` for `encoder.layers.0.attention`."""
+    parts = [name.split(".") for name in names]
+    numbers = [[part for part in each if part.isdigit()] for each in parts]
+    if all(len(each) == 1 for each in numbers) and len({each[0] for each in numbers}) == len(parts):
+        return tuple(f"layer {each[0]}" for each in numbers)
+    return tuple(".".join(each) for each in parts)
+
+
+def _value(record: LookupRecord, name: str) -> Tensor:
+    """Raises ValueError where it is unknown."""
+    if record.value is not None:
+        return record.value
+    if record.projected is not None:
+        raise ValueError(f"of {name!r}, of transformers, weights alone are known; leave measure out")
+    raise ValueError(f"{name!r} hands over weights without values; leave measure out")

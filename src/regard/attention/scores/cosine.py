@@ -1,0 +1,76 @@
+"""Scores by the angle between query and key."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.attention.scores.protocol import Product, Sides
+from regard.shapes import Key, Query
+
+
+class LearnedSharpness(nn.Module):
+    """One positive number, learned: exp of a free parameter. `(*batch, query, width)` -> `()`."""
+
+    def __init__(self, initial: float = 1.0):
+        super().__init__()
+        self.logarithm = nn.Parameter(torch.tensor(math.log(initial)))
+
+    def forward(self, query: Query) -> Tensor:
+        return self.logarithm.exp()
+
+
+class PredictedSharpness(nn.Module):
+    """A positive number a query: softplus of a linear map (Graves 2014, section 3.3.1). -> `(*batch, query, 1)`."""
+
+    def __init__(self, query_width: int):
+        super().__init__()
+        self.linear = nn.Linear(query_width, 1)
+
+    def forward(self, query: Query) -> Tensor:
+        return functional.softplus(self.linear(query))
+
+
+class Cosine(Product):
+    """beta cos(q, k) (Graves 2014, equation 5), beta > 0 a number, or a module from queries to it.
+
+    A zero vector has cosine 0 with everything.
+    """
+
+    def __init__(self, sharpness: float | nn.Module = 1.0):
+        super().__init__()
+        if isinstance(sharpness, float | int) and not sharpness > 0:
+            raise ValueError(f"sharpness is {sharpness}; it must be above 0")
+        self.sharpness = sharpness
+
+    def prepare(self, key: Key) -> Tensor:
+        return functional.normalize(key, dim=-1)
+
+    def sides(self, query: Query, key: Key) -> Sides:
+        sharpness = self.sharpness(query) if isinstance(self.sharpness, nn.Module) else self.sharpness
+        return Sides(functional.normalize(query, dim=-1) * sharpness, key)
+
+
+class Content(Product):
+    """beta cos(k, M_i), where the query says both: its first `key_width` numbers are k, through a tanh, the next one is
+    beta, through a softplus (Graves 2014, equations 5 and 6). Whatever stands behind them is for others.
+
+    The paper says of k no more than that the head emits it; through a tanh it is like what is written.
+    """
+
+    def __init__(self, query_width: int, key_width: int):
+        super().__init__()
+        if query_width <= key_width:
+            raise ValueError(f"queries of width {query_width} hold no key of width {key_width} and its sharpness")
+        self.query_width, self.key_width = query_width, key_width
+        self.cosine = Cosine()
+
+    def prepare(self, key: Key) -> Tensor:
+        return self.cosine.prepare(key)
+
+    def sides(self, query: Query, key: Key) -> Sides:
+        assert self.key_width is not None
+        content, sharpness = query[..., : self.key_width + 1].split([self.key_width, 1], -1)
+        direction = self.cosine.sides(content.tanh(), key)
+        return direction._replace(query=direction.query * functional.softplus(sharpness))

@@ -1,0 +1,87 @@
+"""What every score is: a key side, prepared once a memory, a query side, and a rule for each pair of them."""
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from regard.kernels.additive import additive
+from regard.kernels.product import scaled
+from regard.shapes import Key, Query, Scores
+
+
+def weight(heads: int | None, rows: int, columns: int) -> nn.Parameter:
+    """A `([heads,] rows, columns)` matrix for `x @ weight`, uniform within +-1/sqrt(rows)."""
+    shape = (rows, columns) if heads is None else (heads, rows, columns)
+    return nn.Parameter(torch.empty(shape).uniform_(-(rows**-0.5), rows**-0.5))
+
+
+class Sides(NamedTuple):
+    """A score as a sum over the width of two sides: scale * sum_i q_i k_i, or with an energy v `([head,] width)`
+    sum_i v_i tanh(q_i + k_i). query `(*batch, query, width)`, key `(*batch, key, width)`."""
+
+    query: Tensor
+    key: Tensor
+    scale: float = 1.0
+    energy: Tensor | None = None
+
+    def scores(self) -> Scores:
+        """Sum for every pair: `(*batch, query, key)`."""
+        if self.energy is None:
+            return scaled(self.query, self.scale) @ self.key.mT
+        return additive(self.query, self.key, self.energy)
+
+
+class Score(nn.Module, ABC):
+    """Score every query against every key."""
+
+    query_width: int | None = None
+    """Width of the queries; None: any, equal to that of the keys (for location: any)."""
+    key_width: int | None = None
+    by_place = False
+    """Whether a key's score depends on its place, so that some keys alone would score otherwise than among all."""
+
+    @property
+    def widths(self) -> tuple[int | None, int | None, None]:
+        """The widths of queries, keys and values; None: any, for queries equal to the keys'."""
+        return self.query_width, self.key_width, None
+
+    def prepare(self, key: Key) -> Tensor:
+        """Compute the key side, which `forward` takes as `key`, once a memory: `(*batch, key, any width)`."""
+        return key
+
+    def sides(self, query: Query, key: Key) -> Sides | None:
+        """The two sides, the key's already prepared, whose sum the score is; None for a score of another kind."""
+        return None
+
+    @abstractmethod
+    def forward(self, query: Query, key: Key) -> Scores:
+        """Score queries against prepared keys."""
+
+
+class Product(Score):
+    """A score that is the product of its two sides, which PyTorch's fused attention can compute."""
+
+    @abstractmethod
+    def sides(self, query: Query, key: Key) -> Sides: ...
+
+    def forward(self, query: Query, key: Key) -> Scores:
+        """Raises ValueError for sides of different widths."""
+        sides = self.sides(query, key)
+        if sides.query.shape[-1] != key.shape[-1]:
+            raise ValueError(
+                f"a product needs equal widths; query {tuple(query.shape)} gives {sides.query.shape[-1]}, "
+                f"key is {tuple(key.shape)}"
+            )
+        return sides.scores()
+
+
+class TanhSum(Score):
+    """A score that is an energy times the tanh of the sum of its two sides, which a kernel of our own can compute."""
+
+    @abstractmethod
+    def sides(self, query: Query, key: Key) -> Sides: ...
+
+    def forward(self, query: Query, key: Key) -> Scores:
+        return self.sides(query, key).scores()
