@@ -195,5 +195,5 @@ def test_what_model_and_data_do_not_allow():
 def test_nothing_is_recorded_where_nothing_is_added():
     both = tokenizers()
     one = task(both, luong(both), AttentionLosses())
-    with one.attention_loss.listening(luong(both)) as maps:
+    with one.attention_loss.recording(luong(both)) as maps:
         assert maps is None

@@ -18,7 +18,7 @@ from regard.kernels.compiled import compiler
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nonfinite import debugging
 from regard.training.attention_losses import AttentionLoss, AttentionLosses
-from regard.training.compiling import Switched, compiling
+from regard.training.compiling import CompiledForward, compiling
 from tests.laws import cases
 from tests.training import toy
 
@@ -48,7 +48,7 @@ def test_a_layer_that_cannot_be_compiled():
         raise ValueError("no such kernel\nand more")
 
     layer = torch.nn.Linear(2, 3)
-    forward = Switched(layer, broken)
+    forward = CompiledForward(layer, broken)
     with pytest.raises(RunError, match=r"raised: ValueError: no such kernel\); leave training"):
         forward(torch.ones(1, 2))
     with torch.no_grad():
@@ -108,12 +108,12 @@ def test_a_recurrence_is_not_compiled(caplog: pytest.LogCaptureFixture):
 def test_with_debug_nothing_is_compiled(caplog: pytest.LogCaptureFixture):
     with debugging():
         line = told(caplog, transformer())
-    assert line.endswith("nothing of this model is compiled: its modules are looked at; leave out --debug")
+    assert line.endswith("nothing of this model is compiled: --debug checks every module; leave it out")
 
 
 @pytest.mark.usefixtures("without_compiler")
 def test_other_processes_are_silent(caplog: pytest.LogCaptureFixture):
-    with caplog.at_level(logging.INFO, "regard"), compiling(transformer(), told=False):
+    with caplog.at_level(logging.INFO, "regard"), compiling(transformer(), log_layers=False):
         pass
     assert not caplog.messages
 
@@ -122,5 +122,5 @@ def test_losses_of_attention_leave_nothing_to_compile():
     model = transformer()
     loss, settings = AttentionLoss(AttentionLosses(coverage=1.0), model.decoder), toy.settings(compile=True)
     batch: Any = SimpleNamespace(target_in=None, target_out=None, source_lengths=None, links=None)
-    with pytest.raises(InputError, match=r"attention_losses, .* leave training\.compile out"):
+    with pytest.raises(InputError, match=r"attention_losses .* leave training\.compile out"):
         loss.of(model, (), batch, settings, 1)

@@ -13,7 +13,7 @@ from torch import nn
 from regard.storage.checkpoints import load
 from regard.storage.run_folder import RunDirectory
 from regard.storage.tensors import read
-from regard.training.batches import Stream
+from regard.training.batches import BatchStream
 from regard.training.loop import fit
 from regard.training.metrics_log import Metrics
 from regard.training.processes import Processes
@@ -151,7 +151,7 @@ def test_clipping_gives_the_norm_asked_for(tmp_path: Path):
             norms.append(float(nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])))
 
     updater = Updater(model, Watching(model.parameters()), task, settings, here, Stop())
-    with Stream(task, settings, here, 0, 0) as stream:
+    with BatchStream(task, settings, here, 0, 0) as stream:
         outcome = updater([next(stream)], 1, 0.1)
     assert outcome.norm > 0.25
     assert norms == pytest.approx([0.25])

@@ -12,7 +12,7 @@ from regard.data.tokenizer_pair import Tokenizers
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.tasks.seq2seq.training import Scoring, Seq2SeqObjective
 from regard.text import Tokenizer, TokenizerSettings
-from regard.training.batches import Stream
+from regard.training.batches import BatchStream
 from regard.training.processes import Processes
 from regard.training.settings import Training
 from regard.training.signals import Stop
@@ -48,7 +48,7 @@ def test_an_update_in_bf16(name: str, forcing: float):
     here, pairs = Processes(chosen), task(model, chosen)
     updater = Updater(model, make_optimizer(model, chosen), pairs, chosen, here, Stop())
     before = [parameter.detach().clone() for parameter in model.parameters()]
-    with Stream(pairs, chosen, here, 0, 0) as stream:
+    with BatchStream(pairs, chosen, here, 0, 0) as stream:
         outcome = updater([next(stream)], 1, 0.01)
     assert outcome.good
     assert outcome.norm > 0

@@ -1,13 +1,14 @@
 """Which checkpoints stay, and when training ends early."""
 
-from regard.training.selection import Kept, Selection
+from regard.training.selection import Selection, Validated
 from tests.training.toy import settings
 
 
 def observe(selection: Selection, values: list[float], higher: bool = True, **changes: int) -> list[bool]:
     chosen = settings(**changes)
     return [
-        selection.observe(Kept(5 * n, value, {"m": value}), chosen, higher) for n, value in enumerate(values, start=1)
+        selection.observe(Validated(5 * n, value, {"m": value}), chosen, higher)
+        for n, value in enumerate(values, start=1)
     ]
 
 
@@ -33,9 +34,9 @@ def test_patience():
 
 def test_what_is_no_longer_wanted():
     selection, chosen = Selection(), settings(keep_best=1)
-    selection.observe(Kept(3, 1.0, {}), chosen, True)
+    selection.observe(Validated(3, 1.0, {}), chosen, True)
     assert [selection.saved(update, chosen) for update in (3, 6, 9, 12, 12)] == [[], [], [], [6], []]
-    selection.observe(Kept(15, 2.0, {}), chosen, True)
+    selection.observe(Validated(15, 2.0, {}), chosen, True)
     assert selection.saved(15, chosen) == [3, 9]
     assert selection.last(2) == [12, 15]
 

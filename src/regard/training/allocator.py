@@ -1,4 +1,4 @@
-"""Memory that a process keeps for itself."""
+"""Keep the memory of freed tensors in the process."""
 
 import ctypes
 import platform
@@ -10,13 +10,13 @@ KEEP = 1 << 30
 
 
 def keep_freed_memory() -> bool:
-    """Keeps the memory of freed tensors for the next ones instead of handing it back to the kernel, whose zeroing of
+    """Keep the memory of freed tensors for the next ones instead of handing it back to the kernel, whose zeroing of
     fresh pages costs a fifth of a training step on a CPU. For processes that train.
 
     Where there is a C++ compiler, tensors get an allocator of their own for it (`kernels/allocator.cpp`); else glibc
-    is told to keep blocks below 1 GiB, which it searches ever longer; other systems are left as they are.
+    keeps blocks below 1 GiB, whose search takes ever longer; other systems are left as they are.
 
-    Returns: whether freed memory is kept.
+    Returns: whether the process keeps freed memory.
     """
     library = compiled("allocator")
     if library is not None:

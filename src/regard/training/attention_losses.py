@@ -1,4 +1,4 @@
-"""What is added to the loss for how a model reads its source, and the gradient of reads that are drawn."""
+"""Losses on attention weights, and the score-function gradient of hard attention."""
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ from regard.training.settings import Amount, Training
 
 
 @runtime_checkable
-class Told(Protocol):
-    """What is asked of a batch: the targets, how much of each source may be read, and where each target position
-    should read if that is known, as `PairBatch` has it."""
+class AttendedBatch(Protocol):
+    """The parts of a batch that attention losses need: targets, source lengths and, if known, the alignment links, as
+    in `PairBatch`."""
 
     @property
     def target_in(self) -> Tensor: ...
@@ -41,22 +41,22 @@ TokenLosses = Float[Tensor, "batch target"]
 
 @dataclass(frozen=True)
 class AttentionLosses:
-    """How much of each is added to a sequence's loss; 0 leaves it out. Several layers or heads count by their mean."""
+    """The weight of each term in a sequence's loss; 0 turns it off. A term is the mean over layers and heads."""
 
     doubly_stochastic: Amount = 0.0
-    """Every source position should be read once in all (Xu 2015)."""
+    """The weights of each source position should sum to 1 over the target (Xu 2015)."""
     entropy: Amount = 0.0
-    """Every read should be sharp."""
+    """Every row of weights should have low entropy."""
     coverage: Amount = 0.0
-    """Nothing should be read twice (See 2017)."""
+    """No source position should be attended to twice (See 2017)."""
     guided: Amount = 0.0
-    """Reads should be at the links given by `data.links` (Chen 2016)."""
+    """Weights should lie on the links of `data.links` (Chen 2016)."""
     reinforce: Amount = 1.0
-    """Of the gradient of a draw's log-probability, where the alignment is `hard` (Xu 2015: lambda_r)."""
+    """The weight of the gradient of a sample's log-probability, for `hard` alignment (Xu 2015: lambda_r)."""
     draw_entropy: Amount = 0.0
-    """How much entropy of what is drawn from is wanted, per read (Xu 2015: lambda_e)."""
+    """The weight of the entropy of the sampled distribution, per lookup (Xu 2015: lambda_e)."""
     baseline_decay: Share = 0.9
-    """Of the moving average of the loss a token, to which a draw's outcome is compared."""
+    """The decay of the moving average of the loss per token, which is the baseline of a sample."""
 
     @property
     def penalties(self) -> bool:
@@ -64,10 +64,10 @@ class AttentionLosses:
 
 
 class AttentionLoss:
-    """The settings, for one decoder.
+    """Attention losses of one decoder.
 
     Raises:
-        InputError: something is to be added for reads of the source, and the model does not read it.
+        InputError: a term is set, and the decoder does not attend to its source.
     """
 
     def __init__(self, settings: AttentionLosses, decoder: Decoder):
@@ -76,11 +76,11 @@ class AttentionLoss:
         if settings.penalties and self.readers is None:
             raise InputError("attention_losses need a model that attends to its source; remove them")
         draws = any(isinstance(module, Hard) for module in decoder.modules())
-        self.wanted = settings.penalties or draws
+        self.active = settings.penalties or draws
 
-    def listening(self, model: nn.Module) -> AbstractContextManager[Maps | None]:
-        """Hears what a call of the model, wrapped or not, reads."""
-        if not self.wanted or self.readers is None:
+    def recording(self, model: nn.Module) -> AbstractContextManager[Maps | None]:
+        """Record the source attention of a call of the model, wrapped or not."""
+        if not self.active or self.readers is None:
             return nullcontext()
         inner: Any = model.module if isinstance(model, DistributedDataParallel) else model
         decoder = inner.decoder
@@ -88,16 +88,19 @@ class AttentionLoss:
         return record(decoder, self.readers, differentiable=True)
 
     def of(
-        self, model: nn.Module, sources: tuple[Tensor, ...], batch: Told, settings: Training, update: int
+        self, model: nn.Module, sources: tuple[Tensor, ...], batch: AttendedBatch, settings: Training, update: int
     ) -> Float[Tensor, ""]:
-        """The loss of a batch's targets given its `sources`, teacher forced as the settings say at this update, with
-        what is added for how they are read. Raises InputError where nothing could be compiled."""
-        if settings.compile and self.wanted:
+        """The loss of a batch's targets with the attention losses, teacher forced by the settings of this update.
+
+        Raises:
+            InputError: the settings compile layers and record attention.
+        """
+        if settings.compile and self.active:
             raise InputError(
-                "training.compile: attention_losses, and what hard attention draws, record attention in every update, "
-                "and compiled layers do not tell it; leave training.compile out"
+                "training.compile: attention_losses and hard attention record attention in every update, "
+                "which compiled layers do not; leave training.compile out"
             )
-        with self.listening(model) as maps:
+        with self.recording(model) as maps:
             total, losses = model(
                 *sources,
                 batch.target_in,
@@ -107,12 +110,13 @@ class AttentionLoss:
             )
         return total if maps is None else total + self(maps, batch, losses)
 
-    def __call__(self, maps: Maps, batch: Told, losses: TokenLosses) -> Float[Tensor, ""]:
-        """What is added for a batch. `losses` are those of its target tokens, 0 past the end, without gradient."""
+    def __call__(self, maps: Maps, batch: AttendedBatch, losses: TokenLosses) -> Float[Tensor, ""]:
+        """The attention losses of a batch. `losses` are those of its target tokens, 0 past the end, without
+        gradient."""
         real = batch.target_out != IGNORED
         return self._penalties(maps, batch, real.to(losses.dtype)) + self._draws(maps, losses, real.to(losses.dtype))
 
-    def _penalties(self, maps: Maps, batch: Told, real: TokenLosses) -> Tensor:
+    def _penalties(self, maps: Maps, batch: AttendedBatch, real: TokenLosses) -> Tensor:
         settings = self.settings
         weights = maps.together().to(real.dtype) * real[:, None, :, None]
         total = weights.new_zeros(())
@@ -128,9 +132,9 @@ class AttentionLoss:
         return total
 
     def _draws(self, maps: Maps, losses: TokenLosses, real: TokenLosses) -> Tensor:
-        """Score-function gradients (Williams 1992): each draw is credited with the losses from its own token on, less
-        what is usual for so many. Xu 2015 credits every draw with log p of the whole caption, less a baseline of whole
-        captions; what came before a draw does not depend on it, and is left out here. Adds the entropies' value alone.
+        """Score-function gradients (Williams 1992): the return of a sample is the loss from its own token on, less a
+        baseline of as many tokens. Xu 2015 uses log p of the whole caption, less a baseline of whole captions; tokens
+        before a sample do not depend on it and are left out here. The value of the term is the entropies' alone.
         """
         total, settings = losses.new_zeros(()), self.settings
         for draws in maps.draws.values():
@@ -145,7 +149,7 @@ class AttentionLoss:
 
 
 def _joined(steps: list[Tensor]) -> Float[Tensor, "batch target"]:
-    """The steps `(batch, [head,] query)` one after the other, summed over heads."""
+    """Steps `(batch, [head,] query)` concatenated, summed over heads."""
     joined = torch.cat(steps, -1)
     return joined.sum(1) if joined.ndim == 3 else joined
 

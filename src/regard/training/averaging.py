@@ -24,19 +24,19 @@ class MovingAverage:
 
     @torch.no_grad()
     def update(self, count: int) -> None:
-        """Moves towards the weights after update `count`."""
+        """Move towards the weights after update `count`."""
         decay = min(self.decay, (1 + count) / (10 + count))
         torch._foreach_lerp_(self._average, self._weights, 1 - decay)
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """Puts the average in the place of the weights, and the weights back afterwards."""
-        kept = [weights.clone() for weights in self._weights]
+        """Replace the weights by the average; restore them afterwards."""
+        original = [weights.clone() for weights in self._weights]
         torch._foreach_copy_(self._weights, self._average)
         try:
             yield
         finally:
-            torch._foreach_copy_(self._weights, kept)
+            torch._foreach_copy_(self._weights, original)
 
 
 def mean(several: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:

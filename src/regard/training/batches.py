@@ -1,4 +1,4 @@
-"""The stream of batches of one process, prepared by workers or in place; it can start anywhere."""
+"""The batches of one process, prepared by workers or in place, from any position on."""
 
 import os
 import re
@@ -19,7 +19,7 @@ from regard.training.signals import leave_group
 
 @dataclass(frozen=True)
 class Position:
-    """Of a batch: its epoch, its number in this process's share of it, and its examples."""
+    """The position of a batch: its epoch, its index in this process's share of the epoch, and its examples."""
 
     epoch: int
     index: int
@@ -28,7 +28,7 @@ class Position:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A batch and where it stands; `fault` says in one line why there is no batch."""
+    """A batch and its position; `fault` is one line on why there is no batch."""
 
     position: Position
     batch: Any
@@ -36,7 +36,7 @@ class Prepared:
 
 
 class Positions:
-    """The positions of one process from (epoch, index) on, without end. Every process gets equally many a epoch."""
+    """The positions of one process from (epoch, index) on, without end. Every process has equally many an epoch."""
 
     def __init__(self, objective: Objective, processes: Processes, epoch: int, index: int) -> None:
         self.objective, self.rank, self.count = objective, processes.rank, processes.count
@@ -53,7 +53,7 @@ class Positions:
             if len(batches) < self.count:
                 raise InputError(
                     f"epoch {epoch} has {len(batches)} batches for {self.count} processes; "
-                    "give more examples or lower batch_tokens"
+                    "add examples or lower batch_tokens"
                 )
             for number in range(index, len(batches) // self.count):
                 yield Position(epoch, number, batches[number * self.count + self.rank])
@@ -61,7 +61,7 @@ class Positions:
 
 
 class _Batches(Dataset[Prepared]):
-    """Builds batches; a worker first writes down which, so that its death can be told."""
+    """Build batches. A worker first notes which one, so that an error can name it if the worker dies."""
 
     def __init__(self, objective: Objective, workers: int) -> None:
         self.objective = objective
@@ -77,7 +77,7 @@ class _Batches(Dataset[Prepared]):
             return Prepared(position, None, self._fault(position, error))
 
     def _fault(self, position: Position, error: Exception) -> str:
-        """Names the first example that fails by itself, or the batch if none does."""
+        """One line that names the first example that fails by itself, or the batch if none does."""
         examples, found = position.examples, error
         for index in position.examples:
             try:
@@ -106,10 +106,11 @@ def _start_worker(_: int) -> None:
     leave_group()
 
 
-class Stream:
-    """Iterates over this process's batches from (epoch, index) on, without end; close it to end its workers.
+class BatchStream:
+    """Iterate over this process's batches from (epoch, index) on, without end; leave the `with` block to end its
+    workers.
 
-    Draws nothing from the global random states. The death of a worker is noticed by a signal, so it can surface
+    Never uses the global random states. The death of a worker is noticed by a signal, so it can surface
     anywhere inside the `with` block; leaving the block turns it into an error that names the examples.
 
     Raises:
@@ -132,7 +133,7 @@ class Stream:
         )
         self._iterator: Iterator[Prepared] | None = iter(loader)
 
-    def __enter__(self) -> "Stream":
+    def __enter__(self) -> "BatchStream":
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -140,7 +141,7 @@ class Stream:
         if isinstance(error, RuntimeError) and "DataLoader worker (pid" in str(error):
             raise RunError(self._death(str(error))) from None
 
-    def __iter__(self) -> "Stream":
+    def __iter__(self) -> "BatchStream":
         return self
 
     def __next__(self) -> Prepared:

@@ -1,4 +1,4 @@
-"""`torch.compile` in training: of the layers that a Transformer repeats, and of nothing else."""
+"""`torch.compile` in training, for the repeated layers of a Transformer only."""
 
 import logging
 import shutil
@@ -18,28 +18,28 @@ from regard.nn.encoders.transformer import EncoderLayer
 from regard.nonfinite import is_debugging
 
 LAYERS = (EncoderLayer, DecoderLayer, Block)
-"""What is compiled: one graph serves all layers that are alike, and sequences of any length. Of a recurrence there
-would be a graph for each length, with every step of it inside."""
+"""The classes that are compiled. One graph serves all layers of a class and sequences of any length; a recurrence would
+need a graph for each length, with every step in it."""
 
 log = logging.getLogger("regard")
 
 
-class Switched:
-    """A layer's forward, compiled where a gradient is wanted. Validation, which decodes in steps, and whoever records
-    call it as it is written. Raises RunError where PyTorch cannot compile it."""
+class CompiledForward:
+    """A layer's forward: compiled with gradients, eager without them (validation decodes in steps) and while attention
+    is recorded. Raises RunError where PyTorch cannot compile it."""
 
     def __init__(self, layer: nn.Module, backend: str | Callable[..., Any]):
         from torch._dynamo.exc import TorchDynamoException  # with its compiler, which takes a second
 
         self.failures = TorchDynamoException
-        self.written = layer.forward
+        self.eager = layer.forward
         self.compiled = torch.compile(layer.forward, dynamic=True, backend=backend)
 
-    def __call__(self, *given: Any) -> Any:
+    def __call__(self, *inputs: Any) -> Any:
         if not torch.is_grad_enabled() or current() is not None:
-            return self.written(*given)
+            return self.eager(*inputs)
         try:
-            return self.compiled(*given)
+            return self.compiled(*inputs)
         except self.failures as error:
             raise RunError(
                 f"training.compile: PyTorch cannot compile this layer ({_reason(error)}); leave training.compile out"
@@ -47,29 +47,31 @@ class Switched:
 
 
 @contextmanager
-def compiling(model: nn.Module, *, told: bool = True, backend: str = "inductor") -> Iterator[None]:
-    """Inside, the model's layers that are `LAYERS` are compiled when they are first called with a gradient; their
-    weights keep their names. What is compiled is logged in a line if `told`, and so is why nothing is: the model has
-    no such layer, modules are looked at (`--debug`), or this machine cannot compile."""
+def compiling(model: nn.Module, *, log_layers: bool = True, backend: str = "inductor") -> Iterator[None]:
+    """Compile the model's `LAYERS` inside the block, each at its first call with gradients; weights keep their names.
+
+    With `log_layers`, log one line: the compiled layers, or why there are none (the model has no such layer, `--debug`
+    checks every module, or this machine cannot compile).
+    """
     layers: dict[str, nn.Module] = {name: each for name, each in model.named_modules() if isinstance(each, LAYERS)}
     hindrance = "it has no layers of a Transformer" if not layers else _hindrance(model, backend)
-    if told and hindrance is not None:
+    if log_layers and hindrance is not None:
         log.warning("training.compile: nothing of this model is compiled: %s", hindrance)
     if hindrance is not None:
         yield
         return
-    if told:
+    if log_layers:
         stacks = ", ".join(dict.fromkeys(name.rpartition(".")[0] for name in layers))
         log.info("training.compile: %d layers are compiled (%s); the first updates wait for it", len(layers), stacks)
     from torch.fx.experimental import _config as sizes
 
     open_sizes = sizes.patch(use_duck_shape=False)  # pyright: ignore[reportAttributeAccessIssue] # made at import
     with warnings.catch_warnings(), open_sizes:  # sizes that are equal by chance are not always equal
-        # PyTorch asks states that it meets in an object whether they have gradients, and warns itself
+        # PyTorch reads .grad of states inside an object, and warns about that itself
         warnings.filterwarnings("ignore", message=r"The \.grad attribute of a Tensor that is not a leaf")
         try:
             for layer in layers.values():
-                layer.forward = Switched(layer, backend)
+                layer.forward = CompiledForward(layer, backend)
             yield
         finally:
             for layer in layers.values():
@@ -77,9 +79,9 @@ def compiling(model: nn.Module, *, told: bool = True, backend: str = "inductor")
 
 
 def _hindrance(model: nn.Module, backend: str) -> str | None:
-    """Why nothing can be compiled where the model lies; None where something was."""
+    """Why nothing can be compiled on the model's device; None after a successful trial."""
     if is_debugging():
-        return "its modules are looked at; leave out --debug"
+        return "--debug checks every module; leave it out"
     from torch._inductor import config  # with its compiler, which takes a second
 
     device = next(model.parameters()).device
@@ -88,7 +90,7 @@ def _hindrance(model: nn.Module, backend: str) -> str | None:
         return f"there is no C++ compiler {compiler!r}; install one, or name yours in CXX"
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what PyTorch imports now tells of its own old parts
+            warnings.simplefilter("ignore")  # PyTorch warns about deprecated parts of its own
             torch.compile(_one_more, backend=backend)(torch.ones(2, device=device))
     except (RuntimeError, ImportError, OSError) as error:
         return f"PyTorch cannot compile here: {_reason(error)}"
@@ -100,9 +102,9 @@ def _one_more(states: torch.Tensor) -> torch.Tensor:
 
 
 def _reason(error: BaseException) -> str:
-    """The first line of what it came from, that says something."""
+    """The first informative line of the error's cause."""
     while error.__cause__ is not None:
         error = error.__cause__
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [repr(error)]
-    told = 2 if lines[0].endswith(":") else 1  # `backend='inductor' raised:`, and what
-    return f"{type(error).__name__}: {' '.join(lines[:told])}"
+    count = 2 if lines[0].endswith(":") else 1  # `backend='inductor' raised:`, then the cause
+    return f"{type(error).__name__}: {' '.join(lines[:count])}"

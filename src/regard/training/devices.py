@@ -1,4 +1,4 @@
-"""What this machine computes on, and in which precision it does so faster."""
+"""Devices of this machine, and the faster precision on each."""
 
 import torch
 
@@ -13,10 +13,10 @@ def devices() -> list[str]:
 
 
 def choose_device(name: str) -> str:
-    """The kind of device meant by `name`; `auto` is the first there is.
+    """The kind of device that `name` stands for; `auto` is an accelerator if there is one.
 
     Raises:
-        InputError: it is not there.
+        InputError: this machine has no such device.
     """
     here = devices()
     if name == "auto":
@@ -27,14 +27,14 @@ def choose_device(name: str) -> str:
 
 
 def choose_precision(name: Precision, device: str) -> Precision:
-    """The precision meant by `name`; `auto` is bf16 where the kind of device has instructions for its products."""
+    """The precision that `name` stands for; `auto` is bf16 on devices with bf16 matrix products in hardware."""
     if name != "auto":
         return name
     return "bf16" if multiplies_bf16(device) else "fp32"
 
 
 def multiplies_bf16(device: str) -> bool:
-    """Whether the kind of device multiplies matrices of bf16 in hardware; without that they are slower than fp32."""
+    """Whether the kind of device multiplies matrices of bf16 in hardware; others emulate it, slower than fp32."""
     if device == "cpu":
         able = torch.cpu.get_capabilities()
         return any(able.get(name, False) for name in ("amx_bf16", "avx512_bf16"))

@@ -1,4 +1,4 @@
-"""The figures of a run as they come: `metrics.jsonl`, and TensorBoard's files where it is installed."""
+"""The metrics log of a run: `metrics.jsonl`, and TensorBoard's files where it is installed."""
 
 import importlib.util
 import math
@@ -12,7 +12,7 @@ FILE = "metrics.jsonl"
 
 
 class Metrics:
-    """Writes records for the main process; does nothing in the others (`run` is None there)."""
+    """Write records in the main process; do nothing in the others, where `run` is None."""
 
     def __init__(self, run: RunDirectory | None, tensorboard: Path | None) -> None:
         self._run = run
@@ -23,7 +23,7 @@ class Metrics:
             self._board = SummaryWriter(str(tensorboard))
 
     def write(self, kind: str, update: int, values: Mapping[str, float | int]) -> None:
-        """One record; a value that is not finite becomes null, which JSON has a word for."""
+        """Append a record; a value that is not finite becomes null, since JSON has no other word for it."""
         if self._run is None:
             return
         finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
@@ -33,11 +33,11 @@ class Metrics:
                 self._board.add_scalar(f"{kind}/{name}", value, update)
 
     def rewind(self, update: int) -> None:
-        """Drops the records after an update, which a resumed run writes again."""
+        """Drop the records after an update; a resumed run writes them again."""
         if self._run is not None:
             self._run.keep_jsonl(FILE, lambda record: record["update"] <= update)
 
     def close(self) -> None:
-        """Flushes what TensorBoard holds."""
+        """Flush TensorBoard's files."""
         if self._board is not None:
             self._board.close()

@@ -1,4 +1,4 @@
-"""What the training loop needs of an objective: lists of examples, batches made of them, a loss and a validation."""
+"""The protocol of an objective: lists of examples, batches, a loss and a validation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 @runtime_checkable
 class Batch(Protocol):
-    """Whatever `Objective.batch` builds; the loop only moves it."""
+    """The result of `Objective.batch`; the loop only moves it to a device."""
 
     def to(self, device: torch.device, /) -> "Batch": ...
 
@@ -24,7 +24,7 @@ class Loss:
 
     total:   scalar tensor with a gradient
     tokens:  how many terms were summed (target tokens, as a rule)
-    carried: tensors by name, without a gradient, that the next batch's loss is given; None where batches stand alone
+    carried: tensors by name, without a gradient, for the loss of the next batch; None where batches are independent
     """
 
     total: Tensor
@@ -34,18 +34,17 @@ class Loss:
 
 @runtime_checkable
 class Objective(Protocol):
-    """A thing to learn: its examples, batches, loss and validation.
+    """A training objective: its examples, batches, loss and validation.
 
-    `batches` and `batch` are pure functions of the objective's settings and their arguments: they draw from generators
-    seeded by them, never from global random states. This is what makes a run independent of its number of workers and
-    lets a resumed run see the same batches. `loss` may draw from the global states, which a checkpoint holds, and hand
-    tensors on to its next call, which a checkpoint holds too, but keeps nothing itself: what else changes in the course
-    of a run is a function of the update.
+    `batches` and `batch` are pure functions of the objective's settings and their arguments, with generators seeded by
+    them and never the global random states: so a run does not depend on its number of workers, and a resumed run has
+    the same batches. `loss` may use the global random states and carry tensors to its next call, both of which a
+    checkpoint saves; it keeps no other state. Whatever else changes during a run is a function of the update.
     """
 
     @property
     def metric(self) -> str:
-        """The key of `validate`'s result that decides which weights are best."""
+        """The key of `validate`'s result that selects the best weights."""
         ...
 
     @property
@@ -58,31 +57,30 @@ class Objective(Protocol):
         ...
 
     def batch(self, epoch: int, indices: list[int]) -> Any:
-        """Builds one batch; may run in a worker process. What it returns has `.to(device)`."""
+        """Build one batch, which has `.to(device)`; may run in a worker process."""
         ...
 
     def loss(self, model: nn.Module, batch: Any, update: int, carried: Carried | None) -> Loss:
-        """The summed loss of a batch of the given update (counted from 1), in one call `model(...)`: the model may be
-        wrapped for several processes, whose gradients meet through that call alone. `carried` is what the batch before
-        handed on, in the same process; None at the start and where an update was left out."""
+        """The summed loss of a batch at an update (counted from 1), by one call `model(...)`: a model that is wrapped
+        for several processes synchronises its gradients through that call. `carried` comes from the batch before, in
+        the same process; None at the start and after an update that was skipped."""
         ...
 
     def validate(self, model: nn.Module) -> dict[str, float]:
-        """Figures on held-out examples, `self.metric` among them. The model is not wrapped, is in evaluation mode and
-        full precision, and no gradients are kept. With several processes each runs it, the first one's figures count.
-        """
+        """Metrics on held-out examples, `self.metric` among them. The model is not wrapped, in evaluation mode, in full
+        precision and without gradients. Every process calls it; the first one's metrics count."""
         ...
 
 
 @runtime_checkable
 class Placed(Protocol):
-    """An objective that can also say where an example came from, as `file:line`, for error messages."""
+    """An objective that also knows the origin of an example, as `file:line`, for error messages."""
 
     def place(self, index: int) -> str: ...
 
 
 def origin(objective: object, indices: Sequence[int]) -> str:
-    """The places of the given examples in brackets, or nothing where the objective does not know them."""
+    """The origins of examples in brackets, or nothing where the objective does not know them."""
     if not isinstance(objective, Placed):
         return ""
     return f" ({', '.join(objective.place(index) for index in indices)})"

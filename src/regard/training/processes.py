@@ -1,4 +1,4 @@
-"""The processes of a run (torchrun or accelerate start them), their device, and what they agree on."""
+"""The processes of a run, started by torchrun or accelerate: their device and their communication."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,10 +18,10 @@ from regard.training.settings import Training
 
 
 class Processes:
-    """This process among those of the run.
+    """This process and the others of the run.
 
     Raises:
-        InputError: the device is not there, or weights are to be sharded over a single process.
+        InputError: the device is missing, or `sharded` with a single process.
     """
 
     def __init__(self, settings: Training) -> None:
@@ -39,8 +39,8 @@ class Processes:
     def wrap(self, model: nn.Module, sharded: bool) -> nn.Module:
         """The model on its device; with several processes it is sharded in place, or wrapped in DDP.
 
-        Sharding has one group for the whole model: parts that are tied, or called other than by the model's own
-        `forward`, stay right.
+        Sharding has one group for the whole model, so that tied parts and calls of parts outside the model's own
+        `forward` stay correct.
         """
         model.to(self.device)
         if self.count == 1:
@@ -68,13 +68,13 @@ class Processes:
         return broadcast_object_list([value])[0] if self.count > 1 else value
 
     def wait(self) -> None:
-        """Until all processes are here."""
+        """Wait until all processes are here."""
         self.accelerator.wait_for_everyone()
 
 
 @contextmanager
 def exchanging(model: nn.Module, now: bool) -> Iterator[None]:
-    """Whether a backward pass inside exchanges gradients between processes or only adds them up here."""
+    """Synchronise gradients between processes in a backward pass inside if `now`, else accumulate them here."""
     if isinstance(model, FSDPModule):
         model.set_requires_gradient_sync(now)
         yield
@@ -87,7 +87,7 @@ def exchanging(model: nn.Module, now: bool) -> Iterator[None]:
 
 @contextmanager
 def whole(model: nn.Module) -> Iterator[None]:
-    """Inside, a sharded model holds its whole weights, so that any part of it can be called by itself."""
+    """Gather the whole weights of a sharded model inside, so that any part of it can be called."""
     if not isinstance(model, FSDPModule):
         yield
         return

@@ -12,12 +12,12 @@ def constant(update: int, warmup: int) -> float:
 
 
 def linear(update: int, warmup: int, steps: int) -> float:
-    """Rises to 1 at `warmup`, falls straight to 0 just after the last update."""
+    """Rise to 1 at `warmup`, then fall linearly to 0 just after the last update."""
     return min(constant(update, warmup), _left(update, warmup, steps))
 
 
 def cosine(update: int, warmup: int, steps: int) -> float:
-    """Rises to 1 at `warmup`, falls as half a cosine to 0 just after the last update."""
+    """Rise to 1 at `warmup`, then fall as half a cosine to 0 just after the last update."""
     return min(constant(update, warmup), 0.5 - 0.5 * math.cos(math.pi * _left(update, warmup, steps)))
 
 
@@ -33,7 +33,7 @@ def _left(update: int, warmup: int, steps: int) -> float:
 
 
 def rate(settings: Training, update: int, plateau: float = 1.0) -> float:
-    """The learning rate of an update (counted from 1); `plateau` is the factor that plateaus have left."""
+    """The learning rate of an update (counted from 1); `plateau` is the factor of `Plateau`."""
     warmup, steps = settings.warmup, settings.steps
     match settings.schedule:
         case "constant":
@@ -50,8 +50,8 @@ def rate(settings: Training, update: int, plateau: float = 1.0) -> float:
 
 
 def forcing(settings: Training, update: int) -> float:
-    """The probability of teacher forcing in an update: from `teacher_forcing` at the first straight to
-    `teacher_forcing_end` at the last (the linear schedule of Bengio 2015, 1506.03099)."""
+    """The probability of teacher forcing in an update: linear from `teacher_forcing` at the first
+    update to `teacher_forcing_end` at the last (Bengio 2015, 1506.03099)."""
     start, end = settings.teacher_forcing, settings.teacher_forcing_end
     if end is None or settings.steps == 1:
         return start
@@ -61,13 +61,13 @@ def forcing(settings: Training, update: int) -> float:
 
 @dataclass
 class Plateau:
-    """Multiplies its factor by `settings.plateau_factor` after `plateau_patience` validations without improvement."""
+    """Multiply the factor by `settings.plateau_factor` after `plateau_patience` validations without improvement."""
 
     factor: float = 1.0
     waited: int = 0
 
     def observe(self, improved: bool, settings: Training) -> None:
-        """Takes note of one validation."""
+        """Count one validation."""
         self.waited = 0 if improved else self.waited + 1
         if self.waited >= settings.plateau_patience:
             self.factor *= settings.plateau_factor

@@ -1,4 +1,4 @@
-"""Which checkpoints are kept, and when validation has said enough."""
+"""The selection of checkpoints to keep, and early stopping."""
 
 import math
 from dataclasses import asdict, dataclass, field
@@ -7,12 +7,12 @@ from typing import Any
 from regard.training.settings import Training
 
 RECENT = 2
-"""Last checkpoints that are always kept: should the newest be damaged, there is one before it."""
+"""The number of last checkpoints that are always validated: one is left if the newest is damaged."""
 
 
 @dataclass
-class Kept:
-    """A checkpoint that was validated."""
+class Validated:
+    """A checkpoint with its validation."""
 
     update: int
     value: float
@@ -21,25 +21,27 @@ class Kept:
 
 @dataclass
 class Selection:
-    """The best checkpoints (best first), the recent ones (newest last), those made only because of a stop since the
-    last of these, and the validations since the last record."""
+    """The best checkpoints (best first), the recent ones (newest last), the checkpoints of stops since then, and the
+    number of validations since the last record."""
 
-    best: list[Kept] = field(default_factory=list)
+    best: list[Validated] = field(default_factory=list)
     recent: list[int] = field(default_factory=list)
     stops: list[int] = field(default_factory=list)
     waited: int = 0
     record: float | None = None
 
-    def observe(self, kept: Kept, settings: Training, higher_is_better: bool) -> bool:
-        """Takes note of a validation; True if it is a new record. The earlier of two equals is the better one, and a
-        figure that is not a number is never one."""
+    def observe(self, validated: Validated, settings: Training, higher_is_better: bool) -> bool:
+        """Add a validation; True if it is a new record. Of two equals the earlier one is better; NaN is never a
+        record."""
         sign = 1.0 if higher_is_better else -1.0
-        improved = not math.isnan(kept.value) and (self.record is None or sign * kept.value > sign * self.record)
+        improved = not math.isnan(validated.value) and (
+            self.record is None or sign * validated.value > sign * self.record
+        )
         if improved:
-            self.record = kept.value
+            self.record = validated.value
         self.waited = 0 if improved else self.waited + 1
-        if not math.isnan(kept.value):
-            ranked = sorted([*self.best, kept], key=lambda one: (-sign * one.value, one.update))
+        if not math.isnan(validated.value):
+            ranked = sorted([*self.best, validated], key=lambda one: (-sign * one.value, one.update))
             self.best = ranked[: settings.keep_best]
         return improved
 
@@ -48,18 +50,18 @@ class Selection:
         return 0 < settings.patience <= self.waited
 
     def saved(self, update: int, settings: Training) -> list[int]:
-        """Takes note of a regular checkpoint; returns those no longer wanted, those of stops among them."""
+        """Add a regular checkpoint; return those to remove, those of stops among them."""
         known = [*(step for step in self.recent if step != update), update]
         newest = known[-max(RECENT, settings.average_last) :]
-        best = [kept.update for kept in self.best]
+        best = [validated.update for validated in self.best]
         self.recent = [step for step in known if step in newest or step in best]
-        unwanted = [step for step in [*known, *self.stops] if step not in self.recent]
+        outdated = [step for step in [*known, *self.stops] if step not in self.recent]
         self.stops = []
-        return unwanted
+        return outdated
 
     def stopped(self, update: int) -> list[int]:
-        """Takes note of a checkpoint that a run left in peace would not have made: it must not push out another or
-        be among the last, or the mean of these would depend on the stop. Returns those no longer wanted."""
+        """Add the checkpoint of a stop; return those to remove. It never replaces a regular checkpoint or counts as one
+        of the last, since the mean of these would depend on the stop."""
         stops = [*self.stops, update]
         self.stops = stops[-RECENT:]
         return stops[:-RECENT]
@@ -74,5 +76,5 @@ class Selection:
 
     @classmethod
     def restore(cls, state: dict[str, Any]) -> "Selection":
-        """What `state` was taken from."""
-        return cls(**{**state, "best": [Kept(**kept) for kept in state["best"]]})
+        """The selection that `state` was written from."""
+        return cls(**{**state, "best": [Validated(**validated) for validated in state["best"]]})

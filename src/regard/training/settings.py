@@ -1,4 +1,4 @@
-"""How a run is trained, whatever is trained."""
+"""The settings of the training loop, for every task."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -19,13 +19,13 @@ class Training:
 
     Same settings, data, number of processes and number of threads: the same weights, bit for bit, on one machine,
     for any number of workers and across interruptions (on a CPU with one or two processes; more processes and GPUs
-    add in an order that is not promised).
+    sum in no fixed order).
     """
 
     seed: Count = 1
-    """Of the order of the examples, of dropout and of everything else that is drawn."""
+    """The seed of the order of examples, of dropout and of everything else that is random."""
     steps: Positive = 10_000
-    """Updates to make."""
+    """The number of updates."""
     batch_tokens: Positive = 3072
     """The largest padded size of a batch in tokens, per process; read by the objective. With BPE-dropout batches are
     made by the lengths without it, so that a batch whose words are cut into more pieces is larger."""
@@ -39,9 +39,9 @@ class Training:
     warmup: Count = 0
     """Updates in which the rate rises linearly from zero."""
     plateau_factor: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    """What a plateau multiplies the rate with."""
+    """The factor of the rate at a plateau."""
     plateau_patience: Positive = 2
-    """Validations without improvement that make a plateau."""
+    """The number of validations without improvement that are a plateau."""
     betas: tuple[Share, Share] = (0.9, 0.98)
     """Adam's two decay rates."""
     epsilon: Annotated[float, Field(gt=0, lt=1)] = 1e-9
@@ -51,18 +51,19 @@ class Training:
     clip: Amount = 1.0
     """The largest norm of the gradient of the mean loss per token; longer ones are scaled down."""
     label_smoothing: Share = 0.0
-    """Probability given to all other tokens; read by the objective."""
+    """The probability of all other tokens together; read by the objective."""
     teacher_forcing: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """The probability that the decoder is fed the true previous token and not its own guess: 1 always, 0 free running,
-    between them scheduled sampling (Bengio 2015, 1506.03099). It is that of the first update; read by the objective."""
+    """The probability that the decoder gets the true previous token instead of its own prediction, at the first update:
+    1 is teacher forcing, 0 free running, between them scheduled sampling (Bengio 2015, 1506.03099); read by the
+    objective."""
     teacher_forcing_end: Annotated[float, Field(ge=0, le=1)] | None = None
-    """That of update `steps`, with a straight line between the two; None: the same all the time."""
+    """The same probability at update `steps`, linear between the two; None: constant."""
     precision: Precision = "fp32"
-    """Of the matrix products in training; weights, optimizer and validation stay in fp32. `auto` is bf16 where the
-    device has instructions for it, and is written down as what it was when the run began."""
+    """The precision of matrix products in training; weights, optimizer and validation stay in fp32. `auto` is bf16 on
+    devices with instructions for it; a run's folder has the precision that was chosen."""
     compile: bool = False
-    """Compile the layers of Transformers for the updates (`regard.training.compiling`), which on a CPU takes a C++
-    compiler; the first updates are slow then. Without one, training goes on as always, with a warning."""
+    """Compile the layers of Transformers for the updates (`regard.training.compiling`), which on a CPU needs a C++
+    compiler. The first updates are slow then. Without a compiler, training warns and continues uncompiled."""
     validate_every: Count = 1000
     """Updates between validations; 0: only at the end."""
     patience: Count = 0
@@ -73,13 +74,14 @@ class Training:
     """The mean of so many last checkpoints competes with the best one at the end; set `checkpoint_every` with it.
     1 does nothing. Checkpoints made only because of a stop do not count."""
     average_decay: Share = 0.0
-    """Of an exponential moving average of the weights (0.997, say), which is validated and saved in their place."""
+    """The decay of an exponential moving average of the weights, such as 0.997; it is validated and saved in their
+    place."""
     checkpoint_every: Count = 0
     """Updates between checkpoints; 0: at validations and at the end only."""
     log_every: Positive = 50
     """Updates between lines of `metrics.jsonl`."""
     maximum_bad_updates: Positive = 10
-    """So many updates in a row with a loss or gradient that is not finite end the run."""
+    """The number of successive updates with a loss or gradient that is not finite, at which the run ends."""
     stop_above: Amount = 0.0
     """A finite loss per token above this ends the run."""
     workers: Count = 0
@@ -87,9 +89,9 @@ class Training:
     threads: Count = 0
     """Threads of each process; 0: PyTorch's choice."""
     device: Literal["auto", "cpu", "cuda", "mps", "xpu"] = "auto"
-    """Where to train; `auto` takes an accelerator if there is one."""
+    """Where to train; `auto` is an accelerator if there is one."""
     start: str | None = None
-    """Folder of a run whose weights and tokenizers this one starts from; its model must be the same."""
+    """The folder of a run to start from, with its weights and tokenizers; its model must be the same."""
     sharded: bool = False
     """Shard weights, gradients and optimizer over the processes (FSDP2) instead of copying them (DDP)."""
     tensorboard: bool = True

@@ -1,4 +1,4 @@
-"""Stopping in good order: SIGTERM and Ctrl-C let the update finish and save; a second Ctrl-C quits at once."""
+"""Stopping by signals: SIGTERM and Ctrl-C finish the update and save; a second Ctrl-C quits at once."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Stopped(RunError):
-    """Training was asked to stop and has saved; `exit_code` is 143 after SIGTERM and 130 after Ctrl-C."""
+    """A signal stopped training after it saved; `exit_code` is 143 after SIGTERM and 130 after Ctrl-C."""
 
     def __init__(self, number: int, update: int) -> None:
         super().__init__(
@@ -25,9 +25,9 @@ class Stopped(RunError):
 
 
 class Stop:
-    """While it is entered, `requested` holds the number of the first signal that came (0: none).
+    """A context in which `requested` is the number of the first signal received, 0 for none.
 
-    Outside the main thread, where Python allows no handlers, signals are left as they are.
+    Outside the main thread, where Python allows no handlers, signals keep theirs.
     """
 
     def __init__(self) -> None:
@@ -56,12 +56,12 @@ class Stop:
 
 
 def _echo() -> float:
-    """Seconds in which a second Ctrl-C is the first one, passed on by a launcher to its processes."""
+    """Seconds in which a second Ctrl-C counts as the first one, which a launcher passes on to its processes."""
     return 2.0 if "TORCHELASTIC_RUN_ID" in os.environ else 0.0
 
 
 def leave_group() -> None:
-    """For worker processes: signals meant for the training process must not end them under it."""
+    """Leave the process group of training: signals for the training process must not end its workers first."""
     os.setpgid(0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

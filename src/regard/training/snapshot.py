@@ -1,4 +1,4 @@
-"""What of a run in training goes into a checkpoint, and back."""
+"""Checkpoints: the state of training as JSON and tensors, and back."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -17,7 +17,8 @@ from regard.training.state import assign, full, optimizer_tensors, random_state,
 
 @dataclass
 class Counters:
-    """How far a run has come; `epoch` and `index` are those of the next batch, `seconds` leave out interruptions."""
+    """The counters of a run; `epoch` and `index` are the position of the next batch, `seconds` exclude
+    interruptions."""
 
     update: int = 0
     epoch: int = 0
@@ -31,15 +32,15 @@ class Counters:
 
 
 @dataclass
-class Memo:
+class TrainingState:
     """The part of a checkpoint that is not tensors."""
 
     counters: Counters = field(default_factory=Counters)
     selection: Selection = field(default_factory=Selection)
     plateau: Plateau = field(default_factory=Plateau)
 
-    def state(self, here: Processes, carries: bool) -> dict[str, Any]:
-        """As plain JSON values, with the random states of all processes and whether each hands something on to its next
+    def to_json(self, here: Processes, carries: bool) -> dict[str, Any]:
+        """Plain JSON values, with the random states of all processes and whether each carries tensors to its next
         batch; every process calls it."""
         return {
             "counters": asdict(self.counters),
@@ -51,11 +52,11 @@ class Memo:
         }
 
     @classmethod
-    def restore(cls, state: dict[str, Any], here: Processes) -> "Memo":
-        """What `state` was taken from.
+    def restore(cls, state: dict[str, Any], here: Processes) -> "TrainingState":
+        """The training state that `state` was written from.
 
         Raises:
-            InputError: it was taken with another number of processes.
+            InputError: it is of another number of processes.
         """
         if state["processes"] != here.count:
             raise InputError(
@@ -69,8 +70,8 @@ class Memo:
 def snapshot(
     model: nn.Module, optimizer: Optimizer, average: MovingAverage | None, carried: Carried | None, here: Processes
 ) -> dict[str, dict[str, Tensor]]:
-    """The groups `model`, `optimizer`, with a moving average `average`, and where a process has something to hand on to
-    its next batch `carried-N`, whole and on the CPU; every process calls it, and the tensors may share memory with the
+    """Groups of whole tensors on the CPU: `model`, `optimizer`, `average` with a moving average, and `carried-N` for
+    each process with tensors for its next batch. Every process calls it; the tensors may share memory with the
     model."""
     groups = {"model": weights(model), "optimizer": optimizer_tensors(model, optimizer)}
     if average is not None:
@@ -90,7 +91,7 @@ def average_tensors(model: nn.Module, average: MovingAverage) -> dict[str, Tenso
 
 
 def load_weights(model: nn.Module, tensors: dict[str, Tensor]) -> None:
-    """Writes weights into the model, sharded or not.
+    """Load weights into the model, sharded or not.
 
     Raises:
         InputError: a tensor is missing or has another shape.
@@ -105,7 +106,7 @@ def load_weights(model: nn.Module, tensors: dict[str, Tensor]) -> None:
 
 
 def load_average(model: nn.Module, tensors: dict[str, Tensor]) -> None:
-    """Writes a moving average into the model's parameters."""
+    """Load a moving average into the model's parameters."""
     parameters = dict(model.named_parameters())
     for name, value in tensors.items():
         assign(parameters[name], value)

@@ -1,4 +1,4 @@
-"""Everything an exact resume needs beside the position in the data: random states, weights, the optimizer."""
+"""Random states, weights and optimizer state, for an exact resume."""
 
 import random
 from typing import Any
@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 
 
 def seed_everything(seed: int) -> None:
-    """Seeds the global random states of Python, NumPy and PyTorch (all devices)."""
+    """Seed the global random states of Python, NumPy and PyTorch (all devices)."""
     random.seed(seed)
     np.random.seed(seed % 2**32)
     torch.manual_seed(seed)
@@ -32,7 +32,7 @@ def random_state(device: torch.device) -> dict[str, Any]:
 
 
 def restore_random_state(state: dict[str, Any], device: torch.device) -> None:
-    """Puts back what `random_state` gave."""
+    """Restore the random states that `random_state` returned."""
     version, numbers, gauss = state["python"]
     random.setstate((version, tuple(numbers), gauss))
     kind, keys, position, has_gauss, cached = state["numpy"]
@@ -63,14 +63,14 @@ def full(tensor: Tensor) -> Tensor:
 
 
 def assign(target: Tensor, value: Tensor) -> None:
-    """Writes a whole tensor into one that may be sharded."""
+    """Copy a whole tensor into one that may be sharded."""
     if isinstance(target, DTensor):
         value = distribute_tensor(value.to(target.device), target.device_mesh, target.placements).to_local()
     local(target).copy_(value)
 
 
 def weights(model: nn.Module) -> dict[str, Tensor]:
-    """The model's state on the CPU, contiguous; tied tensors are copied, so each name stands for itself."""
+    """The model's state on the CPU, contiguous; tied tensors are copied, so that every name has its own."""
     seen: set[int] = set()
     result = {}
     for name, tensor in model.state_dict().items():
@@ -92,7 +92,7 @@ def optimizer_tensors(model: nn.Module, optimizer: Optimizer) -> dict[str, Tenso
 
 
 def restore_optimizer(model: nn.Module, optimizer: Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Puts back what `optimizer_tensors` gave; parameters without state are left without."""
+    """Restore the optimizer's state from `optimizer_tensors`; parameters that had none have none."""
     parameters = dict(model.named_parameters())
     for name, value in tensors.items():
         parameter, key = name.rsplit(":", 1)

@@ -1,4 +1,4 @@
-"""One update: gradients of a few batches on every process, made one, checked, clipped and applied."""
+"""One update: gradients of a few batches on every process, summed, checked, clipped and applied."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ from regard.training.state import full, local
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an update was like, the same on every process.
+    """The outcome of an update, the same on every process.
 
     loss:   the mean loss per token of all batches of the update
     tokens: their number
@@ -39,7 +39,7 @@ class Outcome:
 
     @property
     def good(self) -> bool:
-        """Whether loss and gradient were finite, and so the update was made."""
+        """Whether loss and gradient were finite, so that the update was applied."""
         return math.isfinite(self.loss) and math.isfinite(self.norm)
 
 
@@ -58,8 +58,8 @@ def make_optimizer(model: nn.Module, settings: Training) -> AdamW:
 
 
 class Updater:
-    """Makes updates of a (possibly wrapped) model; the only place where gradients are touched. `carried` is what the
-    last batch hands on to the next."""
+    """Update a model, wrapped or not; the only place that handles gradients. `carried` is passed from batch to
+    batch."""
 
     def __init__(
         self,
@@ -83,16 +83,16 @@ class Updater:
         self._exact = torch.float32 if here.device.type == "mps" else torch.float64
 
     def __call__(self, prepared: Sequence[Prepared], update: int, rate: float) -> Outcome:
-        """Learns from the batches of an update (counted from 1) at the given rate; leaves everything as it was if loss
+        """Apply the gradients of an update's batches (the update is counted from 1) with a learning rate, unless loss
         or gradient is not finite.
 
         Raises:
             RunError: out of memory.
         """
         total, tokens = self._gradients(prepared, update)
-        asked = self.stop.requested  # read as late as all processes can still be told
+        signal = self.stop.requested  # read as late as the other processes can still learn of it
         summary = torch.tensor(
-            [0.0, tokens, asked == SIGTERM, asked == SIGINT], dtype=self._exact, device=self.here.device
+            [0.0, tokens, signal == SIGTERM, signal == SIGINT], dtype=self._exact, device=self.here.device
         )
         summary[0] = total
         self.here.sum(summary)
@@ -134,7 +134,7 @@ class Updater:
 
 @contextmanager
 def _memory(item: Prepared, settings: Training) -> Iterator[None]:
-    """Turns an allocation that failed into advice."""
+    """Turn a failed allocation into advice."""
     try:
         yield
     except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
