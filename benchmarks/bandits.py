@@ -17,9 +17,9 @@ from benchmarks.agents import EpsilonGreedy, Gittins, PosteriorSampling, Random,
 from regard.runs.load import load
 from regard.tasks.meta_rl.config import MetaRL
 from regard.tasks.meta_rl.data import Processes
-from regard.tasks.meta_rl.metrics import figures, some
+from regard.tasks.meta_rl.environments import Agent
 from regard.tasks.meta_rl.run import MetaRLRun
-from regard.tasks.meta_rl.trajectories import Agent
+from regard.tasks.meta_rl.training import environments_of, figures
 
 SETTINGS = ["training.seed=1", "data.seed=1", "training.threads=1"]
 
@@ -53,7 +53,7 @@ def measure(recipe: str) -> list[dict[str, Any]]:
     run = load(folder, "cpu", task=MetaRLRun)
     rows: list[dict[str, Any]] = [{"agent": "SNAIL", **run.evaluate(), "seconds": result["seconds"]}]
     torch.manual_seed(1)
-    tests = some(run.config.data, run.config.data.test, "test")
+    tests = environments_of(run.config.data, run.config.data.test, "test")
     for name, agent in rivals(run.config).items():
         rows.append({"agent": name, **figures(agent, tests, torch.device("cpu"))})
     return [{"recipe": recipe, **row} for row in rows]

@@ -1,4 +1,4 @@
-"""What is drawn is what the paper describes, step by step, and what a user writes becomes the same."""
+"""What is sequence is what the paper describes, step by step, and what a user writes becomes the same."""
 
 from typing import Any
 
@@ -7,24 +7,24 @@ import pytest
 import torch
 
 from regard.errors import InputError
-from regard.tasks.algorithmic.batch import collate_bits
 from regard.tasks.algorithmic.data import Copy, Recall, RepeatCopy
+from regard.tasks.algorithmic.training import collate_bits
 
 
 def test_copy():
     data = Copy(width=3)
     found = data.read("011 100", "text 1")
     assert found.inputs.tolist() == [[0, 1, 1, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0] * 4, [0] * 4]
-    assert found.answer.tolist() == [[0, 1, 1], [1, 0, 0]]
+    assert found.target.tolist() == [[0, 1, 1], [1, 0, 0]]
     assert (data.input_width, data.output_width, found.place) == (4, 3, "text 1")
 
 
 def test_repeat_copy_scales_the_number_and_ends_with_a_mark():
     data = RepeatCopy(width=2, most_repeats=10)
     found = data.read("01 11 x2", "text 1")
-    assert found.answer.tolist() == [[0, 1, 0], [1, 1, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]]
+    assert found.target.tolist() == [[0, 1, 0], [1, 1, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]]
     assert len(found) == 2 + 1 + 5
-    numbers = [data.of(found.answer[:1, :2], count).inputs[1, 2] for count in range(1, 11)]
+    numbers = [data.of(found.target[:1, :2], count).inputs[1, 2] for count in range(1, 11)]
     assert np.mean(numbers) == pytest.approx(0, abs=1e-6)
     assert np.var(numbers) == pytest.approx(1, abs=1e-6)
     assert RepeatCopy(most_repeats=1).load().train[0].inputs.max() == 1
@@ -36,9 +36,9 @@ def test_recall_asks_for_an_item_and_wants_the_next():
     marks = found.inputs[:, 2:].tolist()
     assert marks == [[1, 0], [0, 0], [0, 0]] * 3 + [[0, 1], [0, 0], [0, 0], [0, 1], [0, 0], [0, 0]]
     assert found.inputs[4:6, :2].tolist() == found.inputs[10:12, :2].tolist() == [[1, 0], [0, 0]]
-    drawn = data.draw(3, np.random.default_rng(0))
-    items = [drawn.inputs[start : start + 2, :2].tolist() for start in (1, 4, 7)]
-    assert drawn.answer.tolist() == items[items.index(drawn.inputs[10:12, :2].tolist()) + 1]
+    sequence = data.draw(3, np.random.default_rng(0))
+    items = [sequence.inputs[start : start + 2, :2].tolist() for start in (1, 4, 7)]
+    assert sequence.target.tolist() == items[items.index(sequence.inputs[10:12, :2].tolist()) + 1]
 
 
 @pytest.mark.parametrize("data", [Copy(train=40), RepeatCopy(train=40), Recall(train=40)])
@@ -48,26 +48,26 @@ def test_sets_are_functions_of_the_seed(data: Any):
     assert not any(np.array_equal(a.inputs, b.inputs) and len(a) > 9 for a, b in zip(one.train, one.test, strict=False))
     assert [each.place for each in one.train][:2] == [f"{data.kind} train 1", f"{data.kind} train 2"]
     assert {each.inputs.shape[1] for each in one.train} == {data.input_width}
-    assert {each.answer.shape[1] for each in one.train} == {data.output_width}
+    assert {each.target.shape[1] for each in one.train} == {data.output_width}
 
 
 def test_lengths_are_between_the_bounds_and_beyond_them_on_request():
     data = Copy(train=300, least=2, most=4)
-    assert {len(each.answer) for each in data.load().train} == {2, 3, 4}
-    assert {len(each.answer) for each in data.some(3, (120, 120))} == {120}
+    assert {len(each.target) for each in data.load().train} == {2, 3, 4}
+    assert {len(each.target) for each in data.some(3, (120, 120))} == {120}
 
 
-def test_a_batch_asks_for_the_last_steps_alone():
+def test_a_batch_has_targets_for_the_last_steps_only():
     data = Copy(width=2)
     batch = collate_bits([data.read("01", "1"), data.read("11 10 01", "2")])
     assert batch.inputs.shape == (2, 7, 3)
     assert batch.lengths.tolist() == [3, 7]
-    assert batch.asked.int().tolist() == [[0, 0, 1, 0, 0, 0, 0], [0, 0, 0, 0, 1, 1, 1]]
-    assert batch.answers[batch.asked].tolist() == [[0, 1], [1, 1], [1, 0], [0, 1]]
+    assert batch.predicted.int().tolist() == [[0, 0, 1, 0, 0, 0, 0], [0, 0, 0, 0, 1, 1, 1]]
+    assert batch.targets[batch.predicted].tolist() == [[0, 1], [1, 1], [1, 0], [0, 1]]
     assert not batch.inputs[0, 3:].any()
     with pytest.raises(ValueError, match="no sequences"):
         collate_bits([])
-    assert torch.equal(batch.to("cpu").asked, batch.asked)
+    assert torch.equal(batch.to("cpu").predicted, batch.predicted)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_batch_asks_for_the_last_steps_alone():
         (Copy(width=3), "011 10", "text 1: '10' is no vector; expected 3 bits, each 0 or 1"),
         (Copy(width=3), "012", "'012' is no vector"),
         (Copy(width=3), " ", "has no vectors; expected some, of 3 bits each"),
-        (RepeatCopy(width=2), "01 11", "ends with '11'; expected how often to say it, from x1 to x1000"),
+        (RepeatCopy(width=2), "01 11", "ends with '11'; expected how often to repeat it, from x1 to x1000"),
         (RepeatCopy(width=2), "01 x0", "ends with 'x0'"),
         (RepeatCopy(width=2), "", "ends with ''"),
         (RepeatCopy(width=2), "x3", "has no vectors"),

@@ -22,7 +22,7 @@ def constant(means: torch.Tensor, random: torch.Generator | None) -> torch.Tenso
 
 
 def small(count: int = 1) -> Environments:
-    found = SMALL.drawn(count, "some")
+    found = SMALL.sampled(count, "some")
     means, leads = found.means.double(), found.transitions.double()
     return Environments(means, leads, qualities(means, leads, 2), 5, 2, constant)
 
@@ -60,7 +60,7 @@ def test_regrets_add_up_to_what_a_policy_falls_behind():
 
 
 def test_a_bandit_has_one_state_and_its_regret_is_that_of_the_arm():
-    each = PULLED.drawn(11, "a")
+    each = PULLED.sampled(11, "a")
     now, actions = each.start(), torch.arange(11) % 3
     after = each.step(now.states, actions, 0)
     probabilities = each.means[:, 0]
@@ -72,11 +72,11 @@ def test_a_bandit_has_one_state_and_its_regret_is_that_of_the_arm():
 
 
 def test_what_is_drawn_is_distributed_as_it_should_be():
-    arms = Bandits(arms=5).drawn(20_000, "arms").means
+    arms = Bandits(arms=5).sampled(20_000, "arms").means
     assert arms.mean().item() == pytest.approx(1 / 2, abs=0.005)
     assert arms.var().item() == pytest.approx(1 / 12, abs=0.002)
     assert arms.amax(-1).mean().item() == pytest.approx(5 / 6, abs=0.005)
-    found = Processes(states=7, actions=3).drawn(2_000, "processes")
+    found = Processes(states=7, actions=3).sampled(2_000, "processes")
     torch.testing.assert_close(found.transitions.sum(-1), torch.ones(2_000, 7, 3))
     assert found.transitions.min() >= 0
     assert found.transitions.var().item() == pytest.approx((1 / 7) * (6 / 7) / 8, rel=0.03)  # flat Dirichlet
@@ -84,7 +84,7 @@ def test_what_is_drawn_is_distributed_as_it_should_be():
 
 
 def test_rewards_and_moves_are_drawn_as_the_process_says():
-    one = SMALL.drawn(1, "one")
+    one = SMALL.sampled(1, "one")
     means, leads = (part.expand(40_000, *part.shape[1:]) for part in (one.means, one.transitions))
     many = Environments(means, leads, qualities(means, leads, 2), 5, 2, normal)
     now, random = many.start(), generator("moves")
@@ -121,7 +121,7 @@ def test_what_an_agent_sees():
 
 def test_the_same_seed_gives_the_same():
     for data in (PULLED, SMALL):
-        one, again, other = (data.drawn(5, seed) for seed in ("a", "a", "b"))
+        one, again, other = (data.sampled(5, seed) for seed in ("a", "a", "b"))
         assert torch.equal(one.means, again.means)
         assert torch.equal(one.transitions, again.transitions)
         assert not torch.equal(one.means, other.means)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from regard.errors import InputError
-from regard.tasks.pointer.batch import collate_sets
 from regard.tasks.pointer.data import ConvexHull, PointedSet, Sorting
+from regard.tasks.pointer.training import collate_sets
 from regard.text.special import END, IGNORED, PAD, START
 
 
@@ -17,14 +17,14 @@ def test_sorting():
     assert (len(splits.train), len(splits.valid), len(splits.test)) == (50, 3, 0)
     assert {len(each.elements) for each in splits.train} == set(range(2, 8))
     for each in splits.train:
-        found = [each.elements[place] for place in each.answer]
+        found = [each.elements[place] for place in each.target]
         assert found == sorted(each.elements)
     assert Sorting().solve([(0.5,), (0.1,), (0.5,)]) == [1, 0, 2]
 
 
 def test_convex_hulls_have_all_points_on_their_left_and_turn_once():
     for each in ConvexHull(train=200, valid=1, test=1, least=3, most=11, seed=3).load().train:
-        corners = [each.elements[place] for place in each.answer]
+        corners = [each.elements[place] for place in each.target]
         turned = 0.0
         for (ax, ay), (bx, by) in pairwise([*corners, corners[0]]):
             for x, y in each.elements:
@@ -32,7 +32,7 @@ def test_convex_hulls_have_all_points_on_their_left_and_turn_once():
             turned += ax * by - bx * ay
         assert turned > 0  # the area, by the shoelace formula: counter-clockwise
         assert len(corners) >= 3
-        assert each.answer[0] == min(each.answer)
+        assert each.target[0] == min(each.target)
 
 
 def test_a_square_with_a_point_inside():

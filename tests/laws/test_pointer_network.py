@@ -12,8 +12,8 @@ from regard.decoding.sampling import greedy
 from regard.models.aligns import ALIGNS, AlignName
 from regard.models.pointer_network import PointerNetwork, PointerNetworkConfig
 from regard.nn.position_output import PositionOutput
-from regard.tasks.pointer.batch import SetBatch, collate_sets
 from regard.tasks.pointer.data import PointedSet
+from regard.tasks.pointer.training import SetBatch, collate_sets
 from regard.testing import check_decoder
 from regard.text.special import END, IGNORED, PAD, START
 

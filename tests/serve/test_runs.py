@@ -94,7 +94,7 @@ def test_what_is_forced_is_written_and_gone_on_from():
             ({"prefix_tokens": [3]}, "token 3 is no part of a text"),
             ({"prefix_tokens": [9999]}, "token 9999 is no part of a text"),
             ({"prefix_tokens": prefix * 50}, "more than the limit of"),
-            ({"top_k": 5}, "give a temperature"),
+            ({"top_k": 5}, "set a temperature"),
         ):
             answer = post(address, "stream", {"text": SOURCE, **body})
             assert answer.status_code == 422, body
@@ -299,7 +299,7 @@ def test_captions_are_written_together_as_each_alone():
             assert ours.attention is not None
             assert alone.attention is not None
             np.testing.assert_allclose(ours.attention, alone.attention, atol=1e-5)
-    with pytest.raises(TypeError, match="give a list"):
+    with pytest.raises(TypeError, match="put it in a list"):
         next(run.write("picture.png"))
 
 

@@ -17,11 +17,10 @@ from regard.runs import train as launch
 from regard.runs.recipes import path_of
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.meta_rl.config import MetaRL
-from regard.tasks.meta_rl.metrics import figures, some
+from regard.tasks.meta_rl.environments import act
 from regard.tasks.meta_rl.run import ActionPrediction, MetaRLRun
 from regard.tasks.meta_rl.setup import setup
-from regard.tasks.meta_rl.training import by_regret, by_reward
-from regard.tasks.meta_rl.trajectories import act
+from regard.tasks.meta_rl.training import by_regret, by_reward, environments_of, figures
 
 QUICK = [
     "data={kind: bandits, arms: 2, pulls: 8, train: 6400, valid: 100, test: 400}",
@@ -55,7 +54,7 @@ def opened(folder: Path) -> MetaRLRun:
 
 def test_it_learns_to_pull_the_better_arm(folder: Path):
     result = json.loads((folder / "result.json").read_text())
-    uniform = figures(Random(2), some(config().data, 400, "test"), torch.device("cpu"))
+    uniform = figures(Random(2), environments_of(config().data, 400, "test"), torch.device("cpu"))
     # Without knowing anything, half of the mean difference of two arms is lost at each of eight pulls.
     assert uniform["regret"] == pytest.approx(8 / 6, abs=0.1)
     assert result["test/regret"] < 0.75 * uniform["regret"]
@@ -82,7 +81,7 @@ def test_what_cannot_be_known_outside_is_read_for_regrets_alone(tmp_path: Path):
 
 def test_figures_are_those_of_what_was_done(folder: Path):
     run = opened(folder)
-    (environments,) = some(run.config.data, 50, "x")
+    (environments,) = environments_of(run.config.data, 50, "x")
     found = run.evaluate([environments])
     done = act(run.model, environments, torch.Generator().manual_seed(1))
     best = environments.means[:, 0].amax(-1)
@@ -96,7 +95,7 @@ def test_figures_are_those_of_what_was_done(folder: Path):
 
 def test_one_pass_tells_the_probabilities_that_it_acted_by(folder: Path):
     run = opened(folder)
-    (environments,) = some(run.config.data, 7, "x")
+    (environments,) = environments_of(run.config.data, 7, "x")
     done = act(run.model, environments, torch.Generator().manual_seed(1))
     state, steps = run.model.start(7), []
     for inputs in done.inputs.unbind(1):

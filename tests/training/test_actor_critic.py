@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.tasks.meta_rl.actor_critic import ActorCritic, advantages, loss, loss_of_drawn
+from regard.tasks.meta_rl.actor_critic import ActorCritic, advantages, loss, loss_of_sampled
 from regard.tasks.meta_rl.environments import qualities
 
 SETTINGS = ActorCritic(discount=0.9, trace=0.7, entropy=0.3, value=0.2)
@@ -98,7 +98,7 @@ def test_the_gradient_is_expected_to_be_that_of_the_return():
         torch.testing.assert_close(part, exact, rtol=1e-12, atol=1e-12)
 
 
-def test_the_loss_of_drawn_rewards():
+def test_the_loss_of_sampled_rewards():
     logits, values, actions, rewards = given()
     wanted = 0.0
     for row in range(2):
@@ -109,7 +109,7 @@ def test_the_loss_of_drawn_rewards():
             wanted += 0.2 * gains[t] ** 2 / 2 - np.log(chances[t, actions[row, t]]) * gains[t]
             wanted -= 0.3 * -float(chances[t] @ np.log(chances[t]))
     values.requires_grad_()
-    found = loss_of_drawn(logits, values, actions, rewards[..., 0], SETTINGS)
+    found = loss_of_sampled(logits, values, actions, rewards[..., 0], SETTINGS)
     assert found.item() == pytest.approx(wanted, rel=1e-12)
     (towards,) = torch.autograd.grad(found, values)
     gains = advantages(rewards[..., 0], values.detach(), 0.9, 0.7)
@@ -158,7 +158,7 @@ def test_both_signals_are_expected_to_raise_the_reward(signal: str):
     if signal == "regret":
         total = loss(logits, tiny.guesses, tiny.actions, -tiny.regrets, plain)
     else:
-        total = loss_of_drawn(logits, tiny.guesses, tiny.actions, tiny.rewards, plain)
+        total = loss_of_sampled(logits, tiny.guesses, tiny.actions, tiny.rewards, plain)
     (each,) = torch.autograd.grad(total, logits)  # of one course nothing depends on another
     found = torch.autograd.grad(tiny.logits, tiny.tables, -each * tiny.likely.detach()[:, None, None])
     for one, other in zip(found, wanted, strict=True):

@@ -1,9 +1,9 @@
-"""Generated sequences of bit vectors and what is to be said after them: copying, copying again and again, and recalling
-what came next (Graves 2014, 1410.5401, sections 4.1 to 4.3)."""
+"""Generated sequences of bit vectors and their targets: copying, repeated copying and associative recall (Graves 2014,
+1410.5401, sections 4.1 to 4.3)."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 import numpy as np
@@ -20,10 +20,10 @@ Count = Annotated[int, Field(ge=1, le=1_000)]
 
 @dataclass(frozen=True, eq=False)
 class BitSequence:
-    """Inputs, a vector a step, and the answer, which the last steps are to give. `place` says where it came from."""
+    """Inputs, a vector a step, and the target of the last steps. `place` is where it came from, for messages."""
 
     inputs: Float[np.ndarray, "position input_width"]
-    answer: Float[np.ndarray, "answered output_width"]
+    target: Float[np.ndarray, "predicted output_width"]
     place: str
 
     def __len__(self) -> int:
@@ -42,11 +42,11 @@ class BitSequences(SyntheticOfLengths, ABC):
     @property
     @abstractmethod
     def input_width(self) -> int:
-        """Of an input: the bits, and channels for marks."""
+        """The width of an input: the bits, and channels for marks."""
 
     @property
     def output_width(self) -> int:
-        """Of an answer's vectors."""
+        """The width of a target's vectors."""
         return self.width
 
     @abstractmethod
@@ -55,7 +55,7 @@ class BitSequences(SyntheticOfLengths, ABC):
 
     @abstractmethod
     def read(self, text: str, place: str) -> BitSequence:
-        """What a user writes, its answer zeros. Raises InputError for what cannot be understood."""
+        """The sequence that a text describes, its target zeros. Raises InputError for another text."""
 
     def load(self) -> Splits[BitSequence]:
         """Generates all three sets, each from a generator of its own."""
@@ -72,8 +72,8 @@ class BitSequences(SyntheticOfLengths, ABC):
         """So many sequences of any lengths between these two, beyond `most` too."""
         random, found = np.random.default_rng(seed), []
         for number in range(1, count + 1):
-            drawn = self.draw(int(random.integers(lengths[0], lengths[1] + 1)), random)
-            found.append(BitSequence(drawn.inputs, drawn.answer, f"{name} {number}"))
+            sampled = self.draw(int(random.integers(lengths[0], lengths[1] + 1)), random)
+            found.append(replace(sampled, place=f"{name} {number}"))
         return found
 
     def vector(self, text: str, place: str) -> list[float]:
@@ -98,7 +98,7 @@ class Copy(BitSequences):
 
     def read(self, text: str, place: str) -> BitSequence:
         """`0110 1011`: vectors between blanks."""
-        return self._of(written(self, text.split(), place), place)
+        return self._of(vectors_of(self, text.split(), place), place)
 
     def _of(self, vectors: Vectors, place: str) -> BitSequence:
         inputs = np.zeros((2 * len(vectors) + 1, self.input_width), np.float32)
@@ -109,8 +109,8 @@ class Copy(BitSequences):
 
 @dataclass(frozen=True, kw_only=True)
 class RepeatCopy(BitSequences):
-    """Vectors and, on a channel of its own, how often they are to be said; then the vectors so often, and a mark that
-    ends them (section 4.2). The number is scaled to mean 0 and variance 1 over 1 to `most_repeats`."""
+    """Vectors and, on a channel of its own, how often to repeat them; then the vectors so often, and a mark that ends
+    them (section 4.2). The number is scaled to mean 0 and variance 1 over 1 to `most_repeats`."""
 
     kind: Literal["repeat-copy"] = "repeat-copy"
     most: Count = 10
@@ -131,18 +131,18 @@ class RepeatCopy(BitSequences):
         """`0110 1011 x3`: vectors between blanks, and how often."""
         *words, last = text.split() or [""]
         if not (last.startswith("x") and last[1:].isdecimal() and 1 <= int(last[1:]) <= 1_000):
-            raise InputError(f"{place}: ends with {shown(last)}; expected how often to say it, from x1 to x1000")
-        return self.of(written(self, words, place), int(last[1:]), place)
+            raise InputError(f"{place}: ends with {shown(last)}; expected how often to repeat it, from x1 to x1000")
+        return self.of(vectors_of(self, words, place), int(last[1:]), place)
 
     def of(self, vectors: Vectors, repeats: int, place: str = "") -> BitSequence:
         """These vectors, so often, beyond `most_repeats` too."""
         end = np.zeros((1, self.output_width), np.float32)
         end[0, self.width] = 1
-        answer = np.concatenate([np.pad(np.tile(vectors, (repeats, 1)), ((0, 0), (0, 1))), end])
-        inputs = np.zeros((len(vectors) + 1 + len(answer), self.input_width), np.float32)
+        target = np.concatenate([np.pad(np.tile(vectors, (repeats, 1)), ((0, 0), (0, 1))), end])
+        inputs = np.zeros((len(vectors) + 1 + len(target), self.input_width), np.float32)
         inputs[: len(vectors), : self.width] = vectors
         inputs[len(vectors), self.width] = self._scaled(repeats)
-        return BitSequence(inputs, answer, place)
+        return BitSequence(inputs, target, place)
 
     def _scaled(self, repeats: int) -> float:
         deviation = ((self.most_repeats**2 - 1) / 12) ** 0.5
@@ -151,8 +151,8 @@ class RepeatCopy(BitSequences):
 
 @dataclass(frozen=True, kw_only=True)
 class Recall(BitSequences):
-    """Items of `vectors` vectors, a mark before each; then one of them again between two marks of another kind, and the
-    answer is the item that came after it (section 4.3). Lengths count items."""
+    """Items of `vectors` vectors, a mark before each; then one of them again, the query, between two marks of another
+    kind. The target is the item after it (section 4.3). Lengths count items."""
 
     kind: Literal["recall"] = "recall"
     width: Count = 6
@@ -168,33 +168,33 @@ class Recall(BitSequences):
 
     def draw(self, length: int, random: np.random.Generator) -> BitSequence:
         items = bits(random, length * self.vectors, self.width).reshape(length, self.vectors, self.width)
-        asked = int(random.integers(length - 1))
-        return self._of(items, items[asked], items[asked + 1], "")
+        query = int(random.integers(length - 1))
+        return self._of(items, items[query], items[query + 1], "")
 
     def read(self, text: str, place: str) -> BitSequence:
-        """`01,11 00,10 ? 01,11`: items between blanks, their vectors between commas, and the one that is asked for."""
-        words, mark, asked = text.partition("?")
-        if not mark or not words.split() or len(asked.split()) != 1:
+        """`01,11 00,10 ? 01,11`: items between blanks, their vectors between commas, and the query."""
+        words, mark, query = text.partition("?")
+        if not mark or not words.split() or len(query.split()) != 1:
             raise InputError(f"{place}: {shown(text)}; expected items between blanks, a question mark and an item")
         items = np.stack([self._item(word, place) for word in words.split()])
-        return self._of(items, self._item(asked.strip(), place), np.zeros_like(items[0]), place)
+        return self._of(items, self._item(query.strip(), place), np.zeros_like(items[0]), place)
 
     def _item(self, word: str, place: str) -> Vectors:
         if len(word.split(",")) != self.vectors:
             raise InputError(f"{place}: {shown(word)} is no item; expected {self.vectors} vectors with commas between")
-        return written(self, word.split(","), place)
+        return vectors_of(self, word.split(","), place)
 
     def _of(
-        self, items: Float[np.ndarray, "item position width"], asked: Vectors, answer: Vectors, place: str
+        self, items: Float[np.ndarray, "item position width"], query: Vectors, target: Vectors, place: str
     ) -> BitSequence:
         step = self.vectors + 1
         inputs = np.zeros((len(items) * step + step + 1 + self.vectors, self.input_width), np.float32)
-        for number, item in enumerate((*items, asked)):
+        for number, item in enumerate((*items, query)):
             mark = self.width + (number == len(items))
             inputs[number * step, mark] = 1
             inputs[number * step + 1 : (number + 1) * step, : self.width] = item
         inputs[(len(items) + 1) * step, self.width + 1] = 1
-        return BitSequence(inputs, answer, place)
+        return BitSequence(inputs, target, place)
 
 
 def bits(random: np.random.Generator, count: int, width: int) -> Vectors:
@@ -202,8 +202,8 @@ def bits(random: np.random.Generator, count: int, width: int) -> Vectors:
     return random.integers(0, 2, (count, width)).astype(np.float32)
 
 
-def written(data: BitSequences, words: Sequence[str], place: str) -> Vectors:
-    """Vectors that a user wrote. Raises InputError for none, or one that is none."""
+def vectors_of(data: BitSequences, words: Sequence[str], place: str) -> Vectors:
+    """The vectors of words. Raises InputError for no words, or one that is no vector."""
     if not words:
         raise InputError(f"{place}: has no vectors; expected some, of {data.width} bits each")
     return np.array([data.vector(word, place) for word in words], np.float32)

@@ -15,10 +15,9 @@ from regard.models.turing_machine import TuringMachine
 from regard.nonfinite import guarded
 from regard.pictures.tape import tape
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.algorithmic.batch import collate_bits
 from regard.tasks.algorithmic.config import Algorithmic
 from regard.tasks.algorithmic.data import BitSequence
-from regard.tasks.algorithmic.training import figures
+from regard.tasks.algorithmic.training import collate_bits, figures
 from regard.tasks.attribution import Attribution
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.verbs import Run
@@ -104,6 +103,6 @@ class AlgorithmicRun(Run[str, BitPrediction]):
         outputs = logits[0].double().sigmoid().cpu().numpy()
         weights = maps["heads"][0].double().cpu().numpy()
         reads = self.config.model.reads
-        first = len(outputs) - len(sequence.answer)
+        first = len(outputs) - len(sequence.target)
         shown = np.where(np.arange(len(outputs))[:, None] < first, np.nan, outputs)
         return BitPrediction(outputs[first:], TapeUse(sequence.inputs, shown, weights[:reads], weights[reads:]))

@@ -30,5 +30,5 @@ def setup(config: Algorithmic, folder: RunDirectory, processes: int) -> Setup:
 
 
 def line(each: BitSequence) -> str:
-    """A digest of its numbers."""
-    return hashlib.sha256(each.inputs.tobytes() + each.answer.tobytes()).hexdigest() + "\n"
+    """The digest of a sequence."""
+    return hashlib.sha256(each.inputs.tobytes() + each.target.tobytes()).hexdigest() + "\n"

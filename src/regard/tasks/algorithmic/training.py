@@ -1,26 +1,52 @@
-"""Bit sequences to batches, a loss, and how many bits an answer costs."""
+"""Training on algorithmic tasks: bit sequences in batches, the loss and the metrics."""
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from regard.data.batch import Batch
 from regard.data.batching import require_one_batch, token_batches
 from regard.models.turing_machine import TuringMachine
-from regard.shapes import Float
-from regard.tasks.algorithmic.batch import BitBatch, collate_bits
+from regard.shapes import Bool, Float, Int
 from regard.tasks.algorithmic.data import BitSequence
 from regard.training.objective import Carried, Loss
 from regard.training.settings import Training
 
 ROWS = 64
-"""Sequences that are answered together."""
+"""Sequences that are processed together."""
+
+
+@dataclass(frozen=True)
+class BitBatch(Batch):
+    """Inputs, zero past each sequence's own `lengths`, and the `targets` of the steps that `predicted` marks."""
+
+    inputs: Float[Tensor, "batch position input_width"]
+    lengths: Int[Tensor, " batch"]
+    targets: Float[Tensor, "batch position output_width"]
+    predicted: Bool[Tensor, "batch position"]
+
+
+def collate_bits(sequences: Sequence[BitSequence]) -> BitBatch:
+    """Pad sequences. Raises ValueError for no sequences."""
+    if not sequences:
+        raise ValueError("collate_bits() got no sequences; expected at least one")
+    first, longest = sequences[0], max(map(len, sequences))
+    inputs = torch.zeros(len(sequences), longest, first.inputs.shape[1])
+    targets = torch.zeros(len(sequences), longest, first.target.shape[1])
+    predicted = torch.zeros(len(sequences), longest, dtype=torch.bool)
+    for row, each in enumerate(sequences):
+        inputs[row, : len(each)] = torch.from_numpy(each.inputs)
+        targets[row, len(each) - len(each.target) : len(each)] = torch.from_numpy(each.target)
+        predicted[row, len(each) - len(each.target) : len(each)] = True
+    return BitBatch(inputs, torch.tensor([len(each) for each in sequences]), targets, predicted)
 
 
 class AlgorithmicObjective:
-    """Maximum likelihood of each bit of the answers."""
+    """Maximum likelihood of each bit of the targets."""
 
     metric, higher_is_better = "bits-per-sequence", False
 
@@ -41,8 +67,8 @@ class AlgorithmicObjective:
         return collate_bits([self.train[index] for index in indices])
 
     def loss(self, model: nn.Module, batch: BitBatch, update: int, carried: Carried | None = None) -> Loss:
-        logits, answers = model(batch.inputs, batch.lengths)[batch.asked], batch.answers[batch.asked]
-        return Loss(functional.binary_cross_entropy_with_logits(logits, answers, reduction="sum"), answers.numel())
+        logits, targets = model(batch.inputs, batch.lengths)[batch.predicted], batch.targets[batch.predicted]
+        return Loss(functional.binary_cross_entropy_with_logits(logits, targets, reduction="sum"), targets.numel())
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         assert isinstance(model, TuringMachine)
@@ -53,28 +79,28 @@ class AlgorithmicObjective:
 def probabilities(
     model: TuringMachine, sequences: Sequence[BitSequence], rows: int | None = None
 ) -> list[Float[Tensor, "position output_width"]]:
-    """Of each bit of each answer that it is 1, on a tape of so many rows, by default the configuration's."""
+    """The probability that each bit of a target is 1, on a tape of so many `rows`, by default the model's own."""
     device, found = next(model.parameters()).device, [torch.zeros(0)] * len(sequences)
     order = sorted(range(len(sequences)), key=lambda index: len(sequences[index]))
     for first in range(0, len(order), ROWS):
         some = order[first : first + ROWS]
         batch = collate_bits([sequences[index] for index in some]).to(device)
-        told = model(batch.inputs, batch.lengths, rows=rows).double().sigmoid().cpu()
+        outputs = model(batch.inputs, batch.lengths, rows=rows).double().sigmoid().cpu()
         for row, index in enumerate(some):
             each = sequences[index]
-            found[index] = told[row, len(each) - len(each.answer) : len(each)]
+            found[index] = outputs[row, len(each) - len(each.target) : len(each)]
     return found
 
 
 def figures(model: TuringMachine, sequences: Sequence[BitSequence], rows: int | None = None) -> dict[str, float]:
-    """bits-per-sequence: the cross-entropy of an answer in bits, the mean over sequences (Graves 2014, figure 3).
-    wrong-bits: how many of all bits are wrong, and exact-match: how many answers are right as a whole, in per cent."""
+    """bits-per-sequence: the cross-entropy of a target in bits, the mean over sequences (Graves 2014, figure 3).
+    wrong-bits: how many bits are wrong; exact-match: how many outputs equal their target. Both in per cent."""
     cost = wrong = whole = count = 0.0
-    for told, each in zip(probabilities(model, sequences, rows), sequences, strict=True):
-        answer = torch.from_numpy(each.answer).double()
-        missed = int(((told > 0.5) != (answer > 0.5)).sum())
-        cost += float(functional.binary_cross_entropy(told, answer, reduction="sum")) / math.log(2)
-        wrong, whole, count = wrong + missed, whole + (missed == 0), count + answer.numel()
+    for found, each in zip(probabilities(model, sequences, rows), sequences, strict=True):
+        target = torch.from_numpy(each.target).double()
+        missed = int(((found > 0.5) != (target > 0.5)).sum())
+        cost += float(functional.binary_cross_entropy(found, target, reduction="sum")) / math.log(2)
+        wrong, whole, count = wrong + missed, whole + (missed == 0), count + target.numel()
     return {
         "bits-per-sequence": cost / len(sequences),
         "wrong-bits": 100 * wrong / count,

@@ -18,8 +18,8 @@ PerStep = Float[Tensor, "batch step"]
 
 @dataclass(frozen=True)
 class ActorCritic:
-    """`signal` says what is learned from: the `reward` that was drawn, or the `regret` of every action, which only
-    environments tell whose optimum is known. `discount` and `trace` are the two decay rates of the advantages, gamma
+    """`signal` says the loss learns from: the sampled `reward`, or the `regret` of every action, known only in
+    environments whose optimum is known. `discount` and `trace` are the two decay rates of the advantages, gamma
     and lambda; `value` weighs the critic's loss beside the policy's, and `entropy` a bonus. In a straight line from the
     first update to the last one the discount rises from 0, so that what is near is learned first (François-Lavet 2015,
     1512.02011), and the bonus falls to `entropy_end`."""
@@ -49,14 +49,14 @@ def advantages(rewards: PerStep, values: PerStep, discount: float, trace: float)
     return torch.stack(found[::-1], 1)
 
 
-def loss_of_drawn(
+def loss_of_sampled(
     logits: Float[Tensor, "batch step action"],
     values: PerStep,
     actions: Int[Tensor, "batch step"],
     rewards: PerStep,
     settings: ActorCritic,
 ) -> Float[Tensor, ""]:
-    """Summed over steps, with the `rewards` that were drawn, and the critic's guess V_t of what comes from the step on,
+    """Summed over steps, with the sampled `rewards`, and the critic's guess V_t of what comes from the step on,
     its own reward included (Mnih 2016, algorithm S3):
 
         -log pi(a_t) A_t + c_v (V_t - (A_t + V_t))^2 / 2 - c_e H(pi_t)
@@ -82,7 +82,7 @@ def loss(
         E_t = sum_a pi(a) r(a),  V_t = E_t + W_t,  F_t = A_t - r(a_t) + E_t
 
     where V_t, F_t and what W_t is to be have no gradient. F_t is what the action did for later steps: the part of the
-    step itself is summed over actions and not drawn (Asadi 2017, 1709.00503). In expectation this has the gradient
+    step itself is summed over actions and not sampled (Asadi 2017, 1709.00503). In expectation this has the gradient
     of -log pi(a_t) A_t.
     """
     logs = logits.log_softmax(-1)

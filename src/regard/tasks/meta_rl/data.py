@@ -1,4 +1,4 @@
-"""Random bandits and random tabular decision processes: what the `data:` section of a run file for acting becomes
+"""The `data:` section of a meta-RL run file: random bandits and random tabular decision processes
 (Duan 2016, 1611.02779, sections 3.1 and 3.2; Mishra 2018, 1707.03141, section 5.2)."""
 
 import hashlib
@@ -22,28 +22,28 @@ MOST_SEED = 1 << 62
 
 @dataclass(frozen=True, kw_only=True)
 class Decisions(Synthetic, ABC):
-    """Environments that are drawn at random: `train` of them, new ones, are an epoch; `valid` and `test` stay."""
+    """Random environments: an epoch has `train` new ones; `valid` and `test` stay the same."""
 
     @property
     @abstractmethod
     def sizes_seen(self) -> tuple[int, int]:
-        """States and actions of an environment."""
+        """The number of states and of actions."""
 
     @property
     @abstractmethod
     def steps(self) -> int:
-        """That an agent has in an environment."""
+        """The steps of an agent in an environment."""
 
     @abstractmethod
     def draw(self, count: int, random: Generator) -> Environments:
-        """So many environments."""
+        """Sample so many environments."""
 
     @abstractmethod
     def read(self, text: str, place: str) -> Environments:
-        """The one environment that a user describes. Raises InputError for what cannot be understood."""
+        """The one environment that a text describes. Raises InputError for another text."""
 
-    def drawn(self, count: int, seed: str) -> Environments:
-        """So many, a function of the seed."""
+    def sampled(self, count: int, seed: str) -> Environments:
+        """Sample so many environments, a function of the seed."""
         return self.draw(count, generator(seed))
 
 
@@ -84,7 +84,7 @@ class Bandits(Decisions):
 
 @dataclass(frozen=True, kw_only=True)
 class Processes(Decisions):
-    """Tabular Markov decision processes. Where an action leads is drawn from a flat Dirichlet distribution, the mean of
+    """Tabular Markov decision processes. Transitions are sampled from a flat Dirichlet distribution, the mean of
     its reward from N(1, 1); rewards have variance 1. Every episode begins in the first state."""
 
     kind: Literal["processes"] = "processes"
@@ -103,19 +103,19 @@ class Processes(Decisions):
 
     def draw(self, count: int, random: Generator) -> Environments:
         means = 1 + torch.randn(count, self.states, self.actions, generator=random)
-        # Exponential draws, divided by their sum, are flatly distributed.
+        # Exponential samples, divided by their sum, are flatly distributed.
         uniform = torch.rand(count, self.states, self.actions, self.states, dtype=torch.float64, generator=random)
         waited = -torch.log1p(-uniform)
         leads = (waited / waited.sum(-1, keepdim=True)).float()
         return Environments(means, leads, qualities(means, leads, self.horizon), self.episodes, self.horizon, normal)
 
     def read(self, text: str, place: str) -> Environments:
-        """`7`: the process that is drawn from this seed."""
+        """`7`: the process of this seed."""
         if not text.strip().isdecimal() or int(text) > MOST_SEED:
-            raise InputError(f"{place}: {shown(text)}; expected a whole number, the seed that a process is drawn from")
-        return self.drawn(1, f"read/{int(text)}")
+            raise InputError(f"{place}: {shown(text)}; expected a whole number, the seed of a process")
+        return self.sampled(1, f"read/{int(text)}")
 
 
 def generator(seed: str) -> Generator:
-    """The same for the same text, in every process."""
+    """A generator that is the same for the same text in every process of the machine."""
     return Generator().manual_seed(int.from_bytes(hashlib.sha256(seed.encode()).digest()[:7], "big"))

@@ -1,11 +1,12 @@
-"""Many small decision processes, stepped at once: tensors of what their actions give and where they lead.
+"""Many small decision processes, stepped at once as tensors of rewards and transitions, and the trajectories of agents.
 
-A bandit is a process of one state whose episodes have one step. What an agent is given at a step is one vector: where
-it is, what it did last, what that gave, and whether an episode begins (Duan 2016, 1611.02779, section 2.2).
+A bandit is a process of one state whose episodes have one step. An observation is one vector: the state, the last
+action, its reward, and whether an episode begins (Duan 2016, 1611.02779, section 2.2).
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Generator, Tensor
@@ -23,8 +24,8 @@ Noise = Callable[[Tensor, Generator | None], Tensor]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What actions led to: what an agent sees of it, and where it is now. `regrets` are of every action that could have
-    been taken: by how much it falls behind the best one, expected over all that follows in the episode."""
+    """The outcome of an action: the next observation and state. `regrets` are of every possible action: by how much it
+    falls behind the best one, in expectation over the rest of the episode."""
 
     seen: Float[Tensor, "batch width"]
     states: Int[Tensor, " batch"]
@@ -36,8 +37,8 @@ class Outcome:
 class Environments(Batch):
     """Processes in which an agent has `episodes` episodes of `horizon` steps, each from the first state on.
 
-    `means` are of rewards, whose `noise` adds what is drawn; `qualities` are the greatest rewards to be expected
-    until the episode ends, for each of its steps. Both are hidden from the agent.
+    `means` are of rewards, from which `noise` samples them; `qualities` are the greatest rewards to expect until the
+    episode ends, for each of its steps. Both are hidden from the agent.
     """
 
     means: PerState
@@ -57,11 +58,11 @@ class Environments(Batch):
 
     @property
     def optimum(self) -> Float[Tensor, " batch"]:
-        """The greatest reward that an episode can be expected to give, by somebody who knows the process."""
+        """The expected reward of an episode under the best policy, which knows the process."""
         return self.qualities[:, 0, 0].amax(-1)
 
     def start(self) -> Outcome:
-        """Before the first action: in the first state, nothing done and nothing had."""
+        """The outcome before the first action: the first state, no action and no reward."""
         nothing = self.means.new_zeros(len(self))
         states = torch.zeros(len(self), dtype=torch.int64, device=self.means.device)
         seen = self._seen(states, self.means.new_zeros(len(self), self.means.shape[2]), nothing, begins=True)
@@ -70,7 +71,7 @@ class Environments(Batch):
     def step(
         self, states: Int[Tensor, " batch"], actions: Int[Tensor, " batch"], step: int, random: Generator | None = None
     ) -> Outcome:
-        """What the actions at this step, counted from 0 over all episodes, lead to. Draws from `random`, else from
+        """The outcome of the actions at this step, counted from 0 over all episodes. Samples from `random`, else from
         PyTorch's global generator."""
         rows = torch.arange(len(self), device=states.device)
         rewards = self.noise(self.means[rows, states, actions], random)
@@ -89,8 +90,49 @@ class Environments(Batch):
         return torch.cat([where, done, rewards[:, None], torch.full_like(rewards[:, None], float(begins))], -1)
 
 
+@runtime_checkable
+class Agent(Protocol):
+    """A policy: logits of the actions from an observation, and the state that it carries."""
+
+    def start(self, batch: int) -> Any: ...
+
+    def step(self, inputs: Tensor, state: Any) -> tuple[Tensor, Any]: ...
+
+
+@dataclass(frozen=True)
+class Trajectories:
+    """The observation before each action, the action and its reward. `regrets` are of every possible action
+    (`Outcome`)."""
+
+    inputs: Float[Tensor, "batch step width"]
+    actions: Int[Tensor, "batch step"]
+    rewards: Float[Tensor, "batch step"]
+    regrets: Float[Tensor, "batch step action"]
+
+    @property
+    def missed(self) -> Float[Tensor, "batch step"]:
+        """The regret of the action."""
+        return self.regrets.gather(-1, self.actions[..., None])[..., 0]
+
+
+@torch.no_grad()
+def act(agent: Agent, environments: Environments, random: Generator | None = None) -> Trajectories:
+    """The trajectories of all episodes. Actions are sampled from the agent's distribution, by `random` or else by
+    PyTorch's global generator."""
+    now, state = environments.start(), agent.start(len(environments))
+    inputs, actions, outcomes = [], [], []
+    for step in range(environments.steps):
+        logits, state = agent.step(now.seen, state)
+        inputs.append(now.seen)
+        actions.append(torch.multinomial(logits.softmax(-1), 1, generator=random)[:, 0])
+        now = environments.step(now.states, actions[-1], step, random)
+        outcomes.append(now)
+    rewards, regrets = (torch.stack(each, 1) for each in zip(*((o.rewards, o.regrets) for o in outcomes), strict=True))
+    return Trajectories(torch.stack(inputs, 1), torch.stack(actions, 1), rewards, regrets)
+
+
 def seen_width(states: int, actions: int) -> int:
-    """Of what an agent is given at a step."""
+    """The width of an observation."""
     return states + actions + 2
 
 
@@ -108,10 +150,10 @@ def qualities(means: PerState, transitions: Transitions, horizon: int) -> PerSte
 
 
 def bernoulli(means: Tensor, random: Generator | None) -> Tensor:
-    """1 as often as the mean says, else 0."""
+    """Sample 1 with the probability that the mean is, else 0."""
     return torch.bernoulli(means, generator=random)
 
 
 def normal(means: Tensor, random: Generator | None) -> Tensor:
-    """With variance 1."""
+    """Sample with variance 1."""
     return means + torch.randn(means.shape, dtype=means.dtype, device=means.device, generator=random)

@@ -15,9 +15,8 @@ from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
 from regard.tasks.meta_rl.config import MetaRL
-from regard.tasks.meta_rl.environments import Environments
-from regard.tasks.meta_rl.metrics import figures, some
-from regard.tasks.meta_rl.trajectories import Trajectories, act
+from regard.tasks.meta_rl.environments import Environments, Trajectories, act
+from regard.tasks.meta_rl.training import environments_of, figures
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.verbs import Run
 
@@ -77,7 +76,7 @@ class MetaRLRun(Run[str, ActionPrediction]):
             InputError: there are neither examples nor test environments.
         """
         data = self.config.data
-        given = some(data, data.test, "test") if examples is None else examples
+        given = environments_of(data, data.test, "test") if examples is None else examples
         if not given:
             raise InputError("there is no test set in the run file and no environments are given; set data.test")
         with guarded(self.model):

@@ -5,20 +5,19 @@ import hashlib
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.meta_rl.config import MetaRL
 from regard.tasks.meta_rl.environments import Environments
-from regard.tasks.meta_rl.metrics import some
-from regard.tasks.meta_rl.training import MetaRLObjective
+from regard.tasks.meta_rl.training import MetaRLObjective, environments_of
 from regard.tasks.setup import Setup, digest
 from regard.training.parameters import count_parameters
 
 
 def setup(config: MetaRL, folder: RunDirectory, processes: int) -> Setup:
-    """Draws the environments to validate and to test on, and builds the rest.
+    """Sample the environments for validation and test, and build the rest.
 
     Raises:
         InputError: there are too few environments.
     """
     data, actor = config.data, config.actor()
-    valid, tests = (some(data, count, name) for count, name in ((data.valid, "valid"), (data.test, "test")))
+    valid, tests = (environments_of(data, count, name) for count, name in ((data.valid, "valid"), (data.test, "test")))
     return Setup(
         actor,
         MetaRLObjective(actor, valid, config),
@@ -30,6 +29,6 @@ def setup(config: MetaRL, folder: RunDirectory, processes: int) -> Setup:
 
 
 def line(environments: Environments) -> str:
-    """A digest of their numbers."""
+    """The digest of environments."""
     numbers = environments.means.numpy().tobytes() + environments.transitions.numpy().tobytes()
     return hashlib.sha256(numbers).hexdigest() + "\n"

@@ -1,40 +1,44 @@
-"""Environments to batches, and a loss of what is done in them."""
+"""Training of agents: environments in batches, the loss of trajectories and the metrics."""
 
 from collections.abc import Callable, Mapping, Sequence
 
+import torch
 from torch import Tensor, nn
 
 from regard.data.batching import require_one_batch, token_batches
 from regard.models.actor import Actor
-from regard.tasks.meta_rl.actor_critic import ActorCritic, loss, loss_of_drawn
+from regard.tasks.meta_rl.actor_critic import ActorCritic, loss, loss_of_sampled
 from regard.tasks.meta_rl.config import MetaRL
-from regard.tasks.meta_rl.environments import Environments
-from regard.tasks.meta_rl.metrics import figures
-from regard.tasks.meta_rl.trajectories import Trajectories, act
+from regard.tasks.meta_rl.data import Decisions
+from regard.tasks.meta_rl.environments import Agent, Environments, Trajectories, act
 from regard.training.objective import Carried, Loss
 from regard.training.processes import whole
 
 
 def by_regret(logits: Tensor, later: Tensor, done: Trajectories, learning: ActorCritic) -> Tensor:
-    """From what every action would have been worth."""
+    """Learn from the regrets of all actions."""
     return loss(logits, later, done.actions, -done.regrets, learning)
 
 
 def by_reward(logits: Tensor, values: Tensor, done: Trajectories, learning: ActorCritic) -> Tensor:
-    """From what was had alone."""
-    return loss_of_drawn(logits, values, done.actions, done.rewards, learning)
+    """Learn from the sampled rewards only."""
+    return loss_of_sampled(logits, values, done.actions, done.rewards, learning)
 
 
 SIGNALS: Mapping[str, Callable[[Tensor, Tensor, Trajectories, ActorCritic], Tensor]] = {
     "regret": by_regret,
     "reward": by_reward,
 }
-"""What is learned from, by the run file's name of it."""
+"""The losses by the signal that the run file names."""
+ROWS = 200
+"""Environments that are stepped together."""
+LATE = 10
+"""The episodes are cut in so many parts; the last has a metric of its own."""
 
 
 class MetaRLObjective:
-    """Advantage actor-critic. A batch is environments alone: what is done in them is drawn when the loss is asked for,
-    by the policy as it is then."""
+    """Advantage actor-critic. A batch has environments only: trajectories are sampled when the loss is computed, by the
+    policy of that moment."""
 
     metric, higher_is_better = "regret", False
 
@@ -49,7 +53,7 @@ class MetaRLObjective:
 
     def batch(self, epoch: int, indices: list[int]) -> Environments:
         data = self.config.data
-        return data.drawn(len(indices), f"{data.seed}/{self.settings.seed}/{epoch}/{indices[0]}")
+        return data.sampled(len(indices), f"{data.seed}/{self.settings.seed}/{epoch}/{indices[0]}")
 
     def loss(self, model: nn.Module, batch: Environments, update: int, carried: Carried | None = None) -> Loss:
         with whole(self.actor):
@@ -61,3 +65,38 @@ class MetaRLObjective:
     def validate(self, model: nn.Module) -> dict[str, float]:
         assert isinstance(model, Actor)
         return figures(model, self.valid, next(model.parameters()).device)
+
+
+def environments_of(data: Decisions, count: int, name: str) -> list[Environments]:
+    """So many environments, in batches."""
+    firsts = range(0, count, ROWS)
+    return [data.sampled(min(ROWS, count - first), f"{data.seed}/{name}/{first}") for first in firsts]
+
+
+@torch.no_grad()
+def figures(agent: Agent, environments: Sequence[Environments], device: torch.device) -> dict[str, float]:
+    """regret: by how much all rewards together fall behind the optimum's, in expectation, the mean over environments;
+    deviation: its standard error. reward: the sum of rewards. share: the share of the optimum's reward, in expectation,
+    and late-share: that in the last tenth of the episodes, both in per cent. The optimum knows the environment."""
+    random, lost, late, earned, best, episodes = torch.Generator(device).manual_seed(1), [], [], [], [], 1
+    for each in environments:
+        done, episodes = act(agent, each.to(device), random), each.episodes
+        missed = done.missed.double().unflatten(1, (each.episodes, each.horizon)).sum(-1)
+        lost.append(missed.sum(-1))
+        late.append(missed[:, -part(each) :].sum(-1))
+        earned.append(done.rewards.double().sum(-1))
+        best.append(each.optimum.double().to(device))
+    missed, missed_late, reward, optimum = (torch.cat(parts) for parts in (lost, late, earned, best))
+    last = part(environments[0])
+    return {
+        "regret": missed.mean().item(),
+        "deviation": (missed.var(correction=0) / len(missed)).sqrt().item(),
+        "reward": reward.mean().item(),
+        "share": 100 * (1 - missed.sum() / (episodes * optimum.sum())).item(),
+        "late-share": 100 * (1 - missed_late.sum() / (last * optimum.sum())).item(),
+    }
+
+
+def part(environments: Environments) -> int:
+    """The number of episodes in the last tenth, at least 1."""
+    return max(1, environments.episodes // LATE)

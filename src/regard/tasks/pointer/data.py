@@ -1,4 +1,4 @@
-"""Generated sets of vectors and the places in them that are asked for: sorting, and the convex hull of points."""
+"""Generated sets of vectors with target places: sorting, and the convex hull of points."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -14,10 +14,10 @@ Element = tuple[float, ...]
 
 @dataclass(frozen=True)
 class PointedSet:
-    """Vectors of one width, and the places that answer, counted from 0. `place` says where the set came from."""
+    """Vectors of one width and the target, places counted from 0. `place` is where the set came from, for messages."""
 
     elements: tuple[Element, ...]
-    answer: tuple[int, ...]
+    target: tuple[int, ...]
     place: str
 
 
@@ -32,7 +32,7 @@ class Generated(SyntheticOfLengths, ABC):
 
     @abstractmethod
     def solve(self, elements: Sequence[Element]) -> list[int]:
-        """The places that are asked for."""
+        """The target of a set."""
 
     def load(self) -> Splits[PointedSet]:
         """Generates all three sets, each from a generator of its own."""

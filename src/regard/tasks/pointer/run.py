@@ -17,10 +17,9 @@ from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
-from regard.tasks.pointer.batch import collate_sets
 from regard.tasks.pointer.config import Pointer
 from regard.tasks.pointer.data import Element, PointedSet
-from regard.tasks.pointer.training import answers, figures, places
+from regard.tasks.pointer.training import collate_sets, decode, figures, places
 from regard.tasks.verbs import Run
 
 Set = str | Sequence[Element]
@@ -95,7 +94,7 @@ class PointerRun(Run[Set, PointerPrediction]):
         """
         sets = [self._checked(f"set {number}", each) for number, each in enumerate(examples, 1)]
         with guarded(self.model):
-            found = answers(self.model, sets, self.config.search)
+            found = decode(self.model, sets, self.config.search)
         return [self._prediction(each, places(best), best.score) for each, best in zip(sets, found, strict=True)]
 
     def _attribute(self, example: Set, options: AttributionOptions) -> Attribution:

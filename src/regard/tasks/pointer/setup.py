@@ -28,4 +28,4 @@ def setup(config: Pointer, folder: RunDirectory, processes: int) -> Setup:
 
 
 def _line(each: PointedSet) -> str:
-    return f"{each.elements}\0{each.answer}\n"
+    return f"{each.elements}\0{each.target}\n"

@@ -1,34 +1,63 @@
-"""Pointing: sets of vectors to batches, a loss, and how often an answer is right."""
+"""Training of pointer networks: sets of vectors in batches, the loss and the metrics."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from regard.data.batch import Batch, padded
 from regard.data.batching import require_one_batch, token_batches
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
 from regard.models.pointer_network import PointerNetwork
 from regard.nn.position_output import END
-from regard.tasks.pointer.batch import SetBatch, collate_sets
+from regard.shapes import Float, Int
 from regard.tasks.pointer.data import PointedSet
+from regard.text.special import IGNORED, SPECIAL
 from regard.training.objective import Carried, Loss
 from regard.training.schedules import forcing
 from regard.training.settings import Training
 
 ROWS = 256
-"""Sets that are answered together."""
+"""Sets that are decoded together."""
+
+
+@dataclass(frozen=True)
+class SetBatch(Batch):
+    """Vectors, zero past each set's own `lengths`. The decoder reads `target_in` and predicts `target_out`, padded
+    with `IGNORED`, where place i is the token END + 1 + i."""
+
+    elements: Float[Tensor, "batch element element_width"]
+    lengths: Int[Tensor, " batch"]
+    target_in: Int[Tensor, "batch target"]
+    target_out: Int[Tensor, "batch target"]
+    target_tokens: int
+
+
+def collate_sets(sets: Sequence[PointedSet]) -> SetBatch:
+    """Pad sets and their targets. Raises ValueError for no sets."""
+    if not sets:
+        raise ValueError("collate_sets() got no sets; expected at least one")
+    lengths = torch.tensor([len(each.elements) for each in sets])
+    elements = torch.zeros(len(sets), int(lengths.max()), len(sets[0].elements[0]))
+    for row, each in enumerate(sets):
+        elements[row, : len(each.elements)] = torch.tensor(each.elements)
+    targets = [[END + 1 + place for place in each.target] for each in sets]
+    target_in, _ = padded([[SPECIAL.start, *target] for target in targets])
+    target_out, _ = padded([[*target, END] for target in targets], fill=IGNORED)
+    return SetBatch(elements, lengths, target_in, target_out, sum(len(target) + 1 for target in targets))
 
 
 class PointerObjective:
-    """Maximum likelihood of the places that answer, one at a time."""
+    """Maximum likelihood of the target places, one at a time."""
 
     metric, higher_is_better = "exact-match", True
 
     def __init__(self, train: Sequence[PointedSet], valid: Sequence[PointedSet], settings: Training):
         """Raises InputError for fewer sets than one batch."""
         self.train, self.valid, self.settings = train, valid, settings
-        self.lengths = [(len(each.elements) + 1, len(each.answer) + 1) for each in train]
+        self.lengths = [(len(each.elements) + 1, len(each.target) + 1) for each in train]
         require_one_batch(self.lengths, settings.batch_tokens, "training sets")
 
     def place(self, index: int) -> str:
@@ -57,8 +86,8 @@ class PointerObjective:
 
 
 @torch.no_grad()
-def answers(model: PointerNetwork, sets: Sequence[PointedSet], search: Search) -> list[Hypothesis]:
-    """The best hypothesis for each set, at most one place more than it has elements; see `places`."""
+def decode(model: PointerNetwork, sets: Sequence[PointedSet], search: Search) -> list[Hypothesis]:
+    """The best hypothesis for each set, at most one place longer than the set; `places` reads it."""
     device, found = next(model.parameters()).device, []
     for first in range(0, len(sets), ROWS):
         batch = collate_sets(sets[first : first + ROWS]).to(device)
@@ -68,18 +97,18 @@ def answers(model: PointerNetwork, sets: Sequence[PointedSet], search: Search) -
 
 
 def places(hypothesis: Hypothesis) -> tuple[int, ...]:
-    """The places that it points to, counted from 0."""
+    """The places of a hypothesis, counted from 0."""
     return tuple(token - END - 1 for token in hypothesis.tokens)
 
 
 def figures(model: PointerNetwork, sets: Sequence[PointedSet], search: Search) -> dict[str, float]:
-    """exact-match: how many answers are right as a whole, in per cent. places: of the places asked for, how many are
-    right where they stand."""
-    found = [places(each) for each in answers(model, sets, search)]
-    whole = sum(own == each.answer for own, each in zip(found, sets, strict=True))
+    """exact-match: how many outputs equal their target; places: how many places of the targets are right where they
+    stand. Both in per cent."""
+    found = [places(each) for each in decode(model, sets, search)]
+    whole = sum(own == each.target for own, each in zip(found, sets, strict=True))
     right = sum(
         one == other
         for own, each in zip(found, sets, strict=True)
-        for one, other in zip(own, each.answer, strict=False)
+        for one, other in zip(own, each.target, strict=False)
     )
-    return {"exact-match": 100 * whole / len(sets), "places": 100 * right / sum(len(each.answer) for each in sets)}
+    return {"exact-match": 100 * whole / len(sets), "places": 100 * right / sum(len(each.target) for each in sets)}
