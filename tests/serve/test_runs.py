@@ -289,18 +289,17 @@ def test_a_caption_streams_with_where_it_looks():
 def test_captions_are_written_together_as_each_alone():
     run = made.teller()
     images = [np.random.default_rng(seed).integers(0, 256, (19, 23), dtype=np.uint8) for seed in range(3)]
-    search = run.config.search.searching(1)
-    together = list(run.write(images, search=search))
+    together = list(run.stream(images))
     for number, (one, told) in enumerate(zip(images, run.predict(images, beam=1), strict=True)):
         mine = [each for each in together if each.number == number]
         assert (mine[-1].text, mine[-1].last) == (told.text, True)
-        for ours, alone in zip(mine, run.write([one], search=search), strict=True):
+        for ours, alone in zip(mine, run.stream([one]), strict=True):
             assert (ours.token, ours.text) == (alone.token, alone.text)
             assert ours.attention is not None
             assert alone.attention is not None
             np.testing.assert_allclose(ours.attention, alone.attention, atol=1e-5)
     with pytest.raises(TypeError, match="put it in a list"):
-        next(run.write("picture.png"))
+        run.stream("picture.png")
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,11 @@ def encode_constraints(
     return DecodingConstraints(n_best, tuple(row[0] for row in rows), tuple(tuple(row[1:]) for row in rows))
 
 
+def encode_prefix(tokenizers: Tokenizers, text: str, prefix: str) -> Tokens:
+    """Encode what the output for one text begins with. Raises InputError as `encode_constraints`."""
+    return encode_constraints(tokenizers, [text], 1, prefix).prefixes[0]
+
+
 def writable(tokenizer: Tokenizer, text: str) -> Tokens:
     """Encode a text that an output begins or goes on with. Raises InputError for a text outside the vocabulary."""
     return _writable(tokenizer, text, tokenizer.encode(text), CLOSED)

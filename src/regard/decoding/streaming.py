@@ -170,8 +170,12 @@ class StreamEvent:
     finished: bool
 
     @classmethod
-    def of(cls, step: Step, source: StreamSource, text: str, piece: Callable[[int], str]) -> "StreamEvent":
-        """From a step, what the output is decoded from, the text so far, and the readable form of a token."""
+    def of(cls, step: Step, source: StreamSource, text: str, pieces: Callable[[list[int]], list[str]]) -> "StreamEvent":
+        """From a step, what the output is decoded from, the text so far, and the readable forms of tokens."""
+
+        def piece(token: int) -> str:
+            return pieces([token])[0]
+
         done = step.hypothesis
         return cls(
             step.row,

@@ -6,26 +6,18 @@ from typing import Any
 
 from regard.errors import InputError
 from regard.runs.load import load
-from regard.serve.images import captions, image_classes
 from regard.serve.language import language
 from regard.serve.operation import ServedRun
 from regard.serve.operations import operations_of
-from regard.serve.questions import questions
-from regard.serve.texts import texts
-from regard.tasks.extractive_qa.run import ExtractiveQARun
-from regard.tasks.image_captioning.run import ImageCaptioningRun
-from regard.tasks.image_classification.run import ImageClassificationRun
+from regard.serve.texts import attention_of_texts
 from regard.tasks.language_model.run import LanguageModelRun
 from regard.tasks.multi_target.run import MultiTargetRun
 from regard.tasks.seq2seq.run import Seq2SeqRun
 
 LEGACY: dict[type, Any] = {
-    Seq2SeqRun: texts,
     LanguageModelRun: language,
-    ImageClassificationRun: image_classes,
-    ImageCaptioningRun: captions,
-    ExtractiveQARun: questions,
 }
+ATTENTION: dict[type, Any] = {Seq2SeqRun: attention_of_texts}
 TYPES: dict[Any, str] = {bytes: "file"}
 """How the page shows what an input takes, where that is no text."""
 
@@ -49,7 +41,8 @@ def load_runs(folders: Sequence[Path], *, int8: bool = False) -> list[ServedRun]
 def served(name: str, run: Any, folder: Path) -> Iterator[ServedRun]:
     """A run, or each of its parts, with its operations. Raises InputError for one that has none."""
     if isinstance(run, MultiTargetRun):
-        yield from (texts(f"{name}:{language}", run.of(language)) for language in run.tokenizers)
+        for language in run.tokenizers:
+            yield from served(f"{name}:{language}", run.of(language), folder)
         return
     for kind, legacy in LEGACY.items():
         if isinstance(run, kind):
@@ -60,6 +53,9 @@ def served(name: str, run: Any, folder: Path) -> Iterator[ServedRun]:
             yield from served(f"{name}:{part}", each, folder)
         return
     operations = operations_of(run)
+    attends = any(kind != "gradient" for kind in run.kinds)
+    if attends and type(run) in ATTENTION and "attention" not in operations:
+        operations["attention"] = ATTENTION[type(run)](run)
     if not operations:
         verbs = ", ".join(run.supports)
         raise InputError(f"{folder}: a run of the task {run.config.task} cannot be served; it can {verbs}")

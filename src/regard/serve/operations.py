@@ -74,6 +74,10 @@ class Requests:
         examples = list(map(self.example, requests))
 
         def lookups(number: int, tokens: Sequence[int], kinds: Sequence[Kind]) -> Sequence[Lookups]:
+            if "attribute" not in self.run.supports:
+                which = (kinds,) if len(self.run.kinds) > 1 else ()
+                legacy: Any = self.run
+                return [legacy.lookups_written(examples[number], tokens, *which)]
             return self.lookups(examples[number], AttributionOptions(target_tokens=tuple(tokens), kinds=tuple(kinds)))
 
         parts = stream_parts(self.run.stream(examples, options, active=active))
@@ -90,7 +94,9 @@ class Requests:
         self.run.check_size(example, options, LABELS)
         attribution = self.run.attribute(example, options)
         view = payload(list(attribution.lookups))
-        return view if options.target is not None else attribution.prediction.to_json() | {"view": view}
+        if options.target is not None or options.target_tokens is not None:
+            return view
+        return attribution.prediction.to_json() | {"view": view}
 
     def lookups(self, example: Any, options: AttributionOptions) -> Sequence[Lookups]:
         """What an example and a target of tokens are attributed to. Raises InputError for too many of them."""

@@ -1,11 +1,12 @@
 """A trained model of extractive question answering, opened: `load(folder).predict([(question, context)])`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from regard.attribution.aggregation import alone
+from regard.attribution.available import LAYERED
 from regard.attribution.gradients import log_probabilities_of
 from regard.attribution.kinds import Kind
 from regard.attribution.self_attention import contributed, within
@@ -60,6 +61,7 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
         "evaluate": frozenset({"files"}),
         "attribute": frozenset({"kinds", "maps"}),
     }
+    inputs = {"question": str, "context": str}
 
     def __init__(self, config: ExtractiveQA, model: BertSpans, tokenizer: Tokenizer):
         self.config, self.model, self.tokenizer = config, model, tokenizer
@@ -77,6 +79,17 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
             case {"question": str(question), "context": str(context)}:
                 return question, context
         raise InputError(f"{place}: {fault or EXPECTED}")
+
+    def example(self, values: Mapping[str, Any]) -> tuple[str, str]:
+        """A question and its context."""
+        return values["question"], values["context"]
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        return LAYERED
+
+    def description(self) -> dict[str, Any]:
+        return super().description() | {"kind": "question", "model": "bert"}
 
     def record(self, example: tuple[str, str]) -> dict[str, Any]:
         return dict(zip(("question", "context"), example, strict=True))

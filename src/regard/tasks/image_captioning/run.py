@@ -1,19 +1,22 @@
 """A trained captioner of images, opened: `load(folder).predict(images)`."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
 from einops import rearrange
 
+from regard.attribution.kinds import Kind
 from regard.attribution.roles import within_part
 from regard.data.token_words import side
+from regard.decoding.constraints import writable
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
-from regard.decoding.streaming import StepOptions, StreamEvent, StreamSource, always, check_prefixes
+from regard.decoding.streaming import StepOptions, StreamEvent, StreamSource, check_prefixes
 from regard.errors import InputError
-from regard.images import Image, Pixels
+from regard.images import Image, Pixels, decode_image
 from regard.maps.lookups import Lookups, Patches, beside, patch_labels
 from regard.models.captioner import Captioner
 from regard.models.catalog import build_captioner
@@ -24,10 +27,10 @@ from regard.tasks.image_captioning.attribution import CaptionMaps, CaptionWeight
 from regard.tasks.image_captioning.config import ImageCaptioning
 from regard.tasks.image_captioning.data import Captioned
 from regard.tasks.image_captioning.training import encoded, figures, read, told
-from regard.tasks.options import SAMPLING, AttributionOptions, EvaluationOptions, PredictOptions
+from regard.tasks.options import SAMPLING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
 from regard.tasks.prediction import TextPrediction, flat
 from regard.tasks.tokenizer_file import TOKENIZER
-from regard.tasks.verbs import Run, refuse_one
+from regard.tasks.verbs import Run
 from regard.text import Tokenizer
 
 
@@ -65,9 +68,11 @@ class ImageCaptioningRun(Run[Image, Caption]):
     model: Captioner
     supports = {
         "predict": frozenset({"beam", "n_best", *SAMPLING}),
+        "stream": frozenset({*SAMPLING, "prefix", "prefix_tokens", "candidates"}),
         "evaluate": frozenset({"beam"}),
         "attribute": frozenset({"beam", "role", "kinds", "maps", "target", "finished", "target_tokens"}),
     }
+    inputs = {"image": bytes}
 
     def __init__(self, config: ImageCaptioning, model: Captioner, tokenizer: Tokenizer):
         self.config, self.model, self.tokenizer = config, model, tokenizer
@@ -81,6 +86,18 @@ class ImageCaptioningRun(Run[Image, Caption]):
     def parse(self, line: str, place: str = "text 1") -> Image:
         """The path of an image."""
         return line
+
+    def example(self, values: Mapping[str, Any]) -> Image:
+        """The pixels of an image file's bytes. Raises InputError for bytes that are no image."""
+        return decode_image(values["image"], self.config.model.channels)
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        return () if self.model.decoder.source_attention is None else ("weights",)
+
+    def description(self) -> dict[str, Any]:
+        model, end = self.config.model.name, self.tokenizer.special.end
+        return super().description() | {"kind": "image", "model": model, "end": end}
 
     def record(self, example: Image) -> dict[str, Any]:
         return {"image": str(example)}
@@ -113,43 +130,30 @@ class ImageCaptioningRun(Run[Image, Caption]):
         captions = [[self._caption(each) for each in hypotheses] for hypotheses in found]
         return [replace(best, alternatives=tuple(others)) for best, *others in captions]
 
-    def write(
-        self,
-        images: Sequence[Image],
-        *,
-        search: Search | None = None,
-        prefixes: Sequence[Sequence[int]] | None = None,
-        candidates: int = 0,
-        wanted: Callable[[int], bool] = always,
+    def _stream(
+        self, images: Sequence[Image], options: StreamOptions, active: Callable[[int], bool]
     ) -> Iterator[StreamEvent]:
-        """A caption for each image, token by token, all of them at each step: greedy, or drawn where `search`, by
-        default the run's own, has a temperature. Each begins with the tokens of its prefix; `wanted(number)` is asked
-        before each step whether that caption is to go on. The weights of a token are on the cells of its image.
+        """The weights of a token are on the cells of its image.
 
         Raises:
-            TypeError: `images` is one image; put it in a list.
             InputError: as `predict`, and for a prefix with a token that no caption has.
             ValueError: a prefix is longer than its caption may be.
         """
-        refuse_one(images, "images")
-        given, search = numbered(images), self.config.search if search is None else search
-        prefixes = [()] * len(given) if prefixes is None else prefixes
-        check_prefixes(prefixes, self.tokenizer.size, self.tokenizer.special)
+        examples, search = numbered(images), options.search(self.config.search)
+        prefix = options.forced(partial(writable, self.tokenizer))
+        check_prefixes([prefix], self.tokenizer.size, self.tokenizer.special)
+        sources = [self._stream_source(each, len(prefix)) for each in examples]
         with guarded(self.model):
             decoder = self.model.decoder
-            memory, limit = encoded(self.model, given, self.config, search)
-            options = StepOptions(decoder, decoder.source_attention, candidates, wanted)
-            for each in search.stream(decoder, memory, limit, [tuple(prefix) for prefix in prefixes], options):
-                text = self.tokenizer.decode(each.tokens)
-                patches = self._patches(pixels_of(given[each.row], self.config))
-                labels = patch_labels(patches.rows, patches.columns)
-                source = StreamSource(labels, patches, len(prefixes[each.row]))
-                yield StreamEvent.of(each, source, text, lambda token: self.tokenizer.pieces([token])[0])
+            memory, limit = encoded(self.model, examples, self.config, search)
+            chosen = StepOptions(decoder, decoder.source_attention, options.candidates, active)
+            for step in search.stream(decoder, memory, limit, [prefix] * len(examples), chosen):
+                text = self.tokenizer.decode(step.tokens)
+                yield StreamEvent.of(step, sources[step.row], text, self.tokenizer.pieces)
 
-    def patches(self, image: Image) -> Patches:
-        """The part of an image that the model is given, and its cells. Raises InputError for one that cannot be
-        read."""
-        return self._patches(pixels_of(Captioned(image, (), "the image"), self.config))
+    def _stream_source(self, example: Captioned, forced: int) -> StreamSource:
+        patches = self._patches(pixels_of(example, self.config))
+        return StreamSource(patch_labels(patches.rows, patches.columns), patches, forced)
 
     def _attribute(self, example: Image, options: AttributionOptions) -> Attribution:
         """Where the model attended to the image while it wrote each token of its caption, or of the one that is forced;

@@ -1,16 +1,17 @@
 """A trained classifier of images, opened: `load(folder).predict(images)`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
+from regard.attribution.available import LAYERED
 from regard.attribution.kinds import AMOUNTS, VERBS, Kind
 from regard.data.images import LabelledImage
 from regard.errors import InputError
-from regard.images import Image
+from regard.images import Image, decode_image
 from regard.maps import of_patches
 from regard.maps.heads import HeadMaps
 from regard.maps.lookups import Lookups, Patches, patch_labels
@@ -38,6 +39,7 @@ class ImageClassificationRun(Run[Image, ClassPrediction]):
     config: ImageClassification
     model: Vit
     supports = {"predict": frozenset(), "evaluate": frozenset({"files"}), "attribute": frozenset({"kinds"})}
+    inputs = {"image": bytes}
 
     def __init__(self, config: ImageClassification, model: Vit, labels: Sequence[str]):
         self.config, self.model, self.labels = config, model, tuple(labels)
@@ -51,6 +53,18 @@ class ImageClassificationRun(Run[Image, ClassPrediction]):
     def parse(self, line: str, place: str = "text 1") -> Image:
         """The path of an image."""
         return line
+
+    def example(self, values: Mapping[str, Any]) -> Image:
+        """The pixels of an image file's bytes. Raises InputError for bytes that are no image."""
+        return decode_image(values["image"], self.config.model.channels)
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        return LAYERED
+
+    def description(self) -> dict[str, Any]:
+        form = {"kind": "image", "model": self.config.model.name, "classes": list(self.labels)}
+        return super().description() | form
 
     def record(self, example: Image) -> dict[str, Any]:
         return {"image": str(example)}

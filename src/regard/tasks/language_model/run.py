@@ -135,7 +135,7 @@ class LanguageModelRun(Run):
                         [self.tokenizer.special.end, *self.tokenizer.encode(prompts[each.row])]
                     )
                     source = StreamSource(pieces, forced=len(prefixes[each.row]), growth=tokens)
-                    yield StreamEvent.of(told, source, text, lambda token: self.tokenizer.pieces([token])[0])
+                    yield StreamEvent.of(told, source, text, self.tokenizer.pieces)
 
     def look(self, text: str, maps: Sequence[int] | None = None, *, kind: Kind = "weights") -> Reading:
         """The token that is most likely to follow a text, and what each of its tokens read while the next one was told;

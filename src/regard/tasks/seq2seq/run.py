@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
+from regard.attribution.available import kinds_of
 from regard.attribution.cross_attention import by_weights, read_by
 from regard.attribution.forced_decoding import attended
 from regard.attribution.kinds import Kind, Role
@@ -16,11 +18,11 @@ from regard.attribution.self_attention import Reading
 from regard.data.pair import Pair
 from regard.data.readers import read_pair_files
 from regard.data.tokenizer_pair import Tokenizers
-from regard.decoding.constraints import encode_constraints, lacks
+from regard.decoding.constraints import encode_constraints, encode_prefix, lacks
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.scoring import encoded, log_probabilities
 from regard.decoding.search import Search
-from regard.decoding.streaming import StreamEvent, StreamSource, always, check_prefixes
+from regard.decoding.streaming import StreamEvent, StreamSource, check_prefixes
 from regard.decoding.texts import search_texts, source_ids, stream_ids
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
@@ -32,8 +34,7 @@ from regard.models.ensemble import Ensemble
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.options import SAMPLING, EvaluationOptions, PredictOptions
-from regard.tasks.run import refuse_one_text
+from regard.tasks.options import SAMPLING, EvaluationOptions, PredictOptions, StreamOptions
 from regard.tasks.seq2seq.config import Seq2Seq
 from regard.tasks.seq2seq.conversation import Conversation
 from regard.tasks.seq2seq.metrics import Scoring, figures
@@ -59,6 +60,7 @@ class Seq2SeqRun(Run[str, Prediction]):
     model: EncoderDecoder
     supports = {
         "predict": frozenset({"beam", "n_best", *SAMPLING, "prefix", "phrases", "mbr", "attention"}),
+        "stream": frozenset({*SAMPLING, "prefix", "prefix_tokens", "candidates"}),
         "evaluate": frozenset({"files", "beam", "columns", "skip_bad"}),
     }
 
@@ -79,6 +81,14 @@ class Seq2SeqRun(Run[str, Prediction]):
 
     def read(self, files: Sequence[Path], options: EvaluationOptions) -> list[Pair]:
         return read_pair_files(files, options.columns or "source,target", skip_bad=options.skip_bad)
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        return kinds_of(self.model)
+
+    def description(self) -> dict[str, Any]:
+        model, beam, end = self.config.model.name, self.config.search.beam, self.tokenizers.target.special.end
+        return super().description() | {"kind": "text", "model": model, "beam": beam, "end": end}
 
     def samples(self, options: PredictOptions) -> bool:
         return options.search(self.config.search).temperature is not None
@@ -119,40 +129,29 @@ class Seq2SeqRun(Run[str, Prediction]):
         complete = [one.without(each) for one, each in zip(predictions, lacking, strict=True)]
         return [each.least_risk() for each in complete] if options.mbr else complete
 
-    def write(
-        self,
-        texts: Sequence[str],
-        *,
-        search: Search | None = None,
-        prefixes: Sequence[Sequence[int]] | None = None,
-        candidates: int = 0,
-        wanted: Callable[[int], bool] = always,
+    def _stream(
+        self, texts: Sequence[str], options: StreamOptions, active: Callable[[int], bool]
     ) -> Iterator[StreamEvent]:
-        """The output for each text, token by token, all texts at each step: greedy, or drawn where `search`, by default
-        the run's own, has a temperature. Each begins with the tokens of its prefix; `wanted(number)` is asked before
-        each step whether that text is to go on.
+        """The weights of a token are on the pieces of its source, END last.
 
         Raises:
-            TypeError: `texts` is one text; put it in a list.
             InputError: a text is longer than the model can take, or a prefix has a token that no output has.
             ValueError: a prefix is longer than its output may be.
         """
-        refuse_one_text(texts)
-        search = self.config.search if search is None else search
-        prefixes = [()] * len(texts) if prefixes is None else prefixes
+        sides, search = self.tokenizers, options.search(self.config.search)
+        prefixes = [options.forced(partial(encode_prefix, sides, text)) for text in texts]
         for text, prefix in zip(texts, prefixes, strict=True):
-            target = self.tokenizers.target
-            check_prefixes([prefix], target.size + len(self.tokenizers.own_words(text)), target.special)
-        ids = source_ids(self.model.max_source, self.tokenizers, texts)
+            check_prefixes([prefix], sides.target.size + len(sides.own_words(text)), sides.target.special)
+        ids = source_ids(self.model.max_source, sides, texts)
+        sources = [
+            StreamSource(sides.source_pieces(sides.ended_source(each), text), forced=len(prefix))
+            for each, text, prefix in zip(ids, texts, prefixes, strict=True)
+        ]
         with guarded(self.model):
-            for each in stream_ids(self.model, ids, search, prefixes, candidates=candidates, active=wanted):
-                source = texts[each.row]
-                text = self.tokenizers.text(each.tokens, source)
-                pieces = self.tokenizers.source_pieces(self.tokenizers.ended_source(ids[each.row]), source)
-                read = StreamSource(pieces, forced=len(prefixes[each.row]))
-                yield StreamEvent.of(
-                    each, read, text, lambda token, s=source: self.tokenizers.target_pieces([token], s)[0]
-                )
+            for step in stream_ids(self.model, ids, search, prefixes, candidates=options.candidates, active=active):
+                text = texts[step.row]
+                pieces = partial(sides.target_pieces, source=text)
+                yield StreamEvent.of(step, sources[step.row], sides.text(step.tokens, text), pieces)
 
     def predictions(
         self, texts: Sequence[str], found: Sequence[Sequence[Hypothesis]], *, attention: bool = True
