@@ -56,51 +56,54 @@ def recorded(run: Seq2SeqRun) -> dict[Role, np.ndarray]:
 
 def test_the_encoder_reads_the_whole_source():
     run = writing()
-    found, answer = run.look(TEXT, role="encoder"), run.look(TEXT).answer
+    found, answer = run.attribute(TEXT, role="encoder"), run.predict([TEXT])[0].text
+    (lookups,) = found.lookups
     letters = (*run.tokenizers.source.pieces(run.tokenizers.source.encode(TEXT)), "</s>")
-    assert (found.answer, found.lookups.name) == (answer, "encoder self-attention")
-    assert found.lookups.source == found.lookups.target == letters
-    np.testing.assert_allclose(found.lookups.weights, recorded(run)["encoder"], atol=1e-6)
-    np.testing.assert_allclose(found.attention.weights, found.lookups.weights.mean((0, 1)), atol=1e-6)
-    np.testing.assert_allclose(worked_out(found.lookups), found.lookups.weights, atol=1e-5)
-    assert found.lookups.source_words is not None
-    assert found.lookups.source_words.labels == (*TEXT.split(), "</s>")
+    assert (found.prediction.text, lookups.name) == (answer, "encoder self-attention")
+    assert lookups.source == lookups.target == letters
+    np.testing.assert_allclose(lookups.weights, recorded(run)["encoder"], atol=1e-6)
+    np.testing.assert_allclose(found.weights.weights, lookups.weights.mean((0, 1)), atol=1e-6)
+    np.testing.assert_allclose(worked_out(lookups), lookups.weights, atol=1e-5)
+    assert lookups.source_words is not None
+    assert lookups.source_words.labels == (*TEXT.split(), "</s>")
 
 
 def test_the_decoder_reads_what_it_has_written():
     run = writing()
-    found, cross = run.look(TEXT, role="decoder"), run.look(TEXT)
-    written = cross.lookups.target[:-1]  # the last token was told and never read
-    assert found.lookups.source == found.lookups.target == ("<s>", *written)
-    assert (found.answer, found.lookups.name, cross.lookups.name) == (
-        cross.answer,
+    found, cross = run.attribute(TEXT, role="decoder"), run.attribute(TEXT)
+    (lookups,) = found.lookups
+    written = cross.lookups[0].target[:-1]  # the last token was predicted and never read
+    assert lookups.source == lookups.target == ("<s>", *written)
+    assert (found.prediction.text, lookups.name, cross.lookups[0].name) == (
+        cross.prediction.text,
         "decoder self-attention",
         "cross-attention",
     )
-    assert len(found.lookups.target) > 2
-    assert np.triu(found.lookups.weights, 1).max() == 0
-    np.testing.assert_allclose(found.lookups.weights, recorded(run)["decoder"], atol=1e-6)
-    np.testing.assert_allclose(worked_out(found.lookups), found.lookups.weights, atol=1e-5)
+    assert len(lookups.target) > 2
+    assert np.triu(lookups.weights, 1).max() == 0
+    np.testing.assert_allclose(lookups.weights, recorded(run)["decoder"], atol=1e-6)
+    np.testing.assert_allclose(worked_out(lookups), lookups.weights, atol=1e-5)
 
 
 @pytest.mark.parametrize("role", ["encoder", "decoder"])
 def test_maps_norms_and_rollout(role: Role):
     run = writing()
-    every = run.look(TEXT, role=role)
-    one = run.look(TEXT, [4], role=role).attention.weights
-    np.testing.assert_allclose(one, every.lookups.weights[1, 1], atol=1e-6)
-    rolled, norms = (run.look(TEXT, role=role, kind=kind).attention for kind in ("rollout", "norms"))
-    np.testing.assert_allclose(rolled.weights, rollout(every.lookups.weights.astype(float)), atol=1e-6)
+    every = run.attribute(TEXT, role=role)
+    (lookups,) = every.lookups
+    one = run.attribute(TEXT, maps=[4], role=role).weights.weights
+    np.testing.assert_allclose(one, lookups.weights[1, 1], atol=1e-6)
+    rolled, norms = (run.attribute(TEXT, role=role, kinds=[kind]).weights for kind in ("rollout", "norms"))
+    np.testing.assert_allclose(rolled.weights, rollout(lookups.weights.astype(float)), atol=1e-6)
     np.testing.assert_allclose(norms.weights.sum(-1), 1, rtol=1e-6)
-    assert np.abs(norms.weights - every.attention.weights).max() > 1e-3
-    assert rolled.source == norms.source == every.lookups.source
+    assert np.abs(norms.weights - every.weights.weights).max() > 1e-3
+    assert rolled.source == norms.source == lookups.source
 
 
 def test_a_gradient_is_of_the_whole_model():
     with pytest.raises(InputError, match="not of its encoder self-attention; choose weights or norms"):
-        writing().look(TEXT, role="encoder", kind="gradient")
+        writing().attribute(TEXT, role="encoder", kinds=["gradient"])
     with pytest.raises(InputError, match="map 6 is not there"):
-        writing().look(TEXT, [6], role="decoder")
+        writing().attribute(TEXT, maps=[6], role="decoder")
 
 
 @pytest.mark.parametrize("role", ["encoder", "decoder"])
@@ -110,7 +113,7 @@ def test_a_recurrent_side_has_none(role: Role):
     model = build(small, run.tokenizers.source.size, run.tokenizers.target.size).eval()
     other = Seq2SeqRun(run.config, model, run.tokenizers)
     with pytest.raises(InputError, match=f"the {role} of this run's model has no self-attention"):
-        other.look(TEXT, role=role)
+        other.attribute(TEXT, role=role)
 
 
 def test_a_caption_reads_itself():
@@ -137,7 +140,7 @@ def test_a_caption_reads_itself():
 @pytest.mark.parametrize("role", ["encoder", "decoder"])
 def test_views_of_each_role(role: Role, view: ViewName, tmp_path: Path):
     answer, (path,) = drawn(writing(), TEXT, tmp_path / "a.svg", FigureOptions(view=view), role=role)
-    assert answer == writing().look(TEXT).answer
+    assert answer == writing().predict([TEXT])[0].text
     assert f"{TEXT} ({role} self-attention)" in path.read_text()
 
 

@@ -21,6 +21,7 @@ from regard.errors import InputError
 from regard.maps.lookups import READS, Lookups
 from regard.tasks.classification.run import ClassificationRun
 from regard.tasks.extractive_qa.run import ExtractiveQARun
+from regard.tasks.seq2seq.run import Seq2SeqRun
 from tests.attribution.untrained import TEXT, filling, going_on, seeing, telling, writing
 from tests.cli import show
 from tests.pictures.test_view import Reader, numbers
@@ -46,7 +47,7 @@ def drawn(run: Any, text: str, out: Path, kinds: list[Kind], **asked: Any) -> tu
 
 
 def lookups_of(run: Any, given: Any, kind: Kind) -> Lookups:
-    if isinstance(run, ClassificationRun | ExtractiveQARun):
+    if isinstance(run, ClassificationRun | ExtractiveQARun | Seq2SeqRun):
         return run.attribute(given, kinds=[kind]).lookups[0]
     return run.look(given, kind=kind).lookups
 
@@ -111,7 +112,7 @@ def test_each_side_of_a_transformer(role: Any, tmp_path: Path):
     _, page = drawn(run, TEXT, tmp_path / "a.html", ["norms", "weights"], role=role)
     assert [each["name"] for each in page["maps"]] == ["weights", "norms"]
     for packed in page["maps"]:
-        same(packed, page, run.look(TEXT, role=role, kind=packed["name"]).lookups)
+        same(packed, page, run.attribute(TEXT, role=role, kinds=[packed["name"]]).lookups[0])
 
 
 def test_the_title_names_one_kind_alone(tmp_path: Path):

@@ -22,7 +22,7 @@ def test_written_the_same_each_time(channels: int, suffix: str, tmp_path: Path):
 
 def test_a_row_a_class_with_the_weights_under_the_images():
     axes = episode(IMAGES[0], IMAGES, LABELS, np.array([[0.5, 0.25, 0.0, 0.25]])).axes
-    assert [each.get_xlabel() for each in axes] == ["asked", "cat 0.50", "cat 0.25", "dog 0.25", "dog 0.00"]
+    assert [each.get_xlabel() for each in axes] == ["query", "cat 0.50", "cat 0.25", "dog 0.25", "dog 0.00"]
     heights = [round(each.get_position().y0, 6) for each in axes]
     assert heights[0] == heights[1] == heights[2] > heights[3] == heights[4]
 
@@ -34,7 +34,7 @@ def test_the_scale_is_stated():
 def test_a_block_a_lookup():
     figure = episode(IMAGES[0], IMAGES, LABELS, np.array([[0.5, 0.25, 0.0, 0.25], [0.0, 0.0, 1.0, 0.0]]))
     assert [each.get_text() for each in figure.texts[1:]] == ["lookup 1", "lookup 2"]
-    assert [each.get_xlabel() for each in figure.axes[5:]] == ["asked", "cat 0.00", "cat 0.00", "dog 0.00", "dog 1.00"]
+    assert [each.get_xlabel() for each in figure.axes[5:]] == ["query", "cat 0.00", "cat 0.00", "dog 0.00", "dog 1.00"]
     first, second = (figure.axes[place].get_position() for place in (4, 9))
     assert second.x0 > first.x1
     assert second.y0 == pytest.approx(first.y0)

@@ -31,7 +31,7 @@ def test_two_translations_side_by_side():
         {"run": name, "text": each.text, "score": pytest.approx(each.score), "finished": each.finished}
         for name, each in greedy.items()
     ]
-    looked = [run.look(SOURCE, beam=1).lookups for run in runs.values()]
+    looked = [run.attribute(SOURCE, beam=1).lookups[0] for run in runs.values()]
     wanted = [one | {"name": name} for name, one in zip(runs, payload(looked)["lookups"], strict=True)]
     assert found["view"] == payload(looked) | {"lookups": wanted, "compare": 1}
     assert [each["run"] for each in turned["answers"]] == ["wide", "small"]

@@ -8,7 +8,6 @@ import pytest
 
 from regard.attribution.kinds import Kind
 from regard.data.pair import Pair
-from regard.maps.lookups import beside
 from regard.pictures.payload import payload
 from regard.text.special import END
 from tests.pictures.test_view import numbers
@@ -30,10 +29,10 @@ def test_of_a_text():
     with serving(of(run)) as address:
         written = lines(address, {"text": SOURCE, "view": True, "kinds": ALL})[-1]["view"]
         given = post(address, "attention", {"text": SOURCE, "target": "the house", "kinds": ALL}).json()
-    wanted = beside(*(run.look(SOURCE, beam=1, kind=kind).lookups for kind in ALL))
+    wanted = run.attribute(SOURCE, beam=1, kinds=ALL).lookups[0]
     assert written == payload([wanted])
     assert names(written) == ALL
-    assert given == payload([run.lookups_of(pair, ALL)])
+    assert given == payload(run.attribute(pair.source, target=pair.target, kinds=ALL).lookups)
     assert names(given) == ALL
 
 

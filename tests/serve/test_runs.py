@@ -56,7 +56,7 @@ def test_a_text_is_answered_as_the_run_does(kind: str):
         "score": pytest.approx(greedy.score),
         "finished": greedy.finished,
     }
-    assert seen == done | {"view": payload([run.look(SOURCE, beam=1).lookups])}
+    assert seen == done | {"view": payload(run.attribute(SOURCE, beam=1).lookups)}
     assert [each["piece"] for each in tokens] == list(greedy.tokens)
     assert tokens[-1]["text"] == greedy.text
     assert all(each["candidates"][0]["token"] == each["token"] for each in tokens)
@@ -76,7 +76,7 @@ def test_a_text_is_answered_as_the_run_does(kind: str):
         for word, row in sorted(enumerate(alignment.weights), key=lambda each: (int(each[1].argmax()), each[0]))
     ]
     assert links["log_probabilities"] == pytest.approx(run.score([Pair(SOURCE, "the house", "")])[0], rel=1e-4)
-    assert view == payload([run.lookups_of(Pair(SOURCE, "the house", ""))])
+    assert view == payload(run.attribute(SOURCE, target="the house").lookups)
 
 
 def test_what_is_forced_is_written_and_gone_on_from():

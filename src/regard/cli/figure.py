@@ -7,13 +7,12 @@ from typing import Any, get_args
 
 from regard.attribution.kinds import ROLES, Kind, Role
 from regard.attribution.self_attention import Reading
-from regard.cli.options import Asked, Looking, searching
+from regard.cli.options import Looking
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
 from regard.maps.lookups import Lookups, beside
 from regard.pictures.view import View
 from regard.pictures.write import LABELS, PAGE, write, write_view
-from regard.runs.load import expect
 from regard.tasks.language_model.run import LanguageModelRun
 from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
 from regard.tasks.multi_target.run import MultiTargetRun
@@ -121,10 +120,7 @@ def look(run: Any, asking: Asking) -> Shown:
             asking.looking.refuse("--beam", what="tells tokens one by one")
             return _text(run.look(text, maps, kind=kind), asking)
         case _:
-            beam = asking.looking.beam
-            with searching(Asked(beam)):
-                reading = expect(run, Seq2SeqRun, asking.run).look(text, maps, beam=beam, kind=kind, role=asking.role)
-            return _text(reading, asking)
+            raise InputError(f"{asking.run}: this run attends to nothing that can be drawn")
 
 
 def _text(reading: Reading, asking: Asking, instead: str = PARTS) -> Shown:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from regard.cli.figure import PARTS, Asking, check_role, too_large
 from regard.cli.figure import draw as draw_own
 from regard.cli.figure_options import View, Viewing
-from regard.cli.options import Asked, Comparing, searching
+from regard.cli.options import Comparing
 from regard.errors import InputError
 from regard.maps.averages import average_heads
 from regard.maps.entropy import entropies
@@ -23,7 +23,6 @@ from regard.pictures.views import entropy
 from regard.pictures.write import LABELS, write, write_figure
 from regard.tasks.language_model.run import LanguageModelRun
 from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
-from regard.tasks.seq2seq.run import Seq2SeqRun
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -92,10 +91,6 @@ def view(run: Any, asking: Asking, viewing: Viewing) -> tuple[str, list[Path]]:
 def _read(run: Any, asking: Asking) -> tuple[str, HeadMaps]:
     """The answer of a run, and what its heads read. Raises InputError for a run that has none to show."""
     match run:
-        case Seq2SeqRun():
-            beam = asking.looking.beam
-            with searching(Asked(beam)):
-                found = run.look(asking.text, beam=beam, kind=asking.kind, role=asking.role)
         case LanguageModelRun() | MaskedLanguageModelRun():
             asking.looking.refuse("--beam", what="tells tokens one by one")
             found = run.look(asking.text, kind=asking.kind)

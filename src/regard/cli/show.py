@@ -157,6 +157,7 @@ def show(
 
 def attribute(run: "Run[Any, Any]", text: str, options: AttributionOptions) -> "Attribution":
     """The attribution of the prediction for a text. Raises InputError as `Run.attribute`."""
+    run.check_supported("attribute", options)
     return run.attribute(run.parse(text), options)
 
 

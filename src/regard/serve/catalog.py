@@ -9,15 +9,12 @@ from regard.runs.load import load
 from regard.serve.language import language
 from regard.serve.operation import ServedRun
 from regard.serve.operations import operations_of
-from regard.serve.texts import attention_of_texts
 from regard.tasks.language_model.run import LanguageModelRun
 from regard.tasks.multi_target.run import MultiTargetRun
-from regard.tasks.seq2seq.run import Seq2SeqRun
 
 LEGACY: dict[type, Any] = {
     LanguageModelRun: language,
 }
-ATTENTION: dict[type, Any] = {Seq2SeqRun: attention_of_texts}
 TYPES: dict[Any, str] = {bytes: "file"}
 """How the page shows what an input takes, where that is no text."""
 
@@ -53,9 +50,6 @@ def served(name: str, run: Any, folder: Path) -> Iterator[ServedRun]:
             yield from served(f"{name}:{part}", each, folder)
         return
     operations = operations_of(run)
-    attends = any(kind != "gradient" for kind in run.kinds)
-    if attends and type(run) in ATTENTION and "attention" not in operations:
-        operations["attention"] = ATTENTION[type(run)](run)
     if not operations:
         verbs = ", ".join(run.supports)
         raise InputError(f"{folder}: a run of the task {run.config.task} cannot be served; it can {verbs}")

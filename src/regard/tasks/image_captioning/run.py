@@ -164,10 +164,12 @@ class ImageCaptioningRun(Run[Image, Caption]):
             InputError: as `predict`, for a model that does not attend to its image, and for kinds and maps but with the
                 role decoder.
         """
+        cross = options.role in (None, "cross")
+        if cross:
+            self._check_cross(options)
         pixels = pixels_of(Captioned(example, (), "the image"), self.config)
         with guarded(self.model):
-            if options.role in (None, "cross"):
-                self._check_cross(options)
+            if cross:
                 return self._of_image(pixels, *self._written(example, options), options)
             caption, tokens = self._written(example, options)
             return self._of_tokens(pixels, caption, tokens, options)

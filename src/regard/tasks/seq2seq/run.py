@@ -12,9 +12,8 @@ from jaxtyping import Float
 from regard.attribution.available import kinds_of
 from regard.attribution.cross_attention import by_weights, read_by
 from regard.attribution.forced_decoding import attended
-from regard.attribution.kinds import Kind, Role
+from regard.attribution.kinds import Kind
 from regard.attribution.roles import read_itself
-from regard.attribution.self_attention import Reading
 from regard.data.pair import Pair
 from regard.data.readers import read_pair_files
 from regard.data.tokenizer_pair import Tokenizers
@@ -34,7 +33,9 @@ from regard.models.ensemble import Ensemble
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.options import SAMPLING, EvaluationOptions, PredictOptions, StreamOptions
+from regard.tasks.attribution import Attribution
+from regard.tasks.options import SAMPLING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
+from regard.tasks.prediction import TextPrediction
 from regard.tasks.seq2seq.config import Seq2Seq
 from regard.tasks.seq2seq.conversation import Conversation
 from regard.tasks.seq2seq.metrics import Scoring, figures
@@ -62,6 +63,7 @@ class Seq2SeqRun(Run[str, Prediction]):
         "predict": frozenset({"beam", "n_best", *SAMPLING, "prefix", "phrases", "mbr", "attention"}),
         "stream": frozenset({*SAMPLING, "prefix", "prefix_tokens", "candidates"}),
         "evaluate": frozenset({"files", "beam", "columns", "skip_bad"}),
+        "attribute": frozenset({"beam", "role", "kinds", "maps", "target", "finished", "target_tokens"}),
     }
 
     def __init__(self, config: Seq2Seq, model: EncoderDecoder, tokenizers: Tokenizers):
@@ -159,51 +161,52 @@ class Seq2SeqRun(Run[str, Prediction]):
         """What was found for each text, best first, with what it looked at if that is wanted."""
         flat = [(text, each) for text, hypotheses in zip(texts, found, strict=True) for each in hypotheses]
         attends = attention and self.model.decoder.source_attention is not None
-        alignments = self._looked_at(flat) if attends else [None] * len(flat)
+        alignments = self._attended(flat) if attends else [None] * len(flat)
         made = iter([self._prediction(*each, alignment) for each, alignment in zip(flat, alignments, strict=True)])
         return [replace(next(made), alternatives=tuple(next(made) for _ in rest)) for _, *rest in found]
 
-    def look(
-        self,
-        text: str,
-        maps: Sequence[int] | None = None,
-        *,
-        beam: int | None = None,
-        kind: Kind = "weights",
-        role: Role = "cross",
-    ) -> Reading:
-        """The output for a text and what it depended on, in a way of `SOURCES`; or what the encoder read of the text,
-        or the decoder of the output, each of itself. Of all maps, or of those whose numbers, layer x heads + head, are
-        given.
+    def _attribute(self, example: str, options: AttributionOptions) -> Attribution:
+        """What the output for a text, or the one that is forced, depended on; or with another role what the encoder
+        read of the text, or the decoder of the output, each of itself.
 
         Raises:
-            InputError: as `predict`, and where the model does not attend to its source, which a gradient alone does
-                without, or has no such map, or none that make a rollout; as `read_itself`.
+            InputError: as `predict`, for a model that does not attend to its source, which a gradient alone does
+                without, and for a map that is not there, or none that make a rollout; as `read_itself`.
             ValueError: beam and vocabulary do not fit together.
         """
-        if role == "cross" and self.model.decoder.source_attention is None and kind != "gradient":
+        cross, kinds = options.role in (None, "cross"), options.each_kind()
+        if cross and self.model.decoder.source_attention is None and kinds != ("gradient",):
             raise InputError("the run's model does not attend to its source, so there is nothing to draw")
         with guarded(self.model):
-            ((best, *_),) = search_texts(self.model, self.tokenizers, [text], self.search(beam))
-            answer = self.tokenizers.text(best.tokens, text)
-            source, written = self._ids(text, best)
-            if role == "cross":
-                return Reading(answer, *self._read(text, source, written, kind, maps))
-            given = written[:-1]  # the step after the last token exists only where the end was its result
-            begun = [self.tokenizers.target.special.start, *given]
-            sides = self.tokenizers.sides(self.tokenizers.ended_source(source), begun, text)
-            return Reading(answer, *read_itself(self.model, role, (source, given), sides, maps, kind))
+            prediction, written = self._written(example, options)
+            found = [self._kind(example, written, kind, options) for kind in kinds]
+        lookups = beside(*(each for each, _ in found))
+        return Attribution(prediction, example, (lookups,), found[0][1], options, has_heads=True)
 
-    def lookups_written(self, text: str, tokens: Sequence[int], kinds: Sequence[Kind] = ("weights",)) -> Lookups:
-        """What the model looked at while it wrote these tokens, the end among them if it ended, in every layer and
-        head; of several `kinds` the maps stand beside those of the first.
+    def _written(self, text: str, options: AttributionOptions) -> tuple[Prediction | TextPrediction, list[int]]:
+        """An output and its tokens, the end among them where it is finished: the forced one, or the run's own."""
+        if options.target_tokens is not None:
+            tokens = list(options.target_tokens)
+            end = self.tokenizers.target.special.end
+            return TextPrediction(self.tokenizers.text([each for each in tokens if each != end], text)), tokens
+        if options.target is not None:
+            ((_, target),) = encoded(self.model, self.tokenizers, [Pair(text, options.target, "the text")])
+            return TextPrediction(options.target), self.tokenizers.ended_target(target) if options.finished else target
+        ((best, *_),) = search_texts(self.model, self.tokenizers, [text], self.search(options.beam))
+        return self._prediction(text, best, None), self._ids(text, best)[1]
 
-        Raises:
-            InputError: as `look`.
-            ValueError: the model does not attend to its source.
-        """
+    def _kind(
+        self, text: str, written: list[int], kind: Kind, options: AttributionOptions
+    ) -> tuple[Lookups, Alignment]:
+        """One kind of attribution of written tokens: every layer and head, and the one map of those chosen."""
         source = self.tokenizers.source_ids(text)
-        return beside(*(self._read(text, source, list(tokens), kind)[0] for kind in kinds))
+        if options.role in (None, "cross"):
+            sides = self.tokenizers.sides(self.tokenizers.ended_source(source), written, text)
+            return read_by(self.model, (source, written), sides, kind, options.maps)
+        inputs = written[:-1]  # the step after the last token exists only where the end was its result
+        begun = [self.tokenizers.target.special.start, *inputs]
+        sides = self.tokenizers.sides(self.tokenizers.ended_source(source), begun, text)
+        return read_itself(self.model, options.role, (source, inputs), sides, options.maps, kind)
 
     def score(self, pairs: Sequence[Pair]) -> list[list[float]]:
         """The log-probability of each token of each target, the end last, given its source.
@@ -212,19 +215,6 @@ class Seq2SeqRun(Run[str, Prediction]):
             InputError: a text is longer than the model can take.
         """
         return log_probabilities(self.model, encoded(self.model, self.tokenizers, pairs))
-
-    def lookups_of(self, pair: Pair, kinds: Sequence[Kind] = ("weights",), *, finished: bool = True) -> Lookups:
-        """What the model reads while it is made to write a target, in each layer and head, between pieces; the end is
-        the last of the source, and of a target that is to be `finished`. Of several `kinds` as `lookups_written`.
-
-        Raises:
-            InputError: as `word_maps`, and `look`.
-        """
-        if self.model.decoder.source_attention is None:
-            raise InputError("the run's model does not attend to its source, so there is nothing to look at")
-        ((source, target),) = encoded(self.model, self.tokenizers, [pair])
-        written = self.tokenizers.ended_target(target) if finished else target
-        return beside(*(self._read(pair.source, source, written, kind)[0] for kind in kinds))
 
     def word_maps(self, pairs: Sequence[Pair]) -> list[Float[np.ndarray, "map _target _source"]]:
         """What the model reads while it is made to write each target, between words, which blanks separate; the end is
@@ -280,14 +270,7 @@ class Seq2SeqRun(Run[str, Prediction]):
         tokens = list(output.tokens)
         return self.tokenizers.source_ids(text), self.tokenizers.ended_target(tokens) if output.finished else tokens
 
-    def _read(
-        self, text: str, source: list[int], written: list[int], kind: Kind, maps: Sequence[int] | None = None
-    ) -> tuple[Lookups, Alignment]:
-        """What these tokens depended on of a text's own. Raises InputError as `look`."""
-        sides = self.tokenizers.sides(self.tokenizers.ended_source(source), written, text)
-        return read_by(self.model, (source, written), sides, kind, maps)
-
-    def _looked_at(self, outputs: Sequence[tuple[str, Hypothesis]]) -> list[Alignment]:
+    def _attended(self, outputs: Sequence[tuple[str, Hypothesis]]) -> list[Alignment]:
         """What each output of a text looked at."""
         written = [self._ids(*each) for each in outputs]
         found = by_weights(self.model, written)
