@@ -102,7 +102,7 @@ def test_every_mechanism_has_its_rows_and_lines(tmp_path: Path, monkeypatch: pyt
 
 def test_those_that_grow_most_come_first():
     rows = [(name, "", "length", 1.0, grown, 1.0, 1.0, 1024, 2.0, 3.0) for name, grown in (("a", 1.0), ("b", 2.0))]
-    time, memory, heads, _ = cost.drawn([*rows, ("a", "", "heads", *(9.0 for _ in range(4)), 16, 2.0, 3.0)])
+    time, memory, heads, _ = cost.charts([*rows, ("a", "", "heads", *(9.0 for _ in range(4)), 16, 2.0, 3.0)])
     assert [*heads.rows.items()] == [("a", (9.0, 9.0))]
     assert [*time.rows.items()] == [("b", (1.0, 2.0)), ("a", (1.0, 1.0))]
     assert [*memory.rows] == ["b", "a"]

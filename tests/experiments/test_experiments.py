@@ -236,7 +236,7 @@ def test_sentences_are_joined_with_their_neighbours():
 
 
 def test_quality_of_text_by_its_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(bottleneck, "HELD_OUT", 12)
+    monkeypatch.setattr(bottleneck, "TEST_PAIRS", 12)
     trained, asked = [], []
 
     class Measured:
@@ -272,7 +272,7 @@ def test_vectors_of_one_sense_are_nearer():
 
 
 def test_sentences_have_their_word_and_its_subject_alone():
-    for sentence in context.made(50, 3):
+    for sentence in context.sentences_of(50, 3):
         words = set(sentence.split())
         [word] = words & set(context.WORDS)
         meant = {subject for subject, parts in context.SUBJECTS.items() if words & set(" ".join(parts).split())}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.experiments.positions import ASKED, encodings, properties
+from regard.experiments.positions import PROPERTIES, encodings, properties
 
 MISSING = {
     "none": {"unique"},
@@ -16,8 +16,8 @@ MISSING = {
 @pytest.mark.parametrize("name", MISSING)
 def test_each_encoding_lacks_what_it_lacks(name: str):
     has = properties(encodings()[name])
-    assert tuple(has) == ASKED
-    assert {each for each in ASKED if not has[each]} == MISSING[name]
+    assert tuple(has) == PROPERTIES
+    assert {each for each in PROPERTIES if not has[each]} == MISSING[name]
 
 
 def test_all_encodings_are_compared():

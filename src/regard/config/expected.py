@@ -1,4 +1,4 @@
-"""What a field's type asks for, in words, for messages."""
+"""The values that a field's type expects, in words, for messages."""
 
 import types
 from collections.abc import Mapping, Sequence
@@ -15,19 +15,19 @@ SIZES = {"min_length": "of length >=", "max_length": "of length <="}
 
 
 def members(annotation: Any) -> tuple[Any, ...]:
-    """The alternatives of a union; of anything else, itself. `Annotated` around it is looked through."""
+    """The alternatives of a union; of anything else, itself. `Annotated` around it is removed."""
     inner = bare(annotation)
     alternatives = get_args(inner) if get_origin(inner) in (Union, types.UnionType) else (inner,)
     return tuple(one_of(each) or each for each in alternatives)
 
 
 def bare(annotation: Any) -> Any:
-    """The type inside `Annotated`, or what names it; of anything else, itself."""
+    """The type inside `Annotated`, or its `Discriminated`; of anything else, itself."""
     return one_of(annotation) or (get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation)
 
 
 def one_of(annotation: Any) -> Discriminated | None:
-    """What names the dataclasses that are allowed, if the annotation notes it."""
+    """The `Discriminated` of an annotation, if it has one."""
     notes = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
     return next((note for note in notes if isinstance(note, Discriminated)), None)
 
@@ -65,14 +65,14 @@ def _compound(annotation: Any) -> str:
 
 
 def _bounds(notes: Sequence[Any]) -> list[str]:
-    """Of pydantic's `Field`, which keeps its limits in a list of its own, or of the limits themselves."""
+    """The bounds of pydantic's `Field`, which has them in its metadata, or of bare bounds."""
     single = [limit for note in notes for limit in getattr(note, "metadata", [note])]
     named = [(word, getattr(limit, name, None)) for limit in single for name, word in (SIGNS | SIZES).items()]
     return [f"{word} {value}" for word, value in named if value is not None]
 
 
 def shown(node: Node) -> str:
-    """The value as it was written, short; text in quotes."""
+    """The value as in the file, shortened; text in quotes."""
     if isinstance(node.value, dict):
         return "a mapping" if node.value else "an empty mapping"
     if isinstance(node.value, list):

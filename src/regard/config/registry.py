@@ -11,7 +11,7 @@ from regard.errors import InputError
 
 
 class Registry(Mapping[str, Any]):
-    """What names stand for. A part is imported when it is looked up: a command waits for no part that it does not use.
+    """Parts by name. A part is imported at its first use, so that a command imports no part that it does not use.
 
     `places` gives each built-in part as `module:attribute` within `package`. Other packages add parts by entry points
     of `group`, and a built-in name wins over theirs; an empty group takes none.

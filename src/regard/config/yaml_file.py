@@ -20,7 +20,7 @@ from regard.errors import InputError
 
 STRICT = pydantic.ConfigDict(strict=True, arbitrary_types_allowed=True)
 log = logging.getLogger("regard")
-FAILED = object()  # stands for a part whose problems are noted already
+FAILED = object()  # a part whose problems are listed already
 
 
 def load(
@@ -29,16 +29,15 @@ def load(
     overrides: Sequence[str] = (),
     renamed: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Any:
-    """Reads `path` as the dataclass `schema`, or as one of a union of them, with `overrides` (`key.sub=value`, the last
-    one wins) put on top.
+    """Read `path` as the dataclass `schema`, or as one of a union of them, with `overrides` (`key.sub=value`, the last
+    one wins) on top.
 
-    A union of dataclasses is told apart by the field that is a `Literal` in all of them, of other values in each
-    (`kind`, `name`), which the file must give; that which `Discriminated` notes by its key. Where a dataclass has
-    `named_sizes`, the key `size` names several of its fields at once. Scalars are checked by pydantic without
-    conversion, save that a whole number is also a number. `renamed` maps former values of keys at the top to those that
-    replace them; a file that has one is read with a warning.
-    Raises InputError: one line for each unknown, missing, repeated or unfitting key, or one for an unreadable file.
-    """
+    The discriminator of a union is the field that is a `Literal` in all of its dataclasses, with different values in
+    each (`kind`, `name`), or the key of `Discriminated`; the file must have it. Where a dataclass has `named_sizes`,
+    the key `size` sets several of its fields at once. Scalars are checked by pydantic without conversion, save that a
+    whole number is also a number. `renamed` maps former values of keys at the top to those that replace them; a file
+    that has one is read with a warning. Raises InputError: one line for each unknown, missing, repeated or unfitting
+    key, or one for an unreadable file."""
     root, problems = yaml_nodes.read(path)
     if root.value is None and not problems:
         raise InputError(f"{path}: is empty; expected {expected(schema)}")
@@ -55,7 +54,7 @@ def load(
 
 
 def dump(value: Any) -> str:
-    """`value` (a dataclass) as YAML, defaults written out, that `load` reads back as an equal value."""
+    """A dataclass as YAML with its defaults, which `load` reads as an equal value."""
     return yaml.dump(_plain(value), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1 << 20)
 
 
@@ -68,7 +67,7 @@ def _rename(entries: dict[str, Node], key: str, names: Mapping[str, str]) -> Non
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes text that either this package or a YAML 1.1 reader would take for something else."""
+    """Quote text that this package or a YAML 1.1 reader would parse as another type."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -95,7 +94,7 @@ def _plain(value: Any) -> Any:
 
 
 def _build(annotation: Any, node: Node, path: str, problems: list[Problem]) -> Any:
-    """The value of `node` as `annotation`; what is wrong with it goes to `problems`."""
+    """The value of `node` as `annotation`; append its mistakes to `problems`."""
     choices = members(annotation)
     classes = [choice for choice in choices if dataclasses.is_dataclass(choice)]
     if classes and isinstance(node.value, dict):
@@ -114,7 +113,7 @@ def _build(annotation: Any, node: Node, path: str, problems: list[Problem]) -> A
 
 
 def _items(annotation: Any, node: Node, path: str, problems: list[Problem]) -> Any:
-    """A tuple or list of dataclasses; a length the type asks for is checked on its own."""
+    """A tuple or list of dataclasses; the length that the type requires is checked separately."""
     before, outer, inner = len(problems), bare(annotation), get_args(bare(annotation))
     fixed = get_origin(outer) is tuple and inner[-1] is not Ellipsis
     kinds = inner if fixed and len(inner) == len(node.value) else [inner[0]] * len(node.value)
@@ -131,7 +130,7 @@ def _items(annotation: Any, node: Node, path: str, problems: list[Problem]) -> A
 
 
 def _choose(classes: list[Any], node: Node, path: str, problems: list[Problem]) -> Any:
-    """The only dataclass, or that which the mapping names."""
+    """The only dataclass, or the one that the mapping names."""
     match classes:
         case [Discriminated() as note]:
             key, names, choose = note.key, tuple(note.registry), note.choose
@@ -141,30 +140,30 @@ def _choose(classes: list[Any], node: Node, path: str, problems: list[Problem]) 
             key, named = _by_name(classes)
             names, choose = tuple(named), named.__getitem__
     inner = _join(path, key)
-    given = node.value.get(key)
-    if given is None:
+    entry = node.value.get(key)
+    if entry is None:
         problems.append(node.problem(inner, f"missing; expected {expected(Literal[names])}"))
-    elif isinstance(given.value, dict | list) or given.value not in names:
-        what = f"got {shown(given)}, expected {expected(Literal[names])}"
-        close = nearest(given.value, list(names)) if isinstance(given.value, str) else ""
-        problems.append(given.problem(inner, f"{what}; {close}" if close.startswith("did") else what))
+    elif isinstance(entry.value, dict | list) or entry.value not in names:
+        what = f"got {shown(entry)}, expected {expected(Literal[names])}"
+        close = nearest(entry.value, list(names)) if isinstance(entry.value, str) else ""
+        problems.append(entry.problem(inner, f"{what}; {close}" if close.startswith("did") else what))
     else:
-        return choose(given.value)
+        return choose(entry.value)
     return None
 
 
 def _by_name(classes: list[Any]) -> tuple[str, Mapping[str, Any]]:
-    """The `Literal` field that tells dataclasses apart, and each of them by its values."""
+    """The discriminator of dataclasses, and the dataclass of each of its values."""
     hints = [get_type_hints(each, include_extras=True) for each in classes]
-    telling = [name for name in hints[0] if tells_apart([bare(hint.get(name)) for hint in hints])]
-    if not telling:
-        raise TypeError(f"{expected(classes[0])}: no Literal field tells the dataclasses of this union apart")
-    key = telling[0]
+    keys = [name for name in hints[0] if is_discriminator([bare(hint.get(name)) for hint in hints])]
+    if not keys:
+        raise TypeError(f"{expected(classes[0])}: a union without a discriminator, a Literal field of different values")
+    key = keys[0]
     pairs = zip(classes, hints, strict=True)
     return key, {value: each for each, hint in pairs for value in get_args(bare(hint[key]))}
 
 
-def tells_apart(kinds: Sequence[Any]) -> bool:
+def is_discriminator(kinds: Sequence[Any]) -> bool:
     """Whether a field of these types, one a class, is a `Literal` in all of them and has no value in two."""
     values = [value for kind in kinds for value in get_args(kind)]
     return all(get_origin(kind) is Literal for kind in kinds) and len(set(values)) == len(values)
@@ -193,8 +192,8 @@ def _fill(schema: Any, node: Node, path: str, problems: list[Problem]) -> Any:
 
 
 def _sized(schema: Any, entries: dict[str, Node], path: str, problems: list[Problem]) -> dict[str, Node]:
-    """With the `size` of a dataclass that has `named_sizes` written out. What stands beside it outweighs it, save what
-    a file says beside a size that an option names."""
+    """Expand the `size` of a dataclass that has `named_sizes`. A key beside it overrides it, except a key of the file
+    beside a size from an option."""
     sizes: Mapping[str, Mapping[str, Any]] = getattr(schema, "named_sizes", {})
     if not sizes or "size" not in entries:
         return entries
@@ -209,7 +208,7 @@ def _sized(schema: Any, entries: dict[str, Node], path: str, problems: list[Prob
 
 
 def _leaf(annotation: Any, node: Node, path: str, problems: list[Problem]) -> Any:
-    """Checked as JSON: pydantic's strict rules there refuse "12" as a number but still take a list as a tuple."""
+    """Check as JSON: pydantic's strict rules there refuse "12" as a number but accept a list as a tuple."""
     try:
         return pydantic.TypeAdapter(annotation, config=STRICT).validate_json(json.dumps(node.plain()))
     except pydantic.ValidationError as error:
@@ -219,7 +218,7 @@ def _leaf(annotation: Any, node: Node, path: str, problems: list[Problem]) -> An
 
 
 def _line(node: Node, steps: list[Any]) -> int:
-    """The line of the part that `steps` (keys and indices, as pydantic gives them) lead to, as far as they do."""
+    """The line of the part at `steps`, keys and indices from pydantic, as far as they exist."""
     inside = range(len(node.value)) if isinstance(node.value, list) else node.value
     if steps and isinstance(inside, range | dict) and steps[0] in inside:
         return _line(node.value[steps[0]], steps[1:])

@@ -1,4 +1,4 @@
-"""YAML text as a tree in which every value knows the line it was written on."""
+"""YAML text as a tree of values with the line of each."""
 
 import difflib
 import re
@@ -21,7 +21,7 @@ PREFIX = "tag:yaml.org,2002:"
 
 @dataclass(frozen=True)
 class Node:
-    """A value and where it stands: a scalar (`text` is how it was written), a list of nodes or a dict of nodes."""
+    """A value with its file and line: a scalar (`text` is its source), a list of nodes or a dict of nodes."""
 
     value: Any
     text: str
@@ -34,13 +34,13 @@ class Node:
         return [node.plain() for node in self.value] if isinstance(self.value, list) else self.value
 
     def problem(self, path: str, what: str) -> "Problem":
-        """A complaint about the key `path` at this node's place."""
+        """A problem with the key `path` at this node's line."""
         return Problem(self.file, self.line, path, what)
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One mistake: where it was made, in which key (`model.heads`), and what it is. As text it is one line."""
+    """One mistake: its file and line, its key (`model.heads`) and what it is. As text it is one line."""
 
     file: str
     line: int
@@ -65,7 +65,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def add_number_rules(where: Any) -> None:
-    """Gives a loader or dumper class this file's rules for null, true, false, whole numbers and numbers."""
+    """Give a loader or dumper class this file's rules for null, true, false, whole numbers and numbers."""
     where.add_implicit_resolver(PREFIX + "null", re.compile(r"(?:~|null|Null|NULL|)$"), ["~", "n", "N", ""])
     where.add_implicit_resolver(PREFIX + "bool", re.compile(r"(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
     where.add_implicit_resolver(PREFIX + "int", INTEGER, list("-+0123456789"))
@@ -77,7 +77,7 @@ add_number_rules(_Loader)
 
 
 def read(path: Path) -> tuple[Node, list[Problem]]:
-    """The tree of the file at `path`, with what is wrong in it that leaves the rest readable (keys given twice).
+    """The tree of the file at `path`, with the problems that leave the rest readable, such as duplicate keys.
 
     Raises InputError (one line) for a file that is missing, empty, not UTF-8, too large or not YAML.
     """
@@ -174,7 +174,7 @@ def _scalar(tag: str, text: str) -> Any:
 
 
 def place(root: Node, override: str) -> list[Problem]:
-    """Puts `key.sub=value`, the value read as YAML, into the tree; returns what kept it from doing so."""
+    """Set `key.sub=value`, the value in YAML, in the tree; return the problems that prevent it."""
     path, equals, text = override.partition("=")
     path = path.strip()
     file = f"--set {path}"

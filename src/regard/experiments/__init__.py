@@ -1,4 +1,4 @@
-"""The claims about attention, each an experiment that measures what it needs and writes its table and picture."""
+"""Claims about attention, each an experiment that trains, measures and writes its table and picture."""
 
 from regard.experiments.catalog import EXPERIMENTS, ON_TEXT
 

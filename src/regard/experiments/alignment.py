@@ -12,7 +12,7 @@ from regard.pictures.chart import Chart
 from regard.tasks.seq2seq.run import Seq2SeqRun
 
 CLAIM = (
-    "Attention aligns words although nobody told it which belong together. On generated sentences whose alignment is "
+    "Attention aligns words without alignments in its training data. On generated sentences whose alignment is "
     "known, the table has the error rate of each target word's most read source word: over the mean of all layers and "
     "heads, in the one map that is best on the validation set, and, of the mean, if a word were given what the step "
     "before or after its own reads."

@@ -26,7 +26,7 @@ ON_TEXT = {
     "attention": "model={{name: one-pass, width: {width}, encoder_width: {width}, dropout: 0.3}}",
 }
 WIDTHS = 64, 256
-MOST, HELD_OUT = 6, 1_000
+MOST, TEST_PAIRS = 6, 1_000
 """Sentences that are read as one, and pairs for the test set, and as many again for validation."""
 
 
@@ -57,10 +57,10 @@ def on_letters(setting: Setting) -> Finding:
 
 def on_text(setting: Setting, pairs: Sequence[Pair]) -> Finding:
     """Sentences of a text, translated. Raises InputError for too few."""
-    least = 4 * HELD_OUT
+    least = 4 * TEST_PAIRS
     if len(pairs) < least:
         raise InputError(f"{len(pairs)} pairs are too few; expected at least {least:,}")
-    train, valid, test = pairs[: -2 * HELD_OUT], pairs[-2 * HELD_OUT : -HELD_OUT], pairs[-HELD_OUT:]
+    train, valid, test = pairs[: -2 * TEST_PAIRS], pairs[-2 * TEST_PAIRS : -TEST_PAIRS], pairs[-TEST_PAIRS:]
     text = f"text-{digest(f'{pair.source} {pair.target}' for pair in pairs)[:8]}"
     sets = {"train": mixed(train), "valid": mixed(valid)}
     data = [f"data.{name}={json.dumps(written(setting, f'{text}-{name}', some))}" for name, some in sets.items()]

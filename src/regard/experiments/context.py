@@ -1,4 +1,4 @@
-"""Whether a word's vector knows which of its senses is meant (Peters 2018, section 5.3)."""
+"""Whether a word's vector shows which of its senses is meant (Peters 2018, section 5.3)."""
 
 from collections.abc import Callable, Sequence
 from itertools import product
@@ -16,8 +16,8 @@ from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
 
 CLAIM = (
     "A static embedding has one vector for a word of two senses. The states of models that read its sentence from both "
-    "sides tell the senses apart. ELMo and BERT, trained on generated sentences, in which each of six words is used in "
-    "two subjects; measured between sentences of one form that are drawn anew. 50 % is chance."
+    "sides separate the senses. ELMo and BERT, trained on generated sentences, in which each of six words is used in "
+    "two subjects; measured between newly sampled sentences of one form. 50 % is chance."
 )
 SUBJECTS = {
     "water": ("muddy deep wide", "fish river boat swimmer", "reached crossed left"),
@@ -41,7 +41,7 @@ FORMS = (
     "the {word} was there when the {noun} {verb} the {second}",
     "a {noun} {verb} the {word} of the {adjective} {second}",
 )
-"""What tells the sense stands before the word, behind it or around it."""
+"""The sense depends on words before the word, behind it or around it."""
 MODELS = {
     "ELMo": (
         "elmo",
@@ -57,7 +57,7 @@ MODELS = {
         "training.batch_tokens=2048",
     ),
 }
-"""Recipes, what parts the texts in their files, and what they are told beside."""
+"""Of each model the recipe, the separator of texts in its file, and more settings."""
 Layers = Callable[[str], tuple[Sequence[str], Tensor]]
 """A text -> its words, and the states of each, `(layer, word, width)`."""
 
@@ -70,20 +70,20 @@ def context(setting: Setting) -> Finding:
     rows, lines = [], {}
     for name, (recipe, between, *model) in MODELS.items():
         text = setting.folder / f"{recipe}.txt"
-        text.write_text(between.join(made(sentences, 1)) + "\n", encoding="utf-8")
+        text.write_text(between.join(sentences_of(sentences, 1)) + "\n", encoding="utf-8")
         settings = [f"data.train={text}", *model, f"training.steps={steps}", *rate]
         result = setting.train(recipe, recipe, settings)
         layers = layers_of(load(setting.folder / recipe))
-        found = zip(*told(layers), strict=True)
+        found = zip(*similarities(layers), strict=True)
         means = [tuple(sum(each) / len(each) for each in zip(*some, strict=True)) for some in found]
         rows += [(name, layer or "0, static", *mean, result["seconds"]) for layer, mean in enumerate(means)]
         lines[name] = [(float(layer), mean[2]) for layer, mean in enumerate(means)]
     columns = "model", "layer", "cosine, same sense", "cosine, other sense", "same sense nearer, %", "seconds"
-    return Finding(CLAIM, columns, rows, [Chart("senses told apart", "layer", "nearer, %", lines)])
+    return Finding(CLAIM, columns, rows, [Chart("senses distinguished", "layer", "nearer, %", lines)])
 
 
 def layers_of(run: ElmoRun | MaskedLanguageModelRun) -> Layers:
-    """How the states of a text are had of a run."""
+    """The states of a text by a run."""
     if isinstance(run, MaskedLanguageModelRun):
         return run.layers
 
@@ -94,7 +94,7 @@ def layers_of(run: ElmoRun | MaskedLanguageModelRun) -> Layers:
     return layers
 
 
-def made(count: int, seed: int) -> list[str]:
+def sentences_of(count: int, seed: int) -> list[str]:
     """Sentences about all subjects, each with a word of two senses in it."""
     random = Random(seed)
     words = random.choices(list(WORDS), k=count)
@@ -108,9 +108,8 @@ def sentence(word: str, subject: str, form: str, random: Random) -> str:
     return form.format(word=word, adjective=adjective, noun=noun, verb=verb, second=second)
 
 
-def told(layers: Layers, count: int = 10) -> list[list[tuple[float, float, float]]]:
-    """Of each word, in sentences of each form, what `compared` finds in each layer between `count` of each of its
-    senses."""
+def similarities(layers: Layers, count: int = 10) -> list[list[tuple[float, float, float]]]:
+    """For each word and form of sentence, `compared` of each layer between `count` sentences of each sense."""
     random, found = Random(2), []
     for word, form in product(WORDS, FORMS):
         groups = []

@@ -1,4 +1,4 @@
-"""How the cost of each mechanism grows: time and memory against length, batch, width and heads."""
+"""How time and memory of each mechanism grow with length, batch, width and heads."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -49,7 +49,7 @@ def cost(setting: Setting) -> Finding:
                 sizes = [replace(Sizes(), **{by: value}) for value in values]
                 sizes = [each for each in sizes if NUMBER * each.count(mechanism.stored) <= limit]
                 rows.append(row(name, mechanism, by, sizes, measured(mechanism, by, sizes, rounds)))
-    return Finding(CLAIM, COLUMNS, rows, drawn(rows))
+    return Finding(CLAIM, COLUMNS, rows, charts(rows))
 
 
 SWEEPS = {
@@ -112,7 +112,7 @@ def written(terms: Terms) -> str:
     return " + ".join(named)
 
 
-def drawn(rows: Sequence[tuple]) -> list[Pairs]:
+def charts(rows: Sequence[tuple]) -> list[Pairs]:
     """How time and memory grow with each size that was varied, side by side."""
     found = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
     varied = {by: [each for each in found if each["by"] == by] for by in SIZES}

@@ -1,4 +1,4 @@
-"""What an experiment finds, and its files."""
+"""The result of an experiment, and its files."""
 
 import json
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from regard.pictures.chart import Part, png
 
 @dataclass(frozen=True)
 class Finding:
-    """A table, and charts of it. `claim` is the sentence that it is about."""
+    """A table and charts on a `claim`."""
 
     claim: str
     columns: tuple[str, ...]
@@ -25,7 +25,7 @@ class Finding:
         return "\n".join(f"| {' | '.join(row)} |" for row in cells)
 
     def write(self, folder: Path, name: str) -> list[Path]:
-        """NAME.md, NAME.json and NAME.png in the folder, which is made.
+        """NAME.md, NAME.json and NAME.png in the folder, which is created.
 
         Raises:
             InputError: the folder is a file, or matplotlib is not installed.

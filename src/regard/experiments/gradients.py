@@ -1,4 +1,4 @@
-"""Attention as a shortcut for gradients: how much a far source position is told of a loss, with and without it."""
+"""Attention as a shortcut for gradients: how much gradient reaches a far source position, with and without it."""
 
 from typing import Any
 
@@ -16,8 +16,8 @@ from regard.text.special import SPECIAL
 
 WORDS = 50
 CLAIM = (
-    "Without attention, what a loss tells a source position passes every recurrent step between them and shrinks "
-    "with the distance; attention leads from each output step to each position directly, so that all of them "
+    "Without attention, the gradient of a loss at a source position passes every recurrent step between them and "
+    "shrinks with the distance; attention leads from each output step to each position directly, so that all of them "
     "learn."
 )
 
@@ -29,8 +29,8 @@ def gradients(setting: Setting) -> Finding:
     lines = {name: by_distance(config, length, seeds) for name, config in CONFIGS.items()}
     places = sorted({round(length * share / 10) for share in range(10)})
     rows = [(place, *(float(norms[place]) for norms in lines.values())) for place in places]
-    drawn = {name: [(float(place), float(norms[place])) for place in range(length)] for name, norms in lines.items()}
-    chart = Chart("gradient at a source position", "steps before the end", "norm", drawn, ("linear", "log"))
+    points = {name: [(float(place), float(norms[place])) for place in range(length)] for name, norms in lines.items()}
+    chart = Chart("gradient at a source position", "steps before the end", "norm", points, ("linear", "log"))
     return Finding(CLAIM, ("steps before the end", *lines), rows, [chart])
 
 

@@ -1,4 +1,4 @@
-"""Heads differ: what each reads, and what each costs when it is gone."""
+"""Heads differ: what each attends to, and what the model loses without it."""
 
 from collections.abc import Sequence
 
@@ -18,15 +18,15 @@ from regard.pictures.chart import Grid
 from regard.tasks.seq2seq.run import Seq2SeqRun
 
 CLAIM = (
-    "A trained Transformer's heads differ in what they read. Some can be taken away one at a time at no cost, others "
+    "A trained Transformer's heads differ in what they read. Some can be removed one at a time at no cost, others "
     "cost some answers, and without a single one nearly all answers may be wrong."
 )
-LOOKED_AT = 200
-"""Sentences whose weights are added up."""
+SENTENCES = 200
+"""The number of sentences whose weights are averaged."""
 OFFSETS = {"the one before": -1, "itself": 0, "the one after": 1}
 KINDS = "letters", "digits", "marks", "start or end"
 READ = *OFFSETS, *KINDS
-"""What is told of each head's weight."""
+"""The columns of each head's weights."""
 
 
 def heads(setting: Setting) -> Finding:
@@ -36,7 +36,7 @@ def heads(setting: Setting) -> Finding:
     run = setting.run("dates-transformer")
     pairs = run.config.data.load().test[: None if setting.full else 500]
     whole = run.evaluate(pairs, beam=1)["exact-match"]
-    read = readings(run, pairs[:LOOKED_AT])
+    read = readings(run, pairs[:SENTENCES])
     rows, lost = [], {}
     for name, module in run.model.named_modules():
         if isinstance(module, MultiHead):
@@ -52,7 +52,7 @@ def heads(setting: Setting) -> Finding:
 
 @torch.no_grad()
 def readings(run: Seq2SeqRun, pairs: Sequence[Pair]) -> dict[str, list[dict[str, float]]]:
-    """For each attention and head, on what its weight lies while the model is made to write the targets, in shares:
+    """For each attention and head, on what its weight lies in forced decoding of the targets, in shares:
     kinds of characters and, where a side reads itself, neighbours of each position."""
     tokens = encoded(run.model, run.tokenizers, pairs)
     batch = collate(tokens)
@@ -98,12 +98,12 @@ def kind(piece: str) -> str:
 
 @torch.no_grad()
 def without(run: Seq2SeqRun, pairs: Sequence[Pair], module: MultiHead, head: int) -> float:
-    """Exact match while what the head reads is not projected into the output."""
+    """Exact match without the head: its rows of the output projection are 0."""
     weight = module.output.weight
     width = weight.shape[1] // module.heads
-    kept = weight[:, head * width : (head + 1) * width].clone()
+    original = weight[:, head * width : (head + 1) * width].clone()
     weight[:, head * width : (head + 1) * width] = 0.0
     try:
         return run.evaluate(pairs, beam=1)["exact-match"]
     finally:
-        weight[:, head * width : (head + 1) * width] = kept
+        weight[:, head * width : (head + 1) * width] = original

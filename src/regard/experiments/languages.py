@@ -26,8 +26,8 @@ def languages(setting: Setting) -> Finding:
             points = []
             for count in steps:
                 run = f"{recipe}-{score}-{count}"
-                given = [*settings, f"model.score={score}", f"training.steps={count}", "data.test=500"]
-                result = setting.train(recipe, run, given)
+                overrides = [*settings, f"model.score={score}", f"training.steps={count}", "data.test=500"]
+                result = setting.train(recipe, run, overrides)
                 rows.append((task, score, count, result["test/exact-match"], result["seconds"]))
                 points.append((float(count), result["test/exact-match"]))
             lines[f"{task}, {score}"] = points

@@ -1,4 +1,4 @@
-"""How right a run's outputs are, by the length of what they are made of."""
+"""Accuracy of a run by the length of its sources."""
 
 from collections.abc import Sequence
 from random import Random
@@ -10,7 +10,7 @@ SEED = "lengths"
 
 
 def right_by_length(run: Seq2SeqRun, order: Order, lengths: Sequence[int], count: int) -> list[float]:
-    """For each length, the share of `count` rows' letters that the run writes at their place, greedily, in per cent."""
+    """For each length, the per cent of the letters of `count` rows that greedy decoding writes in their place."""
     return [right(run, order, length, count) for length in lengths]
 
 
@@ -20,5 +20,5 @@ def right(run: Seq2SeqRun, order: Order, length: int, count: int) -> float:
     rows = [make(length, order, random) for _ in range(count)]
     found = run.predict([row.text for row in rows], beam=1, attention=False)
     answers = [(row.answer.split(), each.text.split()) for row, each in zip(rows, found, strict=True)]
-    hits = sum(wanted == written for row in answers for wanted, written in zip(*row, strict=False))
+    hits = sum(expected == found for row in answers for expected, found in zip(*row, strict=False))
     return 100 * hits / (length * count)

@@ -1,4 +1,4 @@
-"""What a training step of some part costs: processor time, and the memory of its tensors."""
+"""The cost of a training step of one part: processor time, and the memory of its tensors."""
 
 import time
 import weakref
@@ -16,11 +16,10 @@ from regard.experiments.mechanisms import Work
 
 
 class Alive(TorchDispatchMode):
-    """Counts the bytes of the tensors that are made while it is on, those of the backward pass among them: how many are
-    alive `now`, and how many were at `most`.
+    """Count the bytes of new tensors, those of the backward pass too: alive `now`, and at `most`.
 
-    Every result of every operation is seen, and when its storage goes. Not seen is what an operation takes and gives
-    back inside itself.
+    It sees every result of every operation, and the end of its storage. It does not see what an operation allocates and
+    frees inside itself.
     """
 
     def __init__(self) -> None:
@@ -29,11 +28,11 @@ class Alive(TorchDispatchMode):
         self._known: set[int] = set()
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        for given in tensors((args, kwargs)):
-            self._meet(given, 0)  # made before, or met already
+        for each in tensors((args, kwargs)):
+            self._meet(each, 0)  # older, or known already
         result = function(*args, **(kwargs or {}))
-        for made in tensors(result):
-            self._meet(made, made.untyped_storage().nbytes())
+        for each in tensors(result):
+            self._meet(each, each.untyped_storage().nbytes())
         return result
 
     def _meet(self, tensor: Tensor, size: int) -> None:

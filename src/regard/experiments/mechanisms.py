@@ -1,4 +1,4 @@
-"""The mechanisms whose cost is measured: how each is made, and what it should cost.
+"""The mechanisms whose cost is measured: how each is built, and what it should cost.
 
 Costs are sums of terms, each a number of operations or of stored numbers for every combination of the sizes it names:
 `{"BNND": 12}` is 12 B N N D, and `{"BNDD/H": 18}` is 18 B N D D / H. The letters: B batch, N length, D width, H heads,
@@ -59,14 +59,14 @@ class Sizes:
 
 
 class Work(NamedTuple):
-    """A forward pass as a call without arguments, and the tensors whose gradients are taken behind it."""
+    """A forward pass as a call without arguments, and the tensors to differentiate by."""
 
     forward: Callable[[], Tensor]
     leaves: Sequence[Tensor]
 
 
 class Mechanism(NamedTuple):
-    """How it is made for sizes, and its operations and stored numbers in training, those of highest order."""
+    """How it is built for sizes, and its operations and stored numbers in training, those of highest order."""
 
     make: Callable[[Sizes], Work]
     operations: Terms
@@ -74,7 +74,7 @@ class Mechanism(NamedTuple):
 
 
 def states(*shape: int) -> Tensor:
-    """Random inputs whose gradient is wanted."""
+    """Random inputs that require a gradient."""
     return torch.randn(shape).requires_grad_()
 
 
@@ -137,12 +137,12 @@ def recurrent(sizes: Sizes) -> Work:
 
 PRODUCTS: Terms = {"BNND": 12, "BHNN": 8}
 """Scores, their softmax and the read, there and back."""
-KEPT: Terms = {"BHNN": 3, "BND": 2}
+STORED: Terms = {"BHNN": 3, "BND": 2}
 """Weights, their gradient and that of the scores; the context and the gradient of the values."""
 WINDOWED: Terms = {"BNWD": 12, "BHNW": 8}
 MECHANISMS: dict[str, Mechanism] = {
     "dot": Mechanism(lookup(lambda sizes: Dot()), PRODUCTS, {"BND": 4}),
-    "dot, weights kept": Mechanism(lookup(lambda sizes: Dot(), weights=True), PRODUCTS, KEPT),
+    "dot, weights kept": Mechanism(lookup(lambda sizes: Dot(), weights=True), PRODUCTS, STORED),
     "general": Mechanism(
         lookup(lambda sizes: General(sizes.head_width, sizes.head_width, heads=sizes.heads)),
         {**PRODUCTS, "BNDD/H": 6},
@@ -152,7 +152,7 @@ MECHANISMS: dict[str, Mechanism] = {
     "additive": Mechanism(lookup(additive), {"BNND": 18, "BHNN": 8, "BNDD/H": 12}, {"BHNN": 3, "BND": 8}),
     "additive, plain": Mechanism(by_formula, {"BNND": 18, "BHNN": 8, "BNDD/H": 12}, {"BNND": 3}),
     "location": Mechanism(
-        lookup(lambda sizes: Location(sizes.head_width, sizes.length, heads=sizes.heads)), PRODUCTS, KEPT
+        lookup(lambda sizes: Location(sizes.head_width, sizes.length, heads=sizes.heads)), PRODUCTS, STORED
     ),
     "local-m": Mechanism(
         lookup(lambda sizes: Dot(), lambda sizes: LocalMonotonic(REACH)), WINDOWED, {"BHNW": 3, "BND": 2}

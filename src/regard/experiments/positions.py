@@ -1,4 +1,4 @@
-"""How models know where they are, and what becomes of it beyond the lengths that they were trained on."""
+"""Position encodings, and how models with them generalise beyond the lengths of training."""
 
 from collections.abc import Callable
 
@@ -24,9 +24,9 @@ TRANSFORMER = (
     "shared: false, dropout: 0.0}}"
 )
 Encoding = Callable[[int], Float[torch.Tensor, "position width"]]
-"""The code of every position of a row of so many."""
-ASKED = "unique", "bounded", "same offsets", "any length"
-"""What is wanted of an encoding: no two positions of a row have one code; codes do not grow with the length; two
+"""From a length to the code of every position."""
+PROPERTIES = "unique", "bounded", "same offsets", "any length"
+"""Properties of a good encoding: no two positions of a row have one code; codes do not grow with the length; two
 neighbours differ by the same in rows of every length; a position far beyond the training has a code."""
 MODELS = {
     **{
@@ -39,12 +39,12 @@ MODELS = {
 
 
 def code(positions: Positions) -> Encoding:
-    """What is added to the states of a row."""
+    """The encoding of a module of positions."""
     return lambda size: positions(torch.zeros(1, size, WIDTH))[0].detach()
 
 
 def encodings() -> dict[str, Encoding]:
-    """Those that are compared, by name."""
+    """The encodings that are compared, by name."""
     return {
         "none": code(NoPositions()),
         "fraction of the length": lambda size: torch.linspace(0, 1, size)[:, None].expand(-1, WIDTH),
@@ -55,8 +55,8 @@ def encodings() -> dict[str, Encoding]:
 
 
 def positions(setting: Setting) -> Finding:
-    """What each encoding has of what is asked; and copied letters, in per cent, by the length of the row, to twice what
-    was trained, of Transformers with it and of recurrent models without any."""
+    """The properties of each encoding, and the per cent of letters copied by the length of the row, up to twice that of
+    training: Transformers with each encoding, recurrent models without one."""
     lengths = range(5, 2 * LONGEST + 1, 5)
     steps = 4000 if setting.full else 1200
     figures, lines = {}, {}
@@ -67,20 +67,20 @@ def positions(setting: Setting) -> Finding:
         shares = right_by_length(setting.run(run), "copy", lengths, 100)
         figures[name] = (*shares, result["seconds"])
         lines[name] = [(float(length), share) for length, share in zip(lengths, shares, strict=True)]
-    told = {
+    properties_of = {
         name: ["yes" if has else "no" for has in properties(encoding).values()]
         for name, encoding in encodings().items()
     }
     rows = [
-        (name, *told.get(name, [""] * len(ASKED)), *figures.get(name, [""] * (len(lengths) + 1)))
-        for name in dict.fromkeys((*told, *figures))
+        (name, *properties_of.get(name, [""] * len(PROPERTIES)), *figures.get(name, [""] * (len(lengths) + 1)))
+        for name in dict.fromkeys((*properties_of, *figures))
     ]
-    columns = "positions", *ASKED, *(f"{length} letters, %" for length in lengths), "seconds"
+    columns = "positions", *PROPERTIES, *(f"{length} letters, %" for length in lengths), "seconds"
     return Finding(CLAIM, columns, rows, [Chart("letters copied", "letters", "right, %", lines)])
 
 
 def properties(encoding: Encoding) -> dict[str, bool]:
-    """Which of the properties `ASKED` an encoding has."""
+    """Whether an encoding has each of `PROPERTIES`."""
     short, long = encoding(LONGEST), encoding(2 * LONGEST)
     distances = torch.cdist(long.double(), long.double()) + torch.eye(len(long))
     try:
@@ -93,4 +93,4 @@ def properties(encoding: Encoding) -> dict[str, bool]:
         torch.allclose(short[1] - short[0], long[1] - long[0]),
         far is not None,
     )
-    return dict(zip(ASKED, has, strict=True))
+    return dict(zip(PROPERTIES, has, strict=True))

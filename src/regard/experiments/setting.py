@@ -1,4 +1,4 @@
-"""How an experiment is run, and the runs that it trains."""
+"""The setting of an experiment, and the runs that it trains."""
 
 import json
 from collections.abc import Sequence

@@ -61,11 +61,11 @@ def right_after_a_mistake(run: Seq2SeqRun, count: int = 200) -> float:
         batch = collate([(source, target)])
         state = model.decoder.start(model.encoder(batch.source, batch.source_lengths))
         mistake = next(token for token in target if token != target[1])
-        given = batch.target_in[:, 0]
+        token_in = batch.target_in[:, 0]
         for place, token in enumerate(target):
-            logits, state = model.decoder.step(given, state)
+            logits, state = model.decoder.step(token_in, state)
             own = logits.argmax(-1)
             if place >= 2:
                 right, total = right + (int(own) == token), total + 1
-            given = own if place > 1 else torch.tensor([mistake if place else token])
+            token_in = own if place > 1 else torch.tensor([mistake if place else token])
     return right / total

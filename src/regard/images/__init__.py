@@ -1,4 +1,4 @@
-"""Files with images -> arrays -> what a model is given."""
+"""Image files -> arrays -> tensors for a model."""
 
 from regard.images.files import SUFFIXES, decode_image, read_image
 from regard.images.preparation import Image, Pixels, Preparation

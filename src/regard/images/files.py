@@ -1,4 +1,4 @@
-"""Image files, read with care: of kinds that are images and nothing more, and of a size that memory holds."""
+"""Read image files safely: known formats only, and sizes that fit in memory."""
 
 import warnings
 from io import BytesIO
@@ -9,20 +9,32 @@ import numpy as np
 from jaxtyping import UInt8
 
 from regard.errors import InputError
-from regard.images.pillow import pillow
 
 KINDS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
 SUFFIXES = frozenset((".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm"))
 MOST_PIXELS = 1 << 26
-"""Of one image; a file of a few bytes can say that it has thousands of millions."""
+"""The maximal number of pixels of an image; a file of a few bytes can claim thousands of millions."""
 MODES = {1: "L", 3: "RGB"}
-"""What images of so many channels are called there."""
+"""Pillow's mode for a number of channels."""
+
+
+def pillow() -> Any:
+    """The library. Raises InputError that says how to install it."""
+    try:
+        import PIL.Image
+        import PIL.ImageOps
+    except ImportError as error:
+        raise InputError(
+            "images are read and resized by Pillow, which is not installed: pip install 'regard[images]'"
+        ) from error
+    return PIL
 
 
 def read_image(path: Path | str, channels: int = 3) -> UInt8[np.ndarray, "height width channel"]:
-    """The image in a file, grey with 1 channel and red, green and blue with 3, upright as its camera was held.
+    """The image in a file, grey with 1 channel and red, green and blue with 3, rotated as its
+    EXIF orientation says.
 
-    What is transparent stands on white, 16 bits become 8, and of a moving image it is the first.
+    Transparent pixels become white, 16 bits become 8, and an animation gives its first frame.
 
     Raises:
         InputError: the file is missing, no image, broken, cut short or larger than `MOST_PIXELS`.
@@ -36,14 +48,14 @@ def read_image(path: Path | str, channels: int = 3) -> UInt8[np.ndarray, "height
 def decode_image(
     content: bytes, channels: int = 3, place: str = "the image"
 ) -> UInt8[np.ndarray, "height width channel"]:
-    """As `read_image`, the image whose file holds these bytes; messages call it `place`. Raises InputError."""
+    """`read_image` for the bytes of a file; messages call it `place`. Raises InputError."""
     return _decoded(BytesIO(content), place, channels)
 
 
 def _decoded(file: Path | BytesIO, place: str, channels: int) -> np.ndarray:
     library = pillow()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Pillow's own limit warns above ours, and what is broken is refused below
+        warnings.simplefilter("ignore")  # Pillow's own limit warns above ours; broken files are refused below
         try:
             with library.Image.open(file, formats=KINDS) as image:
                 _check_size(place, image)
@@ -69,7 +81,7 @@ def _check_size(place: str, image: Any) -> None:
 
 
 def _plain(library: Any, image: Any) -> Any:
-    """The image with 8 bits a channel and nothing transparent. Raises ValueError for numbers without a known range."""
+    """The image with 8 bits a channel and without transparency. Raises ValueError for pixels of unknown range."""
     if image.mode == "F":
         raise ValueError("its pixels are floats, whose black and white are not known")
     if image.mode.startswith("I"):

@@ -11,8 +11,7 @@ from pydantic import Field
 from torch import Tensor
 
 from regard.errors import InputError
-from regard.images.files import MODES, MOST_PIXELS, read_image
-from regard.images.pillow import pillow
+from regard.images.files import MODES, MOST_PIXELS, pillow, read_image
 
 Pixels = UInt8[np.ndarray, "height width channel"]
 Image = Path | str | np.ndarray
@@ -23,9 +22,9 @@ Side = Annotated[int, Field(ge=1)]
 
 @dataclass(frozen=True, kw_only=True)
 class Preparation:
-    """The shorter side becomes `resize` pixels, or both sides with `shape: stretched`; of that the middle `size` x
-    `size` are taken; numbers from 0 to 1 less `mean`, by `deviation`, one each or one a channel. `size` is by default
-    what the model was made for, `resize` is by default `size`."""
+    """Resize the shorter side to `resize` pixels (both sides with `shape: stretched`), crop the middle `size` x `size`,
+    scale to 0 to 1, subtract `mean` and divide by `deviation`, one number or one a channel. `size` is by default the
+    model's, `resize` is by default `size`."""
 
     size: Side | None = None
     resize: Side | None = None
@@ -41,35 +40,35 @@ class Preparation:
             raise ValueError(f"deviation is {list(self.deviation)}; expected numbers above 0")
 
     def check_channels(self, channels: int) -> None:
-        """Raises ValueError where mean or deviation are of another number of channels."""
+        """Raise ValueError where mean or deviation have another number of channels."""
         for name in ("mean", "deviation"):
             numbers = len(getattr(self, name))
             if numbers not in (1, channels):
                 raise ValueError(f"images.{name} has {numbers} numbers; expected 1, or {channels}")
 
     def pixels(self, image: Image, size: int, channels: int, place: str = "the image") -> Pixels:
-        """The middle of an image, `size` x `size` unless the preparation has a size of its own. Messages call an image
-        that is an array `place`.
+        """The resized and cropped image, `size` x `size` unless the preparation has its own size. Messages call an
+        array `place`.
 
         Raises:
-            InputError: the file is no image that can be read, or the array no image of so many channels.
+            InputError: the file cannot be read as an image, or the array has another shape.
         """
         found = _checked(image, channels, place) if isinstance(image, np.ndarray) else read_image(image, channels)
         size = self.size or size
         resize = max(self.resize or size, size)
         height, width = found.shape[:2]
-        kept = (height * resize // min(height, width), width * resize // min(height, width))
-        if kept[0] * kept[1] > MOST_PIXELS:
+        scaled = (height * resize // min(height, width), width * resize // min(height, width))
+        if scaled[0] * scaled[1] > MOST_PIXELS:
             name = place if isinstance(image, np.ndarray) else image
             raise InputError(f"{name}: {width} x {height} pixels are too long and thin; crop the image")
-        found = self._resized(found, (resize, resize) if self.shape == "stretched" else kept)
+        found = self._resized(found, (resize, resize) if self.shape == "stretched" else scaled)
         top, left = (found.shape[0] - size) // 2, (found.shape[1] - size) // 2
         return found[top : top + size, left : left + size]
 
     def tensor(
         self, pixels: UInt8[np.ndarray, "*batch height width channel"]
     ) -> Float[Tensor, "*batch channel height width"]:
-        """Numbers around 0. Raises InputError where mean or deviation are of another number of channels."""
+        """Pixels as normalised numbers. Raises InputError where mean or deviation have another number of channels."""
         channels = pixels.shape[-1]
         mean, deviation = (_of_channels(name, getattr(self, name), channels) for name in ("mean", "deviation"))
         scaled = (pixels / 255 - mean) / deviation
@@ -97,7 +96,9 @@ def _checked(array: np.ndarray, channels: int, place: str) -> Pixels:
     return found if found.shape[2] == channels else np.repeat(found, channels, axis=2)
 
 
-def _of_channels(name: str, given: tuple[float, ...], channels: int) -> np.ndarray:
-    if len(given) not in (1, channels):
-        raise InputError(f"images.{name} has {len(given)} numbers; expected 1, or {channels} as the model has channels")
-    return np.array(given)
+def _of_channels(name: str, numbers: tuple[float, ...], channels: int) -> np.ndarray:
+    if len(numbers) not in (1, channels):
+        raise InputError(
+            f"images.{name} has {len(numbers)} numbers; expected 1, or {channels} as the model has channels"
+        )
+    return np.array(numbers)

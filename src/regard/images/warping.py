@@ -1,17 +1,17 @@
-"""Images turned, stretched and slanted about their middle."""
+"""Affine warps of images about their middle: rotation, scale and shear."""
 
 import math
 from typing import Any
 
 import numpy as np
 
-from regard.images.pillow import pillow
+from regard.images.files import pillow
 from regard.images.preparation import Pixels
 
 
 def warped(pixels: Pixels, degrees: float, sides: tuple[float, float], slant: float, outside: int) -> Pixels:
-    """An image turned by so many `degrees`, clockwise, after its width and height became `sides` times as large and its
-    columns were moved down by `slant` pixels for each pixel to the right. What comes in is `outside`, of 0 to 255."""
+    """Scale an image's width and height by `sides`, shear its columns down by `slant` pixels for each pixel to the
+    right, then rotate it clockwise by `degrees`. Pixels from beyond its edges have the value `outside`, 0 to 255."""
     height, width, channels = pixels.shape
     middle = width / 2, height / 2
     back = _inverse(math.radians(degrees), sides, slant)

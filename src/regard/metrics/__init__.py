@@ -1,1 +1,1 @@
-"""How good outputs are: figures of texts, answers and likelihoods."""
+"""Metrics of texts, answers and likelihoods."""

@@ -1,8 +1,8 @@
-"""How many tokens a model hesitates between."""
+"""Perplexity."""
 
 import math
 
 
 def perplexity(loss: float) -> float:
-    """exp of a mean loss, infinite where that is too large to be told."""
+    """exp of a mean loss, infinite where that overflows."""
     return math.exp(loss) if loss < 700 else math.inf

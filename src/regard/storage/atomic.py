@@ -21,9 +21,9 @@ TOO_LONG = "the path is too long for this file system; choose a shorter --out"
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yields a temporary path beside `path` to write a file or a folder at; afterwards it is flushed and gets the name.
+    """Yield a temporary path beside `path` for a file or folder; afterwards flush it and rename it to `path`.
 
-    If anything fails on the way nothing changes under the name and the temporary is removed.
+    If anything fails, `path` stays as it was and the temporary is removed.
     Raises RunError when the disk is full or read-only, InputError when the path is too long.
     """
     temporary = path.with_name(path.name + SUFFIX)
@@ -40,13 +40,13 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write(path: Path, data: bytes) -> None:
-    """Replaces the file at `path` by one with this content. Raises as `replacing` does."""
+    """Replace the file at `path` by one with this content. Raises as `replacing` does."""
     with replacing(path) as temporary:
         temporary.write_bytes(data)
 
 
 def sync(path: Path) -> None:
-    """Returns once the file's content, or the folder's list of names, is on the disk."""
+    """Flush the file's content, or the folder's list of names, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -55,19 +55,19 @@ def sync(path: Path) -> None:
 
 
 def discard(path: Path) -> None:
-    """Removes a file or folder; one that is gone, or cannot be removed now, is a matter for the next start."""
+    """Remove a file or folder; if it cannot be removed now, the next start tries again."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
         return
     try:
         path.unlink(missing_ok=True)
     except OSError:
-        return  # called while another error is on its way, which says more
+        return  # called while another error is on its way, which is more precise
 
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Turns the operating system's refusal to write at `path` into one line. Raises RunError or InputError."""
+    """Turn an error of the operating system at `path` into one line. Raises RunError or InputError."""
     try:
         yield
     except (OSError, SafetensorError) as error:
@@ -92,8 +92,8 @@ def _code(error: OSError | SafetensorError) -> int | None:
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[None]:
-    """A folder to write into, removed if anything fails on the way. Raises InputError if it exists, and as `explained`
-    where it cannot be made."""
+    """Create a folder and remove it if anything fails inside. Raises InputError if it exists, and as `explained` if it
+    cannot be created."""
     if path.exists():
         raise InputError(f"{path}: exists; choose another --out")
     with explained(path):

@@ -24,7 +24,7 @@ log = logging.getLogger("regard")
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A verified checkpoint. `state` is what JSON keeps of the saved state: tuples have become lists."""
+    """A verified checkpoint. `state` is JSON: tuples have become lists."""
 
     step: int
     folder: Path
@@ -41,14 +41,14 @@ def folder_of(root: Path, step: int) -> Path:
 
 
 def steps(root: Path) -> list[int]:
-    """Ascending steps of the checkpoints in the folder `root`; clocks and file times play no part."""
+    """Ascending steps of the checkpoints in the folder `root`, by their names, never by file times."""
     if not root.is_dir():
         return []
     return sorted(int(found[1]) for each in root.iterdir() if (found := NAME.fullmatch(each.name)))
 
 
 def save(root: Path, step: int, groups: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]) -> None:
-    """Writes a checkpoint with one .safetensors file for each group. One of the same step is replaced.
+    """Write a checkpoint with one .safetensors file for each group; replace one of the same step.
 
     Raises RunError when the disk is full or read-only (older checkpoints stay as they are); ValueError for a bad name.
     """
@@ -65,13 +65,13 @@ def save(root: Path, step: int, groups: Mapping[str, Mapping[str, Tensor]], stat
             sync(path)
         Manifest(temporary, "checkpoint", {path.name: [sha256(path)] for path in files}).write()
         sync(temporary)
-        old = _aside(folder) if folder.exists() else None  # as late as can be: nothing but a rename is left to do
+        old = _aside(folder) if folder.exists() else None  # as late as possible: only a rename is left
     if old is not None:
         discard(old)
 
 
 def load(root: Path, step: int) -> Checkpoint:
-    """Raises InputError, naming the file, if any of the checkpoint's files is not as it was written."""
+    """The verified checkpoint. Raises InputError with the file that differs from what was written."""
     manifest = Manifest.read(folder_of(root, step))
     for name in manifest.files:
         manifest.check(name)
@@ -79,7 +79,7 @@ def load(root: Path, step: int) -> Checkpoint:
 
 
 def newest(root: Path) -> Checkpoint | None:
-    """The latest checkpoint whose files are all as written; each damaged one is passed over with a warning.
+    """The latest undamaged checkpoint; each damaged one is skipped with a warning.
 
     None if there is none at all; raises InputError if there are some and all are damaged.
     """
@@ -88,14 +88,15 @@ def newest(root: Path) -> Checkpoint | None:
         try:
             return load(root, step)
         except InputError as error:
-            log.warning("checkpoint of step %d is damaged and passed over: %s", step, error)
+            log.warning("checkpoint of step %d is damaged and skipped: %s", step, error)
     if found:
         raise InputError(f"{root}: none of its {len(found)} checkpoints is undamaged; start again with another --out")
     return None
 
 
 def remove(root: Path, step: int) -> None:
-    """Removes a checkpoint: never half of it under its name. Raises InputError if there is none of this step."""
+    """Remove a checkpoint; its name disappears first, so that it is never half there. Raises InputError if there is
+    none of this step."""
     folder = folder_of(root, step)
     if not folder.is_dir():
         raise InputError(f"{folder}: no such checkpoint; there are {', '.join(map(str, steps(root))) or 'none'}")
@@ -103,7 +104,7 @@ def remove(root: Path, step: int) -> None:
 
 
 def _aside(folder: Path) -> Path:
-    """Takes the folder's name away in one step; what is left of it is removed at the next start at the latest."""
+    """Rename the folder in one step; its remains are removed at the next start at the latest."""
     unnamed = folder.with_name(f"{folder.name}.removed{SUFFIX}")
     with explained(folder):
         discard(unnamed)

@@ -1,4 +1,4 @@
-"""What a file is that was given in place of weights or a run: told from its first bytes, which are all that is read."""
+"""The kind of a file in the place of weights or a run, from its first bytes; nothing else is read."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ MARKUP = (b"<!doctype html", b"<html", b"<?xml", b"<head", b"<body")
 
 
 def named(path: Path) -> str | None:
-    """What the file is, or None if nothing known. Raises OSError."""
+    """The kind of the file, or None if unknown. Raises OSError."""
     with path.open("rb") as file:
         head = file.read(1024)
     if not head:
@@ -40,5 +40,5 @@ def _text(head: bytes) -> bool:
     try:
         text = head[:-3].decode("utf-8") if len(head) == 1024 else head.decode("utf-8")
     except UnicodeDecodeError as error:
-        return error.start > 900  # a character cut by the end of what was read
+        return error.start > 900  # a character cut by the end of the first bytes
     return all(character.isprintable() or character in "\t\r\n\f" for character in text)

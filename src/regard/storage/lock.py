@@ -12,10 +12,10 @@ NAME = ".lock"
 
 
 class Lock:
-    """Held from the constructor to `release`; the kernel releases it when the process ends, however it ends.
+    """A lock on a folder, from the constructor to `release`; the kernel releases it when the process ends.
 
-    A record lock and not `flock`: that one would live on in worker processes that outlive a killed run.
-    Record locks do not keep a process from itself, hence the set.
+    It is a record lock: `flock` would live on in worker processes that outlive a killed run. A record lock never
+    excludes its own process, hence the set.
     Raises InputError if another process, or this one, holds it.
     """
 
@@ -40,7 +40,7 @@ class Lock:
         os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
-        """Lets others write. The file stays: removing it would let two processes lock two files of one name."""
+        """Let others write. The file stays: without it two processes could lock two files of one name."""
         if self.folder in Lock._held:
             Lock._held.remove(self.folder)
             os.close(self._descriptor)

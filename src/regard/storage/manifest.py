@@ -1,4 +1,4 @@
-"""The list of a folder's files with the SHA-256 of each, so that a changed byte is noticed."""
+"""The list of a folder's files with the SHA-256 of each, which detects a changed byte."""
 
 import hashlib
 import json
@@ -22,9 +22,8 @@ def sha256(path: Path) -> str:
 
 @dataclass
 class Manifest:
-    """`files` gives for each name the digests that it may have: the newest, then the one it had before a write that
-    may not have happened yet. A log, which only grows, has none and is not checked.
-    """
+    """The files of a folder. `files` maps a name to its valid digests: the newest, then the one before a write that may
+    not have finished. A log, which only grows, has none and is not checked."""
 
     folder: Path
     content: str  # "run" or "checkpoint"
@@ -60,16 +59,16 @@ class Manifest:
         atomic.write(self.folder / NAME, (json.dumps(known, indent=1) + "\n").encode())
 
     def announce(self, name: str, digest: str) -> None:
-        """To be called before the file takes its name: until `settle`, the old content is right as well."""
+        """Add a digest before the file is renamed into place; until `settle`, the old content is valid too."""
         self.files[name] = list(dict.fromkeys([digest, *self.files.get(name, [])]))
         self.write()
 
     def settle(self, name: str) -> None:
-        """To be called when the file has its name."""
+        """Drop the old digest once the file is in place."""
         del self.files[name][1:]
 
     def check(self, name: str) -> Path:
-        """The path of a file that is as it was written. Raises InputError if it is not."""
+        """The path of a verified file. Raises InputError if it differs from what was written."""
         path = self.folder / name
         if name not in self.files:
             raise InputError(f"{path}: not in {NAME}; expected one of {', '.join(sorted(self.files)) or 'none'}")
@@ -82,7 +81,7 @@ class Manifest:
 
 
 def plain(name: str) -> str:
-    """`name` itself. Raises ValueError for one that could lead out of the folder."""
+    """Return `name`. Raises ValueError for one that could lead out of the folder."""
     parts = PurePosixPath(name).parts
     if not parts or "/".join(parts) != name or ".." in parts or parts[0] == "/" or "\\" in name or "\0" in name:
         raise ValueError(f"{name!r} is not a plain file name")

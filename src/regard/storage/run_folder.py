@@ -23,7 +23,8 @@ WEIGHTS = "weights.safetensors"
 
 
 class RunDirectory:
-    """Made by `create` (to write, locked until `close`) or `open` (to read). Writing raises RunError on a full disk.
+    """A run's folder, from `create` (to write, locked until `close`) or `open` (to read). Writing raises RunError on a
+    full disk.
 
     A log (`append_jsonl`) is the one kind of file that grows in place: its records are whole, but it has no digest.
     """
@@ -35,7 +36,7 @@ class RunDirectory:
 
     @classmethod
     def create(cls, path: Path, *, resume: bool = False) -> "RunDirectory":
-        """A new run at `path`, or with `resume` the one that is there, cleared of what a killed process left behind.
+        """A new run at `path`, or with `resume` the existing one, without the temporary files of a killed process.
 
         Raises InputError if `path` is in use, is something else, or holds a run (without `resume`) or none (with it).
         """
@@ -60,7 +61,7 @@ class RunDirectory:
 
     @classmethod
     def open(cls, path: Path) -> "RunDirectory":
-        """The run at `path`, for reading; it may be in use. Raises InputError that names what is there instead."""
+        """The run at `path`, for reading; it may be in use. Raises InputError with the kind of anything else there."""
         try:
             if not _is_run(path):
                 raise InputError(f"{path}: {_what(path)}; expected the folder of a run")
@@ -75,51 +76,51 @@ class RunDirectory:
         self.close()
 
     def close(self) -> None:
-        """Lets other processes write here. May be called twice."""
+        """Release the lock. May be called twice."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
 
     def write_text(self, name: str, text: str) -> None:
-        """Replaces the file `name` (a path inside the folder), in UTF-8."""
+        """Replace the file `name` (a path inside the folder), in UTF-8."""
         with self.writing(name) as temporary:
             temporary.write_bytes(text.encode("utf-8"))
 
     def write_json(self, name: str, value: Any) -> None:
-        """Replaces the file `name`; `value` is anything that JSON holds."""
+        """Replace the file `name` by a JSON value."""
         self.write_text(name, json.dumps(value, ensure_ascii=False, indent=1) + "\n")
 
     def save_tensors(self, name: str, values: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
-        """Replaces the .safetensors file `name`."""
+        """Replace the .safetensors file `name`."""
         with self.writing(name) as temporary:
             tensors.write(temporary, values, metadata)
 
     def read_text(self, name: str) -> str:
-        """Raises InputError if the file is missing or is not as it was written; so do the readers below."""
+        """The text of a verified file. Raises InputError if it is missing or damaged; so do the readers below."""
         return self.file(name).read_bytes().decode("utf-8")
 
     def read_json(self, name: str) -> Any:
-        """What `write_json` was given, as JSON keeps it."""
+        """The value of a JSON file."""
         return json.loads(self.read_text(name))
 
     def load_tensors(self, name: str) -> dict[str, Tensor]:
-        """What `save_tensors` was given, on the CPU."""
+        """The tensors of a .safetensors file, on the CPU."""
         return tensors.read(self.file(name))
 
     def file(self, name: str) -> Path:
-        """The verified path of a file, for a reader of its own."""
+        """The path of a verified file."""
         return self._listed().check(plain(name))
 
     def has(self, name: str) -> bool:
-        """Whether a file of this name was written."""
+        """Whether the run has a file of this name."""
         return name in self._listed().files and (self.path / name).is_file()
 
     def names(self, ending: str) -> list[str]:
-        """The files that were written whose names end so, in alphabetical order."""
+        """The names of files with an ending, in alphabetical order."""
         return sorted(name for name in self._listed().files if name.endswith(ending))
 
     def append_jsonl(self, name: str, record: Mapping[str, Any]) -> None:
-        """Adds one line to a log, in one piece; if the disk is full the log stays as it was."""
+        """Append one line to a log, in one piece; on a full disk the log stays as it was."""
         path = self._log(name)
         line = (json.dumps(dict(record), ensure_ascii=False) + "\n").encode("utf-8")
         with atomic.explained(path):
@@ -136,18 +137,18 @@ class RunDirectory:
                 os.close(descriptor)
 
     def read_jsonl(self, name: str) -> list[dict[str, Any]]:
-        """The records of a log; a last line that a killed process left incomplete is not one."""
+        """The records of a log, without an incomplete last line of a killed process."""
         *lines, _ = self.file(name).read_bytes().split(b"\n")
         return [json.loads(line) for line in lines]
 
     def keep_jsonl(self, name: str, keep: Callable[[dict[str, Any]], bool]) -> None:
-        """Drops the records of a log for which `keep` is false: those after the step that a run resumes from."""
+        """Drop the records of a log for which `keep` is false, such as those after the step to resume from."""
         path = self._log(name)
-        kept = [record for record in self.read_jsonl(name) if keep(record)] if path.is_file() else []
-        atomic.write(path, "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in kept).encode("utf-8"))
+        records = [record for record in self.read_jsonl(name) if keep(record)] if path.is_file() else []
+        atomic.write(path, "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records).encode("utf-8"))
 
     def save_checkpoint(self, step: int, groups: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]) -> None:
-        """Saves named groups of tensors and a JSON state as the checkpoint of `step`; see `checkpoint_files.save`."""
+        """Save named groups of tensors and a JSON state as the checkpoint of `step`; see `checkpoint_files.save`."""
         self._writable()
         checkpoint_files.save(self._checkpoints, step, groups, state)
 
@@ -173,7 +174,7 @@ class RunDirectory:
         return self.path / "checkpoints"
 
     def _listed(self) -> Manifest:
-        """A reader looks again each time: the run may go on in another process."""
+        """The manifest; a reader reads it again each time, since another process may be training the run."""
         return self._manifest if self._lock is not None else Manifest.read(self.path)
 
     def _writable(self) -> None:
@@ -193,7 +194,8 @@ class RunDirectory:
 
     @contextmanager
     def writing(self, name: str) -> Iterator[Path]:
-        """The manifest learns the new digest just before the file takes its name, so at no moment is it wrong."""
+        """Replace the file `name` by what is written at the path inside. The manifest has the new digest just before
+        the rename, so that it is valid at every moment."""
         self._writable()
         with atomic.replacing(self.path / plain(name)) as temporary:
             yield temporary
@@ -219,7 +221,7 @@ def _refuse(path: Path, resume: bool) -> None:
 
 
 def _others(path: Path) -> list[str]:
-    """What is in the folder besides the traces of a run that was killed before it began."""
+    """The names in the folder, without the traces of a run that was killed before it began."""
     return sorted({each.name for each in path.iterdir()} - {locks.NAME, manifests.NAME + atomic.SUFFIX})
 
 

@@ -1,4 +1,4 @@
-"""Weights from and to .safetensors files: a file that is anything else is named and refused, never executed."""
+"""Weights from and to .safetensors files; any other file is named and refused, never executed."""
 
 import json
 from collections import Counter
@@ -19,7 +19,7 @@ LISTED = 10
 
 
 def write(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
-    """Straight to `path`, for a caller that renames it; tensors that share memory are written one by one."""
+    """Write to `path` itself, for a caller that renames it; tensors that share memory are written one by one."""
     seen: set[int] = set()
     separate = {}
     for name, tensor in tensors.items():
@@ -40,7 +40,7 @@ def read(path: Path) -> dict[str, Tensor]:
 
 
 def check(path: Path) -> dict[str, Any]:
-    """The file's header, once it is known to be of a size and number of tensors that can be read safely."""
+    """The file's header, after checks of its size and number of tensors. Raises InputError."""
     try:
         size = path.stat().st_size
         what = "a directory" if path.is_dir() else named(path)
@@ -95,11 +95,11 @@ def _end(path: Path, name: str, entry: Any) -> int:
 def load_into(
     module: nn.Module, tensors: Mapping[str, Tensor], *, allow_missing: bool = False, fresh: tuple[str, ...] = ()
 ) -> None:
-    """Copies the tensors into the module's parameters and buffers of the same names, all of them or none. Parts of the
-    module whose names begin as one of `fresh` may be missing or of another shape, and with any of these, tensors may be
-    left over.
+    """Copy tensors into the module's parameters and buffers of the same names, all of them or none. With `fresh`, parts
+    of the module whose names begin with one of its entries may be missing or of another shape, and tensors may be left
+    over.
 
-    Raises InputError that lists the first ten each of what is missing (unless allowed), unexpected or misshaped.
+    Raises InputError with the first ten missing (unless allowed), unexpected or misshaped tensors.
     """
     own = module.state_dict()
     if fresh:
@@ -115,9 +115,9 @@ def load_into(
     ]
     parts = [("missing", missing), ("unexpected", [name for name in tensors if name not in own]), ("misshaped", wrong)]
     if any(found for _, found in parts):
-        told = "; ".join(f"{len(found)} {what}: {_first(found)}" for what, found in parts if found)
+        listed = "; ".join(f"{len(found)} {what}: {_first(found)}" for what, found in parts if found)
         advice = "; --allow-missing leaves the missing ones as they are" if missing else ""
-        raise InputError(f"weights do not fit {type(module).__name__}: {told}{advice}")
+        raise InputError(f"weights do not fit {type(module).__name__}: {listed}{advice}")
     module.load_state_dict(dict(tensors), strict=False)
 
 
