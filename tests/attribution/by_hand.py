@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from regard.maps.breakdown import Given, Sums, Workings
+from regard.maps.breakdown import PlainScores, Sums, Workings
 from regard.maps.lookups import Lookups
 
 
 def scores_of(workings: Workings) -> np.ndarray:
     """From what a page is given, by the formulas: scale * q . k, or v . tanh(q + k), or the scores themselves."""
     match workings.of:
-        case Given(given):
+        case PlainScores(given):
             return given.astype(float)
         case Sums(query, key, scale, None):
             return np.einsum("lhtd,lhsd->lhts", query.astype(float), key.astype(float)) * scale

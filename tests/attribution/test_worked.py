@@ -31,7 +31,7 @@ from regard.attention.scores import (
 )
 from regard.attribution.aggregation import JOININGS
 from regard.attribution.forced_decoding import lookups
-from regard.maps.breakdown import Given, Sums
+from regard.maps.breakdown import PlainScores, Sums
 from regard.maps.heads import Side
 from regard.maps.lookups import Lookups
 from regard.models.bahdanau import BahdanauConfig
@@ -105,7 +105,7 @@ def test_every_score_is_worked_out(name: str, dtype: torch.dtype):
     seen, weights, read = told(attend, query, memory)
     found = seen.breakdown(weights)
     assert found is not None
-    assert isinstance(found.of, Given) == (name in WITHOUT_SIDES)
+    assert isinstance(found.of, PlainScores) == (name in WITHOUT_SIDES)
     assert np.ptp(weights) > 0.1
     np.testing.assert_allclose(softmax(found), weights, atol=ATOL[dtype])
     np.testing.assert_array_equal(found.allowed, np.arange(11) < (3 if "short" in name else 7) + np.zeros((3, 1)))
@@ -136,12 +136,12 @@ LUONG = {"embedding": 5, "width": 6, "layers": 1, "max_source": 5}
     [
         (BahdanauConfig(embedding=5, width=7, attention=3, maxout=2), Sums),
         *((LuongConfig(score=score, **LUONG), Sums) for score in ("dot", "general", "concat", "cosine", "distance")),  # pyright: ignore[reportArgumentType]
-        (LuongConfig(score="location", **LUONG), Given),  # pyright: ignore[reportArgumentType]
+        (LuongConfig(score="location", **LUONG), PlainScores),  # pyright: ignore[reportArgumentType]
         (PointerConfig(embedding=5, width=6, attention=3), Sums),
-        (PointerConfig(embedding=5, width=6, attention=3, history="coverage"), Given),
+        (PointerConfig(embedding=5, width=6, attention=3, history="coverage"), PlainScores),
     ],
 )
-def test_decoders_with_one_head(sizes: Any, kind: type[Sums | Given]):
+def test_decoders_with_one_head(sizes: Any, kind: type[Sums | PlainScores]):
     found = looked(build(sizes, 13, 13).eval())
     assert found.weights.shape == (1, 1, 3, 5)
     np.testing.assert_allclose(worked_out(found), found.weights, atol=1e-5)

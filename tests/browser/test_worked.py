@@ -9,7 +9,7 @@ import torch
 
 from regard.attribution.aggregation import JOININGS
 from regard.attribution.forced_decoding import lookups
-from regard.maps.breakdown import Given, Sums, Workings
+from regard.maps.breakdown import PlainScores, Sums, Workings
 from regard.maps.heads import Side
 from regard.maps.lookups import Lookups
 from regard.models.bahdanau import BahdanauConfig
@@ -93,7 +93,9 @@ def test_a_click_works_an_additive_lookup_out(opened: Opened):
 def test_scores_that_are_no_sums_and_weights_that_are_no_softmax(opened: Opened):
     """A location score under an alignment that leaves out the third: the weights are those of the map."""
     weights = np.array([0.75, 0.25, 0.0]).reshape(1, 1, 1, 3)
-    workings = Workings(Given(np.array([2.0, 1.0, -3.0]).reshape(1, 1, 1, 3)), np.eye(3)[None, None], softmax=False)
+    workings = Workings(
+        PlainScores(np.array([2.0, 1.0, -3.0]).reshape(1, 1, 1, 3)), np.eye(3)[None, None], softmax=False
+    )
     page = opened(View(Lookups(weights, ("a", "b", "c"), ("t",), workings=workings)))
     page.locator(".regard-place").focus()
     page.keyboard.press("Enter")
@@ -109,7 +111,7 @@ def test_scores_that_are_no_sums_and_weights_that_are_no_softmax(opened: Opened)
 def test_what_is_not_worked_out_says_why(opened: Opened):
     side = np.zeros((1, 1, 2, 4))
     given = Lookups(np.full((1, 1, 2, 2), 0.5), ("a", "b"), ("s", "t"), workings=Workings(Sums(side, side), side))
-    page = opened(View(given, worked=23))
+    page = opened(View(given, breakdown=23))
     assert "works" not in page.locator(".regard-said").inner_text()
     page.locator(".regard-place").focus()
     page.keyboard.press("Enter")

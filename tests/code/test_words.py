@@ -25,7 +25,7 @@ CLASSES = listed(
 """Classes that have other names now: PredictOptions, AttributionOptions, Attribution, BeamState and so on."""
 ALLOWED: dict[str, str] = {}
 """A name that stays, and why."""
-PENDING = listed("attention kernels nn models attribution text data hub tasks cli serve pictures maps testing")
+PENDING = listed("attention kernels nn models attribution text data hub tasks cli serve testing")
 """Packages whose names are still to be changed."""
 
 

@@ -180,9 +180,9 @@ def test_too_many_numbers_to_work_a_lookup_out_are_left_out_and_said():
     given = Lookups(
         np.full((1, 2, 3, 3), 1 / 3), tuple("abc"), tuple("abc"), workings=Workings(Sums(query, key), value)
     )
-    (one,) = payload([given], worked=90)["lookups"]
+    (one,) = payload([given], breakdown=90)["lookups"]
     assert "workings" in one
-    (one,) = payload([given], worked=89)["lookups"]
+    (one,) = payload([given], breakdown=89)["lookups"]
     assert "workings" not in one
     said = "takes 90 numbers of scores, queries, keys and values, and a page has at most 89, unless worked (`regard"
     assert said in one["unworked"]

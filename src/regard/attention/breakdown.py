@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from regard.attention.masks import Mask
 from regard.attention.observer import LookupRecord
 from regard.attention.scores.protocol import Sides
-from regard.maps.breakdown import ROUNDING, Given, Sums, Workings, is_softmax
+from regard.maps.breakdown import ROUNDING, PlainScores, Sums, Workings, is_softmax
 
 
 class Call(NamedTuple):
@@ -60,7 +60,7 @@ class _Joined(NamedTuple):
     weights: np.ndarray
     value: np.ndarray
     allowed: np.ndarray
-    of: Sums | Given
+    of: Sums | PlainScores
 
 
 def _joined(calls: Sequence[Call]) -> _Joined | None:
@@ -74,12 +74,12 @@ def _joined(calls: Sequence[Call]) -> _Joined | None:
     return _Joined(_array(weights), _array(values[-1]), _array(allowed[0]), of)
 
 
-def _scores(calls: Sequence[Call]) -> Sums | Given | None:
+def _scores(calls: Sequence[Call]) -> Sums | PlainScores | None:
     """Of one module. None where keys change from call to call, or some calls have sides and others have none."""
     sides = [(each.of, each) for each in calls if isinstance(each.of, Sides)]
     if not sides:
         given = [_first(each.of, each) for each in calls if isinstance(each.of, Tensor)]
-        return Given(_array(_steps([each.where(each.isfinite(), 0.0) for each in given]))[None])
+        return PlainScores(_array(_steps([each.where(each.isfinite(), 0.0) for each in given]))[None])
     keys, last = [_first(side.key, call) for side, call in sides], sides[-1][0]
     if len(sides) < len(calls) or not _grow(keys):
         return None
@@ -88,7 +88,7 @@ def _scores(calls: Sequence[Call]) -> Sums | Given | None:
     return Sums(_array(query)[None], _array(keys[-1])[None], last.scale, energy)
 
 
-def _together(every: Sequence[Sums | Given]) -> Sums | Given:
+def _together(every: Sequence[Sums | PlainScores]) -> Sums | PlainScores:
     """Of all layers."""
     arrays = {name: np.concatenate([each.arrays()[name] for each in every]) for name in every[0].arrays()}
     return replace(every[0], **arrays)

@@ -12,10 +12,9 @@ from regard.attribution.kinds import VERBS, Kind
 from regard.attribution.norms import ValueNorms
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
-from regard.maps.averages import average_of
+from regard.maps.averages import average_of, shares
 from regard.maps.lookups import READS, Lookups, of_alignment
 from regard.maps.rollout import rollout
-from regard.maps.shares import shares
 
 Map = Float[np.ndarray, "_target _source"]
 

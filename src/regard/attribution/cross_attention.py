@@ -13,10 +13,9 @@ from regard.attribution.kinds import Kind
 from regard.attribution.norms import ValueNorms
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
-from regard.maps.averages import average_of
+from regard.maps.averages import average_of, shares
 from regard.maps.heads import Side
 from regard.maps.lookups import Lookups
-from regard.maps.shares import shares
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.shapes import Float
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import InputError
-from regard.maps.shares import shares
+from regard.maps.averages import shares
 from regard.nn.embeddings import Embedding
 from regard.shapes import Float
 

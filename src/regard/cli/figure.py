@@ -95,7 +95,7 @@ def draw(run: Any, asking: Asking) -> str:
     if asking.page and asking.looking.maps is None:
         shown = of_page(run, asking)
         looking = asking.looking
-        view = View(*shown.lookups, title=shown.title, largest=looking.largest, worked=looking.worked)
+        view = View(*shown.lookups, title=shown.title, largest=looking.largest, breakdown=looking.worked)
         write_view(view, asking.out)
     else:
         shown = look(run, asking)

@@ -48,30 +48,30 @@ class Sums:
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class PlainScores:
     """Scores of which no more is known: (layer, head, target, source)."""
 
-    given: Float[np.ndarray, "layer head target source"]
+    known: Float[np.ndarray, "layer head target source"]
     scale = 1.0
 
     @property
     def shape(self) -> tuple[int, ...]:
         """(layer, head, target, source), as that of the weights."""
-        return self.given.shape
+        return self.known.shape
 
     def scores(self) -> Float[np.ndarray, "layer head target source"]:
         """All of them."""
-        return self.given
+        return self.known
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The scores, by their name."""
-        return {"given": self.given}
+        return {"given": self.known}
 
-    def of_rows(self, rows: slice) -> "Given":
-        return Given(self.given[:, :, rows])
+    def of_rows(self, rows: slice) -> "PlainScores":
+        return PlainScores(self.known[:, :, rows])
 
-    def with_more(self, sources: int) -> "Given":
-        return Given(np.pad(self.given, [(0, 0)] * 3 + [(0, sources)]))
+    def with_more(self, sources: int) -> "PlainScores":
+        return PlainScores(np.pad(self.known, [(0, 0)] * 3 + [(0, sources)]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +84,7 @@ class Workings:
     softmax: whether the weights are the softmax of the scores of what is allowed, or come of them in another way.
     """
 
-    of: Sums | Given
+    of: Sums | PlainScores
     value: Float[np.ndarray, "layer head source value_width"]
     allowed: Bool[np.ndarray, "target source"] | None = None
     softmax: bool = True

@@ -8,9 +8,8 @@ from einops import rearrange
 from jaxtyping import Float
 
 from regard.maps.alignment import Alignment
-from regard.maps.averages import average_of, chosen
+from regard.maps.averages import average_of, chosen, in_shares_of_mean
 from regard.maps.lookups import Lookups
-from regard.maps.shares import in_shares_of_mean
 from regard.maps.words import Words, join_words
 
 

@@ -89,19 +89,19 @@ class Lookups:
             ("notes", self.notes or None, len(self.target)),
             ("images", self.images, len(self.source)),
         )
-        for name, given, expected in counts:
-            if given is not None and len(given) != expected:
-                raise ValueError(f"{len(given)} {name} for {expected} labels; expected one each")
+        for name, values, expected in counts:
+            if values is not None and len(values) != expected:
+                raise ValueError(f"{len(values)} {name} for {expected} labels; expected one each")
         if self.sentences is not None and any(b < a for a, b in zip(self.sentences, self.sentences[1:], strict=False)):
             raise ValueError("the sentences of source labels fall; expected them in order")
 
     def _check_parts(self) -> None:
         layers, heads, _, sources = self.weights.shape
         if self.workings is not None:
-            given = (self.workings.of.shape, self.workings.value.shape[:3])
+            shapes = (self.workings.of.shape, self.workings.value.shape[:3])
             expected = (self.weights.shape, (layers, heads, sources))
-            if given != expected:
-                raise ValueError(f"scores, and values but for their width, have shapes {given}; expected {expected}")
+            if shapes != expected:
+                raise ValueError(f"scores, and values but for their width, have shapes {shapes}; expected {expected}")
         if self.patches is not None:
             last = self.patches.first + self.patches.rows * self.patches.columns
             if last > sources:

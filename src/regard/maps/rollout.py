@@ -5,8 +5,7 @@ from collections.abc import Collection
 import numpy as np
 from jaxtyping import Float
 
-from regard.maps.averages import average_heads
-from regard.maps.shares import shares
+from regard.maps.averages import average_heads, shares
 
 
 def rollout(

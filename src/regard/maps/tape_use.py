@@ -30,9 +30,9 @@ class TapeUse:
 
     def lookups(self) -> tuple[Lookups, Lookups]:
         """What every head read at each step, and where it wrote, on the rows of the tape that were of use. Steps are
-        named by what came in, or where an answer is asked for by the bits that went out."""
+        named by what came in, or where an output is expected by the bits that went out."""
         rows = tuple(f"row {row}" for row in range(self.rows))
-        steps = tuple(f"{step}: {said}" for step, said in enumerate(map(_said, self.inputs, self.outputs)))
+        steps = tuple(f"{number}: {step}" for number, step in enumerate(map(_step, self.inputs, self.outputs)))
 
         def lookups(weights: Float[np.ndarray, "head step row"], name: str, verbs: tuple[str, str]) -> Lookups:
             return Lookups(weights[None, ..., : len(rows)], rows, steps, name, layers=("tape",), verbs=verbs)
@@ -43,8 +43,8 @@ class TapeUse:
         )
 
 
-def _said(given: Float[np.ndarray, " input_width"], told: Float[np.ndarray, " output_width"]) -> str:
+def _step(inputs: Float[np.ndarray, " input_width"], outputs: Float[np.ndarray, " output_width"]) -> str:
     """Marks have channels of their own, and a number of repeats is no bit."""
-    if np.isnan(told).any():
-        return "in " + "".join(f"{value:g}" if value in (0, 1) else f" {value:.2f}" for value in given)
-    return "out " + "".join(str(int(bit)) for bit in told > 0.5)
+    if np.isnan(outputs).any():
+        return "in " + "".join(f"{value:g}" if value in (0, 1) else f" {value:.2f}" for value in inputs)
+    return "out " + "".join(str(int(bit)) for bit in outputs > 0.5)

@@ -55,7 +55,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Pairs:
-    """For each name what was expected and what was found, on one line, and a remark behind them. `told` says what the
+    """For each name what was expected and what was found, on one line, and a remark behind them. `names` says what the
     two are."""
 
     across: ClassVar[int] = 2
@@ -63,7 +63,7 @@ class Pairs:
     x: str
     rows: Mapping[str, tuple[float, float]]
     remarks: Mapping[str, str]
-    told: tuple[str, str] = ("expected", "found")
+    names: tuple[str, str] = ("expected", "found")
 
 
 Part = Chart | Grid | Pairs
@@ -75,8 +75,8 @@ def charts(parts: Sequence[Part]) -> Figure:
         raise ValueError("charts() got no chart; expected at least one")
     most = min(part.across for part in parts)
     rows = [parts[first : first + most] for first in range(0, len(parts), most)]
-    told = [[_names_beside(part, row[place + 1 :]) for place, part in enumerate(row)] for row in rows]
-    across = [max(6.4 if row[column] else 4.4 for row in told if column < len(row)) for column in range(len(rows[0]))]
+    beside = [[_names_beside(part, row[place + 1 :]) for place, part in enumerate(row)] for row in rows]
+    across = [max(6.4 if row[column] else 4.4 for row in beside if column < len(row)) for column in range(len(rows[0]))]
     with plotting():
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -90,7 +90,7 @@ def charts(parts: Sequence[Part]) -> Figure:
             _dress(axes, part.title, part.x)
             match part:
                 case Chart():
-                    _draw(axes, part, told[row][column])
+                    _draw(axes, part, beside[row][column])
                 case Grid():
                     _fill(axes, part)
                 case Pairs():
@@ -100,11 +100,13 @@ def charts(parts: Sequence[Part]) -> Figure:
 
 def _names_beside(part: Part, right: Sequence[Part]) -> bool:
     """Whether something is named beside a chart, by what stands to its right in the row: a chart of the same lines,
-    and perhaps more behind them, tells the names of both."""
+    and perhaps more behind them, names both."""
     if not isinstance(part, Chart):
         return True
-    told = any(isinstance(other, Chart) and [*other.lines][: len(part.lines)] == [*part.lines] for other in right[:1])
-    return len(part.lines) > MOST_INSIDE and not told
+    repeated = any(
+        isinstance(other, Chart) and [*other.lines][: len(part.lines)] == [*part.lines] for other in right[:1]
+    )
+    return len(part.lines) > MOST_INSIDE and not repeated
 
 
 def _dress(axes: Axes, title: str, x: str) -> None:
@@ -139,14 +141,14 @@ def _pair(axes: Axes, chart: Pairs) -> None:
     expected, found = zip(*chart.rows.values(), strict=True)
     axes.hlines(places, expected, found, color=MUTED, linewidth=1.2, zorder=2)
     ring = {"color": PAPER, "markeredgecolor": INK, "markersize": 7, "clip_on": False}  # whole at the edge too
-    axes.plot(expected, places, "o", zorder=3, label=chart.told[0], **ring)
-    axes.plot(found, places, "o", color=COLOURS[1], markersize=5, zorder=4, label=chart.told[1], clip_on=False)
+    axes.plot(expected, places, "o", zorder=3, label=chart.names[0], **ring)
+    axes.plot(found, places, "o", color=COLOURS[1], markersize=5, zorder=4, label=chart.names[1], clip_on=False)
     axes.set_yticks(places, [*chart.rows], fontsize=9, color=INK, parse_math=False)
     axes.set_xlim(min(0.0, *expected, *found), 0.5 * math.ceil(2 * max(*expected, *found) + 0.1))
     axes.locator_params("x", nbins=6, steps=[1, 2, 5, 10])
     for place, name in enumerate(chart.rows):
-        said = {"xytext": (6, 0), "textcoords": "offset points", "fontsize": 8, "color": INK, "va": "center"}
-        axes.annotate(chart.remarks[name], (1, place), xycoords=("axes fraction", "data"), parse_math=False, **said)
+        style = {"xytext": (6, 0), "textcoords": "offset points", "fontsize": 8, "color": INK, "va": "center"}
+        axes.annotate(chart.remarks[name], (1, place), xycoords=("axes fraction", "data"), parse_math=False, **style)
     axes.invert_yaxis()
     axes.legend(fontsize=8, frameon=False, labelcolor=INK, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
 

@@ -62,9 +62,9 @@ def _candidates(needed: set[str]) -> Iterator[str]:
     scripts = {script(char) for char in needed}
     han = "JP" if scripts & {"HIRAGANA", "KATAKANA"} else "KR" if "HANGUL" in scripts else "SC"
     noto = [f"Noto {kind} {name.title()}" for name in sorted(scripts) for kind in ("Sans", "Naskh", "Serif")]
-    wanted = [*PREFERRED, *HAN[han], *noto, *SYMBOLS]
+    preferred = [*PREFERRED, *HAN[han], *noto, *SYMBOLS]
     present = set(installed)
-    yield from dict.fromkeys([name for name in wanted if name in present] + installed)
+    yield from dict.fromkeys([name for name in preferred if name in present] + installed)
 
 
 def _characters(family: str, needed: set[str]) -> set[str]:

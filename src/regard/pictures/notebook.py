@@ -7,8 +7,8 @@ from html import escape
 from typing import NamedTuple
 
 from regard.errors import InputError
+from regard.maps.averages import shares
 from regard.maps.lookups import Lookups, mean_alignment
-from regard.maps.shares import shares
 from regard.pictures.heatmap import heatmap
 from regard.pictures.labels import visible
 from regard.pictures.multiples import multiples
@@ -23,7 +23,7 @@ FRAME = (
     'width="100%" height="{height}" title="{title}" style="position:relative;border:0"></iframe></div>'
 )
 BEHIND = (
-    '<img src="data:image/png;base64,{data}" width="{width}" alt="{said}" '
+    '<img src="data:image/png;base64,{data}" width="{width}" alt="{text}" '
     'style="position:absolute;top:0;left:0;max-width:100%;max-height:{height}px">'
 )
 
@@ -35,11 +35,11 @@ class Picture(NamedTuple):
     width: int
 
 
-def framed(page: str, title: str, picture: Picture | None, said: str) -> str:
+def framed(page: str, title: str, picture: Picture | None, text: str) -> str:
     """A page in a frame in which its script runs but which reaches nothing outside, over a picture, if there is one,
-    and what is `said` of it. Who leaves out frames (GitHub, notebooks that are not trusted) shows the picture; else the
+    and its `text`. Who leaves out frames (GitHub, notebooks that are not trusted) shows the picture; else the
     page covers it."""
-    behind = "" if picture is None else BEHIND.format(**picture._asdict(), said=escape(said), height=HEIGHT)
+    behind = "" if picture is None else BEHIND.format(**picture._asdict(), text=escape(text), height=HEIGHT)
     inside = page.replace("&", "&amp;").replace('"', "&quot;")
     return FRAME.format(behind=behind, page=inside, title=escape(visible(title)), height=HEIGHT)
 
@@ -59,8 +59,8 @@ def picture(lookups: Lookups, title: str) -> Picture | None:
         if labelled:
             figure = heatmap(alignment, title=title)
         else:
-            said = f"{targets} target labels, down, read {sources} source labels, across"
-            figure = multiples(alignment.weights[None], (said,), (1,), title=title)
+            text = f"{targets} target labels, down, read {sources} source labels, across"
+            figure = multiples(alignment.weights[None], (text,), (1,), title=title)
     except InputError:  # the page is there, and the sizes
         return None
     figure.savefig(content, format="png", dpi=DOTS[labelled], metadata={"Software": None})

@@ -17,37 +17,37 @@ from regard.pictures.packed import BYTES, deflated, packed_map, packed_vectors
 FORMAT = 1
 LARGEST = 16.0
 """Megabytes that a page may have unless its author says otherwise."""
-WORKED = 1_000_000
-"""Numbers that lookups are worked out from, unless its author says otherwise: each takes as much as several weights."""
+BREAKDOWN = 1_000_000
+"""Numbers that lookups are broken down into, by default: each takes as much as several weights."""
 
 
 def payload(
-    lookups: Sequence[Lookups], *, title: str = "", largest: float = LARGEST, worked: int = WORKED
+    lookups: Sequence[Lookups], *, title: str = "", largest: float = LARGEST, breakdown: int = BREAKDOWN
 ) -> dict[str, Any]:
-    """What `regard.mount(element, payload)` takes in a browser; see docs/decisions/0030. Lookups of more than `worked`
-    numbers are not worked out, and say so.
+    """What `regard.mount(element, payload)` takes in a browser; see docs/decisions/0030. Lookups of more than
+    `breakdown` numbers are not broken down, and say so.
 
     Raises InputError where there are no lookups, or so many weights that more than `largest` megabytes come of them.
     """
     if not lookups:
         raise InputError("there are no lookups to show; give at least one")
-    if (size := sum(estimate(each, worked) for each in lookups) / 1e6) > largest:
+    if (size := sum(estimate(each, breakdown) for each in lookups) / 1e6) > largest:
         shapes = ", ".join(" x ".join(map(str, each.weights.shape)) for each in lookups)
         raise InputError(
             f"{shapes} weights (layers x heads x target x source) make a page of about {size:.3g} MB; at most "
             f"{largest:g} MB are written, unless largest (--largest) is set higher"
         )
-    return {"format": FORMAT, "title": visible(title), "lookups": [_lookups(each, worked) for each in lookups]}
+    return {"format": FORMAT, "title": visible(title), "lookups": [_lookups(each, breakdown) for each in lookups]}
 
 
-def estimate(lookups: Lookups, worked: int = WORKED) -> int:
+def estimate(lookups: Lookups, breakdown: int = BREAKDOWN) -> int:
     """Roughly the bytes of them in a page, and hardly ever fewer than it takes."""
     maps = lookups.weights.size + sum(each.weights.size for each in lookups.others.values())
     sides = [lookups.source, lookups.target, lookups.notes]
     sides += [own or () for each in lookups.others.values() for own in (each.source, each.target)]
     labels = sum(3 * len(label) + 12 for side in sides for label in side)
     numbers = patches = 0
-    if lookups.workings is not None and lookups.workings.size <= worked:
+    if lookups.workings is not None and lookups.workings.size <= breakdown:
         numbers = lookups.workings.size
     if lookups.patches is not None:
         patches = lookups.patches.pixels.size
@@ -56,7 +56,7 @@ def estimate(lookups: Lookups, worked: int = WORKED) -> int:
     return int(BYTES * maps + labels + 2.7 * numbers + 1.4 * patches)
 
 
-def _lookups(one: Lookups, worked: int) -> dict[str, Any]:
+def _lookups(one: Lookups, breakdown: int) -> dict[str, Any]:
     found: dict[str, Any] = {
         "name": visible(one.name),
         "source": [visible(label) for label in one.source],
@@ -78,7 +78,7 @@ def _lookups(one: Lookups, worked: int) -> dict[str, Any]:
         "verbs": None if one.verbs == READS else [visible(verb) for verb in one.verbs],
     }
     if one.workings is not None:
-        optional |= _workings(one.workings, worked)
+        optional |= _workings(one.workings, breakdown)
     return found | {name: value for name, value in optional.items() if value is not None}
 
 
@@ -112,12 +112,12 @@ def _images(images: UInt8[np.ndarray, "label height width channel"]) -> dict[str
     return {"height": height, "width": width, "channels": channels, "data": deflated(images.tobytes())}
 
 
-def _workings(workings: Workings, worked: int) -> dict[str, Any]:
-    """What a lookup is worked out from, or in a line why it is not."""
-    if workings.size > worked:
+def _workings(workings: Workings, breakdown: int) -> dict[str, Any]:
+    """The breakdown of a lookup, or in a line why it has none."""
+    if workings.size > breakdown:
         return {
             "unworked": f"A click works no lookup out: that takes {workings.size:,} numbers of scores, queries, keys "
-            f"and values, and a page has at most {worked:,}, unless worked (`regard show --worked`) is set higher."
+            f"and values; a page has at most {breakdown:,}, unless breakdown (`regard show --worked`) is set higher."
         }
     numbers, allowed = {**workings.of.arrays(), "value": workings.value}, workings.allowed
     return {

@@ -13,7 +13,7 @@ from regard.maps.alignment import Alignment
 from regard.maps.lookups import Lookups, mean_alignment
 from regard.pictures.labels import visible
 from regard.pictures.notebook import framed, picture
-from regard.pictures.payload import LARGEST, WORKED, payload
+from regard.pictures.payload import BREAKDOWN, LARGEST, payload
 from regard.pictures.style import COLOURS, DARK_COLOURS, palette
 
 VIEWS = ("matrix", "lines", "reading", "document", "image", "images", "heads", "table")
@@ -44,17 +44,17 @@ class View:
         *lookups: Lookups,
         title: str = "",
         largest: float = LARGEST,
-        worked: int = WORKED,
+        breakdown: int = BREAKDOWN,
         compare: int | None = None,
     ):
         self.lookups, self.title, self.largest = lookups, title, largest
-        self.worked, self.compare = worked, compare
+        self.breakdown, self.compare = breakdown, compare
 
     def page(self) -> str:
         """A self-contained page; the same lookups give the same text. Every label is text whatever it holds; the
         content security policy lets only this page's own style and script run, named by their hashes. Raises InputError
         where it would be too large."""
-        shown = payload(self.lookups, title=self.title, largest=self.largest, worked=self.worked)
+        shown = payload(self.lookups, title=self.title, largest=self.largest, breakdown=self.breakdown)
         if self.compare is not None:
             shown["compare"] = self.compare
         style, run = stylesheet(), script() + START
@@ -71,9 +71,9 @@ class View:
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         """What a notebook shows: the page in a sandboxed frame; where there are no frames, a picture of the mean of the
         first lookups' maps, if matplotlib and a font for it are there; or their sizes."""
-        drawn, said = picture(self.lookups[0], self.title), self._plain()
-        bundle = {"text/plain": said, "text/html": framed(self.page(), self.title, drawn, said)}
-        return bundle if drawn is None else bundle | {"image/png": drawn.data}
+        image, text = picture(self.lookups[0], self.title), self._plain()
+        bundle = {"text/plain": text, "text/html": framed(self.page(), self.title, image, text)}
+        return bundle if image is None else bundle | {"image/png": image.data}
 
     def _plain(self) -> str:
         sizes = (" x ".join(map(str, each.weights.shape)) for each in self.lookups)
@@ -83,9 +83,9 @@ class View:
 def script() -> str:
     """The component: a script that defines `regard.mount(element, payload)`."""
     colours = {name: [f"{r:02x}{g:02x}{b:02x}" for r, g, b in palette(name == "dark")] for name in ("light", "dark")}
-    given = {"palettes": colours, "beside": {"light": COLOURS, "dark": DARK_COLOURS}}
-    told = "".join(f"{name}: {json.dumps(each, separators=(',', ':'))}, " for name, each in given.items())
-    head = f'"use strict";\nconst regard = {{ {told}views: {{}} }};\n'
+    constants = {"palettes": colours, "beside": {"light": COLOURS, "dark": DARK_COLOURS}}
+    fields = "".join(f"{name}: {json.dumps(each, separators=(',', ':'))}, " for name, each in constants.items())
+    head = f'"use strict";\nconst regard = {{ {fields}views: {{}} }};\n'
     return head + "".join(resource(f"{name}.js") for name in PARTS)
 
 

@@ -52,7 +52,7 @@ def write_figure(figure: "Figure", path: Path | str, *, title: str = "", width: 
     wide, a .png at 300 dots an inch. Raises as that does, and InputError for a width at which nobody could read it."""
     path, form = _checked(path, tuple(METADATA))
     title = visible(title) or "Image"
-    _replace(path, _drawn(figure, form, title) if width is None else on_paper(figure, form, title, width))
+    _replace(path, _rendered(figure, form, title) if width is None else on_paper(figure, form, title, width))
     return path
 
 
@@ -74,7 +74,7 @@ def write_document(document: DocumentWeights, path: Path | str, *, title: str = 
     if form == ".html":
         _replace(path, View(of_document(document), title=title).page().encode())
     else:
-        _replace(path, _drawn(picture(document, title=title), form, visible(title) or "Document"))
+        _replace(path, _rendered(picture(document, title=title), form, visible(title) or "Document"))
     return path
 
 
@@ -95,14 +95,14 @@ def _html(alignment: Alignment, title: str) -> bytes:
 
 
 def _png(alignment: Alignment, title: str) -> bytes:
-    return _drawn(heatmap(alignment, title=title), ".png", visible(title) or "Alignment")
+    return _rendered(heatmap(alignment, title=title), ".png", visible(title) or "Alignment")
 
 
 def _svg(alignment: Alignment, title: str) -> bytes:
-    return _drawn(heatmap(alignment, title=title), ".svg", visible(title) or "Alignment")
+    return _rendered(heatmap(alignment, title=title), ".svg", visible(title) or "Alignment")
 
 
-def _drawn(figure: "Figure", form: str, title: str, dots: float | None = None, **options: Any) -> bytes:
+def _rendered(figure: "Figure", form: str, title: str, dots: float | None = None, **options: Any) -> bytes:
     content, metadata = io.BytesIO(), METADATA[form] | {"Title": title}
     dots = resolution(*figure.get_size_inches()) if dots is None else dots
     with plotting():
@@ -124,8 +124,8 @@ def on_paper(figure: "Figure", form: str, title: str, width: float) -> bytes:
             f"{math.ceil(10 * least) / 10:g} cm or more, or a part of the text"
         )
     if form == ".png":
-        return _drawn(figure, form, title, PAPER_DOTS * times, pil_kwargs={"dpi": (PAPER_DOTS, PAPER_DOTS)})
-    whole = _drawn(figure, form, title).decode()
+        return _rendered(figure, form, title, PAPER_DOTS * times, pil_kwargs={"dpi": (PAPER_DOTS, PAPER_DOTS)})
+    whole = _rendered(figure, form, title).decode()
     size = 'width="{:.4f}pt" height="{:.4f}pt"'.format(*(72 * side * times for side in inches))
     return re.sub(r'width="[\d.]+pt" height="[\d.]+pt"', size, whole, count=1).encode()
 

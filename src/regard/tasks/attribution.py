@@ -109,7 +109,7 @@ class Attribution:
         return self._page(FigureOptions())._repr_mimebundle_(include, exclude)
 
     def _page(self, options: FigureOptions) -> View:
-        return View(*self.lookups, title=self.heading, largest=options.largest, worked=options.breakdown)
+        return View(*self.lookups, title=self.heading, largest=options.largest, breakdown=options.breakdown)
 
     def _figures(self, options: FigureOptions) -> "list[tuple[str, Figure]]":
         """The figures, each with its title."""
@@ -182,4 +182,4 @@ def side_by_side(attributions: tuple[Attribution, Attribution], names: tuple[str
         for one, name in zip(attributions, names, strict=True)
     )
     title = " | ".join(dict.fromkeys(each.heading for each in attributions))
-    return View(*first, *second, title=title, compare=len(first), largest=options.largest, worked=options.breakdown)
+    return View(*first, *second, title=title, compare=len(first), largest=options.largest, breakdown=options.breakdown)

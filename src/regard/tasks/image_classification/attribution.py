@@ -84,8 +84,8 @@ def by_norms(model: Vit, image: Tensor, row: list[float], found: Maps) -> np.nda
 def by_gradient(model: Vit, image: Tensor, row: list[float], found: Maps) -> np.ndarray:
     """Gradient x input of the most likely class's log-probability, at the vectors of the patches."""
     place = [row.index(max(row))]
-    (owed,) = contributions([model.encoder.patches], lambda: log_probabilities_of(model(image), place))
-    return owed.shares()[0]
+    (contribution,) = contributions([model.encoder.patches], lambda: log_probabilities_of(model(image), place))
+    return contribution.shares()[0]
 
 
 @torch.no_grad()
