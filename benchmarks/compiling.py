@@ -27,14 +27,14 @@ def transformer() -> tuple[nn.Module, Callable[[], Tensor]]:
         VOCABULARY, VOCABULARY, TransformerConfig(layers=3, width=256, hidden=1024, heads=4, dropout=0.1)
     )
     tokens, lengths = torch.randint(8, VOCABULARY, (24, 40)), torch.randint(35, 41, (24,))
-    return model, lambda: model(tokens, lengths, tokens, forcing=1.0, expected=tokens, smoothing=0.1)[0]
+    return model, lambda: model.decoder.output.loss(model.features(tokens, lengths, tokens), tokens, 0.1)[0]
 
 
 def gpt2() -> tuple[nn.Module, Callable[[], Tensor]]:
     """Four layers, GELU; 12 texts of 128 tokens."""
     model = GPT2(VOCABULARY, GPT2Config(layers=4, width=256, heads=4, dropout=0.1))
     tokens = torch.randint(8, VOCABULARY, (12, 128))
-    return model, lambda: model(tokens, model.begin(12), expected=tokens)[0][0]
+    return model, lambda: model.output.loss(model.run(tokens, model.begin(12))[0], tokens)[0]
 
 
 MODELS = {"transformer": transformer, "gpt2": gpt2}

@@ -22,10 +22,11 @@ from torch.optim import AdamW
 
 from regard.data.pair_batch import PairBatch
 from regard.models.catalog import MODEL_CONFIGS, MODELS
+from regard.nn.encoder_decoder import EncoderDecoder
 from regard.text.special import IGNORED
 from regard.training.allocator import keep_freed_memory
 from regard.training.batches import Position, Prepared
-from regard.training.objective import Carried, Loss
+from regard.training.objective import Carried, Loss, LossModule
 from regard.training.processes import Processes
 from regard.training.settings import Training
 from regard.training.signals import Stop
@@ -73,7 +74,9 @@ class Ready:
 
     def loss(self, model: nn.Module, batch: PairBatch, update: int, carried: Carried | None = None) -> Loss:
         read = batch.source, batch.source_lengths, batch.target_in
-        return Loss(model(*read, expected=batch.target_out, smoothing=SMOOTHING)[0], batch.target_tokens)
+        assert isinstance(model, EncoderDecoder)
+        total, _ = model.decoder.output.loss(model.features(*read), batch.target_out, SMOOTHING)
+        return Loss(total, batch.target_tokens)
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         return {"loss": sum(self.loss(model, batch, 0).total.item() for batch in self.made)}
@@ -84,9 +87,10 @@ def ours(name: str, **sizes: Any) -> Update:
     keep_freed_memory()
     settings = Training(device="cpu", threads=1, precision="fp32")
     model = MODELS[name](VOCABULARY, VOCABULARY, MODEL_CONFIGS[name](dropout=DROPOUT, **sizes)).train()
-    optimizer, task, here, stop = make_optimizer(model, settings), Ready(), Processes(settings), Stop()
+    optimizer, losses = make_optimizer(model, settings), LossModule(model, Ready())
+    here, stop = Processes(settings), Stop()
     updaters = {
-        bf16: Updater(model, optimizer, task, replace(settings, precision=precision), here, stop)
+        bf16: Updater(losses, optimizer, replace(settings, precision=precision), here, stop)
         for bf16, precision in ((False, "fp32"), (True, "bf16"))
     }
 

@@ -102,7 +102,8 @@ def test_what_becomes_bytes(path: Path):
     source, lengths, target = torch.tensor([[4, 5, 6, 3]]), torch.tensor([4]), torch.tensor([[2, 5, 7]])
     with torch.no_grad():
         logits = run.model(source, lengths, target)
-        total, each = run.model(source, lengths, target, expected=torch.tensor([[5, 7, IGNORED]]))
+        features = run.model.features(source, lengths, target)
+        total, each = run.model.decoder.output.loss(features, torch.tensor([[5, 7, IGNORED]]))
     wanted = -logits.log_softmax(-1)[0, [0, 1], [5, 7]]
     torch.testing.assert_close(total, wanted.sum())
     torch.testing.assert_close(each[0], torch.cat([wanted, torch.zeros(1)]))

@@ -275,7 +275,7 @@ def test_a_model_is_its_two_parts():
     logits = model(batch.tokens, batch.lengths, batch.target)
     torch.testing.assert_close(model.decoder.output(features), logits)
     expected = (batch.target + 1) % cases.VOCABULARY
-    total, losses = model(batch.tokens, batch.lengths, batch.target, expected=expected)
+    total, losses = model.decoder.output.loss(features, expected)
     each = functional.cross_entropy(logits.flatten(0, 1), expected.flatten(), reduction="none", ignore_index=IGNORED)
     torch.testing.assert_close(losses.flatten(), each)
     torch.testing.assert_close(total, each.sum())

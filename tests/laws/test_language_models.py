@@ -78,7 +78,8 @@ def test_what_is_carried_does_not_grow(name: str):
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_parameter_learns(name: str):
     model, tokens = make(name).train(), words(5, 7)
-    (total, rows), _ = model(tokens[:, :-1], model.begin(5), expected=tokens[:, 1:])
+    features, _ = model.run(tokens[:, :-1], model.begin(5))
+    total, rows = model.output.loss(features, tokens[:, 1:])
     total.backward()
     assert rows.shape == (5, 6)
     untouched = [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()]
@@ -90,7 +91,8 @@ def test_every_parameter_learns(name: str):
 def test_the_loss_is_that_of_the_logits(name: str):
     model, tokens = make(name).eval(), words(3, 8).clamp(min=1)
     logits, _ = model(tokens[:, :-1], model.begin(3))
-    (total, _), _ = model(tokens[:, :-1], model.begin(3), expected=tokens[:, 1:])
+    features, _ = model.run(tokens[:, :-1], model.begin(3))
+    total, _ = model.output.loss(features, tokens[:, 1:])
     wanted = nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten(), reduction="sum")
     torch.testing.assert_close(total, wanted, rtol=1e-10, atol=1e-10)
 

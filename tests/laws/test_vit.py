@@ -11,6 +11,7 @@ from regard.attention.record import record
 from regard.models.vit import SIZES, Patches, Vit, VitConfig
 from regard.nn.grid_positions import LearnedGrid, SinusoidalGrid
 from regard.nn.positions import sinusoids
+from regard.tasks.image_classification.training import distillation
 
 SMALL: dict[str, Any] = {"image": 6, "patch": 2, "channels": 1, "layers": 2, "width": 15, "heads": 3, "hidden": 11}
 VARIANTS = {
@@ -71,7 +72,7 @@ def test_patches_are_a_convolution():
 def test_loss_is_the_cross_entropy_of_the_logits(config: VitConfig):
     model, pixels = drawn(config), torch.randn(5, 1, 6, 6, dtype=torch.float64)
     classes = torch.tensor([1, 5, 0, 6, 2])
-    found = model(pixels, expected=classes)
+    found = distillation(model.both(pixels), classes, classes)
     if not config.distilled:
         torch.testing.assert_close(found, functional.cross_entropy(model(pixels), classes, reduction="sum"))
         return
@@ -80,7 +81,7 @@ def test_loss_is_the_cross_entropy_of_the_logits(config: VitConfig):
     first = functional.cross_entropy(model.output(states[:, 0]), classes, reduction="sum")
     second = [functional.cross_entropy(model.taught(states[:, 1]), each, reduction="sum") for each in (classes, told)]
     torch.testing.assert_close(found, (first + second[0]) / 2)
-    torch.testing.assert_close(model(pixels, expected=classes, told=told), (first + second[1]) / 2)
+    torch.testing.assert_close(distillation(model.both(pixels), classes, told), (first + second[1]) / 2)
 
 
 def test_positions_of_a_grid_by_hand():

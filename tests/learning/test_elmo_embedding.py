@@ -106,6 +106,6 @@ def test_marks_are_added_and_left_out():
     """A word alone is read between the marks of a text."""
     one = embedding()
     spelled = spell_vocabulary(TOKENIZER, SIZE)
-    whole = one.elmo.states(spelled[torch.tensor([[2, 4, 5, 3]])], torch.tensor([4]))
+    whole = one.elmo(spelled[torch.tensor([[2, 4, 5, 3]])], torch.tensor([4]))
     found = word_states(one.elmo, spelled[torch.tensor([[4, 5]])], torch.tensor([2]))
     torch.testing.assert_close(found, whole[:, :, 1:-1])

@@ -11,7 +11,8 @@ from torch import Tensor
 from regard.hub.formats.elmo_tensors import renamed
 from regard.models.elmo import ORIGINAL, Elmo, ElmoConfig
 from regard.storage.tensors import load_into
-from regard.tasks.bidirectional_language_model.char_words import stacked
+from regard.tasks.bidirectional_language_model.char_words import SpelledBatch, stacked
+from regard.tasks.bidirectional_language_model.training import losses
 from regard.text.special import IGNORED
 from regard.text.spelling import TEXT_BEGINS, TEXT_ENDS, spell, spell_mark
 from tests.oracle import elmo
@@ -110,7 +111,7 @@ def test_losses_are_those_of_the_neighbours():
     model = Elmo(11, config(elmo.ODD[0], predictions=True)).double().eval()
     characters, lengths = batch(["a b c", "d"], 50)
     tokens = torch.tensor([[2, 5, 7, 4, 3], [2, 9, 3, IGNORED, IGNORED]])
-    (forward, each), (backward, other) = model(characters, lengths, expected=tokens)
+    (forward, each), (backward, other) = losses(model, SpelledBatch(characters, tokens, lengths))
     last = model(characters, lengths)[-1]
     assert model.output is not None
     ahead, back = (model.output(half).log_softmax(-1) for half in last.chunk(2, -1))

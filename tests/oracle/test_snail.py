@@ -12,6 +12,8 @@ from regard.models.snail import FewShotSnail, SnailConfig, acting, classifying
 from regard.nn.conv4 import ImageCode
 from regard.nn.prototypes import prototype_logits
 from regard.nn.snail_blocks import AttentionBlock, DenseBlock, TemporalConvolution
+from regard.tasks.few_shot.batch import EpisodeBatch
+from regard.tasks.few_shot.training import cross_entropy, episode_loss
 
 
 def numbers(tensor: torch.Tensor) -> np.ndarray:
@@ -124,7 +126,7 @@ def test_the_loss_is_that_of_the_last_image():
     logits = model(images, labels)
     answers = torch.tensor([2, 0])
     wanted = -logits[:, 0].log_softmax(-1)[torch.arange(2), answers].sum()
-    torch.testing.assert_close(model(images, labels, expected=answers[:, None]), wanted)
+    torch.testing.assert_close(cross_entropy(logits, answers[:, None]), wanted)
     codes = model.code(images[0])
     known = torch.cat([torch.eye(3, dtype=torch.float64)[labels[0]], torch.zeros(1, 3, dtype=torch.float64)])
     network = model.network(torch.cat([codes, known], -1)[None])
@@ -148,7 +150,7 @@ def test_the_loss_of_prototypes_is_beside_the_networks():
     codes = torch.stack([model.code(each) for each in images])
     near = prototype_logits(codes[:, :4], labels, codes[:, 4:], 2)
     missed = -near.log_softmax(-1).gather(-1, answers[..., None]).sum()
-    alone = model(images, labels, expected=answers)
-    both = model(images, labels, expected=answers, prototypes=0.3)
+    batch = EpisodeBatch(images, labels, answers)
+    alone, both = episode_loss(model, batch), episode_loss(model, batch, 0.3)
     torch.testing.assert_close(both, alone + 0.3 * missed)
     assert missed.item() > 1e-3

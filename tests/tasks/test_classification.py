@@ -9,17 +9,19 @@ import torch
 from regard import load
 from regard.errors import InputError
 from regard.maps import Alignment
-from regard.models.bert import BertConfig
-from regard.models.bert_classifier import BertClassifier
+from regard.models.rocktaschel import Rocktaschel, RocktaschelConfig
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
 from regard.storage.run_folder import WEIGHTS, RunDirectory
 from regard.tasks.classification.batch import collate_marked, shortened
 from regard.tasks.classification.data import Labelled
+from regard.tasks.classification.forms.two_texts import TwoTexts
 from regard.tasks.classification.run import ClassificationRun
-from regard.tasks.classification.training import figures
+from regard.tasks.classification.training import ClassificationObjective, figures
+from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END, PAD, START
+from regard.training.settings import Training
 
 MODEL = "{name: bert, layers: 2, width: 48, heads: 4, hidden: 96, context: 16, dropout: 0.0}"
 COMMON = ["training.batch_tokens=512", "training.threads=1", "training.precision=fp32"]
@@ -169,12 +171,13 @@ def test_figures_by_hand():
 
 def test_loss_is_the_cross_entropy_of_the_logits():
     torch.manual_seed(1)
-    model = BertClassifier(11, 3, BertConfig(layers=1, width=8, heads=2, hidden=8, context=6, dropout=0.0)).double()
-    batch = collate_marked([(([7, 8], [9]), 1), (([7], [8]), 2)])
-    logits = model(batch.tokens, batch.lengths, batch.segments)
-    expected = -(logits.softmax(-1).log()[torch.arange(2), batch.classes]).sum()
-    found = model(batch.tokens, batch.lengths, batch.segments, expected=batch.classes)
-    torch.testing.assert_close(found, expected)
+    model = Rocktaschel(11, 3, RocktaschelConfig(embedding=5, width=3)).double().eval()
+    examples = [(([7, 8], [9]), 1), (([7], [8]), 2)]
+    form = TwoTexts(Tokenizer.train(TokenizerSettings("word", 9), ["a"]), "word-by-word")
+    task = ClassificationObjective(examples, examples, form, Training(batch_tokens=5), places=["", ""])
+    batch = task.batch(0, [0, 1])
+    wanted = -model(*batch.inputs).log_softmax(-1)[torch.arange(2), batch.classes].sum()
+    torch.testing.assert_close(task.loss(model, batch, 1).total, wanted)
 
 
 def test_the_command_tells_classes(regard, folder: Path):

@@ -65,7 +65,8 @@ def test_word_perplexity_is_of_words_whatever_the_tokens_are():
 def test_likelihood_is_that_of_one_pass_however_long_the_text(tokenizer: Tokenizer):
     one = model(tokenizer)
     tokens = torch.randint(2, tokenizer.size, (2 * STRETCH + 17,), generator=torch.Generator().manual_seed(1))
-    (_, wanted), _ = one(tokens[None, :-1], one.begin(1), expected=tokens[None, 1:])
+    features, _ = one.run(tokens[None, :-1], one.begin(1))
+    _, wanted = one.output.loss(features, tokens[None, 1:])
     torch.testing.assert_close(losses(one, tokens), wanted[0], rtol=1e-10, atol=1e-10)
 
 
@@ -81,7 +82,8 @@ def test_windows_of_a_limited_context_overlap_by_half(tokenizer: Tokenizer, leng
         candidates = []
         for start in starts:
             given = tokens[start : place + 1][None]
-            (_, each), _ = one(given[:, :-1], one.begin(1), expected=given[:, 1:])
+            features, _ = one.run(given[:, :-1], one.begin(1))
+            _, each = one.output.loss(features, given[:, 1:])
             candidates.append(each[0, -1])
         assert min(abs(float(found[place - 1] - each)) for each in candidates) < 1e-12
 
@@ -97,7 +99,7 @@ def test_the_loss_of_a_batch_goes_on_where_the_last_one_ended(tokenizer: Tokeniz
         assert found.tokens == batch.expected.numel()
         carried, total = found.carried, total + found.total.item()
     given, expected = (torch.cat([getattr(batch, side) for batch in batches], 1) for side in ("given", "expected"))
-    (whole, _), _ = one(given, one.begin(2), expected=expected)
+    whole, _ = one.output.loss(one.run(given, one.begin(2))[0], expected)
     assert total == pytest.approx(whole.item(), rel=1e-10)
     fresh = task.loss(one, batches[0], 1, carried)
     assert fresh.total.item() == pytest.approx(task.loss(one, batches[0], 1, None).total.item(), rel=1e-12)

@@ -8,7 +8,7 @@ import warnings
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch._dynamo.utils import counters
 
 from regard.attention.heads import MultiHead
@@ -27,16 +27,16 @@ def transformer() -> Transformer:
     return Transformer(13, 17, config).train()
 
 
-def loss(model: nn.Module, batch: int, source: int, target: int) -> Tensor:
+def loss(model: Transformer, batch: int, source: int, target: int) -> Tensor:
     """Of a batch that is padded, with dropout: a function of the sizes alone."""
     torch.manual_seed(batch)
     words, expected = torch.randint(4, 13, (batch, source)), torch.randint(4, 17, (batch, target))
     lengths = torch.cat([torch.tensor([source]), torch.randint(1, source, (batch - 1,))])
-    total, _ = model(words, lengths, expected.clamp(max=12), forcing=1.0, expected=expected, smoothing=0.1)
+    total, _ = model.decoder.output.loss(model.features(words, lengths, expected.clamp(max=12)), expected, 0.1)
     return total
 
 
-def updates(model: nn.Module) -> list[Tensor]:
+def updates(model: Transformer) -> list[Tensor]:
     """Losses and gradients of batches of all sizes."""
     found = []
     for sizes in SIZES:
@@ -46,7 +46,7 @@ def updates(model: nn.Module) -> list[Tensor]:
     return found
 
 
-def maps(model: nn.Module) -> dict[str, Tensor]:
+def maps(model: Transformer) -> dict[str, Tensor]:
     with record(model) as found:
         loss(model, *SIZES[0])
     return dict(found)

@@ -16,6 +16,7 @@ from regard.storage.tensors import read
 from regard.training.batches import BatchStream
 from regard.training.loop import fit
 from regard.training.metrics_log import Metrics
+from regard.training.objective import LossModule
 from regard.training.processes import Processes
 from regard.training.signals import Stop, Stopped
 from regard.training.update import Updater
@@ -150,7 +151,7 @@ def test_clipping_gives_the_norm_asked_for(tmp_path: Path):
         def step(self, closure: Any = None) -> None:
             norms.append(float(nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])))
 
-    updater = Updater(model, Watching(model.parameters()), task, settings, here, Stop())
+    updater = Updater(LossModule(model, task), Watching(model.parameters()), settings, here, Stop())
     with BatchStream(task, settings, here, 0, 0) as stream:
         outcome = updater([next(stream)], 1, 0.1)
     assert outcome.norm > 0.25

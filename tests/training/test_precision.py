@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
 
 from regard.data.pair import Pair
 from regard.data.splits import Splits
@@ -13,6 +12,7 @@ from regard.nn.encoder_decoder import EncoderDecoder
 from regard.tasks.seq2seq.training import Scoring, Seq2SeqObjective
 from regard.text import Tokenizer, TokenizerSettings
 from regard.training.batches import BatchStream
+from regard.training.objective import LossModule
 from regard.training.processes import Processes
 from regard.training.settings import Training
 from regard.training.signals import Stop
@@ -46,7 +46,7 @@ def test_an_update_in_bf16(name: str, forcing: float):
     model = cases.MODELS[name]().train()
     chosen = settings(batch_tokens=23, precision="bf16", teacher_forcing=forcing, label_smoothing=0.1)
     here, pairs = Processes(chosen), task(model, chosen)
-    updater = Updater(model, make_optimizer(model, chosen), pairs, chosen, here, Stop())
+    updater = Updater(LossModule(model, pairs), make_optimizer(model, chosen), chosen, here, Stop())
     before = [parameter.detach().clone() for parameter in model.parameters()]
     with BatchStream(pairs, chosen, here, 0, 0) as stream:
         outcome = updater([next(stream)], 1, 0.01)
@@ -91,14 +91,15 @@ def test_row_53_one_and_four_threads_agree_up_to_rounding(name: str):
 
 
 def test_the_model_is_called_with_the_forcing_of_the_update():
-    class Listening(nn.Module):
-        def forward(self, *batch: Any, forcing: float, **asked: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    class Listening(EncoderDecoder):
+        def features(self, source: Any, source_lengths: Any, target: Any, forcing: float = 1.0) -> Any:
             heard.append(forcing)
-            return torch.zeros(()), torch.zeros(asked["expected"].shape)
+            return super().features(source, source_lengths, target, forcing)
 
     heard: list[float] = []
+    model = cases.MODELS["bahdanau"]()
     chosen = settings(batch_tokens=23, steps=5, teacher_forcing=1.0, teacher_forcing_end=0.2)
-    pairs = task(cases.MODELS["bahdanau"](), chosen)
+    pairs = task(model, chosen)
     for update in range(1, 6):
-        pairs.loss(Listening(), pairs.batch(0, [0, 1]), update)
+        pairs.loss(Listening(model.encoder, model.decoder), pairs.batch(0, [0, 1]), update)
     assert heard == pytest.approx([1.0, 0.8, 0.6, 0.4, 0.2])

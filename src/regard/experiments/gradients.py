@@ -62,7 +62,7 @@ def norms(model: EncoderDecoder, length: int, batch: int = 16) -> Tensor:
     source, target = torch.randint(4, WORDS, (batch, length)), torch.full((batch, 1), SPECIAL.start)
     handle = model.encoder.get_submodule("embedding").register_forward_hook(keep)
     expected = torch.randint(4, WORDS, (batch, 1))
-    total, _ = model(source, torch.full((batch,), length), target, expected=expected)
+    total, _ = model.decoder.output.loss(model.features(source, torch.full((batch,), length), target), expected)
     total.backward()
     handle.remove()
     gradient = embedded[0].grad

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -19,7 +19,7 @@ from regard.nn.feedforward import FeedForward
 from regard.nn.output import Output
 from regard.nn.positions import Learned
 from regard.nn.residual import PostNorm
-from regard.shapes import Float, Int, Lengths, States, Tokens
+from regard.shapes import Float, Lengths, States, Tokens
 
 DEVIATION = 0.02
 
@@ -156,22 +156,6 @@ class Bert(nn.Module):
         tokens: Tokens,
         lengths: Lengths,
         segments: Tokens | None = None,
-        *,
-        places: Int[Tensor, " place"] | None = None,
-        expected: Int[Tensor, " place"] | None = None,
-        follows: Int[Tensor, " batch"] | None = None,
-    ) -> Any:
-        """The encoder's states `(batch, position, width)`.
-
-        With `expected` the losses of training instead, each a sum: the cross-entropy of these tokens at `places` of the
-        flattened batch, and that of whether the second segment `follows` the first (section 3.1).
-        """
-        states = self.encoder(tokens, lengths, segments)
-        if expected is None:
-            return states
-        assert self.predictions is not None
-        features = self.predictions.features(states.flatten(0, 1)[places])
-        told, _ = self.predictions.output.loss(features[None], expected[None])
-        if follows is None or self.pooler is None or self.next_sentence is None:
-            return told, told.new_zeros(())
-        return told, functional.cross_entropy(self.next_sentence(self.pooler(states)), follows, reduction="sum")
+    ) -> States:
+        """The encoder's states `(batch, position, width)`."""
+        return self.encoder(tokens, lengths, segments)

@@ -3,9 +3,9 @@
 from torch import Tensor, nn
 
 from regard.models.bert import BertConfig, BertEncoder, Pooler, start
-from regard.models.classifier import Classifier, logits_or_loss
+from regard.models.classifier import Classifier
 from regard.nn.dropout import Dropout
-from regard.shapes import Int, Lengths, Tokens
+from regard.shapes import Float, Lengths, Tokens
 
 
 class BertClassifier(Classifier):
@@ -26,10 +26,6 @@ class BertClassifier(Classifier):
         tokens: Tokens,
         lengths: Lengths,
         segments: Tokens | None = None,
-        *,
-        expected: Int[Tensor, " batch"] | None = None,
-        smoothing: float = 0.0,
-    ) -> Tensor:
-        """Logits `(batch, class)`; with `expected` their cross-entropy with these classes instead, summed."""
-        states = self.encoder(tokens, lengths, segments)
-        return logits_or_loss(self.output(self.dropout(self.pooler(states))), expected, smoothing)
+    ) -> Float[Tensor, "batch class"]:
+        """Logits `(batch, class)`."""
+        return self.output(self.dropout(self.pooler(self.encoder(tokens, lengths, segments))))

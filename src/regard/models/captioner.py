@@ -12,6 +12,8 @@ from regard.nn.encoder_decoder import decoded
 from regard.nn.encoders.grid import GridEncoder, cells_of
 from regard.shapes import Float, Tokens
 
+Images = Float[Tensor, "batch channel height width"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Eye:
@@ -46,17 +48,13 @@ class Captioner(nn.Module):
         super().__init__()
         self.encoder, self.decoder = encoder, decoder
 
+    def features(self, images: Images, target: Tokens, forcing: float = 1.0) -> Any:
+        """What stands before the output layer, for the right-shifted target `(batch, position)` that begins with START.
+        `forcing` is the probability of teacher forcing at each step."""
+        return decoded(self.decoder, self.encoder(images), target, forcing)
+
     def forward(
-        self,
-        images: Float[Tensor, "batch channel height width"],
-        target: Tokens,
-        *,
-        forcing: float = 1.0,
-        expected: Tokens | None = None,
-        smoothing: float = 0.0,
-    ) -> Any:
-        """Logits `(batch, position, vocabulary)` of the token after each of `target (batch, position)`, which begins
-        with START; with `expected (batch, position)`, the loss of these tokens as `Output.loss` gives it."""
-        features = decoded(self.decoder, self.encoder(images), target, forcing)
-        output = self.decoder.output
-        return output(features) if expected is None else output.loss(features, expected, smoothing)
+        self, images: Images, target: Tokens, *, forcing: float = 1.0
+    ) -> Float[Tensor, "batch position vocabulary"]:
+        """Logits `(batch, position, vocabulary)` of the token after each of `target`."""
+        return self.decoder.output(self.features(images, target, forcing))

@@ -1,7 +1,7 @@
 """ELMo: Peters et al. 2018, "Deep contextualized word representations" (1802.05365)."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
@@ -13,8 +13,7 @@ from regard.nn.cells import ProjectedLSTMCell
 from regard.nn.characters import CharacterEncoder
 from regard.nn.dropout import Dropout
 from regard.nn.recurrent import TwoStacks, turn_round
-from regard.shapes import Float, Int, Lengths, Tokens
-from regard.text.special import IGNORED
+from regard.shapes import Float, Int, Lengths
 from regard.text.spelling import ALPHABET
 
 Characters = Int[Tensor, "batch position character"]
@@ -77,7 +76,7 @@ class Elmo(nn.Module):
         self.reader = TwoStacks(cells(config), cells(config), self.dropout)
         self.output = output_kind(config.softmax)(config.projection, vocabulary) if config.predictions else None
 
-    def states(
+    def forward(
         self, characters: Characters, lengths: Lengths
     ) -> Float[Tensor, "layer batch position both_projections"]:
         """The words of texts, the marks of where they begin and end among them -> h_0, the word's vector twice, and of
@@ -86,24 +85,13 @@ class Elmo(nn.Module):
         vectors = self.words(characters).masked_fill(~inside[..., None], 0.0)
         return torch.cat([torch.cat([vectors, vectors], -1)[None], self.reader(vectors, lengths)])
 
-    def forward(
-        self, characters: Characters, lengths: Lengths, *, expected: Tokens | None = None, smoothing: float = 0.0
-    ) -> Any:
-        """The states of all layers.
-
-        With `expected (batch, position)`, which word of the vocabulary each is, the losses of training instead, as
-        `Output.loss` gives them: that of each word given those before it, and that of each given those behind it.
-        """
-        states = self.states(characters, lengths)
-        if expected is None:
-            return states
-        assert self.output is not None
-        ahead, back = self.dropout(states[-1]).chunk(2, -1)
-        after, before = expected[:, 1:], expected[:, :-1].where(expected[:, 1:] != IGNORED, IGNORED)
-        return tuple(
-            self.output.loss(features, words, smoothing)
-            for features, words in ((ahead[:, :-1], after), (back[:, 1:], before))
-        )
+    def features(
+        self, characters: Characters, lengths: Lengths
+    ) -> tuple[Float[Tensor, "batch word projection"], Float[Tensor, "batch word projection"]]:
+        """What stands before the output layer: `(batch, word, projection)`, of each word but the first given
+        those before it, and of each word but the last given those behind it."""
+        ahead, back = self.dropout(self(characters, lengths)[-1]).chunk(2, -1)
+        return ahead[:, :-1], back[:, 1:]
 
 
 def cells(config: ElmoConfig) -> list[ProjectedLSTMCell]:

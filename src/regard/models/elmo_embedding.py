@@ -59,5 +59,5 @@ def word_states(elmo: Elmo, characters: Characters, lengths: Lengths) -> Float[T
     marked[:, 0] = begins
     marked[:, 1:-1] = characters
     marked[torch.arange(batch, device=lengths.device), lengths + 1] = ends
-    states = elmo.states(marked, lengths + 2)[:, :, 1:-1]
+    states = elmo(marked, lengths + 2)[:, :, 1:-1]
     return states.masked_fill(~padding(lengths, positions).readable()[..., None], 0.0)

@@ -10,7 +10,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from regard.models.classifier import Classifier, logits_or_loss
+from regard.models.classifier import Classifier
 from regard.models.embedding import ElmoStates, make_embedding
 from regard.models.sizes import Share, Size
 from regard.nn.dropout import Dropout
@@ -84,15 +84,12 @@ class Han(Classifier):
         lengths: Int[Tensor, " row"],
         places: Int[Tensor, "batch sentence"],
         counts: Int[Tensor, " batch"],
-        *,
-        expected: Int[Tensor, " batch"] | None = None,
-        smoothing: float = 0.0,
-    ) -> Tensor:
+    ) -> Float[Tensor, "batch class"]:
         """Logits `(batch, class)` of documents as a `DocumentBatch` has them: a row a sentence, and the rows that are
-        each document's; with `expected` their cross-entropy with these classes instead, summed."""
+        each document's."""
         sentences = self.words(self.embedding(tokens), lengths)
         laid_out = sentences.index_select(0, places.flatten()).unflatten(0, places.shape)
-        return logits_or_loss(self.output(self.sentences(laid_out, counts)), expected, smoothing)
+        return self.output(self.sentences(laid_out, counts))
 
 
 class FlatAttention(Classifier):
@@ -104,13 +101,6 @@ class FlatAttention(Classifier):
         self.words = Level(self.embedding.width, config, config.words)
         self.output = nn.Linear(self.words.width, classes)
 
-    def forward(
-        self,
-        tokens: Tokens,
-        lengths: Lengths,
-        *,
-        expected: Int[Tensor, " batch"] | None = None,
-        smoothing: float = 0.0,
-    ) -> Tensor:
-        """Logits `(batch, class)`; with `expected` their cross-entropy with these classes instead, summed."""
-        return logits_or_loss(self.output(self.words(self.embedding(tokens), lengths)), expected, smoothing)
+    def forward(self, tokens: Tokens, lengths: Lengths) -> Float[Tensor, "batch class"]:
+        """Logits `(batch, class)`."""
+        return self.output(self.words(self.embedding(tokens), lengths))

@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +10,7 @@ from regard.attention.memory import Memory
 from regard.nn.decoders.protocol import S, SequenceDecoder
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.output import Output, Predictor
-from regard.shapes import Tokens
+from regard.shapes import Float, Tokens
 
 
 class LanguageModel(SequenceDecoder[S]):
@@ -43,15 +42,11 @@ class LanguageModel(SequenceDecoder[S]):
         weight = next(self.parameters())
         return torch.zeros(shape, dtype=weight.dtype, device=weight.device)
 
-    def forward(
-        self, tokens: Tokens, state: S, *, expected: Tokens | None = None, smoothing: float = 0.0
-    ) -> tuple[Any, S]:
-        """Logits `(batch, position, vocabulary)` of what follows each token, and the state after the last.
-
-        With `expected (batch, position)`, the loss of these tokens instead, as `Output.loss` gives it.
-        """
+    def forward(self, tokens: Tokens, state: S) -> tuple[Float[Tensor, "batch position vocabulary"], S]:
+        """Logits `(batch, position, vocabulary)` of what follows each token, and the state after the last. Their loss
+        without storing them is `output.loss(features, expected)` of what `run` gives."""
         features, state = self.run(tokens, state)
-        return self.output(features) if expected is None else self.output.loss(features, expected, smoothing), state
+        return self.output(features), state
 
 
 def make_output(

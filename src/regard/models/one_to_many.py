@@ -2,12 +2,13 @@
 language translation, ACL)."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
-import torch
 from torch import Tensor, nn
 
+from regard.nn.decoders.protocol import Decoder
 from regard.nn.encoder_decoder import EncoderDecoder, decoded
+from regard.nn.output import Predictor
 from regard.shapes import Lengths, Source, Tokens
 
 
@@ -30,7 +31,7 @@ class OneToMany(nn.Module):
 
     def of(self, language: str) -> EncoderDecoder:
         """The model of one language; it shares all its weights with this one."""
-        model = EncoderDecoder(self.encoder, self.decoders[key(language)])  # type: ignore[arg-type]
+        model = EncoderDecoder(self.encoder, self.decoder(language))
         model.max_source, model.max_target = self.max_source, self.max_target[language]
         return model
 
@@ -39,21 +40,27 @@ class OneToMany(nn.Module):
         source: Source,
         source_lengths: Lengths,
         targets: Mapping[str, Tokens],
-        expected: Mapping[str, Tokens],
         *,
         forcing: float = 1.0,
-        smoothing: float = 0.0,
-    ) -> tuple[Tensor, dict[str, Any]]:
-        """The loss of all languages' targets, summed, and that of each position by language, without a gradient. The
-        targets are right-shifted; `expected` has what they should say."""
+    ) -> dict[str, Tensor]:
+        """Logits `(batch, position, vocabulary)` of each language, after each token of its right-shifted target."""
+        features = self.features(source, source_lengths, targets, forcing)
+        return {name: self.output(name)(each) for name, each in features.items()}
+
+    def features(
+        self, source: Source, source_lengths: Lengths, targets: Mapping[str, Tokens], forcing: float = 1.0
+    ) -> dict[str, Any]:
+        """What stands before each language's output layer."""
         memory = self.encoder(source, source_lengths)
-        totals, losses = [], {}
-        for name, target in targets.items():
-            decoder: Any = self.decoders[key(name)]
-            features = decoded(decoder, memory, target, forcing)
-            total, losses[name] = decoder.output.loss(features, expected[name], smoothing)
-            totals.append(total)
-        return torch.stack(totals).sum(), losses
+        return {name: decoded(self.decoder(name), memory, each, forcing) for name, each in targets.items()}
+
+    def decoder(self, language: str) -> Decoder:
+        """That of one language."""
+        return cast("Decoder", self.decoders[key(language)])
+
+    def output(self, language: str) -> Predictor:
+        """The output layer of one language."""
+        return self.decoder(language).output
 
 
 def key(language: str) -> str:

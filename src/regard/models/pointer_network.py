@@ -19,6 +19,7 @@ from regard.nn.encoder_decoder import decoded
 from regard.nn.recurrent import Reader, SequenceReader
 from regard.shapes import Float, Lengths, Tokens
 
+Elements = Float[Tensor, "batch element element_width"]
 POINTING = "softmax", "sparsemax", "entmax"
 """Alignments whose weights can be the answer."""
 
@@ -53,7 +54,7 @@ class ElementEncoder(nn.Module):
         self.projection, self.reader = projection, reader
         self.dropout = Dropout(dropout)
 
-    def forward(self, elements: Float[Tensor, "batch element element_width"], lengths: Lengths) -> Memory:
+    def forward(self, elements: Elements, lengths: Lengths) -> Memory:
         projected = self.projection(elements)
         states, final = self.reader(projected, lengths)
         of_states = Memory.of(self.dropout(states), lengths, final)
@@ -78,16 +79,15 @@ class PointerNetwork(nn.Module):
         )
         self.max_elements = config.max_elements
 
+    def features(
+        self, elements: Elements, lengths: Lengths, target: Tokens, forcing: float = 1.0
+    ) -> Float[Tensor, "batch position place"]:
+        """Weights on END and the elements after each token of `target (batch, position)`, which begins with START.
+        `forcing` is the probability of teacher forcing at each step."""
+        return decoded(self.decoder, self.encoder(elements, lengths), target, forcing)
+
     def forward(
-        self,
-        elements: Float[Tensor, "batch element element_width"],
-        lengths: Lengths,
-        target: Tokens,
-        *,
-        forcing: float = 1.0,
-        expected: Tokens | None = None,
-    ) -> tuple[Tensor, Tensor] | Tensor:
-        """Logits `(batch, position, token)` after each token of `target (batch, position)`, which begins with START;
-        with `expected`, the loss of these as `PositionOutput.loss` gives it."""
-        features = decoded(self.decoder, self.encoder(elements, lengths), target, forcing)
-        return self.decoder.output(features) if expected is None else self.decoder.output.loss(features, expected)
+        self, elements: Elements, lengths: Lengths, target: Tokens, *, forcing: float = 1.0
+    ) -> Float[Tensor, "batch position token"]:
+        """Logits `(batch, position, token)` after each token of `target`."""
+        return self.decoder.output(self.features(elements, lengths, target, forcing))

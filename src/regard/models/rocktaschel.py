@@ -13,7 +13,7 @@ from torch.nn import functional
 from regard.attention import Attend
 from regard.attention.memory import Memory
 from regard.attention.scores import Additive
-from regard.models.classifier import Classifier, logits_or_loss
+from regard.models.classifier import Classifier
 from regard.models.embedding import ElmoStates, make_embedding
 from regard.models.sizes import Share, Size
 from regard.nn.dropout import Dropout
@@ -129,18 +129,15 @@ class Rocktaschel(Classifier):
         premise_lengths: Lengths,
         hypothesis: Int[Tensor, "batch hypothesis_position"],
         hypothesis_lengths: Lengths,
-        *,
-        expected: Int[Tensor, " batch"] | None = None,
-        smoothing: float = 0.0,
-    ) -> Tensor:
-        """Logits `(batch, class)` of tokens without delimiter; with `expected` their cross-entropy with these classes
-        instead, summed. With `both_ways` the representations of both are joined (section 2.4); they are made at once,
-        in half as many steps, and the rows of the second way are behind those of the first."""
+    ) -> Float[Tensor, "batch class"]:
+        """Logits `(batch, class)` of tokens without delimiter. With `both_ways` the representations of both are joined
+        (section 2.4); they are made at once, in half as many steps, and the rows of the second way are behind those of
+        the first."""
         one, other = (premise, premise_lengths), (hypothesis, hypothesis_lengths)
         if self.both_ways:
             ways = self.represented(*stacked(one, other), *stacked(other, one))
-            return logits_or_loss(self.output(rearrange(ways, "(w b) d -> b (w d)", w=2)), expected, smoothing)
-        return logits_or_loss(self.output(self.represented(*one, *other)), expected, smoothing)
+            return self.output(rearrange(ways, "(w b) d -> b (w d)", w=2))
+        return self.output(self.represented(*one, *other))
 
     def represented(
         self,

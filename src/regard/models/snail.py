@@ -117,29 +117,31 @@ class FewShotSnail(nn.Module):
         self,
         images: Float[Tensor, "batch image channel height width"],
         labels: Int[Tensor, "batch shown"],
-        *,
-        expected: Int[Tensor, "batch asked"] | None = None,
-        prototypes: float = 0.0,
-    ) -> Tensor:
-        """Logits `(batch, asked, way)` of the labels of the images behind those whose `labels (batch, shown)` are
-        known; with `expected (batch, asked)` their cross-entropy instead, summed, and `prototypes` times that of a
-        prototypical network on the codes. In maps every question is a row."""
-        batch, shown = labels.shape
-        codes = rearrange(self.code(rearrange(images, "b t c h w -> (b t) c h w")), "(b t) d -> b t d", b=batch)
-        asked = images.shape[1] - shown
-        told = torch.cat([codes[:, :shown], functional.one_hot(labels, self.ways).to(codes.dtype)], -1)
+    ) -> Float[Tensor, "batch question way"]:
+        """Logits `(batch, question, way)` of the labels of the images behind those whose `labels (batch, shown)` are
+        known."""
+        return self.classify(self.codes(images), labels)
+
+    def codes(self, images: Float[Tensor, "batch image channel height width"]) -> Float[Tensor, "batch image code"]:
+        """The vector of each image `(batch, image, code)`."""
+        codes = self.code(rearrange(images, "b t c h w -> (b t) c h w"))
+        return rearrange(codes, "(b t) d -> b t d", b=len(images))
+
+    def classify(
+        self, codes: Float[Tensor, "batch image code"], labels: Int[Tensor, "batch shown"]
+    ) -> Float[Tensor, "batch question way"]:
+        """Logits as `forward`, from the codes of all images. In maps every question is a row."""
+        shown = labels.shape[1]
+        questions = codes.shape[1] - shown
+        labelled = torch.cat([codes[:, :shown], functional.one_hot(labels, self.ways).to(codes.dtype)], -1)
         open_ = functional.pad(codes[:, shown:], (0, self.ways))
-        sequences = torch.cat([repeat(told, "b s d -> b q s d", q=asked), open_[:, :, None]], 2)
+        sequences = torch.cat([repeat(labelled, "b s d -> b q s d", q=questions), open_[:, :, None]], 2)
         states = self.network(rearrange(sequences, "b q t d -> (b q) t d"))[:, -1]
-        logits = self.output(rearrange(states, "(b q) d -> b q d", q=asked))
-        if expected is None:
-            return logits
-        if not prototypes:
-            return missed(logits, expected)
-        near = prototype_logits(codes[:, :shown], labels, codes[:, shown:], self.ways)
-        return missed(logits, expected) + prototypes * missed(near, expected)
+        return self.output(rearrange(states, "(b q) d -> b q d", q=questions))
 
-
-def missed(logits: Float[Tensor, "batch asked way"], expected: Int[Tensor, "batch asked"]) -> Float[Tensor, ""]:
-    """The cross-entropy, summed."""
-    return functional.cross_entropy(logits.flatten(0, 1), expected.flatten(), reduction="sum")
+    def prototypes(
+        self, codes: Float[Tensor, "batch image code"], labels: Int[Tensor, "batch shown"]
+    ) -> Float[Tensor, "batch question way"]:
+        """Logits as `forward`, those of a prototypical network on the codes of all images."""
+        shown = labels.shape[1]
+        return prototype_logits(codes[:, :shown], labels, codes[:, shown:], self.ways)

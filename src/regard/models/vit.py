@@ -2,13 +2,12 @@
 distillation token DeiT: Touvron et al. 2021, "Training data-efficient image transformers" (2012.12877)."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import torch
 from einops import rearrange
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn import functional
 
 from regard.attention.heads import MultiHead
 from regard.models.sizes import Share, Size, check_heads
@@ -17,7 +16,7 @@ from regard.nn.encoders.transformer import EncoderLayer
 from regard.nn.feedforward import FeedForward
 from regard.nn.grid_positions import LearnedGrid, SinusoidalGrid
 from regard.nn.residual import PreNorm
-from regard.shapes import Float, Int, States
+from regard.shapes import Float, States
 
 Pixels = Float[Tensor, "batch channel image_height image_width"]
 DEVIATION = 0.02
@@ -155,27 +154,14 @@ class Vit(nn.Module):
             nn.init.zeros_(each.weight)
             nn.init.zeros_(each.bias)
 
-    def forward(
-        self,
-        pixels: Pixels,
-        *,
-        expected: Int[Tensor, " batch"] | None = None,
-        told: Int[Tensor, " batch"] | None = None,
-        smoothing: float = 0.0,
-    ) -> Any:
-        """Logits `(batch, class)`; with `expected` their cross-entropy with these classes instead, summed.
+    def forward(self, pixels: Pixels) -> Float[Tensor, "batch class"]:
+        """Logits `(batch, class)`, the mean of `both`."""
+        logits, second = self.both(pixels)
+        return (logits + second) / 2
 
-        A distilled model's is the mean of two: that of the first token with `expected`, and that of the second with
-        the classes that a teacher has `told`, by default also `expected` (Touvron 2021, equation 3).
-        """
+    def both(self, pixels: Pixels) -> tuple[Float[Tensor, "batch class"], Float[Tensor, "batch class"]]:
+        """Logits of the first token, which learns from labels, and of the distillation token, which learns from a
+        teacher (Touvron 2021, equation 3); without one, the same twice."""
         states = self.encoder(pixels)
-        first = states.mean(1) if self.config.pooling == "mean" else states[:, 0]
-        logits = self.output(first)
-        second = logits if self.taught is None else self.taught(states[:, 1])
-        if expected is None:
-            return (logits + second) / 2
-        loss = functional.cross_entropy(logits, expected, reduction="sum", label_smoothing=smoothing)
-        if self.taught is None:
-            return loss
-        told = expected if told is None else told
-        return (loss + functional.cross_entropy(second, told, reduction="sum", label_smoothing=smoothing)) / 2
+        logits = self.output(states.mean(1) if self.config.pooling == "mean" else states[:, 0])
+        return logits, logits if self.taught is None else self.taught(states[:, 1])

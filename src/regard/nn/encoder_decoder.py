@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from regard.attention.memory import Memory
 from regard.data.pair_batch import PairBatch, collate
 from regard.nn.decoders.protocol import Decoder, unroll
 from regard.nn.encoders.protocol import Encoder
-from regard.shapes import Lengths, Source, Tokens
+from regard.shapes import Float, Lengths, Source, Tokens
 from regard.text.special import SPECIAL, SpecialTokens
 
 
@@ -43,16 +43,10 @@ class EncoderDecoder(nn.Module):
         target: Tokens,
         *,
         forcing: float = 1.0,
-        expected: Tokens | None = None,
-        smoothing: float = 0.0,
-    ) -> Any:
-        """Logits `(batch, position, vocabulary)` of the token after each target token.
-
-        With `expected (batch, position)`, the loss of these tokens instead, as `Output.loss` gives it.
-        """
-        features = self.features(source, source_lengths, target, forcing)
-        output = self.decoder.output
-        return output(features) if expected is None else output.loss(features, expected, smoothing)
+    ) -> Float[Tensor, "batch position vocabulary"]:
+        """Logits `(batch, position, vocabulary)` of the token after each target token. Their loss without storing them
+        is `decoder.output.loss(features, expected)`."""
+        return self.decoder.output(self.features(source, source_lengths, target, forcing))
 
 
 def decoded(decoder: Decoder, memory: Memory, target: Tokens, forcing: float) -> Any:

@@ -1,12 +1,12 @@
 """Losses on attention weights, and the score-function gradient of hard attention."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
+from torch import Tensor
 
 from regard.attention.align import Hard
 from regard.attention.align.losses import coverage, doubly_stochastic, entropy, guided
@@ -34,6 +34,18 @@ class AttendedBatch(Protocol):
     def source_lengths(self) -> Tensor: ...
     @property
     def links(self) -> Tensor | None: ...
+
+
+@runtime_checkable
+class SourceModel(Protocol):
+    """A model that reads sources and writes targets, as `EncoderDecoder` and `Captioner`."""
+
+    @property
+    def decoder(self) -> Decoder: ...
+    @property
+    def features(self) -> Callable[..., Any]:
+        """From the sources, the right-shifted target and the probability of teacher forcing."""
+        ...
 
 
 TokenLosses = Float[Tensor, "batch target"]
@@ -78,17 +90,14 @@ class AttentionLoss:
         draws = any(isinstance(module, Hard) for module in decoder.modules())
         self.active = settings.penalties or draws
 
-    def recording(self, model: nn.Module) -> AbstractContextManager[Maps | None]:
-        """Record the source attention of a call of the model, wrapped or not."""
+    def recording(self, model: SourceModel) -> AbstractContextManager[Maps | None]:
+        """Record the source attention of a call of the model."""
         if not self.active or self.readers is None:
             return nullcontext()
-        inner: Any = model.module if isinstance(model, DistributedDataParallel) else model
-        decoder = inner.decoder
-        assert isinstance(decoder, nn.Module)
-        return record(decoder, self.readers, differentiable=True)
+        return record(model.decoder, self.readers, differentiable=True)
 
     def of(
-        self, model: nn.Module, sources: tuple[Tensor, ...], batch: AttendedBatch, settings: Training, update: int
+        self, model: SourceModel, sources: tuple[Tensor, ...], batch: AttendedBatch, settings: Training, update: int
     ) -> Float[Tensor, ""]:
         """The loss of a batch's targets with the attention losses, teacher forced by the settings of this update.
 
@@ -101,13 +110,8 @@ class AttentionLoss:
                 "which compiled layers do not; leave training.compile out"
             )
         with self.recording(model) as maps:
-            total, losses = model(
-                *sources,
-                batch.target_in,
-                forcing=forcing(settings, update),
-                expected=batch.target_out,
-                smoothing=settings.label_smoothing,
-            )
+            features = model.features(*sources, batch.target_in, forcing(settings, update))
+            total, losses = model.decoder.output.loss(features, batch.target_out, settings.label_smoothing)
         return total if maps is None else total + self(maps, batch, losses)
 
     def __call__(self, maps: Maps, batch: AttendedBatch, losses: TokenLosses) -> Float[Tensor, ""]:

@@ -14,7 +14,7 @@ from regard.training.averaging import MovingAverage, mean
 from regard.training.batches import BatchStream
 from regard.training.compiling import compiling
 from regard.training.metrics_log import Metrics
-from regard.training.objective import Objective
+from regard.training.objective import LossModule, Objective
 from regard.training.parameters import count_parameters
 from regard.training.processes import Processes, whole
 from regard.training.progress import Progress, Window
@@ -68,9 +68,9 @@ class Trainer:
         self.model, self.objective, self.settings, self.run, self.here = model, objective, settings, run, here
         self.parameters = count_parameters(model)
         seed_everything(settings.seed + here.rank)
-        self.wrapped = here.wrap(model, settings.sharded)
+        self.losses = here.wrap(LossModule(model, objective), settings.sharded)
         self.optimizer = make_optimizer(model, settings)
-        self.updater = Updater(self.wrapped, self.optimizer, objective, settings, here, stop)
+        self.updater = Updater(self.losses, self.optimizer, settings, here, stop)
         self.average: MovingAverage | None = None
         self.state = TrainingState()
         self.saved = -1
@@ -183,7 +183,7 @@ class Trainer:
 
     def _validate(self) -> dict[str, float]:
         self.model.eval()
-        with torch.no_grad(), whole(self.model):
+        with torch.no_grad(), whole(self.losses):
             figures = self.here.from_main(self.objective.validate(self.model))
         self.model.train()
         return figures

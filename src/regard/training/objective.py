@@ -61,15 +61,32 @@ class Objective(Protocol):
         ...
 
     def loss(self, model: nn.Module, batch: Any, update: int, carried: Carried | None) -> Loss:
-        """The summed loss of a batch at an update (counted from 1), by one call `model(...)`: a model that is wrapped
-        for several processes synchronises its gradients through that call. `carried` comes from the batch before, in
-        the same process; None at the start and after an update that was skipped."""
+        """The summed loss of a batch at an update (counted from 1). It may call any part of the model: see `LossModule`.
+        `carried` comes from the batch before, in the same process; None at the start and after an update that was
+        skipped."""
         ...
 
     def validate(self, model: nn.Module) -> dict[str, float]:
-        """Metrics on held-out examples, `self.metric` among them. The model is not wrapped, in evaluation mode, in full
-        precision and without gradients. Every process calls it; the first one's metrics count."""
+        """Metrics on held-out examples, `self.metric` among them. The model is in evaluation mode, in full precision and
+        without gradients. Every process calls it; the first one's metrics count."""
         ...
+
+
+class LossModule(nn.Module):
+    """From a batch to its loss in one call, of a model that computes logits and an objective that computes losses.
+
+    DDP and FSDP exchange gradients of what happens within one call of the module that they wrap. They wrap this one, so
+    an objective may call parts of the model, and a model's `forward` need not know of losses.
+    """
+
+    def __init__(self, model: nn.Module, objective: Objective) -> None:
+        super().__init__()
+        self.model, self.objective = model, objective
+
+    def forward(self, batch: Any, update: int, carried: Carried | None) -> tuple[Tensor, int, Carried | None]:
+        """The fields of a `Loss`: FSDP finds tensors in tuples, not in dataclasses."""
+        loss = self.objective.loss(self.model, batch, update, carried)
+        return loss.total, loss.tokens, loss.carried
 
 
 @runtime_checkable

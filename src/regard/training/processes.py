@@ -36,22 +36,22 @@ class Processes:
         if settings.threads:
             torch.set_num_threads(settings.threads)
 
-    def wrap(self, model: nn.Module, sharded: bool) -> nn.Module:
-        """The model on its device; with several processes it is sharded in place, or wrapped in DDP.
+    def wrap(self, losses: nn.Module, sharded: bool) -> nn.Module:
+        """A `LossModule` on its device; with several processes its model is sharded in place, or it is wrapped in DDP.
 
         Sharding has one group for the whole model, so that tied parts and calls of parts outside the model's own
         `forward` stay correct.
         """
-        model.to(self.device)
+        losses.to(self.device)
         if self.count == 1:
-            return model
+            return losses
         if not sharded:
-            return self.accelerator.prepare_model(model)
-        for tensor in model.state_dict().values():
+            return self.accelerator.prepare_model(losses)
+        for tensor in losses.state_dict().values():
             torch.distributed.broadcast(tensor, 0)
         mesh = torch.distributed.init_device_mesh(self.device.type, (self.count,))
-        fully_shard(model, mesh=mesh)
-        return model
+        fully_shard(losses, mesh=mesh)
+        return losses
 
     def sum(self, vector: Tensor) -> Tensor:
         """The sum of the processes' vectors, in place."""
@@ -73,27 +73,27 @@ class Processes:
 
 
 @contextmanager
-def exchanging(model: nn.Module, now: bool) -> Iterator[None]:
+def exchanging(losses: nn.Module, now: bool) -> Iterator[None]:
     """Synchronise gradients between processes in a backward pass inside if `now`, else accumulate them here."""
-    if isinstance(model, FSDPModule):
-        model.set_requires_gradient_sync(now)
+    if isinstance(losses, FSDPModule):
+        losses.set_requires_gradient_sync(now)
         yield
-    elif isinstance(model, DistributedDataParallel) and not now:
-        with model.no_sync():
+    elif isinstance(losses, DistributedDataParallel) and not now:
+        with losses.no_sync():
             yield
     else:
         yield
 
 
 @contextmanager
-def whole(model: nn.Module) -> Iterator[None]:
+def whole(losses: nn.Module) -> Iterator[None]:
     """Gather the whole weights of a sharded model inside, so that any part of it can be called."""
-    if not isinstance(model, FSDPModule):
+    if not isinstance(losses, FSDPModule):
         yield
         return
-    model.set_reshard_after_forward(False)
-    model.unshard()
+    losses.set_reshard_after_forward(False)
+    losses.unshard()
     try:
         yield
     finally:
-        model.reshard()
+        losses.reshard()

@@ -15,7 +15,7 @@ from torch.optim.optimizer import Optimizer
 from regard.errors import RunError
 from regard.training.batches import Prepared
 from regard.training.devices import choose_precision
-from regard.training.objective import Carried, Objective
+from regard.training.objective import Carried
 from regard.training.processes import Processes, exchanging
 from regard.training.settings import Training
 from regard.training.signals import Stop
@@ -58,26 +58,18 @@ def make_optimizer(model: nn.Module, settings: Training) -> AdamW:
 
 
 class Updater:
-    """Update a model, wrapped or not; the only place that handles gradients. `carried` is passed from batch to
-    batch."""
+    """Update the model in a `LossModule`, wrapped or not; the only place that handles gradients. `carried` is passed
+    from batch to batch."""
 
     def __init__(
         self,
-        model: nn.Module,
+        losses: nn.Module,
         optimizer: Optimizer,
-        objective: Objective,
         settings: Training,
         here: Processes,
         stop: Stop,
     ) -> None:
-        self.stop = stop
-        self.model, self.optimizer, self.objective, self.settings, self.here = (
-            model,
-            optimizer,
-            objective,
-            settings,
-            here,
-        )
+        self.losses, self.optimizer, self.settings, self.here, self.stop = losses, optimizer, settings, here, stop
         self.parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         self.carried: Carried | None = None
         self._exact = torch.float32 if here.device.type == "mps" else torch.float64
@@ -113,14 +105,13 @@ class Updater:
         total, tokens = torch.zeros((), device=self.here.device), 0
         bf16 = choose_precision(self.settings.precision, self.here.device.type) == "bf16"
         for number, item in enumerate(prepared, start=1):
-            with _memory(item, self.settings), exchanging(self.model, number == len(prepared)):
+            with _memory(item, self.settings), exchanging(self.losses, number == len(prepared)):
                 batch = item.batch.to(self.here.device)
                 with torch.autocast(self.here.device.type, torch.bfloat16, enabled=bf16):
-                    loss = self.objective.loss(self.model, batch, update, self.carried)
-                loss.total.backward()
-            total += loss.total.detach()
-            tokens += loss.tokens
-            self.carried = loss.carried
+                    loss, count, self.carried = self.losses(batch, update, self.carried)
+                loss.backward()
+            total += loss.detach()
+            tokens += count
         return total, tokens
 
     def _apply(self, gradients: list[Tensor], scale: float, norm: float, rate: float) -> None:

@@ -1,15 +1,18 @@
 """Language modelling in both directions: texts to batches, a loss, and the perplexities of held-out text."""
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from regard.data.batching import token_batches
 from regard.metrics.perplexity import perplexity
 from regard.models.elmo import Elmo
+from regard.shapes import Float
 from regard.tasks.bidirectional_language_model.char_words import SpelledBatch, SpelledTexts
 from regard.text.special import IGNORED
 from regard.training.objective import Carried, Loss
 from regard.training.settings import Training
+
+Losses = tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]
 
 
 class BidirectionalObjective:
@@ -27,14 +30,21 @@ class BidirectionalObjective:
         return self.train.batch(indices)
 
     def loss(self, model: nn.Module, batch: SpelledBatch, update: int, carried: Carried | None = None) -> Loss:
-        (forward, _), (backward, _) = model(
-            batch.characters, batch.lengths, expected=batch.tokens, smoothing=self.settings.label_smoothing
-        )
+        assert isinstance(model, Elmo)
+        (forward, _), (backward, _) = losses(model, batch, self.settings.label_smoothing)
         return Loss(forward + backward, 2 * told(batch))
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         assert isinstance(model, Elmo)
         return figures(model, self.valid, self.settings.batch_tokens)
+
+
+def losses(model: Elmo, batch: SpelledBatch, smoothing: float = 0.0) -> tuple[Losses, Losses]:
+    """Of each word given those before it, and of each given those behind it, as `Output.loss` gives them."""
+    assert model.output is not None
+    ahead, back = model.features(batch.characters, batch.lengths)
+    after, before = batch.tokens[:, 1:], batch.tokens[:, :-1].where(batch.tokens[:, 1:] != IGNORED, IGNORED)
+    return model.output.loss(ahead, after, smoothing), model.output.loss(back, before, smoothing)
 
 
 def cut(texts: SpelledTexts, tokens: int, seed: int, epoch: int) -> list[list[int]]:
@@ -55,7 +65,7 @@ def figures(model: Elmo, texts: SpelledTexts, tokens: int) -> dict[str, float]:
     count, forward, backward = 0, 0.0, 0.0
     for examples in cut(texts, tokens, 0, 0):
         batch = texts.batch(examples).to(device)
-        (ahead, _), (back, _) = model(batch.characters, batch.lengths, expected=batch.tokens)
+        (ahead, _), (back, _) = losses(model, batch)
         forward, backward, count = forward + float(ahead), backward + float(back), count + told(batch)
     return {
         "perplexity": perplexity((forward + backward) / (2 * count)),

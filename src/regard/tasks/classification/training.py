@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from regard.data.batching import require_one_batch, require_room, token_batches
 from regard.data.images import LabelledImage
@@ -55,7 +56,9 @@ class ClassificationObjective:
         return self.form.collate([self.train[index] for index in indices])
 
     def loss(self, model: nn.Module, batch: ClassBatch, update: int, carried: Carried | None = None) -> Loss:
-        total = model(*batch.inputs, expected=batch.classes, smoothing=self.settings.label_smoothing)
+        total = functional.cross_entropy(
+            model(*batch.inputs), batch.classes, reduction="sum", label_smoothing=self.settings.label_smoothing
+        )
         return Loss(total, len(batch.classes))
 
     def validate(self, model: nn.Module) -> dict[str, float]:

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from regard.data.batching import require_one_batch, token_batches
 from regard.data.squad import Question
 from regard.metrics.text import METRICS, TextMetricName
 from regard.models.bert_spans import BertSpans
-from regard.shapes import Float
+from regard.shapes import Float, Int
 from regard.tasks.extractive_qa.config import ExtractiveQA
 from regard.tasks.extractive_qa.data import SpanBatch, Window, collate_windows, windows
 from regard.text import Tokenizer
@@ -50,12 +51,17 @@ class ExtractiveQAObjective:
         return collate_windows([self.train[index] for index in indices])
 
     def loss(self, model: nn.Module, batch: SpanBatch, update: int, carried: Carried | None = None) -> Loss:
-        total = model(batch.tokens, batch.lengths, batch.segments, expected=batch.answers)
-        return Loss(total, len(batch.answers))
+        logits = model(batch.tokens, batch.lengths, batch.segments)
+        return Loss(span_loss(logits, batch.answers), len(batch.answers))
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         assert isinstance(model, BertSpans)
         return self.valid.figures(model)
+
+
+def span_loss(logits: Float[Tensor, "batch position 2"], answers: Int[Tensor, "batch 2"]) -> Float[Tensor, ""]:
+    """The mean of the cross-entropies of first and last positions, summed over the batch."""
+    return functional.cross_entropy(logits, answers, reduction="sum") / 2
 
 
 @dataclass(frozen=True)

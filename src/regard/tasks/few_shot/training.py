@@ -5,12 +5,14 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import torch
 from jaxtyping import UInt8
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional
 
 from regard.data.batching import require_one_batch, token_batches
 from regard.data.images import LabelledImage
 from regard.images import Pixels
 from regard.models.snail import FewShotSnail
+from regard.shapes import Float, Int
 from regard.tasks.few_shot.batch import EpisodeBatch
 from regard.tasks.few_shot.config import FewShot
 from regard.tasks.few_shot.data import Episode, draw, seen
@@ -64,8 +66,8 @@ class FewShotObjective:
         return collate_episodes([self._episode(epoch, index) for index in indices], self.config)
 
     def loss(self, model: nn.Module, batch: EpisodeBatch, update: int, carried: Carried | None = None) -> Loss:
-        found = model(batch.images, batch.labels, expected=batch.classes, prototypes=self.config.prototypes)
-        return Loss(found, batch.classes.numel())
+        assert isinstance(model, FewShotSnail)
+        return Loss(episode_loss(model, batch, self.config.prototypes), batch.classes.numel())
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         assert isinstance(model, FewShotSnail)
@@ -79,6 +81,22 @@ class FewShotObjective:
         first = index * self.config.count
         pixels = enumerate(pixels_in(drawn, self.train), first)
         return drawn, [self.config.augmentation(each, seed, epoch, number) for number, each in pixels]
+
+
+def episode_loss(model: FewShotSnail, batch: EpisodeBatch, prototypes: float = 0.0) -> Float[Tensor, ""]:
+    """The cross-entropy of the network, and `prototypes` times that of a prototypical network on the same codes."""
+    codes = model.codes(batch.images)
+    total = cross_entropy(model.classify(codes, batch.labels), batch.classes)
+    if prototypes:
+        total = total + prototypes * cross_entropy(model.prototypes(codes, batch.labels), batch.classes)
+    return total
+
+
+def cross_entropy(
+    logits: Float[Tensor, "batch question way"], classes: Int[Tensor, "batch question"]
+) -> Float[Tensor, ""]:
+    """Summed over all questions."""
+    return functional.cross_entropy(logits.flatten(0, 1), classes.flatten(), reduction="sum")
 
 
 def episodes(images: Pool, config: FewShot, count: int, seed: str) -> Iterator[EpisodeBatch]:

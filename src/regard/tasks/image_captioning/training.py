@@ -73,6 +73,7 @@ class CaptionObjective:
         return collate_captions(examples, self.config.cells, self.tokenizer.special)
 
     def loss(self, model: nn.Module, batch: CaptionBatch, update: int, carried: Carried | None = None) -> Loss:
+        assert isinstance(model, Captioner)
         total = self.attention_loss.of(model, (batch.images,), batch, self.settings, update)
         return Loss(total, batch.target_tokens)
 

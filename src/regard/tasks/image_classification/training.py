@@ -4,13 +4,14 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from regard.data.batching import require_one_batch, token_batches
 from regard.data.image_batch import ImageBatch, collate_images
 from regard.data.images import LabelledImage
 from regard.images import Pixels
 from regard.models.vit import Vit
-from regard.shapes import Float
+from regard.shapes import Float, Int
 from regard.tasks.classification.training import figures
 from regard.tasks.image_classification.config import ImageClassification
 from regard.training.objective import Carried, Loss
@@ -43,7 +44,8 @@ class ImageClassificationObjective:
         return collate_images([(self._seen(epoch, index), self.train[index][1]) for index in indices])
 
     def loss(self, model: nn.Module, batch: ImageBatch, update: int, carried: Carried | None = None) -> Loss:
-        total = model(batch.pixels, expected=batch.classes, smoothing=self.settings.label_smoothing)
+        assert isinstance(model, Vit)
+        total = distillation(model.both(batch.pixels), batch.classes, batch.classes, self.settings.label_smoothing)
         return Loss(total, len(batch.classes))
 
     def validate(self, model: nn.Module) -> dict[str, float]:
@@ -55,6 +57,21 @@ class ImageClassificationObjective:
         """An image as it is seen in an epoch."""
         pixels = pixels_of(self.train[index][0], self.config)
         return self.config.images.tensor(self.config.augmentation(pixels, self.settings.seed, epoch, index))
+
+
+def distillation(
+    logits: tuple[Float[Tensor, "batch class"], Float[Tensor, "batch class"]],
+    classes: Int[Tensor, " batch"],
+    taught: Int[Tensor, " batch"],
+    smoothing: float = 0.0,
+) -> Float[Tensor, ""]:
+    """The mean of two cross-entropies, each summed: that of the first token's logits with the classes, and that of the
+    second's with the classes that a teacher predicts (Touvron 2021, equation 3)."""
+    first, second = (
+        functional.cross_entropy(each, labels, reduction="sum", label_smoothing=smoothing)
+        for each, labels in zip(logits, (classes, taught), strict=True)
+    )
+    return (first + second) / 2
 
 
 def pixels_of(each: LabelledImage, config: ImageClassification) -> Pixels:

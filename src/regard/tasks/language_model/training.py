@@ -35,11 +35,13 @@ class LanguageModelObjective:
         return self.windows.batch(epoch, indices)
 
     def loss(self, model: nn.Module, batch: WindowBatch, update: int, carried: Carried | None) -> Loss:
-        state = self.model.begin(len(batch.given))
+        assert isinstance(model, LanguageModel)
+        state = model.begin(len(batch.given))
         if carried is not None and not batch.fresh:
             state = type(state)(**carried)
-        (total, _), state = model(batch.given, state, expected=batch.expected, smoothing=self.settings.label_smoothing)
-        after = self.model.carried(state)
+        features, state = model.run(batch.given, state)
+        total, _ = model.output.loss(features, batch.expected, self.settings.label_smoothing)
+        after = model.carried(state)
         return Loss(total, batch.expected.numel(), None if after is None else after.tensors())
 
     def validate(self, model: nn.Module) -> dict[str, float]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import nn
+from torch.nn import functional
 
 from regard.data.batching import token_batches
 from regard.metrics.perplexity import perplexity
@@ -34,16 +35,16 @@ class MaskedObjective:
         return self.train.batch(epoch, indices)
 
     def loss(self, model: nn.Module, batch: MaskedBatch, update: int, carried: Carried | None = None) -> Loss:
-        told, following = model(
-            batch.tokens,
-            batch.lengths,
-            batch.segments,
-            places=batch.places,
-            expected=batch.expected,
-            follows=batch.follows,
-        )
-        count = len(batch.places)
-        return Loss(told + following * (count / len(batch.tokens)), count)
+        assert isinstance(model, Bert)
+        assert model.predictions is not None
+        states, count = model(batch.tokens, batch.lengths, batch.segments), len(batch.places)
+        features = model.predictions.features(states.flatten(0, 1)[batch.places])
+        total, _ = model.predictions.output.loss(features[None], batch.expected[None])
+        if batch.follows is not None and model.pooler is not None and model.next_sentence is not None:
+            following = model.next_sentence(model.pooler(states))
+            pairs = functional.cross_entropy(following, batch.follows, reduction="sum")
+            total = total + pairs * (count / len(batch.tokens))
+        return Loss(total, count)
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         assert isinstance(model, Bert)

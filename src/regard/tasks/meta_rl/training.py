@@ -12,7 +12,6 @@ from regard.tasks.meta_rl.config import MetaRL
 from regard.tasks.meta_rl.data import Decisions
 from regard.tasks.meta_rl.environments import Agent, Environments, Trajectories, act
 from regard.training.objective import Carried, Loss
-from regard.training.processes import whole
 
 
 def by_regret(logits: Tensor, later: Tensor, done: Trajectories, learning: ActorCritic) -> Tensor:
@@ -56,8 +55,7 @@ class MetaRLObjective:
         return data.sampled(len(indices), f"{data.seed}/{self.settings.seed}/{epoch}/{indices[0]}")
 
     def loss(self, model: nn.Module, batch: Environments, update: int, carried: Carried | None = None) -> Loss:
-        with whole(self.actor):
-            done = act(self.actor, batch)
+        done = act(self.actor, batch)
         logits, guesses = model(done.inputs)
         learning = self.config.learning.at(update, self.settings.steps)
         return Loss(SIGNALS[learning.signal](logits, guesses, done, learning), done.actions.numel())

@@ -68,15 +68,14 @@ class MultiTargetObjective:
 
     def loss(self, model: nn.Module, batch: ManyBatch, update: int, carried: Carried | None = None) -> Loss:
         first = next(iter(batch.parts.values()))
-        total, _ = model(
-            first.source,
-            first.source_lengths,
-            {name: part.target_in for name, part in batch.parts.items()},
-            {name: part.target_out for name, part in batch.parts.items()},
-            forcing=forcing(self.settings, update),
-            smoothing=self.settings.label_smoothing,
-        )
-        return Loss(total, sum(part.target_tokens for part in batch.parts.values()))
+        assert isinstance(model, OneToMany)
+        given = {name: part.target_in for name, part in batch.parts.items()}
+        features = model.features(first.source, first.source_lengths, given, forcing(self.settings, update))
+        totals = [
+            model.output(name).loss(features[name], part.target_out, self.settings.label_smoothing)[0]
+            for name, part in batch.parts.items()
+        ]
+        return Loss(torch.stack(totals).sum(), sum(part.target_tokens for part in batch.parts.values()))
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         assert isinstance(model, OneToMany)

@@ -71,13 +71,9 @@ class PointerObjective:
         return collate_sets([self.train[index] for index in indices])
 
     def loss(self, model: nn.Module, batch: SetBatch, update: int, carried: Carried | None = None) -> Loss:
-        total, _ = model(
-            batch.elements,
-            batch.lengths,
-            batch.target_in,
-            forcing=forcing(self.settings, update),
-            expected=batch.target_out,
-        )
+        assert isinstance(model, PointerNetwork)
+        features = model.features(batch.elements, batch.lengths, batch.target_in, forcing(self.settings, update))
+        total, _ = model.decoder.output.loss(features, batch.target_out)
         return Loss(total, batch.target_tokens)
 
     def validate(self, model: nn.Module) -> dict[str, float]:

@@ -91,6 +91,7 @@ class Seq2SeqObjective:
         return replace(batch, links=link_rows([self.links[index] for index in indices], *sizes))
 
     def loss(self, model: nn.Module, batch: PairBatch, update: int, carried: Carried | None = None) -> Loss:
+        assert isinstance(model, EncoderDecoder)
         sources = batch.source, batch.source_lengths
         return Loss(self.attention_loss.of(model, sources, batch, self.settings, update), batch.target_tokens)
 
