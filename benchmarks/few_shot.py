@@ -19,8 +19,7 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from benchmarks import report
-from regard.nn.conv4 import ImageCode
-from regard.nn.prototypes import prototype_logits
+from regard.models.few_shot_snail import ImageCode, prototype_logits
 from regard.runs.load import load
 from regard.tasks.few_shot.batch import EpisodeBatch
 from regard.tasks.few_shot.config import FewShot

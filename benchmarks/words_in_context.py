@@ -22,9 +22,8 @@ from torch import Tensor
 from benchmarks import report
 from regard.data.lines import read_lines
 from regard.models.elmo import Elmo
-from regard.models.elmo_embedding import ElmoEmbedding, word_states
+from regard.models.elmo_embedding import ElmoEmbedding, ScalarMix, word_states
 from regard.models.han import FlatAttention
-from regard.nn.scalar_mix import ScalarMix
 from regard.runs import run_file
 from regard.runs.load import load
 from regard.runs.recipes import path_of

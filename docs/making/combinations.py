@@ -21,17 +21,16 @@ from regard.attention.scores import Score
 from regard.models.aligns import ALIGNS
 from regard.models.aligns import HISTORIES as HISTORY_NAMES
 from regard.models.catalog import CAPTIONER_CONFIGS, MODEL_CONFIGS, build, build_captioner
+from regard.models.luong import LuongDecoder
 from regard.models.pointer_network import PointerNetwork, PointerNetworkConfig
 from regard.nn.cells import Stack
-from regard.nn.decoders.initial_states import ZeroStart
-from regard.nn.decoders.luong import LuongDecoder
 from regard.nn.decoders.protocol import Decoder
+from regard.nn.decoders.recurrent import ZeroInitialState
 from regard.nn.decoders.transformer import DecoderLayer, TransformerDecoder
 from regard.nn.embeddings import TokenEmbedding
-from regard.nn.feedforward import FeedForward
 from regard.nn.output import Output
 from regard.nn.positions import NoPositions
-from regard.nn.residual import PreNorm
+from regard.nn.sublayers import FeedForward, PreNorm
 from regard.shapes import Tokens
 
 WIDTH, HEADS, HIDDEN, TOKENS = 12, 2, 5, 7
@@ -94,7 +93,9 @@ def recurrent(way: Way) -> Decoder:
     """An RNN decoder that reads its source so. Its state is wider than a key where the score wants that."""
     width = 2 * WIDTH if way.score is scores.Content else WIDTH
     stack, combine = Stack("gru", WIDTH + WIDTH, width), nn.Linear(WIDTH + width, WIDTH)
-    return LuongDecoder(embedding(), way.attend(width, WIDTH), stack, ZeroStart(width), combine, Output(WIDTH, TOKENS))
+    return LuongDecoder(
+        embedding(), way.attend(width, WIDTH), stack, ZeroInitialState(width), combine, Output(WIDTH, TOKENS)
+    )
 
 
 def crossing(way: Way) -> Decoder:

@@ -15,7 +15,7 @@ from regard.attention.scores import Additive, ScaledDot
 from regard.attribution.cross_attention import by_norms
 from regard.attribution.forced_decoding import attended
 from regard.attribution.norms import ValueNorms
-from regard.nn.decoders.gated import Gate
+from regard.models.show_attend_and_tell import Gate
 from tests.laws import cases
 
 HEADS = {

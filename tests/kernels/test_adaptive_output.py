@@ -6,9 +6,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.models.softmax import AdaptiveSoftmax
-from regard.nn.adaptive_output import AdaptiveOutput
 from regard.nn.copying import Copying, CopyOutput
 from regard.nn.embeddings import TokenEmbedding
+from regard.nn.large_vocabulary import AdaptiveOutput
 from regard.nn.output import Output
 from regard.text.special import IGNORED
 

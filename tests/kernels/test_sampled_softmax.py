@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.kernels.sampled_softmax import draw, log_uniform, sampled_cross_entropy
-from regard.nn.sampled_output import SampledOutput
+from regard.nn.large_vocabulary import SampledOutput
 from regard.text.special import IGNORED
 
 VOCABULARY, WIDTH = 13, 5

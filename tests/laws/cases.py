@@ -25,33 +25,28 @@ from regard.attention.scores import (
     TanhDot,
 )
 from regard.models.aligns import ALIGNS, AlignName
-from regard.models.bahdanau import Bahdanau, BahdanauConfig
-from regard.models.bottleneck import Bottleneck, BottleneckConfig
-from regard.models.luong import Luong, LuongConfig
-from regard.models.one_pass import OnePass, OnePassConfig
-from regard.models.pointer_generator import PointerConfig, PointerGenerator
+from regard.models.bahdanau import BackwardInitialState, Bahdanau, BahdanauConfig, BahdanauDecoder, MaxoutReadout
+from regard.models.bottleneck import Bottleneck, BottleneckConfig, BottleneckDecoder
+from regard.models.luong import Luong, LuongConfig, LuongDecoder, UnfedLuongDecoder
+from regard.models.one_pass import OnePass, OnePassConfig, OnePassDecoder
+from regard.models.pointer_generator import PointerConfig, PointerDecoder, PointerGenerator
+from regard.models.show_and_tell import FirstInputInitialState
+from regard.models.show_attend_and_tell import DeepOutput, GatedDecoder
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn.cells import GRUResetBefore, Stack
 from regard.nn.copying import CopyOutput
-from regard.nn.decoders.bahdanau import BahdanauDecoder, MaxoutReadout
-from regard.nn.decoders.bottleneck import BottleneckDecoder
-from regard.nn.decoders.gated import DeepOutput, GatedDecoder
-from regard.nn.decoders.initial_states import BackwardStart, FirstInputStart, LearnedStart, SummaryStart, ZeroStart
-from regard.nn.decoders.luong import LuongDecoder, UnfedLuongDecoder
-from regard.nn.decoders.one_pass import OnePassDecoder
-from regard.nn.decoders.pointer_generator import PointerDecoder
 from regard.nn.decoders.protocol import Decoder
+from regard.nn.decoders.recurrent import LearnedInitialState, SummaryInitialState, ZeroInitialState
 from regard.nn.decoders.transformer import DecoderLayer, TransformerDecoder
 from regard.nn.embeddings import OpenEmbedding, TokenEmbedding
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nn.encoders.protocol import Encoder
 from regard.nn.encoders.recurrent import RecurrentEncoder
 from regard.nn.encoders.transformer import EncoderLayer, TransformerEncoder
-from regard.nn.feedforward import FeedForward
 from regard.nn.output import Output, Predictor
 from regard.nn.positions import Learned, NoPositions, Positions, Sinusoidal
 from regard.nn.recurrent import CellReader, Recurrent, SequenceReader
-from regard.nn.residual import PostNorm, PreNorm
+from regard.nn.sublayers import FeedForward, PostNorm, PreNorm
 
 VOCABULARY = 13
 MAX_SOURCE = 17
@@ -128,11 +123,11 @@ ENCODERS: dict[str, Callable[[], Encoder]] = {
 }
 
 STARTS: dict[str, Callable[[Encoder, int], nn.Module]] = {
-    "zero": lambda encoder, size: ZeroStart(size),
-    "learned": lambda encoder, size: LearnedStart(size),
-    "summary": lambda encoder, size: SummaryStart(encoder.summary_width, size),
-    "backward": lambda encoder, size: BackwardStart(encoder.memory_width, size),
-    "first-input": lambda encoder, size: FirstInputStart(encoder.summary_width, 3, Recurrent("tanh", 3, size)),
+    "zero": lambda encoder, size: ZeroInitialState(size),
+    "learned": lambda encoder, size: LearnedInitialState(size),
+    "summary": lambda encoder, size: SummaryInitialState(encoder.summary_width, size),
+    "backward": lambda encoder, size: BackwardInitialState(encoder.memory_width, size),
+    "first-input": lambda encoder, size: FirstInputInitialState(encoder.summary_width, 3, Recurrent("tanh", 3, size)),
 }
 
 
@@ -227,7 +222,7 @@ def gated(encoder: Encoder, start: str) -> Decoder:
 def first_input(encoder: Encoder, start: str) -> Decoder:
     """As Show and Tell starts: one network reads the source and then the words."""
     recurrent = Recurrent("lstm", 6, 7)
-    started = FirstInputStart(encoder.summary_width, 6, recurrent)
+    started = FirstInputInitialState(encoder.summary_width, 6, recurrent)
     return BottleneckDecoder(embedding(), recurrent, started, Output(7, VOCABULARY), summary_each_step=False)
 
 

@@ -11,9 +11,17 @@ from torch.nn import functional
 
 from regard.attention.memory import Memory
 from regard.attention.record import record
-from regard.models.han import FlatAttention, FlatConfig, Han, HanConfig
+from regard.models.han import (
+    AveragePooling,
+    FlatAttention,
+    FlatConfig,
+    Han,
+    HanConfig,
+    MaximumPooling,
+    Pooling,
+    make_pooling,
+)
 from regard.models.rocktaschel import ReadByWord, Reading, ReadOnce, Rocktaschel, RocktaschelConfig
-from regard.nn.pooling import Average, Maximum, Summary, make_summary
 from regard.nn.recurrent import SequenceReader, read_in_parts
 from regard.tasks.classification.batch import collate_documents, collate_texts, collate_two_texts
 from regard.text.special import PAD
@@ -125,8 +133,8 @@ def test_the_order_of_sentences_and_words_matters():
     assert not torch.allclose(one, third)
 
 
-@pytest.mark.parametrize("summary", [make_summary("attention", 5, 7), Average(), Maximum()])
-def test_derivatives_of_summaries(summary: Summary):
+@pytest.mark.parametrize("summary", [make_pooling("attention", 5, 7), AveragePooling(), MaximumPooling()])
+def test_derivatives_of_summaries(summary: Pooling):
     states = torch.randn(3, 4, 5, dtype=torch.float64, requires_grad=True)
     lengths = torch.tensor([4, 2, 0])
     assert torch.autograd.gradcheck(lambda states: summary.double()(states, lengths), (states,))

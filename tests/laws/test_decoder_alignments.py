@@ -13,13 +13,11 @@ from regard.attention.record import record
 from regard.attention.scores import Additive
 from regard.models.aligns import ALIGNS, AlignName
 from regard.models.bahdanau import Bahdanau, BahdanauConfig
-from regard.models.luong import Luong, LuongConfig
-from regard.models.one_pass import OnePass, OnePassConfig
+from regard.models.luong import Luong, LuongConfig, LuongDecoder
+from regard.models.one_pass import OnePass, OnePassConfig, OnePassDecoder
 from regard.models.pointer_generator import PointerConfig, PointerGenerator
 from regard.models.scores import SCORES, ScoreName
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.nn.decoders.luong import LuongDecoder
-from regard.nn.decoders.one_pass import OnePassDecoder
 from regard.nn.decoders.protocol import Decoder
 from regard.nn.decoders.transformer import DecoderLayer, TransformerDecoder
 from regard.nn.encoder_decoder import EncoderDecoder

@@ -8,8 +8,8 @@ from torch.nn import functional
 from regard.attention.align import Addressing, Hard
 from regard.attention.memory import Memory
 from regard.models.aligns import ALIGNS, AlignName
-from regard.nn.decoders.initial_states import SummaryStart
 from regard.nn.decoders.protocol import Decoder, State, unroll
+from regard.nn.decoders.recurrent import SummaryInitialState
 from regard.nn.decoders.transformer import TransformerDecoder
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nn.encoders.protocol import Encoder
@@ -202,7 +202,7 @@ def test_start_from_zero_leaves_the_last_state_unconnected():
 def test_a_start_without_what_it_needs_says_so(start: str):
     memory = Memory(torch.randn(2, 3, 5), torch.randn(2, 3, 5))
     with pytest.raises(ValueError, match="the memory has none; make it with summary="):
-        SummaryStart(5, 7)(memory)
+        SummaryInitialState(5, 7)(memory)
     decoder = cases.bottleneck(cases.ENCODERS["gru-both"](), "zero")
     with pytest.raises(ValueError, match="needs the encoder's summary"):
         decoder.start(memory)

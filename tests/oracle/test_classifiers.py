@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from torch import nn
 
-from regard.models.han import FlatAttention, FlatConfig, Han, HanConfig
+from regard.models.han import FlatAttention, FlatConfig, Han, HanConfig, PoolingName
 from regard.models.rocktaschel import ReadingName, Rocktaschel, RocktaschelConfig
-from regard.nn.pooling import SummaryName
 from regard.tasks.classification.batch import collate_documents, collate_texts, collate_two_texts
 from regard.text.special import START
 from tests.oracle import reference
@@ -39,7 +38,7 @@ def one_way(p: Parameters, name: str, inputs: list[Array], width: int) -> list[A
     return states
 
 
-def level(p: Parameters, name: str, inputs: list[Array], width: int, summary: SummaryName) -> Array:
+def level(p: Parameters, name: str, inputs: list[Array], width: int, summary: PoolingName) -> Array:
     ahead = one_way(p, f"{name}.reader.forwards.0", inputs, width)
     back = one_way(p, f"{name}.reader.backwards.0", inputs[::-1], width)[::-1]
     states = [np.concatenate(both) for both in zip(ahead, back, strict=True)]
@@ -57,7 +56,7 @@ def level(p: Parameters, name: str, inputs: list[Array], width: int, summary: Su
     return read
 
 
-SUMMARIES: list[tuple[SummaryName, SummaryName]] = [
+SUMMARIES: list[tuple[PoolingName, PoolingName]] = [
     ("attention", "attention"),
     ("average", "attention"),
     ("attention", "maximum"),
@@ -66,7 +65,7 @@ SUMMARIES: list[tuple[SummaryName, SummaryName]] = [
 
 
 @pytest.mark.parametrize(("words", "sentences"), SUMMARIES)
-def test_han(words: SummaryName, sentences: SummaryName):
+def test_han(words: PoolingName, sentences: PoolingName):
     model = Han(11, 3, HanConfig(embedding=5, width=2, attention=7, words=words, sentences=sentences))
     p = drawn(model)
     found = model(*collate_documents([(each, 0) for each in DOCUMENTS]).inputs).detach().numpy()

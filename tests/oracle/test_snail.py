@@ -8,10 +8,8 @@ import torch
 from torch import nn
 
 from regard.attention.record import record
-from regard.models.snail import FewShotSnail, SnailConfig, acting, classifying
-from regard.nn.conv4 import ImageCode
-from regard.nn.prototypes import prototype_logits
-from regard.nn.snail_blocks import AttentionBlock, DenseBlock, TemporalConvolution
+from regard.models.few_shot_snail import FewShotSnail, ImageCode, SnailConfig, prototype_logits
+from regard.models.snail import AttentionBlock, DenseBlock, TemporalConvolution, acting, classifying
 from regard.tasks.few_shot.batch import EpisodeBatch
 from regard.tasks.few_shot.training import cross_entropy, episode_loss
 

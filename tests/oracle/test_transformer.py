@@ -13,9 +13,8 @@ from regard.attention.record import record
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn.decoders.transformer import DecoderLayer
 from regard.nn.encoders.transformer import EncoderLayer
-from regard.nn.feedforward import FeedForward
 from regard.nn.kv_cache import Past, empty_past
-from regard.nn.residual import PostNorm, PreNorm, Residual
+from regard.nn.sublayers import FeedForward, PostNorm, PreNorm, Residual
 
 LENGTHS = torch.tensor([5, 7])
 HIDDEN = torch.arange(7) >= LENGTHS[:, None]

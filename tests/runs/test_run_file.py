@@ -10,12 +10,11 @@ from regard.cli.main import main
 from regard.data.sources import Parallel
 from regard.data.tokenizer_pair import Tokenizers
 from regard.errors import InputError
-from regard.models.bert import Bert
-from regard.models.bert_spans import BertSpans
+from regard.models.bert import Bert, BertSpans
 from regard.models.catalog import build, build_captioner, build_classifier, build_language_model
 from regard.models.elmo import Elmo
+from regard.models.few_shot_snail import FewShotSnail
 from regard.models.pointer_network import PointerNetwork
-from regard.models.snail import FewShotSnail
 from regard.models.turing_machine import TuringMachine
 from regard.models.vit import Vit
 from regard.runs import run_file

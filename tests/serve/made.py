@@ -10,8 +10,7 @@ from regard.data.tokenizer_pair import Tokenizers
 from regard.decoding.search import Search
 from regard.images import Preparation
 from regard.models.bahdanau import Bahdanau, BahdanauConfig
-from regard.models.bert import BertConfig
-from regard.models.bert_spans import BertSpans
+from regard.models.bert import BertConfig, BertSpans
 from regard.models.catalog import build_captioner, build_classifier, build_language_model
 from regard.models.gpt2 import GPT2Config
 from regard.models.han import HanConfig

@@ -10,8 +10,7 @@ import torch
 
 from regard import load
 from regard.errors import InputError
-from regard.models.elmo_embedding import ElmoEmbedding
-from regard.models.embedding import ElmoStates, make_embedding
+from regard.models.elmo_embedding import ElmoEmbedding, ElmoStates, make_embedding
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of

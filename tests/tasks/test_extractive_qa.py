@@ -9,8 +9,7 @@ import torch
 from regard import load
 from regard.data.squad import Answer, Question
 from regard.errors import InputError
-from regard.models.bert import BertConfig
-from regard.models.bert_spans import BertSpans
+from regard.models.bert import BertConfig, BertSpans
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of

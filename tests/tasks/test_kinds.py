@@ -18,8 +18,7 @@ from regard.maps import Alignment, DocumentWeights, rollout, shares
 from regard.maps.heads import HeadMaps
 from regard.maps.lookups import mean_alignment
 from regard.models.attention_language_model import AttentionLanguageModelConfig
-from regard.models.bert import Bert, BertConfig
-from regard.models.bert_spans import BertSpans
+from regard.models.bert import Bert, BertConfig, BertSpans
 from regard.models.catalog import build_classifier, build_language_model
 from regard.models.gpt2 import GPT2Config
 from regard.models.han import FlatConfig, HanConfig

@@ -13,9 +13,7 @@ from regard.hub.formats.pretrained_model import Files
 from regard.hub.parity_texts import Given
 from regard.hub.text_runs import built
 from regard.hub.tolerances import SHAPES, against, as_transformers, compare
-from regard.models.bert import Bert
-from regard.models.bert_classifier import BertClassifier
-from regard.models.bert_spans import BertSpans
+from regard.models.bert import Bert, BertClassifier, BertSpans
 from regard.models.gpt2 import GPT2
 from regard.nn.encoder_decoder import EncoderDecoder
 

@@ -7,9 +7,7 @@ from torch import Tensor, nn
 
 from regard.attention.masks import padding
 from regard.hub.formats.names import Order
-from regard.models.bert import Bert, BertEncoder
-from regard.models.bert_classifier import BertClassifier
-from regard.models.bert_spans import BertSpans
+from regard.models.bert import Bert, BertClassifier, BertEncoder, BertSpans
 from regard.shapes import Bool, Lengths, Tokens
 from regard.text.special import END, PAD, START
 

@@ -13,9 +13,7 @@ from regard.errors import InputError
 from regard.hub.formats import bert_heads, families
 from regard.hub.formats.pretrained_model import Classes, Opened, OpenedImages, Spans
 from regard.hub.image_runs import built_for_images, described_for_images
-from regard.models.bert import Bert, BertConfig
-from regard.models.bert_classifier import BertClassifier
-from regard.models.bert_spans import BertSpans
+from regard.models.bert import Bert, BertClassifier, BertConfig, BertSpans
 from regard.models.catalog import build
 from regard.models.elmo import Elmo, ElmoConfig
 from regard.models.gpt2 import GPT2, GPT2Config

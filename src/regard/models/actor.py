@@ -8,9 +8,8 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from regard.models.sizes import Size
-from regard.models.snail import Snail, acting
+from regard.models.snail import Snail, StepInputs, StepOutputs, acting
 from regard.nn.recurrent import Recurrent
-from regard.nn.snail_blocks import Found, Given
 from regard.shapes import Float, Inputs, States
 
 
@@ -50,7 +49,7 @@ class RecurrentNetwork(nn.Module):
         like = next(self.parameters())
         return like.new_zeros(batch, *self.recurrent.state_shape)
 
-    def step(self, states: Given, state: Tensor) -> tuple[Found, Tensor]:
+    def step(self, states: StepInputs, state: Tensor) -> tuple[StepOutputs, Tensor]:
         """One more position."""
         outputs, after = self.recurrent(states[:, None], state)
         return outputs[:, 0], after
@@ -87,7 +86,7 @@ class Actor(nn.Module):
         """The state before the first step in so many environments."""
         return self.network.start(batch)
 
-    def step(self, inputs: Given, state: Any) -> tuple[Float[Tensor, "batch action"], Any]:
+    def step(self, inputs: StepInputs, state: Any) -> tuple[Float[Tensor, "batch action"], Any]:
         """What is seen now `(batch, input_width)` -> logits of the actions, and the state after it."""
         states, after = self.network.step(self.embedding(inputs), state)
         return self.policy(states), after

@@ -1,15 +1,20 @@
 """RNNsearch: Bahdanau, Cho, Bengio 2015 (1409.0473), appendix A."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+import torch
+from einops import rearrange
+from torch import Tensor, nn
+
 from regard.attention import Attend
+from regard.attention.memory import Memory
 from regard.attention.scores import Additive
 from regard.models.aligns import HISTORIES, AlignChoice, HistoryName, chosen_align
 from regard.models.sizes import Share, Sides, Size
 from regard.nn.cells import CELLS, Stack
-from regard.nn.decoders.bahdanau import BahdanauDecoder, MaxoutReadout
-from regard.nn.decoders.initial_states import BackwardStart, StartName, choose_start
+from regard.nn.decoders.recurrent import InitialStateName, RecurrentDecoder, RecurrentDecoderState, choose_initial_state
+from regard.nn.dropout import Dropout
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nn.encoders.recurrent import RecurrentEncoder
@@ -35,8 +40,68 @@ class BahdanauConfig(Sides):
     align: AlignChoice = "softmax"
     window: Size = 10
     history: HistoryName | None = None
-    start: StartName = "encoder"
+    start: InitialStateName = "encoder"
     dropout: Share = 0.0
+
+
+class BackwardInitialState(nn.Module):
+    """tanh(W_s backward_1): from the backward half of the first position's state (Bahdanau 2015, appendix A.2.2)."""
+
+    def __init__(self, memory_width: int, size: int):
+        super().__init__()
+        self.first = memory_width // 2
+        self.linear = nn.Linear(memory_width - self.first, size, bias=False)
+
+    def forward(self, memory: Memory) -> Tensor:
+        """Zeros where the memory has no position."""
+        return self.linear(memory.value[:, :1, self.first :].sum(1)).tanh()
+
+
+class MaxoutReadout(nn.Module):
+    """t = maxout over pairs of U_o s_{t-1} + V_o E y_{t-1} + C_o c_t, one matrix over all three."""
+
+    def __init__(self, parts_width: int, width: int, dropout: float = 0.0):
+        super().__init__()
+        self.linear = nn.Linear(parts_width, 2 * width)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, parts: Tensor) -> Tensor:
+        return self.dropout(rearrange(self.linear(parts), "... (w pair) -> ... w pair", pair=2).amax(-1))
+
+
+class BahdanauDecoder(RecurrentDecoder[RecurrentDecoderState]):
+    """Read the source with the state before a step, then make the step (appendix A.2.2):
+
+        e_tj = v_a^T tanh(W_a s_{t-1} + U_a h_j),  a_t = softmax(e_t),  c_t = sum_j a_tj h_j
+        s_t = cell([E y_{t-1}; c_t], s_{t-1})
+        t_t = maxout(U_o s_{t-1} + V_o E y_{t-1} + C_o c_t),  p(y_t) = softmax(W_o t_t)
+
+    The weights of step t belong to the word y_t that the step predicts.
+    """
+
+    def __init__(
+        self,
+        embedding: TokenEmbedding,
+        attend: Attend,
+        stack: Stack,
+        start: nn.Module,
+        readout: nn.Module,
+        output: Output,
+    ):
+        super().__init__()
+        self.embedding, self.attend, self.stack = embedding, attend, stack
+        self.initial, self.readout, self.output = start, readout, output
+
+    def start(self, memory: Memory) -> RecurrentDecoderState:
+        cells = self.initial(memory).unflatten(1, self.stack.state_shape)
+        return RecurrentDecoderState(cells, self.attend.prepare(memory))
+
+    def transition(self, embedded: Tensor, state: RecurrentDecoderState) -> tuple[Tensor, RecurrentDecoderState]:
+        before = state.cells[:, -1, : self.stack.width]
+        read = self.attend.read(before[:, None], state.memory, state.alignment)
+        context = read.context[:, 0]
+        _, cells = self.stack(torch.cat([embedded, context], -1), state.cells)
+        return torch.cat([before, embedded, context], -1), replace(state, cells=cells, alignment=read.state)
 
 
 class Bahdanau(EncoderDecoder):
@@ -62,7 +127,7 @@ class Bahdanau(EncoderDecoder):
                 HISTORIES[config.history](config.attention),
             ),
             stack,
-            choose_start(config.start, BackwardStart(memory_width, config.width), config.width),
+            choose_initial_state(config.start, BackwardInitialState(memory_width, config.width), config.width),
             MaxoutReadout(config.width + config.embedding + memory_width, config.maxout, config.dropout),
             Output(config.maxout, target_vocabulary),
         )

@@ -11,14 +11,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.attention.heads import MultiHead
+from regard.attention.masks import padding
+from regard.models.classifier import Classifier
 from regard.models.sizes import NamedSizes, Share, Size, check_heads
 from regard.nn.dropout import Dropout
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.encoders.transformer import EncoderLayer, encoded
-from regard.nn.feedforward import FeedForward
 from regard.nn.output import Output
 from regard.nn.positions import Learned
-from regard.nn.residual import PostNorm
+from regard.nn.sublayers import FeedForward, PostNorm
 from regard.shapes import Float, Lengths, States, Tokens
 
 DEVIATION = 0.02
@@ -159,3 +160,48 @@ class Bert(nn.Module):
     ) -> States:
         """The encoder's states `(batch, position, width)`."""
         return self.encoder(tokens, lengths, segments)
+
+
+class BertClassifier(Classifier):
+    """The encoder, the pooler of its first state and a linear layer."""
+
+    self_attention = "encoder.layers.*.self_attention"
+
+    def __init__(self, vocabulary: int, classes: int, config: BertConfig):
+        super().__init__()
+        self.encoder = BertEncoder(vocabulary, config)
+        self.pooler = Pooler(config.width)
+        self.dropout = Dropout(config.dropout)
+        self.output = nn.Linear(config.width, classes)
+        start(self.output)
+
+    def forward(
+        self,
+        tokens: Tokens,
+        lengths: Lengths,
+        segments: Tokens | None = None,
+    ) -> Float[Tensor, "batch class"]:
+        """Logits `(batch, class)`."""
+        return self.output(self.dropout(self.pooler(self.encoder(tokens, lengths, segments))))
+
+
+class BertSpans(nn.Module):
+    """The encoder, and the dot products of its states with two vectors: how well an answer begins and ends there."""
+
+    self_attention = "encoder.layers.*.self_attention"
+
+    def __init__(self, vocabulary: int, config: BertConfig):
+        super().__init__()
+        self.encoder = BertEncoder(vocabulary, config)
+        self.output = nn.Linear(config.width, 2)
+        start(self.output)
+
+    def forward(
+        self,
+        tokens: Tokens,
+        lengths: Lengths,
+        segments: Tokens | None = None,
+    ) -> Float[Tensor, "batch position 2"]:
+        """Logits `(batch, position, 2)` of where an answer begins and ends, minus infinity past each length."""
+        logits = self.output(self.encoder(tokens, lengths, segments))
+        return logits.masked_fill(~padding(lengths, tokens.shape[1]).readable()[..., None], -torch.inf)

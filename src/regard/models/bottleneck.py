@@ -1,16 +1,22 @@
 """The encoder-decoder without attention: Sutskever, Vinyals, Le 2014 (1409.3215) and Cho et al. 2014 (1406.1078)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+import torch
+from torch import Tensor, nn
+
+from regard.attention.memory import Memory
 from regard.models.sizes import Share, Sides, Size
-from regard.nn.decoders.bottleneck import BottleneckDecoder
-from regard.nn.decoders.initial_states import SummaryStart
+from regard.nn.decoders.protocol import Decoder, State
+from regard.nn.decoders.recurrent import SummaryInitialState
+from regard.nn.dropout import Dropout
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nn.encoders.recurrent import RecurrentEncoder
 from regard.nn.output import Output
 from regard.nn.recurrent import Recurrent, SequenceReader
+from regard.shapes import Float, States, Step, Tokens
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,56 @@ class BottleneckConfig(Sides):
     bidirectional: bool = False
     summary: Literal["start", "every-step"] = "start"
     dropout: Share = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class BottleneckState(State):
+    """`recurrent (batch, layer, state_width)` and what joins every input: the encoder's summary, or nothing."""
+
+    recurrent: Tensor
+    every_step: Tensor
+
+
+class BottleneckDecoder(Decoder[BottleneckState]):
+    """h_t = f([E y_{t-1}; v], h_{t-1}), h_0 from the summary (Sutskever 2014); v is the summary itself at every step
+    (Cho 2014, equation 8) or nothing."""
+
+    source_attention = None
+
+    def __init__(
+        self,
+        embedding: TokenEmbedding,
+        recurrent: Recurrent,
+        start: nn.Module,
+        output: Output,
+        *,
+        summary_each_step: bool,
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        self.embedding, self.recurrent, self.initial, self.output = embedding, recurrent, start, output
+        self.summary_each_step = summary_each_step
+        self.dropout = Dropout(dropout)
+
+    def start(self, memory: Memory) -> BottleneckState:
+        """Raises ValueError for a memory without a summary."""
+        if memory.summary is None:
+            raise ValueError("a decoder without attention needs the encoder's summary; make the memory with summary=")
+        recurrent = self.initial(memory).unflatten(1, self.recurrent.state_shape)
+        return BottleneckState(recurrent, memory.summary if self.summary_each_step else memory.summary[:, :0])
+
+    def run(self, tokens: Tokens, state: BottleneckState) -> tuple[States, BottleneckState]:
+        embedded = self.embedding(tokens)
+        joined = torch.cat([embedded, state.every_step[:, None].expand(-1, embedded.shape[1], -1)], -1)
+        outputs, recurrent = self.recurrent(joined, state.recurrent)
+        return self.dropout(outputs), replace(state, recurrent=recurrent)
+
+    def features(self, tokens: Tokens, state: BottleneckState) -> States:
+        return self.run(tokens, state)[0]
+
+    def advance(self, tokens: Step, state: BottleneckState) -> tuple[Float[Tensor, "batch width"], BottleneckState]:
+        outputs, state = self.run(tokens[:, None], state)
+        return outputs[:, 0], state
 
 
 class Bottleneck(EncoderDecoder):
@@ -52,7 +108,7 @@ class Bottleneck(EncoderDecoder):
         decoder = BottleneckDecoder(
             target,
             recurrent,
-            SummaryStart(encoder.summary_width, layers * state_width),
+            SummaryInitialState(encoder.summary_width, layers * state_width),
             Output(config.width, target_vocabulary),
             summary_each_step=each_step,
             dropout=config.dropout,

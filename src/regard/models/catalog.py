@@ -66,7 +66,7 @@ LANGUAGE_MODEL_CONFIGS = Registry(
 CLASSIFIERS = Registry(
     "regard.models",
     {
-        "bert": "bert_classifier:BertClassifier",
+        "bert": "bert:BertClassifier",
         "han": "han:Han",
         "flat-attention": "han:FlatAttention",
         "rocktaschel": "rocktaschel:Rocktaschel",

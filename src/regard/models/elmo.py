@@ -1,5 +1,6 @@
 """ELMo: Peters et al. 2018, "Deep contextualized word representations" (1802.05365)."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -9,11 +10,11 @@ from torch import Tensor, nn
 
 from regard.models.sizes import Share, Size
 from regard.models.softmax import FULL, Softmax, output_kind
-from regard.nn.cells import ProjectedLSTMCell
+from regard.nn.cells import Cell
 from regard.nn.characters import CharacterEncoder
 from regard.nn.dropout import Dropout
-from regard.nn.recurrent import TwoStacks, turn_round
-from regard.shapes import Float, Int, Lengths
+from regard.nn.recurrent import Looped, pick, turn_round
+from regard.shapes import Float, Inputs, Int, Lengths
 from regard.text.spelling import ALPHABET
 
 Characters = Int[Tensor, "batch position character"]
@@ -59,6 +60,82 @@ ORIGINAL = ElmoConfig(
 )
 """93.6 million parameters, predictions not counted."""
 ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
+
+
+class ProjectedLSTMCell(Cell):
+    """Long short-term memory whose output is a projection of its gated cell (Sak 2014, 1402.1128), both cut off at a
+    size (Peters 2018's model); the state is [h; c], h `projection` wide and c `width`:
+
+    c' = clip(f * c + i * tanh(g)),  h' = clip(P (o * tanh(c'))),  with i, f, g, o = W x + U h + b
+    """
+
+    def __init__(
+        self,
+        input_width: int,
+        width: int,
+        projection: int,
+        *,
+        cell_clip: float | None = None,
+        projection_clip: float | None = None,
+    ):
+        super().__init__(projection, projection + width)
+        self.inputs = nn.Linear(input_width, 4 * width, bias=False)
+        self.recurrent = nn.Linear(projection, 4 * width)
+        self.projection = nn.Linear(width, projection, bias=False)
+        self.cell_clip, self.projection_clip = cell_clip, projection_clip
+        nn.init.zeros_(self.recurrent.bias)
+        nn.init.ones_(self.recurrent.bias[width : 2 * width].data)
+
+    def project(self, inputs: Tensor) -> Tensor:
+        return self.inputs(inputs)
+
+    def step(self, projected: Tensor, state: Tensor) -> Tensor:
+        hidden, cell = state.split([self.width, self.state_width - self.width], -1)
+        gates = projected + self.recurrent(hidden)
+        inward, forget, new, out = gates.to(self.recurrent.weight.dtype).chunk(4, -1)  # c adds up in full precision
+        cell = clipped(forget.sigmoid() * cell + inward.sigmoid() * new.tanh(), self.cell_clip)
+        hidden = clipped(self.projection(out.sigmoid() * cell.tanh()), self.projection_clip)
+        return torch.cat([hidden, cell], -1)
+
+
+def clipped(numbers: Tensor, size: float | None) -> Tensor:
+    """Cut off at plus and minus this size, or as they are."""
+    return numbers if size is None else numbers.clamp(-size, size)
+
+
+class TwoStacks(nn.Module):
+    """Layers that read forwards and, apart from them, layers that read backwards, each from zeros on. What a layer is
+    given is added to what it gives, but in the first; `dropout` is before each.
+
+    Raises:
+        ValueError: not as many layers in both directions.
+    """
+
+    def __init__(self, forwards: Iterable[Cell], backwards: Iterable[Cell], dropout: Dropout):
+        super().__init__()
+        self.forwards = nn.ModuleList(map(Looped, forwards))
+        self.backwards = nn.ModuleList(map(Looped, backwards))
+        self.dropout = dropout
+        if len(self.forwards) != len(self.backwards):
+            raise ValueError(f"{len(self.forwards)} layers forwards and {len(self.backwards)} backwards; give as many")
+
+    def forward(self, inputs: Inputs, lengths: Lengths) -> Float[Tensor, "layer batch position both_widths"]:
+        """Inputs `(batch, position, input_width)`, at least one position -> the states of all layers, those forwards
+        before those backwards, `(layer, batch, position, 2 width)`, zero past the end."""
+        inside, turned = turn_round(lengths, inputs.shape[1])
+        ahead = self._read(self.forwards, inputs)
+        back = [pick(states, turned) for states in self._read(self.backwards, pick(inputs, turned))]
+        states = torch.cat([torch.stack(ahead), torch.stack(back)], -1)
+        return states.masked_fill(~inside[..., None], 0.0)
+
+    def _read(self, layers: Iterable[nn.Module], states: Tensor) -> list[Tensor]:
+        found: list[Tensor] = []
+        for layer in layers:
+            given = self.dropout(states)
+            outputs, _ = layer(given)
+            states = outputs + given if found else outputs
+            found.append(states)
+        return found
 
 
 class Elmo(nn.Module):

@@ -1,16 +1,31 @@
 """ELMo's states in place of a model's own token embedding (Peters 2018, section 3.3)."""
 
+from dataclasses import dataclass, replace
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.attention.masks import padding
-from regard.models.elmo import Characters, Elmo
+from regard.models.elmo import Characters, Elmo, ElmoConfig
+from regard.models.sizes import Size
 from regard.nn.dropout import Dropout
-from regard.nn.embeddings import Embedding
-from regard.nn.scalar_mix import ScalarMix
+from regard.nn.embeddings import Embedding, TokenEmbedding
 from regard.shapes import Float, Int, Lengths, States
 from regard.text.special import SPECIAL
 from regard.text.spelling import TEXT_BEGINS, TEXT_ENDS, spell_mark
+
+
+class ScalarMix(nn.Module):
+    """gamma sum_j s_j h_j with s = softmax(w), where gamma and w are learned (Peters 2018, 1802.05365, equation 1); at
+    first the mean. `(layer, *batch, width)` -> `(*batch, width)`."""
+
+    def __init__(self, layers: int):
+        super().__init__()
+        self.weights = nn.Parameter(torch.zeros(layers))
+        self.gamma = nn.Parameter(torch.ones(()))
+
+    def forward(self, layers: Float[Tensor, "layer *batch width"]) -> Float[Tensor, "*batch width"]:
+        return self.gamma * torch.tensordot(self.weights.softmax(0), layers, 1)
 
 
 class ElmoEmbedding(Embedding):
@@ -61,3 +76,26 @@ def word_states(elmo: Elmo, characters: Characters, lengths: Lengths) -> Float[T
     marked[torch.arange(batch, device=lengths.device), lengths + 1] = ends
     states = elmo(marked, lengths + 2)[:, :, 1:-1]
     return states.masked_fill(~padding(lengths, positions).readable()[..., None], 0.0)
+
+
+@dataclass(frozen=True)
+class ElmoStates:
+    """Vectors of words by the trained run in the folder `elmo`. `sizes` are those of its model, looked up when training
+    begins, so that the run that has them is whole without that folder."""
+
+    elmo: str
+    sizes: ElmoConfig | None = None
+
+
+def make_embedding(vocabulary: int, source: Size | ElmoStates, dropout: float) -> Embedding:
+    """A table of that width, or a mix of states that are still to be filled in, as are the spellings of the words.
+
+    Raises:
+        ValueError: the sizes of the ELMo are not known.
+    """
+    if isinstance(source, int):
+        return TokenEmbedding(vocabulary, source, dropout=dropout)
+    if source.sizes is None:
+        raise ValueError(f"the sizes of the ELMo in {source.elmo} are not known; give ElmoStates its ElmoConfig")
+    elmo = Elmo(vocabulary, replace(source.sizes, predictions=False))
+    return ElmoEmbedding(elmo, torch.zeros(vocabulary, source.sizes.characters, dtype=torch.int64), dropout)

@@ -13,10 +13,9 @@ from regard.models.softmax import FULL, Softmax, output_kind
 from regard.nn.decoders.protocol import State
 from regard.nn.dropout import Dropout
 from regard.nn.embeddings import TokenEmbedding
-from regard.nn.feedforward import FeedForward
 from regard.nn.kv_cache import Past, empty_past, read_past
 from regard.nn.positions import Learned
-from regard.nn.residual import PreNorm
+from regard.nn.sublayers import FeedForward, PreNorm, Residual
 from regard.shapes import States, Tokens
 
 
@@ -77,15 +76,10 @@ class Block(nn.Module):
 
     def forward(self, states: States, past: Past) -> tuple[States, Past]:
         """Positions that follow `past` -> their states, and the past with them in it."""
-        grown = past
-
-        def read_own(x: Tensor) -> Tensor:
-            nonlocal grown
-            context, grown = read_past(self.self_attention, x, past)
-            return context
-
-        states = self.residuals[0](states, read_own)
-        return self.residuals[1](states, self.feedforward), grown
+        first, second = cast("Sequence[Residual]", self.residuals)
+        context, past = read_past(self.self_attention, first.input(states), past)
+        states = first.add(states, context)
+        return second.add(states, self.feedforward(second.input(states))), past
 
 
 class Blocks(nn.ModuleList):

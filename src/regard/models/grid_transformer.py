@@ -10,10 +10,9 @@ from regard.models.captioner import Captioner, Eye
 from regard.models.sizes import Size, check_heads
 from regard.nn.decoders.transformer import DecoderLayer, TransformerDecoder
 from regard.nn.embeddings import TokenEmbedding
-from regard.nn.feedforward import FeedForward
 from regard.nn.output import Output
 from regard.nn.positions import Sinusoidal
-from regard.nn.residual import PreNorm
+from regard.nn.sublayers import FeedForward, PreNorm
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -81,11 +81,11 @@ class LSTMN(LanguageModel[LSTMNState]):
     def run(self, tokens: Tokens, state: LSTMNState) -> tuple[States, LSTMNState]:
         outputs = []
         for inputs in self.dropout(self.embedding(tokens)).unbind(1):
-            output, state = self.turn(inputs, state)
+            output, state = self.transition(inputs, state)
             outputs.append(output)
         return self.readout(self.dropout(torch.stack(outputs, 1))), state
 
-    def turn(self, inputs: Tensor, state: LSTMNState) -> tuple[Float[Tensor, "batch width"], LSTMNState]:
+    def transition(self, inputs: Tensor, state: LSTMNState) -> tuple[Float[Tensor, "batch width"], LSTMNState]:
         """Read the tape, make a step and write what comes of it. Places past the window are dropped, but where somebody
         records: whoever does counts from the first one."""
         query = torch.cat([inputs, state.read], -1)[:, None]

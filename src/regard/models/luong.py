@@ -1,23 +1,33 @@
 """The stacked LSTM with global attention and input feeding: Luong, Pham, Manning 2015 (1508.04025)."""
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from regard.attention import Attend
+from regard.attention.memory import Memory
 from regard.models.aligns import AlignChoice, chosen_align
 from regard.models.scores import SCORES, ScoreName
 from regard.models.sizes import Share, Sides, Size
 from regard.nn.cells import Stack
-from regard.nn.decoders.initial_states import StartName, SummaryStart, choose_start
-from regard.nn.decoders.luong import LuongDecoder, UnfedLuongDecoder
+from regard.nn.decoders.protocol import SequenceDecoder, State
+from regard.nn.decoders.recurrent import (
+    InitialStateName,
+    RecurrentDecoder,
+    RecurrentDecoderState,
+    SummaryInitialState,
+    choose_initial_state,
+)
+from regard.nn.dropout import Dropout
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nn.encoders.recurrent import RecurrentEncoder
 from regard.nn.output import Output
 from regard.nn.recurrent import Recurrent, SequenceReader
+from regard.shapes import States, Tokens
 
 
 @dataclass(frozen=True)
@@ -42,12 +52,92 @@ class LuongConfig(Sides):
     max_source: Size = 100
     align: AlignChoice = "softmax"
     window: Size = 10
-    start: StartName = "encoder"
+    start: InitialStateName = "encoder"
     dropout: Share = 0.2
 
     def __post_init__(self) -> None:
         if self.bidirectional and self.width % 2:
             raise ValueError(f"width {self.width} is odd; two directions need halves of it")
+
+
+@dataclass(frozen=True, eq=False)
+class LuongState(State):
+    """`cells (batch, layer, state_width)`, the last step's attentional vector, the memory, the alignment's state."""
+
+    cells: Tensor
+    attentional: Tensor
+    memory: Memory
+    alignment: Any = None
+
+
+class LuongDecoder(RecurrentDecoder[LuongState]):
+    """h_t = stack([E y_{t-1}; h~_{t-1}]); c_t reads the memory with h_t; h~_t = tanh(W_c [c_t; h_t]).
+
+    Equations 5 and 6, with the input feeding of section 3.3. The weights of step t belong to the word y_t that the step
+    predicts.
+    """
+
+    def __init__(
+        self,
+        embedding: TokenEmbedding,
+        attend: Attend,
+        stack: Stack,
+        start: nn.Module,
+        combine: nn.Linear,
+        output: Output,
+        *,
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        self.embedding, self.attend, self.stack = embedding, attend, stack
+        self.initial, self.combine, self.output = start, combine, output
+        self.readout = Dropout(dropout)
+
+    def start(self, memory: Memory) -> LuongState:
+        cells = self.initial(memory).unflatten(1, self.stack.state_shape)
+        attentional = cells.new_zeros(len(cells), self.combine.out_features)
+        return LuongState(cells, attentional, self.attend.prepare(memory))
+
+    def transition(self, embedded: Tensor, state: LuongState) -> tuple[Tensor, LuongState]:
+        top, cells = self.stack(torch.cat([embedded, state.attentional], -1), state.cells)
+        read = self.attend.read(top[:, None], state.memory, state.alignment)
+        attentional = self.combine(torch.cat([read.context[:, 0], top], -1)).tanh()
+        return attentional, replace(state, cells=cells, attentional=attentional, alignment=read.state)
+
+
+class UnfedLuongDecoder(SequenceDecoder[RecurrentDecoderState]):
+    """h_t = network(E y_{t-1}); c_t reads the memory with h_t; h~_t = tanh(W_c [c_t; h_t]): Luong's without input
+    feeding, so that all steps of training run in one pass.
+
+    The network knows the words alone and nothing that was read: what a word needs of the memory is read when it is due.
+    The weights of step t belong to the word y_t that the step predicts.
+    """
+
+    def __init__(
+        self,
+        embedding: TokenEmbedding,
+        attend: Attend,
+        network: Recurrent,
+        start: nn.Module,
+        combine: nn.Linear,
+        output: Output,
+        *,
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        self.embedding, self.attend, self.network = embedding, attend, network
+        self.initial, self.combine, self.output = start, combine, output
+        self.dropout = Dropout(dropout)
+
+    def start(self, memory: Memory) -> RecurrentDecoderState:
+        cells = self.initial(memory).unflatten(1, self.network.state_shape)
+        return RecurrentDecoderState(cells, self.attend.prepare(memory))
+
+    def run(self, tokens: Tokens, state: RecurrentDecoderState) -> tuple[States, RecurrentDecoderState]:
+        top, cells = self.network(self.embedding(tokens), state.cells)
+        read = self.attend.read(top, state.memory, state.alignment)
+        attentional = self.combine(torch.cat([read.context, top], -1)).tanh()
+        return self.dropout(attentional), replace(state, cells=cells, alignment=read.state)
 
 
 class Luong(EncoderDecoder):
@@ -79,7 +169,7 @@ class Luong(EncoderDecoder):
             chosen_align(config.align, config.width, config.window),
         )
         size = math.prod(network.state_shape)
-        start = choose_start(config.start, SummaryStart(encoder.summary_width, size), size)
+        start = choose_initial_state(config.start, SummaryInitialState(encoder.summary_width, size), size)
         combine = nn.Linear(encoder.memory_width + config.width, config.width, bias=False)
         output = Output(config.width, target_vocabulary)
         if isinstance(network, Stack):

@@ -1,22 +1,26 @@
 """A recurrent translator whose training runs in one pass: attention between two recurrent networks."""
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from regard.attention import Attend
 from regard.attention.heads import MultiHead
+from regard.attention.memory import Memory
 from regard.attention.scores import ScaledDot
 from regard.models.aligns import AlignChoice, chosen_align
 from regard.models.sizes import Share, Sides, Size
-from regard.nn.decoders.initial_states import StartName, SummaryStart, choose_start
-from regard.nn.decoders.one_pass import OnePassDecoder
+from regard.nn.decoders.protocol import SequenceDecoder, State
+from regard.nn.decoders.recurrent import InitialStateName, SummaryInitialState, choose_initial_state
+from regard.nn.dropout import Dropout
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nn.encoders.recurrent import RecurrentEncoder
 from regard.nn.output import Output
 from regard.nn.recurrent import Recurrent, SequenceReader
+from regard.shapes import States, Tokens
 
 
 @dataclass(frozen=True)
@@ -31,9 +35,62 @@ class OnePassConfig(Sides):
     heads: Size = 1
     align: AlignChoice = "softmax"
     window: Size = 10
-    start: StartName = "encoder"
+    start: InitialStateName = "encoder"
     shared: bool = True
     dropout: Share = 0.3
+
+
+@dataclass(frozen=True, eq=False)
+class OnePassState(State):
+    """The states of both networks, `(batch, layer, state_width)`, the prepared memory, the alignment's state."""
+
+    first: Tensor
+    second: Tensor
+    memory: Memory
+    alignment: Any = None
+
+
+class OnePassDecoder(SequenceDecoder[OnePassState]):
+    """q_t = first(E y_{t-1}); c_t reads the memory with q_t; h_t = second([q_t; c_t]); readout W [q_t; c_t; h_t].
+
+    The attention of a step depends on the words before it but not on earlier reads; the second network carries those.
+    The weights of step t belong to the word y_t that the step predicts.
+    """
+
+    def __init__(
+        self,
+        embedding: TokenEmbedding,
+        networks: tuple[Recurrent, Recurrent],
+        attend: Attend | MultiHead,
+        starts: tuple[nn.Module, nn.Module],
+        readout: nn.Linear,
+        output: Output,
+        *,
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        self.embedding, self.attend = embedding, attend
+        self.first, self.second = networks
+        self.starts = nn.ModuleList(starts)
+        self.readout, self.output = readout, output
+        self.dropout = Dropout(dropout)
+
+    def start(self, memory: Memory) -> OnePassState:
+        first, second = (start(memory) for start in self.starts)
+        return OnePassState(
+            first.unflatten(1, self.first.state_shape),
+            second.unflatten(1, self.second.state_shape),
+            self.attend.prepare(memory),
+        )
+
+    def run(self, tokens: Tokens, state: OnePassState) -> tuple[States, OnePassState]:
+        queries, first = self.first(self.embedding(tokens), state.first)
+        queries = self.dropout(queries)
+        read = self.attend.read(queries, state.memory, state.alignment)
+        outputs, second = self.second(torch.cat([queries, read.context], -1), state.second)
+        parts = torch.cat([queries, read.context, self.dropout(outputs)], -1)
+        after = replace(state, first=first, second=second, alignment=read.state)
+        return self.dropout(self.readout(parts)), after
 
 
 class OnePass(EncoderDecoder):
@@ -51,7 +108,7 @@ class OnePass(EncoderDecoder):
 
         def start() -> nn.Module:
             size = 2 * config.width
-            return choose_start(config.start, SummaryStart(encoder.summary_width, size), size)
+            return choose_initial_state(config.start, SummaryInitialState(encoder.summary_width, size), size)
 
         attend = Attend(ScaledDot(), chosen_align(config.align, config.width // config.heads, config.window))
         decoder = OnePassDecoder(

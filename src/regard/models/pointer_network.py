@@ -1,24 +1,32 @@
 """The pointer network: Vinyals, Fortunato, Jaitly 2015 (1506.03134)."""
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
+import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from regard.attention import Attend
+from regard.attention.masks import Dense
 from regard.attention.memory import Memory
 from regard.attention.scores import Additive
 from regard.models.aligns import ALIGNS, AlignName
 from regard.models.sizes import Share, Size
 from regard.nn.cells import Stack
-from regard.nn.decoders.initial_states import SummaryStart
-from regard.nn.decoders.pointer_network import PositionDecoder
+from regard.nn.copying import logarithm, wide
+from regard.nn.decoders.protocol import Decoder, State
+from regard.nn.decoders.recurrent import SummaryInitialState
 from regard.nn.dropout import Dropout
 from regard.nn.encoder_decoder import decoded
+from regard.nn.output import Predictor
 from regard.nn.recurrent import Reader, SequenceReader
-from regard.shapes import Float, Lengths, Tokens
+from regard.shapes import Float, Lengths, Step, Tokens
+from regard.text.special import IGNORED, SPECIAL
 
+END = SPECIAL.end
+"""The token that ends an answer; the places follow it."""
 Elements = Float[Tensor, "batch element element_width"]
 POINTING = "softmax", "sparsemax", "entmax"
 """Alignments whose weights can be the answer."""
@@ -61,6 +69,87 @@ class ElementEncoder(nn.Module):
         return Memory(of_states.key, projected, of_states.mask, final)
 
 
+class PositionOutput(nn.Module, Predictor):
+    """From weights over places `(*batch, place)`, the first of which means the end, to logits of tokens: place i is the
+    token `END` + i. Equal elements are not merged (Vinyals 2015, 1506.03134). There are at most `places`."""
+
+    def __init__(self, places: int):
+        super().__init__()
+        self.out_features = END + places
+
+    def forward(self, input: Float[Tensor, "*batch place"]) -> Float[Tensor, "*batch token"]:
+        """The logarithm of the weights; minus infinity for tokens before `END` and for places without weight."""
+        logits = logarithm(wide(input)).masked_fill(input == 0, -torch.inf)
+        return functional.pad(logits, (END, self.out_features - END - input.shape[-1]), value=-torch.inf)
+
+    def loss(
+        self, features: Float[Tensor, "batch position place"], targets: Tokens, smoothing: float = 0.0
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]:
+        """-log of the weight on each target, `IGNORED` left out: the sum, and without a gradient what each position
+        adds.
+
+        Raises:
+            ValueError: smoothing, which would reward weight on padding.
+        """
+        if smoothing:
+            raise ValueError(f"smoothing is {smoothing}; places cannot be smoothed, set it to 0")
+        real = targets != IGNORED
+        places = (targets - END).clamp(min=0)[..., None]
+        losses = -logarithm(wide(features.gather(-1, places)[..., 0])).masked_fill(~real, 0.0)
+        return losses.sum(), losses.detach()
+
+
+@dataclass(frozen=True, eq=False)
+class PositionState(State):
+    """`cells (batch, layer, state_width)`, the memory of the end and the elements, the alignment's state."""
+
+    cells: Tensor
+    memory: Memory
+    alignment: Any = None
+
+
+class PositionDecoder(Decoder[PositionState]):
+    """d_t = stack(element pointed to last, d_{t-1}); u_ti = score(d_t, e_i); p(place i) = align(u_t)_i (equation 3).
+
+    The memory's keys are the encoder's states and its values the elements as the decoder reads them. The end is one
+    more place, the first, with a key of its own. The weights of step t are the answer of step t.
+    """
+
+    def __init__(
+        self,
+        attend: Attend,
+        stack: Stack,
+        start: nn.Module,
+        widths: tuple[int, int],
+        *,
+        max_elements: int,
+        dropout: float = 0.0,
+    ):
+        """`widths` are those of the memory's keys and of its values."""
+        super().__init__()
+        self.attend, self.stack, self.initial = attend, stack, start
+        self.end = nn.Parameter(torch.randn(widths[0]) * widths[0] ** -0.5)
+        self.first = nn.Parameter(torch.randn(widths[1]) * widths[1] ** -0.5)
+        self.output, self.dropout = PositionOutput(1 + max_elements), Dropout(dropout)
+
+    def start(self, memory: Memory) -> PositionState:
+        batch = len(memory.key)
+        key = torch.cat([self.end.expand(batch, 1, -1), memory.key], 1)
+        value = functional.pad(memory.value, (0, 0, 1, 0))
+        mask = None if memory.mask is None else Dense(functional.pad(memory.mask.dense(), (1, 0), value=True))
+        cells = self.initial(memory).unflatten(1, self.stack.state_shape)
+        return PositionState(cells, self.attend.prepare(Memory(key, value, mask, clean=False)))
+
+    def advance(self, tokens: Step, state: PositionState) -> tuple[Float[Tensor, "batch place"], PositionState]:
+        places = (tokens - END).clamp(min=0)
+        pointed = state.memory.value[torch.arange(len(tokens), device=tokens.device), places]
+        given = torch.where((tokens == self.special.start)[:, None], self.first.to(pointed), pointed)
+        top, cells = self.stack(given, state.cells)
+        read = self.attend.read(self.dropout(top)[:, None], state.memory, state.alignment, weights=True)
+        assert read.weights is not None
+        return read.weights[:, 0], replace(state, cells=cells, alignment=read.state)
+
+
 class PointerNetwork(nn.Module):
     """Reads vectors and answers with places among them."""
 
@@ -70,7 +159,7 @@ class PointerNetwork(nn.Module):
         reader = SequenceReader("lstm", width, width, bidirectional=config.bidirectional)
         self.encoder = ElementEncoder(nn.Linear(element_width, width), reader, config.dropout)
         stack = Stack("lstm", width, width)
-        start = SummaryStart(reader.output_width, math.prod(stack.state_shape))
+        start = SummaryInitialState(reader.output_width, math.prod(stack.state_shape))
         score = Additive(width, reader.output_width, config.attention)
         attend = Attend(score, ALIGNS[config.align](width, 1))
         widths = reader.output_width, width

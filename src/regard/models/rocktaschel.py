@@ -14,7 +14,7 @@ from regard.attention import Attend
 from regard.attention.memory import Memory
 from regard.attention.scores import Additive
 from regard.models.classifier import Classifier
-from regard.models.embedding import ElmoStates, make_embedding
+from regard.models.elmo_embedding import ElmoStates, make_embedding
 from regard.models.sizes import Share, Size
 from regard.nn.dropout import Dropout
 from regard.nn.recurrent import Recurrent, pick

@@ -3,10 +3,13 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from torch import Tensor, nn
+
+from regard.attention.memory import Memory
+from regard.models.bottleneck import BottleneckDecoder
 from regard.models.captioner import Captioner, Eye
 from regard.models.sizes import Size
-from regard.nn.decoders.bottleneck import BottleneckDecoder
-from regard.nn.decoders.initial_states import FirstInputStart
+from regard.nn.decoders.recurrent import summary_of
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.output import Output
 from regard.nn.recurrent import Recurrent
@@ -19,6 +22,22 @@ class ShowAndTellConfig(Eye):
     name: Literal["show-and-tell"] = "show-and-tell"
     embedding: Size = 128
     width: Size = 256
+
+
+class FirstInputInitialState(nn.Module):
+    """The state after one step of `recurrent` from zeros on W summary: the source is the network's first input (Vinyals
+    2015, 1411.4555, equation 10)."""
+
+    def __init__(self, summary_width: int, input_width: int, recurrent: Recurrent):
+        super().__init__()
+        self.linear = nn.Linear(summary_width, input_width)
+        self.recurrent = recurrent
+
+    def forward(self, memory: Memory) -> Tensor:
+        """Raises ValueError for a memory without a summary."""
+        first = self.linear(summary_of(memory))[:, None]
+        _, state = self.recurrent(first, first.new_zeros(len(first), *self.recurrent.state_shape))
+        return state.flatten(1)
 
 
 class ShowAndTell(Captioner):
@@ -35,7 +54,7 @@ class ShowAndTell(Captioner):
         decoder = BottleneckDecoder(
             TokenEmbedding(vocabulary, config.embedding, dropout=config.dropout),
             recurrent,
-            FirstInputStart(encoder.summary_width, config.embedding, recurrent),
+            FirstInputInitialState(encoder.summary_width, config.embedding, recurrent),
             Output(config.width, vocabulary),
             summary_each_step=False,
             dropout=config.dropout,

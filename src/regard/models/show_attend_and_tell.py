@@ -1,19 +1,31 @@
 """Show, Attend and Tell: Xu, Ba, Kiros, Cho, Courville, Salakhutdinov, Zemel, Bengio 2015 (1502.03044)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal
 
+import torch
+from torch import Tensor, nn
+
 from regard.attention import Attend
+from regard.attention.memory import Memory
+from regard.attention.record import give
 from regard.attention.scores import Additive
 from regard.models.aligns import AlignChoice, chosen_align
 from regard.models.captioner import Captioner, Eye
 from regard.models.sizes import Size
 from regard.nn.cells import Stack
-from regard.nn.decoders.gated import DeepOutput, GatedDecoder
-from regard.nn.decoders.initial_states import StartName, SummaryStart, choose_start
+from regard.nn.decoders.recurrent import (
+    InitialStateName,
+    RecurrentDecoder,
+    RecurrentDecoderState,
+    SummaryInitialState,
+    choose_initial_state,
+)
+from regard.nn.dropout import Dropout
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.output import Output
+from regard.shapes import Float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +41,71 @@ class ShowAttendAndTellConfig(Eye):
     attention: Size = 256
     align: AlignChoice = "softmax"
     window: Size = 10
-    start: StartName = "encoder"
+    start: InitialStateName = "encoder"
+
+
+class Gate(nn.Module):
+    """beta_t = sigmoid(f(h_{t-1})), recorded as one weight `(batch, 1, 1)` a step."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.linear = nn.Linear(width, 1)
+
+    def forward(self, states: Float[Tensor, "batch width"]) -> Float[Tensor, "batch 1"]:
+        opened = self.linear(states).sigmoid()
+        give(self, opened[:, None])
+        return opened
+
+
+class DeepOutput(nn.Module):
+    """E y_{t-1} + L_h h_t + L_z z_t, the input of L_o (equation 7), of parts in this order."""
+
+    def __init__(self, embedding: int, width: int, context: int, dropout: float = 0.0):
+        super().__init__()
+        self.embedding = embedding
+        self.linear = nn.Linear(width + context, embedding)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, parts: Float[Tensor, "*batch parts"]) -> Float[Tensor, "*batch embedding"]:
+        return self.dropout(parts[..., : self.embedding] + self.linear(parts[..., self.embedding :]))
+
+
+class GatedDecoder(RecurrentDecoder[RecurrentDecoderState]):
+    """Read the image with the state before a step, weigh the context by a gate, then make the step (section 3.1.2):
+
+        a_t = softmax(score(h_{t-1}, v)),  c_t = sum_i a_ti v_i
+        z_t = beta_t c_t,  h_t = cell([E y_{t-1}; z_t], h_{t-1})
+
+    The weights of step t belong to the word y_t that the step predicts. The paper's equation 7 leaves open whether the
+    output sees the context before or after the gate; here, as in the cell, it is after.
+    """
+
+    source_gate = "gate"
+
+    def __init__(
+        self,
+        embedding: TokenEmbedding,
+        attend: Attend,
+        stack: Stack,
+        start: nn.Module,
+        readout: DeepOutput,
+        output: Output,
+    ):
+        super().__init__()
+        self.embedding, self.attend, self.stack = embedding, attend, stack
+        self.gate = Gate(stack.width)
+        self.initial, self.readout, self.output = start, readout, output
+
+    def start(self, memory: Memory) -> RecurrentDecoderState:
+        cells = self.initial(memory).unflatten(1, self.stack.state_shape)
+        return RecurrentDecoderState(cells, self.attend.prepare(memory))
+
+    def transition(self, embedded: Tensor, state: RecurrentDecoderState) -> tuple[Tensor, RecurrentDecoderState]:
+        before = state.cells[:, -1, : self.stack.width]
+        read = self.attend.read(before[:, None], state.memory, state.alignment)
+        context = self.gate(before) * read.context[:, 0]
+        after, cells = self.stack(torch.cat([embedded, context], -1), state.cells)
+        return torch.cat([embedded, after, context], -1), replace(state, cells=cells, alignment=read.state)
 
 
 class ShowAttendAndTell(Captioner):
@@ -49,7 +125,7 @@ class ShowAttendAndTell(Captioner):
                 chosen_align(config.align, config.width, config.window),
             ),
             stack,
-            choose_start(config.start, SummaryStart(encoder.summary_width, size), size),
+            choose_initial_state(config.start, SummaryInitialState(encoder.summary_width, size), size),
             DeepOutput(config.embedding, config.width, memory, config.dropout),
             Output(config.embedding, vocabulary),
         )

@@ -1,22 +1,121 @@
 """The simple neural attentive learner: Mishra, Rohaninejad, Chen, Abbeel 2018 (1707.03141)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import torch
-from einops import rearrange, repeat
-from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.attention.masks import padding
-from regard.models.sizes import Size
-from regard.nn.conv4 import ImageCode
+from regard.attention import Attend
+from regard.attention.masks import causal, padding
+from regard.attention.memory import Memory
+from regard.attention.scores import ScaledDot
 from regard.nn.decoders.protocol import State
-from regard.nn.kv_cache import Past
-from regard.nn.prototypes import prototype_logits
-from regard.nn.snail_blocks import AttentionBlock, Found, Given, TemporalConvolution
-from regard.shapes import Float, Inputs, Int, Lengths, States
+from regard.nn.kv_cache import Filled, Past
+from regard.shapes import Float, Inputs, Lengths, States
+
+StepInputs = Float[Tensor, "batch input_width"]
+StepOutputs = Float[Tensor, "batch width"]
+"""One position, before and behind a block."""
+
+
+class CausalConvolution(nn.Linear):
+    """W [x_{t-d}; x_t] + b: a convolution of kernel 2 and dilation d; zeros stand before the beginning."""
+
+    def __init__(self, input_width: int, width: int, dilation: int):
+        super().__init__(2 * input_width, width)
+        self.dilation = dilation
+
+    def forward(self, states: Inputs) -> States:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """States `(batch, position, input_width)` -> `(batch, position, width)`."""
+        before = functional.pad(states, (0, 0, self.dilation, 0))[:, : states.shape[1]]
+        return super().forward(torch.cat([before, states], -1))
+
+    def step(self, states: StepInputs, past: Sequence[Tensor]) -> StepOutputs:
+        """One more position `(batch, input_width)`, behind those of `past`, each of which begins with as many."""
+        width = states.shape[1]
+        before = past[-self.dilation][:, :width] if len(past) >= self.dilation else torch.zeros_like(states)
+        return super().forward(torch.cat([before, states], -1))
+
+
+class DenseBlock(nn.Module):
+    """[x; tanh(f) * sigmoid(g)], where f and g are causal convolutions of x."""
+
+    def __init__(self, input_width: int, filters: int, dilation: int):
+        super().__init__()
+        self.both = CausalConvolution(input_width, 2 * filters, dilation)
+        self.width = input_width + filters
+
+    def forward(self, states: Inputs) -> States:
+        return beside(states, self.both(states))
+
+    def step(self, states: StepInputs, past: Sequence[Tensor]) -> StepOutputs:
+        """One more position."""
+        return beside(states, self.both.step(states, past))
+
+
+def beside(states: Float[Tensor, "*batch width"], both: Float[Tensor, "*batch parts"]) -> Float[Tensor, "*batch wider"]:
+    """[x; tanh(f) * sigmoid(g)] from x and [f; g]."""
+    signal, gate = both.chunk(2, -1)
+    return torch.cat([states, signal.tanh() * gate.sigmoid()], -1)
+
+
+class TemporalConvolution(nn.Sequential):
+    """Dense blocks whose dilations 1, 2, 4, ... reach from the last of so many positions to the first.
+
+    The paper's listing counts the exponents from 1; all dilations would then be even, and no block could see the
+    position just before. Here they count from 0, as many of them: the logarithm of `positions` to base 2, rounded up.
+    """
+
+    def __init__(self, input_width: int, positions: int, filters: int):
+        count = max(1, (positions - 1).bit_length())
+        widths = [input_width + place * filters for place in range(count)]
+        super().__init__(*(DenseBlock(width, filters, 2**place) for place, width in enumerate(widths)))
+        self.width = input_width + count * filters
+
+    def start(self, batch: int) -> None:
+        """Nothing to carry beside the outputs."""
+
+    def step(self, states: StepInputs, past: Sequence[Tensor], carried: None) -> tuple[StepOutputs, None]:
+        """One more position, behind the outputs `past` of those before it."""
+        for block in self:
+            assert isinstance(block, DenseBlock)
+            states = block.step(states, past)
+        return states, carried
+
+
+class AttentionBlock(nn.Module):
+    """[x; read]: every position reads itself and those before it, by scaled dot products of linear maps."""
+
+    def __init__(self, input_width: int, key_width: int, value_width: int):
+        super().__init__()
+        self.query, self.key = nn.Linear(input_width, key_width), nn.Linear(input_width, key_width)
+        self.value = nn.Linear(input_width, value_width)
+        self.attend = Attend(ScaledDot())
+        self.width = input_width + value_width
+
+    def forward(self, states: Inputs) -> States:
+        count = states.shape[1]
+        mask = causal(count, count, device=states.device)
+        memory = Memory(self.key(states), self.value(states), mask, clean=False)
+        read: Tensor = self.attend.read(self.query(states), self.attend.prepare(memory)).context
+        return torch.cat([states, read], -1)
+
+    def start(self, batch: int) -> Past:
+        """The keys and values of no position."""
+        weight = self.key.weight
+        key, value = (weight.new_zeros(batch, 0, each.out_features) for each in (self.key, self.value))
+        return Past(key, value, 0, Filled(0))
+
+    def step(self, states: StepInputs, past: Sequence[Tensor], carried: Past) -> tuple[StepOutputs, Past]:
+        """One more position, behind those whose keys and values are carried."""
+        query, key, value = (each(states)[:, None] for each in (self.query, self.key, self.value))
+        new = self.attend.prepare(Memory(key, value))
+        grown = carried.append(new.key, new.value)
+        read: Tensor = self.attend.read(query, grown.memory()).context
+        return torch.cat([states, read[:, 0]], -1), grown
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +146,7 @@ class Snail(nn.Sequential):
         """The state before the first step of so many sequences."""
         return SnailState((), tuple(block.start(batch) for block in self._blocks))
 
-    def step(self, states: Given, state: SnailState) -> tuple[Found, SnailState]:
+    def step(self, states: StepInputs, state: SnailState) -> tuple[StepOutputs, SnailState]:
         """One more position `(batch, input_width)` of each sequence -> its output `(batch, width)`, and the state after
         it. Steps and one pass over all positions give the same."""
         carried = []
@@ -81,67 +180,3 @@ def stacked(*blocks: AttentionBlock | TemporalConvolution) -> Snail:
     found = Snail(*blocks)
     found.width = blocks[-1].width
     return found
-
-
-@dataclass(frozen=True)
-class SnailConfig:
-    """Sizes; the defaults are the paper's for Omniglot. Images of `side` x `side` pixels become vectors of `width`
-    numbers by convolutions of `code_filters`; those of the temporal convolutions are `filters`."""
-
-    name: Literal["snail"] = "snail"
-    side: Annotated[int, Field(ge=16)] = 28
-    channels: Literal[1, 3] = 1
-    code_filters: Size = 64
-    width: Size = 64
-    filters: Size = 128
-
-
-class FewShotSnail(nn.Module):
-    """Reads images with their labels, in any order, and tells the label of one more.
-
-    What the network is given at a position is the image's code and its label as one of `ways`; of the last image the
-    label is zeros. Its loss is that of the last position alone. Several images may be asked about: each is the last of
-    a sequence of its own, and what the labelled ones are coded as is shared.
-    """
-
-    self_attention = "network.*"
-
-    def __init__(self, ways: int, shots: int, config: SnailConfig):
-        super().__init__()
-        self.ways, self.shots, self.config = ways, shots, config
-        self.code = ImageCode(config.side, config.channels, config.code_filters, config.width)
-        self.network = classifying(config.width + ways, ways * shots + 1, config.filters)
-        self.output = nn.Linear(self.network.width, ways)
-
-    def forward(
-        self,
-        images: Float[Tensor, "batch image channel height width"],
-        labels: Int[Tensor, "batch shown"],
-    ) -> Float[Tensor, "batch question way"]:
-        """Logits `(batch, question, way)` of the labels of the images behind those whose `labels (batch, shown)` are
-        known."""
-        return self.classify(self.codes(images), labels)
-
-    def codes(self, images: Float[Tensor, "batch image channel height width"]) -> Float[Tensor, "batch image code"]:
-        """The vector of each image `(batch, image, code)`."""
-        codes = self.code(rearrange(images, "b t c h w -> (b t) c h w"))
-        return rearrange(codes, "(b t) d -> b t d", b=len(images))
-
-    def classify(
-        self, codes: Float[Tensor, "batch image code"], labels: Int[Tensor, "batch shown"]
-    ) -> Float[Tensor, "batch question way"]:
-        """Logits as `forward`, from the codes of all images. In maps every question is a row."""
-        shown = labels.shape[1]
-        questions = codes.shape[1] - shown
-        labelled = torch.cat([codes[:, :shown], functional.one_hot(labels, self.ways).to(codes.dtype)], -1)
-        open_ = functional.pad(codes[:, shown:], (0, self.ways))
-        sequences = torch.cat([repeat(labelled, "b s d -> b q s d", q=questions), open_[:, :, None]], 2)
-        states = self.network(rearrange(sequences, "b q t d -> (b q) t d"))[:, -1]
-        return self.output(rearrange(states, "(b q) d -> b q d", q=questions))
-
-    def prototypes(
-        self, codes: Float[Tensor, "batch image code"], labels: Int[Tensor, "batch shown"]
-    ) -> Float[Tensor, "batch question way"]:
-        """Logits as `forward`, those of a prototypical network on the codes of all images."""
-        shown = labels.shape[1]
-        return prototype_logits(codes[:, :shown], labels, codes[:, shown:], self.ways)

@@ -6,9 +6,8 @@ from functools import partial
 from typing import Literal
 
 from regard.models.sizes import Size
-from regard.nn.adaptive_output import AdaptiveOutput
+from regard.nn.large_vocabulary import AdaptiveOutput, SampledOutput
 from regard.nn.output import Output
-from regard.nn.sampled_output import SampledOutput
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from regard.attention import Attend
 from regard.attention.scores import Additive
 from regard.models.aligns import AlignChoice, chosen_align
 from regard.models.captioner import Captioner, Eye
+from regard.models.luong import UnfedLuongDecoder
 from regard.models.sizes import Size
-from regard.nn.decoders.initial_states import StartName, SummaryStart, choose_start
-from regard.nn.decoders.luong import UnfedLuongDecoder
+from regard.nn.decoders.recurrent import InitialStateName, SummaryInitialState, choose_initial_state
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.output import Output
 from regard.nn.recurrent import Recurrent
@@ -30,7 +30,7 @@ class SpatialAttentionConfig(Eye):
     attention: Size = 256
     align: AlignChoice = "softmax"
     window: Size = 10
-    start: StartName = "encoder"
+    start: InitialStateName = "encoder"
 
 
 class SpatialAttention(Captioner):
@@ -54,7 +54,7 @@ class SpatialAttention(Captioner):
                 chosen_align(config.align, config.width, config.window),
             ),
             network,
-            choose_start(config.start, SummaryStart(encoder.summary_width, size), size),
+            choose_initial_state(config.start, SummaryInitialState(encoder.summary_width, size), size),
             nn.Linear(memory + config.width, config.width),
             Output(config.width, vocabulary),
             dropout=config.dropout,

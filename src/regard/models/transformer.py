@@ -15,10 +15,9 @@ from regard.nn.decoders.transformer import DecoderLayer, TransformerDecoder
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nn.encoders.transformer import EncoderLayer, TransformerEncoder
-from regard.nn.feedforward import FeedForward
 from regard.nn.output import Output
 from regard.nn.positions import Integers, Learned, NoPositions, Positions, SinesThenCosines, Sinusoidal
-from regard.nn.residual import PostNorm, PreNorm, Residual
+from regard.nn.sublayers import FeedForward, PostNorm, PreNorm, Residual
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,8 @@ from regard.attention.heads import MultiHead
 from regard.models.sizes import Share, Size, check_heads
 from regard.nn.dropout import Dropout
 from regard.nn.encoders.transformer import EncoderLayer
-from regard.nn.feedforward import FeedForward
 from regard.nn.grid_positions import LearnedGrid, SinusoidalGrid
-from regard.nn.residual import PreNorm
+from regard.nn.sublayers import FeedForward, PreNorm
 from regard.shapes import Float, States
 
 Pixels = Float[Tensor, "batch channel image_height image_width"]

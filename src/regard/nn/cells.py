@@ -31,20 +31,6 @@ class Cell(nn.Module, ABC):
         return self.step(self.project(inputs), state)
 
 
-class FeedForwardCell(Cell):
-    """tanh(W x + b), whatever the state was: a cell that remembers nothing."""
-
-    def __init__(self, input_width: int, width: int):
-        super().__init__(width, width)
-        self.inputs = nn.Linear(input_width, width)
-
-    def project(self, inputs: Tensor) -> Tensor:
-        return self.inputs(inputs).tanh()
-
-    def step(self, projected: Tensor, state: Tensor) -> Tensor:
-        return projected
-
-
 class TanhCell(Cell):
     """h = tanh(W x + U h + b)."""
 
@@ -99,47 +85,6 @@ class LSTMCell(Cell):
 
     def step(self, projected: Tensor, state: Tensor) -> Tensor:
         return torch.cat(self.cell(projected, state.chunk(2, -1)), -1)
-
-
-class ProjectedLSTMCell(Cell):
-    """Long short-term memory whose output is a projection of its gated cell (Sak 2014, 1402.1128), both cut off at a
-    size (Peters 2018's model); the state is [h; c], h `projection` wide and c `width`:
-
-    c' = clip(f * c + i * tanh(g)),  h' = clip(P (o * tanh(c'))),  with i, f, g, o = W x + U h + b
-    """
-
-    def __init__(
-        self,
-        input_width: int,
-        width: int,
-        projection: int,
-        *,
-        cell_clip: float | None = None,
-        projection_clip: float | None = None,
-    ):
-        super().__init__(projection, projection + width)
-        self.inputs = nn.Linear(input_width, 4 * width, bias=False)
-        self.recurrent = nn.Linear(projection, 4 * width)
-        self.projection = nn.Linear(width, projection, bias=False)
-        self.cell_clip, self.projection_clip = cell_clip, projection_clip
-        nn.init.zeros_(self.recurrent.bias)
-        nn.init.ones_(self.recurrent.bias[width : 2 * width].data)
-
-    def project(self, inputs: Tensor) -> Tensor:
-        return self.inputs(inputs)
-
-    def step(self, projected: Tensor, state: Tensor) -> Tensor:
-        hidden, cell = state.split([self.width, self.state_width - self.width], -1)
-        gates = projected + self.recurrent(hidden)
-        inward, forget, new, out = gates.to(self.recurrent.weight.dtype).chunk(4, -1)  # c adds up in full precision
-        cell = clipped(forget.sigmoid() * cell + inward.sigmoid() * new.tanh(), self.cell_clip)
-        hidden = clipped(self.projection(out.sigmoid() * cell.tanh()), self.projection_clip)
-        return torch.cat([hidden, cell], -1)
-
-
-def clipped(numbers: Tensor, size: float | None) -> Tensor:
-    """Cut off at plus and minus this size, or as they are."""
-    return numbers if size is None else numbers.clamp(-size, size)
 
 
 CELLS: dict[CellName, type[Cell]] = {

@@ -9,8 +9,8 @@ from torch.nn import functional
 
 from regard.kernels.fused_layer import Affine, linear, serves
 from regard.kernels.int8 import Codes
+from regard.nn.large_vocabulary import SampledOutput
 from regard.nn.output import Output, Predictor
-from regard.nn.sampled_output import SampledOutput
 from regard.shapes import Float, Tokens
 from regard.text.special import IGNORED
 

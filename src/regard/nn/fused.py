@@ -16,9 +16,8 @@ from regard.attention.paths import PATHS
 from regard.attention.scores import ScaledDot
 from regard.kernels.fused_layer import LINEARS, NORMS, Affine, FusedLayers, Normed, Reading, Weights, library, serves
 from regard.nn.fast_linear import Int8Linear
-from regard.nn.feedforward import FeedForward
 from regard.nn.kv_cache import Past
-from regard.nn.residual import PostNorm, PreNorm
+from regard.nn.sublayers import FeedForward, PostNorm, PreNorm
 
 LONGEST = 256
 """Positions in a row up to which the kernel serves: it reads key by key, and PyTorch's own attention in blocks."""

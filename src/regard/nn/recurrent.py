@@ -221,38 +221,3 @@ class CellReader(Reader):
 
     def __init__(self, forwards: Cell, backwards: Cell):
         super().__init__([Looped(forwards)], [Looped(backwards)], forwards.width)
-
-
-class TwoStacks(nn.Module):
-    """Layers that read forwards and, apart from them, layers that read backwards, each from zeros on. What a layer is
-    given is added to what it gives, but in the first; `dropout` is before each.
-
-    Raises:
-        ValueError: not as many layers in both directions.
-    """
-
-    def __init__(self, forwards: Iterable[Cell], backwards: Iterable[Cell], dropout: Dropout):
-        super().__init__()
-        self.forwards = nn.ModuleList(map(Looped, forwards))
-        self.backwards = nn.ModuleList(map(Looped, backwards))
-        self.dropout = dropout
-        if len(self.forwards) != len(self.backwards):
-            raise ValueError(f"{len(self.forwards)} layers forwards and {len(self.backwards)} backwards; give as many")
-
-    def forward(self, inputs: Inputs, lengths: Lengths) -> Float[Tensor, "layer batch position both_widths"]:
-        """Inputs `(batch, position, input_width)`, at least one position -> the states of all layers, those forwards
-        before those backwards, `(layer, batch, position, 2 width)`, zero past the end."""
-        inside, turned = turn_round(lengths, inputs.shape[1])
-        ahead = self._read(self.forwards, inputs)
-        back = [pick(states, turned) for states in self._read(self.backwards, pick(inputs, turned))]
-        states = torch.cat([torch.stack(ahead), torch.stack(back)], -1)
-        return states.masked_fill(~inside[..., None], 0.0)
-
-    def _read(self, layers: Iterable[nn.Module], states: Tensor) -> list[Tensor]:
-        found: list[Tensor] = []
-        for layer in layers:
-            given = self.dropout(states)
-            outputs, _ = layer(given)
-            states = outputs + given if found else outputs
-            found.append(states)
-        return found

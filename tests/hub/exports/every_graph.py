@@ -10,9 +10,7 @@ from torch import nn
 from regard.errors import RunError
 from regard.hub.exports import onnx
 from regard.hub.exports.graphs import Graph, graphs
-from regard.models.bert import Bert, BertConfig
-from regard.models.bert_classifier import BertClassifier
-from regard.models.bert_spans import BertSpans
+from regard.models.bert import Bert, BertClassifier, BertConfig, BertSpans
 from regard.models.gpt2 import GPT2, GPT2Config
 from regard.models.transformer import Transformer, TransformerConfig
 

@@ -15,9 +15,8 @@ from regard.models.transformer import Transformer
 from regard.nn.decoders.transformer import DecoderLayer, TransformerDecoder
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.encoders.transformer import EncoderLayer, TransformerEncoder
-from regard.nn.feedforward import FeedForward
 from regard.nn.positions import Positions
-from regard.nn.residual import PreNorm, Residual
+from regard.nn.sublayers import FeedForward, PreNorm, Residual
 from regard.runs.load import load
 from regard.storage.atomic import explained, new_folder
 from regard.tasks.seq2seq.run import Seq2SeqRun

@@ -9,9 +9,7 @@ from torch import Tensor, nn
 
 from regard.attention.memory import Memory
 from regard.errors import InputError
-from regard.models.bert import Bert, BertEncoder
-from regard.models.bert_classifier import BertClassifier
-from regard.models.bert_spans import BertSpans
+from regard.models.bert import Bert, BertClassifier, BertEncoder, BertSpans
 from regard.models.gpt2 import GPT2
 from regard.models.transformer import Transformer
 from regard.nn.decoders.transformer import TransformerDecoder

@@ -1,33 +1,98 @@
-"""Recurrent decoders whose next step needs their last: one turn at a time, and all else for all turns at once."""
+"""Recurrent decoders: their state, their steps over the tokens of a target, and their initial states."""
 
 from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from regard.nn.decoders.protocol import Decoder, S
+from regard.attention.memory import Memory
+from regard.nn.decoders.protocol import Decoder, S, State
 from regard.nn.embeddings import TokenEmbedding
 from regard.shapes import Float, States, Step, Tokens
 
 
-class Stepwise(Decoder[S]):
-    """Embeds the tokens, takes its turns over them in order, and makes features of all the turns together."""
+@dataclass(frozen=True, eq=False)
+class RecurrentDecoderState(State):
+    """`cells (batch, layer, state_width)`, the prepared memory, and the alignment's state."""
+
+    cells: Tensor
+    memory: Memory
+    alignment: Any = None
+
+
+class RecurrentDecoder(Decoder[S]):
+    """A decoder whose next step needs its last: one transition a token, and one readout for all of them together."""
 
     embedding: TokenEmbedding
     readout: nn.Module
-    """From what `turn` gives to features, `(*batch, parts_width)` -> `(*batch, width)`."""
+    """From what `transition` returns to features, `(*batch, parts_width)` -> `(*batch, width)`."""
 
     @abstractmethod
-    def turn(self, embedded: Float[Tensor, "batch embedding"], state: S) -> tuple[Float[Tensor, "batch parts"], S]:
-        """One step of the recurrence -> what the readout needs of it, and the state after it."""
+    def transition(
+        self, embedded: Float[Tensor, "batch embedding"], state: S
+    ) -> tuple[Float[Tensor, "batch parts"], S]:
+        """One step of the recurrence -> the input of the readout, and the state after it."""
 
     def advance(self, tokens: Step, state: S) -> tuple[Float[Tensor, "batch width"], S]:
-        parts, state = self.turn(self.embedding(tokens), state)
+        parts, state = self.transition(self.embedding(tokens), state)
         return self.readout(parts), state
 
     def features(self, tokens: Tokens, state: S) -> States:
-        turns = []
+        steps = []
         for embedded in self.embedding(tokens).unbind(1):
-            parts, state = self.turn(embedded, state)
-            turns.append(parts)
-        return self.readout(torch.stack(turns, 1))
+            parts, state = self.transition(embedded, state)
+            steps.append(parts)
+        return self.readout(torch.stack(steps, 1))
+
+
+class ZeroInitialState(nn.Module):
+    """Zeros: the encoder's last state is not connected at all."""
+
+    def __init__(self, size: int):
+        super().__init__()
+        self.size = size
+
+    def forward(self, memory: Memory) -> Tensor:
+        return memory.value.new_zeros(memory.value.shape[0], self.size)
+
+
+class LearnedInitialState(nn.Module):
+    """One learned vector for every sequence."""
+
+    def __init__(self, size: int):
+        super().__init__()
+        self.vector = nn.Parameter(torch.zeros(size))
+
+    def forward(self, memory: Memory) -> Tensor:
+        return self.vector.expand(memory.value.shape[0], -1)
+
+
+class SummaryInitialState(nn.Module):
+    """tanh(W summary + b), the summary the encoder's final state (Cho 2014, section 2.2)."""
+
+    def __init__(self, summary_width: int, size: int):
+        super().__init__()
+        self.linear = nn.Linear(summary_width, size)
+
+    def forward(self, memory: Memory) -> Tensor:
+        """Raises ValueError for a memory without a summary."""
+        return self.linear(summary_of(memory)).tanh()
+
+
+def summary_of(memory: Memory) -> Tensor:
+    """Raises ValueError for a memory that has none."""
+    if memory.summary is None:
+        raise ValueError(
+            "this decoder starts from the encoder's summary, but the memory has none; make it with summary="
+        )
+    return memory.summary
+
+
+InitialStateName = Literal["encoder", "zero", "learned"]
+
+
+def choose_initial_state(name: InitialStateName, encoder: nn.Module, size: int) -> nn.Module:
+    """By the name in a run file; `encoder` is the one that the memory determines."""
+    return {"encoder": encoder, "zero": ZeroInitialState(size), "learned": LearnedInitialState(size)}[name]

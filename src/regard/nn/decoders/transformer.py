@@ -4,18 +4,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from torch import Tensor, nn
+from torch import nn
 
 from regard.attention.heads import MultiHead
 from regard.attention.memory import Memory
 from regard.nn.decoders.protocol import SequenceDecoder, State
 from regard.nn.dropout import Dropout
 from regard.nn.embeddings import TokenEmbedding
-from regard.nn.feedforward import FeedForward
 from regard.nn.kv_cache import Past, check_growing, empty_past, read_past
 from regard.nn.output import Output
 from regard.nn.positions import Positions
-from regard.nn.residual import Residual
+from regard.nn.sublayers import FeedForward, Residual
 from regard.shapes import States, Tokens
 
 
@@ -55,22 +54,12 @@ class DecoderLayer(nn.Module):
 
     def forward(self, states: States, past: Past, source: Memory, alignment: Any = None) -> tuple[States, Past, Any]:
         """Positions that follow `past` -> their states, the past with them in it, and the alignment's state."""
-        grown = past
-
-        def read_own(x: Tensor) -> Tensor:
-            nonlocal grown
-            context, grown = read_past(self.self_attention, x, past)
-            return context
-
-        def read_source(x: Tensor) -> Tensor:
-            nonlocal alignment
-            read = self.cross_attention.read(x, source, alignment)
-            alignment = read.state
-            return read.context
-
-        states = self.residuals[0](states, read_own)
-        states = self.residuals[1](states, read_source)
-        return self.residuals[2](states, self.feedforward), grown, alignment
+        own, cross, last = cast("Sequence[Residual]", self.residuals)
+        context, past = read_past(self.self_attention, own.input(states), past)
+        states = own.add(states, context)
+        read = self.cross_attention.read(cross.input(states), source, alignment)
+        states = cross.add(states, read.context)
+        return last.add(states, self.feedforward(last.input(states))), past, read.state
 
 
 class DecoderLayers(nn.ModuleList):

@@ -1,7 +1,8 @@
 """The self-attentive encoder (Vaswani 2017, section 3.1)."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import cast
 
 from torch import Tensor, nn
 
@@ -12,10 +13,8 @@ from regard.attention.packing import Packing
 from regard.nn.dropout import Dropout
 from regard.nn.embeddings import Embedding
 from regard.nn.encoders.protocol import Encoder
-from regard.nn.feedforward import FeedForward
-from regard.nn.pooling import mean
 from regard.nn.positions import Positions
-from regard.nn.residual import Residual
+from regard.nn.sublayers import FeedForward, Residual
 from regard.shapes import Float, Lengths, States, Tokens
 
 
@@ -31,14 +30,14 @@ class EncoderLayer(nn.Module):
         self, states: Float[Tensor, "*tokens width"], mask: Mask | None, packing: Packing | None = None
     ) -> Float[Tensor, "*tokens width"]:
         """States `(batch, position, width)`, or with a `packing`, for which there is a mask, `(token, width)`."""
-
-        def attended(states: Tensor) -> Tensor:
-            if packing is None or mask is None:
-                return self.self_attention(states, Memory(states, states, mask, clean=False))
-            return self.self_attention.within(states, packing, mask)
-
-        states = self.residuals[0](states, attended)
-        return self.residuals[1](states, self.feedforward)
+        first, second = cast("Sequence[Residual]", self.residuals)
+        inputs = first.input(states)
+        if packing is None or mask is None:
+            context = self.self_attention(inputs, Memory(inputs, inputs, mask, clean=False))
+        else:
+            context = self.self_attention.within(inputs, packing, mask)
+        states = first.add(states, context)
+        return second.add(states, self.feedforward(second.input(states)))
 
 
 def encoded(layers: Iterable[nn.Module], states: States, lengths: Lengths) -> Iterator[States]:
@@ -58,6 +57,12 @@ class EncoderLayers(nn.ModuleList):
     def forward(self, states: States, lengths: Lengths) -> States:
         """The last layer's states of sequences of these `lengths (batch,)`."""
         return deque(encoded(self, states, lengths), maxlen=1).pop()
+
+
+def mean(states: States, mask: Mask, lengths: Lengths) -> Tensor:
+    """Mean over the allowed positions: `(batch, width)`, zero where there is none."""
+    allowed = mask.dense().mT.to(states.dtype)
+    return (states * allowed).sum(1) / lengths.clamp(min=1)[:, None]
 
 
 class TransformerEncoder(Encoder):

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 
 from regard.models.bert import BertConfig
 from regard.models.catalog import CLASSIFIERS, ClassifierConfig
-from regard.models.embedding import ElmoStates
+from regard.models.elmo_embedding import ElmoStates
 from regard.models.rocktaschel import RocktaschelConfig
 from regard.tasks.bidirectional_language_model.config import WORDS, BidirectionalLanguageModelling
 from regard.tasks.classification.data import LabelledTables

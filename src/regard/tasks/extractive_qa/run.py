@@ -17,7 +17,7 @@ from regard.data.token_words import side
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
 from regard.maps.lookups import Lookups, beside
-from regard.models.bert_spans import BertSpans
+from regard.models.bert import BertSpans
 from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution

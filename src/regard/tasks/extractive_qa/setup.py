@@ -1,6 +1,6 @@
 """From a run file to what training needs."""
 
-from regard.models.bert_spans import BertSpans
+from regard.models.bert import BertSpans
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.extractive_qa.config import ExtractiveQA
 from regard.tasks.extractive_qa.training import ExtractiveQAObjective, asked

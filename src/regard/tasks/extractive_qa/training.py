@@ -10,7 +10,7 @@ from torch.nn import functional
 from regard.data.batching import require_one_batch, token_batches
 from regard.data.squad import Question
 from regard.metrics.text import METRICS, TextMetricName
-from regard.models.bert_spans import BertSpans
+from regard.models.bert import BertSpans
 from regard.shapes import Float, Int
 from regard.tasks.extractive_qa.config import ExtractiveQA
 from regard.tasks.extractive_qa.data import SpanBatch, Window, collate_windows, windows

@@ -5,7 +5,7 @@ from typing import Literal
 
 from regard.data.image_batch import Augmentation
 from regard.images import Preparation
-from regard.models.snail import SnailConfig
+from regard.models.few_shot_snail import SnailConfig
 from regard.tasks.few_shot.data import FolderEpisodes, OmniglotEpisodes
 from regard.training.settings import Amount, Training
 

@@ -15,7 +15,7 @@ from regard.data.tables import parse_json
 from regard.errors import InputError
 from regard.images import Image
 from regard.maps.lookups import Lookups
-from regard.models.snail import FewShotSnail
+from regard.models.few_shot_snail import FewShotSnail
 from regard.nonfinite import guarded
 from regard.pictures.episode import episode
 from regard.storage.run_folder import RunDirectory

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterable
 
-from regard.models.snail import FewShotSnail
+from regard.models.few_shot_snail import FewShotSnail
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.few_shot.config import FewShot
 from regard.tasks.few_shot.data import variants

@@ -11,7 +11,7 @@ from torch.nn import functional
 from regard.data.batching import require_one_batch, token_batches
 from regard.data.images import LabelledImage
 from regard.images import Pixels
-from regard.models.snail import FewShotSnail
+from regard.models.few_shot_snail import FewShotSnail
 from regard.shapes import Float, Int
 from regard.tasks.few_shot.batch import EpisodeBatch
 from regard.tasks.few_shot.config import FewShot

@@ -10,8 +10,7 @@ from regard.data.bert_inputs import Ids
 from regard.data.token_words import words_of
 from regard.maps import DocumentWeights, shares
 from regard.maps.words import Words
-from regard.models.han import FlatConfig, HanConfig
-from regard.nn.pooling import SummaryName
+from regard.models.han import FlatConfig, HanConfig, PoolingName
 from regard.tasks.classification.batch import DocumentBatch, TextBatch, collate_documents, collate_texts
 from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.forms.protocol import Form, Joined
@@ -121,7 +120,7 @@ def cut(tokens: Sequence, longest: int) -> list[list]:
     return [list(tokens[first : first + longest]) for first in range(0, max(1, len(tokens)), longest)]
 
 
-def recorded(maps: Maps, name: str, summary: SummaryName, lengths: Sequence[int]) -> list[np.ndarray]:
+def recorded(maps: Maps, name: str, summary: PoolingName, lengths: Sequence[int]) -> list[np.ndarray]:
     """The weights of each row, of so many positions; of norms the shares."""
     if summary == "average":
         return [np.full(length, 1 / max(1, length)) for length in lengths]

@@ -9,7 +9,7 @@ from regard.data.token_words import side
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
 from regard.maps.heads import Side
-from regard.models.bert_classifier import BertClassifier
+from regard.models.bert import BertClassifier
 from regard.tasks.classification.batch import MarkedBatch, collate_marked, shortened
 from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.forms.protocol import Form, Joined

@@ -1,0 +1,60 @@
+"""What stands around attention in a layer of a Transformer: residuals, and the position-wise network."""
+
+from abc import ABC, abstractmethod
+
+from torch import Tensor, nn
+
+from regard.nn.dropout import Dropout
+
+
+class Residual(nn.Module, ABC):
+    """A residual connection with layer normalisation around a sublayer f, in two methods:
+
+        residual.add(x, f(residual.input(x)))
+
+    States have any leading axes, `(..., width)`; the norm adds `epsilon` to a variance.
+    """
+
+    def __init__(self, width: int, dropout: float = 0.0, epsilon: float = 1e-5):
+        super().__init__()
+        self.norm = nn.LayerNorm(width, epsilon)
+        self.dropout = Dropout(dropout)
+
+    @abstractmethod
+    def input(self, states: Tensor) -> Tensor:
+        """The input of the sublayer."""
+
+    @abstractmethod
+    def add(self, states: Tensor, output: Tensor) -> Tensor:
+        """The states with the sublayer's output."""
+
+
+class PostNorm(Residual):
+    """norm(x + dropout(f(x))) (Vaswani 2017, section 3.1)."""
+
+    def input(self, states: Tensor) -> Tensor:
+        return states
+
+    def add(self, states: Tensor, output: Tensor) -> Tensor:
+        return self.norm(states + self.dropout(output))
+
+
+class PreNorm(Residual):
+    """x + dropout(f(norm(x))) (Xiong 2020, 2002.04745): trains without warm-up; wants a norm after the last layer."""
+
+    def input(self, states: Tensor) -> Tensor:
+        return self.norm(states)
+
+    def add(self, states: Tensor, output: Tensor) -> Tensor:
+        return states + self.dropout(output)
+
+
+class FeedForward(nn.Sequential):
+    """W_2 relu(W_1 x + b_1) + b_2 at every position (Vaswani 2017, equation 2): `(..., width)` -> `(..., width)`."""
+
+    def __init__(self, width: int, hidden: int, activation: nn.Module | None = None):
+        layers = nn.Linear(width, hidden), nn.Linear(hidden, width)
+        super().__init__(layers[0], nn.ReLU() if activation is None else activation, layers[1])
+        for layer in layers:
+            nn.init.xavier_uniform_(layer.weight)
+            nn.init.zeros_(layer.bias)
