@@ -61,14 +61,14 @@ class Objective(Protocol):
         ...
 
     def loss(self, model: nn.Module, batch: Any, update: int, carried: Carried | None) -> Loss:
-        """The summed loss of a batch at an update (counted from 1). It may call any part of the model: see `LossModule`.
-        `carried` comes from the batch before, in the same process; None at the start and after an update that was
-        skipped."""
+        """The summed loss of a batch at an update (counted from 1). It may call any part of the model (see
+        `LossModule`). `carried` comes from the batch before, in the same process; None at the start and after an update
+        that was skipped."""
         ...
 
     def validate(self, model: nn.Module) -> dict[str, float]:
-        """Metrics on held-out examples, `self.metric` among them. The model is in evaluation mode, in full precision and
-        without gradients. Every process calls it; the first one's metrics count."""
+        """Metrics on held-out examples, `self.metric` among them. The model is in evaluation mode, in full precision
+        and without gradients. Every process calls it; the first one's metrics count."""
         ...
 
 

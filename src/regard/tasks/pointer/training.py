@@ -10,8 +10,7 @@ from regard.data.batch import Batch, padded
 from regard.data.batching import require_one_batch, token_batches
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
-from regard.models.pointer_network import PointerNetwork
-from regard.nn.position_output import END
+from regard.models.pointer_network import END, PointerNetwork
 from regard.shapes import Float, Int
 from regard.tasks.pointer.data import PointedSet
 from regard.text.special import IGNORED, SPECIAL
