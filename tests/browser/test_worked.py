@@ -116,8 +116,8 @@ def test_what_is_not_worked_out_says_why(opened: Opened):
     page.locator(".regard-place").focus()
     page.keyboard.press("Enter")
     assert page.locator(".regard-worked p").inner_text() == (
-        "A click works no lookup out: that takes 24 numbers of scores, queries, keys and values, and a page has at "
-        "most 23, unless worked (`regard show --worked`) is set higher."
+        "A click works no lookup out: that takes 24 numbers of scores, queries, keys and values; a page has at "
+        "most 23, unless breakdown (`regard show --worked`) is set higher."
     )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.random import default_rng
 
-from regard.maps.breakdown import Given, Sums, Workings, is_softmax, of_products
+from regard.maps.breakdown import PlainScores, Sums, Workings, is_softmax, of_products
 from regard.maps.lookups import Lookups, of_rows
 
 RANDOM = default_rng(3)
@@ -34,9 +34,9 @@ def test_a_score_is_its_sum_one_by_one(energy: np.ndarray | None):
 
 
 @pytest.mark.parametrize(
-    "of", [Sums(QUERY, KEY), Sums(QUERY, KEY, 1.0, ENERGY), Given(RANDOM.normal(size=(2, 3, 5, 7)))]
+    "of", [Sums(QUERY, KEY), Sums(QUERY, KEY, 1.0, ENERGY), PlainScores(RANDOM.normal(size=(2, 3, 5, 7)))]
 )
-def test_parts_and_places_behind(of: Sums | Given):
+def test_parts_and_places_behind(of: Sums | PlainScores):
     workings = Workings(of, VALUE)
     rows = workings.of_rows(slice(1, 4))
     np.testing.assert_allclose(rows.of.scores(), of.scores()[:, :, 1:4], atol=1e-12)

@@ -184,7 +184,7 @@ def test_too_many_numbers_to_work_a_lookup_out_are_left_out_and_said():
     assert "workings" in one
     (one,) = payload([given], breakdown=89)["lookups"]
     assert "workings" not in one
-    said = "takes 90 numbers of scores, queries, keys and values, and a page has at most 89, unless worked (`regard"
+    said = "takes 90 numbers of scores, queries, keys and values; a page has at most 89, unless breakdown (`regard"
     assert said in one["unworked"]
     assert estimate(given, 90) > estimate(given, 89)
 
