@@ -15,8 +15,8 @@ from regard.tasks.multi_target.run import MultiTargetRun
 LEGACY: dict[type, Any] = {
     LanguageModelRun: language,
 }
-TYPES: dict[Any, str] = {bytes: "file"}
-"""How the page shows what an input takes, where that is no text."""
+FIELDS: dict[Any, str] = {str: "text", str | None: "text", bytes: "file"}
+"""The page's fields by the types of inputs; others are written as JSON."""
 
 
 def load_runs(folders: Sequence[Path], *, int8: bool = False) -> list[ServedRun]:
@@ -53,5 +53,5 @@ def served(name: str, run: Any, folder: Path) -> Iterator[ServedRun]:
     if not operations:
         verbs = ", ".join(run.supports)
         raise InputError(f"{folder}: a run of the task {run.config.task} cannot be served; it can {verbs}")
-    inputs = {key: TYPES.get(kind, "text") for key, kind in run.inputs.items()}
+    inputs = {key: FIELDS.get(kind, "json") for key, kind in run.inputs.items()}
     yield ServedRun(name, {**run.description(), "inputs": inputs}, operations)

@@ -49,8 +49,14 @@ def language(name: str, run: LanguageModelRun) -> ServedRun:
     }
     if run.model.self_attention is not None:
         operations["attention"] = Operation(Looked, at_once(partial(_attention, run)))
-    about = {"kind": "prompt", "task": "language-model", "model": run.config.model.name, "kinds": kinds}
-    about |= {"temperature": run.config.search.temperature}
+    about = {
+        "kind": "prompt",
+        "task": "language-model",
+        "model": run.config.model.name,
+        "kinds": kinds,
+        "end": run.tokenizer.special.end,
+    }
+    about |= {"temperature": run.config.search.temperature, "end": run.tokenizer.special.end}
     return ServedRun(name, about, operations)
 
 

@@ -125,7 +125,10 @@ def _json_type(kind: Any) -> Any:
     """A type that JSON has: bytes in base64; a sequence as a tuple, which can be a key."""
     if kind is bytes:
         return Base64Bytes
-    return tuple[get_args(kind)[0], ...] if get_origin(kind) is Sequence else kind
+    origin, of = get_origin(kind), tuple(map(_json_type, get_args(kind)))
+    if origin is Sequence:
+        return tuple[*of, ...]
+    return origin[of] if origin in (dict, list) else kind
 
 
 def _optional(kind: Any) -> bool:

@@ -59,7 +59,8 @@ class Run(Opened, Generic[E, P]):
         """
 
     def example(self, values: Mapping[str, Any], /) -> E:
-        """The example of some values, one for each key of `inputs`; by default that of a line `text`.
+        """The example of some values, one for each key of `inputs`; by default that of a line `text`. They come from
+        the network: none may name a file of this machine.
 
         Raises:
             InputError: the values describe no example of this task.

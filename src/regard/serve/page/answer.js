@@ -1,4 +1,4 @@
-// An answer: its tokens as buttons, what it looked at, and what might stand in a token's place.
+// An answer: its tokens as buttons, its attention, and the candidates for each token.
 const byId = (id) => document.getElementById(id);
 
 export const element = (tag, attributes = {}, ...children) => {
@@ -12,11 +12,10 @@ export const element = (tag, attributes = {}, ...children) => {
   return found;
 };
 
-const END = 3; // of every vocabulary; nothing stands behind it
 const percent = (probability) => (probability < 0.0005 ? "< 0.1 %" : `${(100 * probability).toFixed(probability < 0.1 ? 1 : 0)} %`);
 
 export class Answer {
-  // change(place, choice): the reader wants another token, { token }, or another beginning, { prefix }.
+  // change(place, choice): the reader chooses another token, { token }, or another beginning, { prefix }.
   constructor(change) {
     this.change = change;
     this.tokens = [];
@@ -37,10 +36,10 @@ export class Answer {
     byId("tokens").replaceChildren();
     byId("plain").replaceChildren();
     byId("before").hidden = true;
-    for (const id of ["answer", "looked"]) byId(id).hidden = true;
+    for (const id of ["answer", "attention"]) byId(id).hidden = true;
   }
 
-  // While an answer is written there are its weights alone; which map was chosen is kept.
+  // A growing answer has its weights only; the chosen map is kept for later.
   unmount() {
     if (!this.view) return;
     const [panel] = this.view.panels;
@@ -49,11 +48,11 @@ export class Answer {
     this.view = null;
   }
 
-  // Another picture, in the view that was chosen for the one before, and of the map.
+  // Another picture, in the view and of the map that were chosen for the one before.
   async mount(payload) {
     const choice = this.view && this.view.choice;
     this.unmount();
-    byId("looked").hidden = payload === null;
+    byId("attention").hidden = payload === null;
     if (payload === null) return;
     this.view = await regard.mount(byId("view"), payload);
     if (choice) this.view.choose(choice);
@@ -63,13 +62,15 @@ export class Answer {
     }
   }
 
-  begin(forced) {
+  // `forced` tokens of it are a prefix; nothing can follow the token `end`.
+  begin(forced, end) {
     this.forced = forced;
+    this.endToken = end;
     byId("answer").hidden = false;
     byId("plain").setAttribute("aria-busy", "true");
   }
 
-  // One more token; `grows` says that what is written can be read as well.
+  // One more token; `grows`: later tokens can read it as well.
   add(event, grows) {
     const place = this.tokens.push(event) - 1;
     const old = this.former[place];
@@ -114,12 +115,12 @@ export class Answer {
   open(place, button) {
     this.close();
     button.setAttribute("aria-expanded", "true");
-    const token = this.tokens[place], chosen = (each) => () => this.change(place, { token: each.token });
-    const list = token.candidates.map((each) => element("li", {}, element("button", { type: "button", onclick: chosen(each), disabled: each.token === END },
+    const token = this.tokens[place], choose = (each) => () => this.change(place, { token: each.token });
+    const list = token.candidates.map((each) => element("li", {}, element("button", { type: "button", onclick: choose(each), disabled: each.token === this.endToken },
       element("bdi", {}, each.piece), " ", element("small", {}, percent(each.probability)))));
     const field = element("input", { value: token.text, dir: "auto", ariaLabel: "Let the answer begin with", maxLength: 2000 });
     const form = element("form", { onsubmit: (event) => { event.preventDefault(); this.change(place, { prefix: field.value }); } },
-      element("label", {}, element("span", { className: "said" }, "Let the answer begin with "), field), element("button", { type: "submit" }, "Go on from there"));
+      element("label", {}, element("span", { className: "label" }, "Let the answer begin with "), field), element("button", { type: "submit" }, "Go on from there"));
     byId("editor").replaceChildren(element("h3", {}, "In place of ", element("bdi", {}, token.piece)), element("ul", {}, ...list), form);
     byId("editor").hidden = false;
     (byId("editor").querySelector("button:enabled") || field).focus();

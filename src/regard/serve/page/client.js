@@ -2,14 +2,14 @@
 const secret = new URLSearchParams(location.hash.slice(1)).get("token");
 const headers = secret === null ? {} : { authorization: `Bearer ${secret}` };
 
-const refused = async (response) => {
+const failure = async (response) => {
   const { error } = await response.json().catch(() => ({ error: "" }));
-  return new Error(error || `the server says ${response.status}`);
+  return new Error(error || `the server answered ${response.status}`);
 };
 
 export const runs = async () => {
   const response = await fetch("/api/runs", { headers });
-  if (!response.ok) throw await refused(response);
+  if (!response.ok) throw await failure(response);
   return response.json();
 };
 
@@ -17,11 +17,11 @@ const post = async (run, operation, body, signal) => {
   const address = `/api/runs/${encodeURIComponent(run)}/${operation}`;
   const sent = { method: "POST", body: JSON.stringify(body), signal, headers: { ...headers, "content-type": "application/json" } };
   const response = await fetch(address, sent);
-  if (!response.ok) throw await refused(response);
+  if (!response.ok) throw await failure(response);
   return response;
 };
 
-export const ask = async (run, operation, body, signal) => (await post(run, operation, body, signal)).json();
+export const request = async (run, operation, body, signal) => (await post(run, operation, body, signal)).json();
 
 // Every line of an answer as it comes.
 export async function* lines(run, operation, body, signal) {

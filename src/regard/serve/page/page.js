@@ -1,5 +1,5 @@
-// The page: what is asked of which run, and the answer to it.
-import { ask, lines, runs } from "./client.js";
+// The page: a request to a run, and its answer.
+import { lines, request, runs } from "./client.js";
 import { Answer, element } from "./answer.js";
 
 const byId = (id) => document.getElementById(id);
@@ -13,6 +13,9 @@ const FIELDS = {
   question: [["question", "Question", "textarea", 1], ["context", "Context", "textarea", 6]],
   image: [["image", "Image", "file"]],
 };
+// A kind without a form of its own has a field for each of its inputs.
+const fields = () => FIELDS[run.kind]
+  || Object.entries(run.inputs).map(([name, kind]) => [name, name[0].toUpperCase() + name.slice(1), kind === "file" ? "file" : "textarea", 3]);
 const NUMBERS = {
   temperature: ["Temperature (empty: the likeliest token)", { min: 0, max: 100, step: "any" }],
   seed: ["Seed", { min: 0, step: 1, value: 1 }],
@@ -21,29 +24,29 @@ const NUMBERS = {
 
 const KINDS = { gradient: "gradient × input", norms: "norms", rollout: "rollout" };
 
-let known = [], run = null, asking = null, again = null;
+let known = [], run = null, pending = null, again = null;
 const answer = new Answer((place, choice) => change(place, choice));
 
-const say = (text, bad = false) => {
+const report = (text, bad = false) => {
   byId("status").textContent = text;
   byId("status").classList.toggle("bad", bad);
 };
 
 const can = (operation) => run.operations.includes(operation);
 
-// The kinds of maps that are chosen: none, and the run's own is meant; or the weights, where there are any, and others.
+// The chosen kinds of maps: none for the run's own; or the weights, where there are any, and others.
 const ticked = () => [...byId("kinds").querySelectorAll("input:checked")].map((each) => each.value);
 const kinds = () => (ticked().length ? { kinds: [...run.kinds.filter((each) => each === "weights"), ...ticked()] } : {});
 
-const offer = () => {
+const showKinds = () => {
   const seen = can("attention") || can("stream"), others = seen ? (run.kinds || []).filter((each) => each in KINDS) : [], former = ticked();
   const box = (each) => element("label", {}, element("input", { type: "checkbox", value: each, checked: former.includes(each), onchange: () => again && again() }), ` ${KINDS[each]}`);
   byId("kinds").hidden = others.length === 0;
   byId("kinds").replaceChildren(element("span", {}, "Show as well:"), ...others.map(box));
 };
 
-// The runs that are asked the same as this one and answer alike, if there are any.
-const beside = () => {
+// The runs that take the same requests as this one and answer alike, if there are any.
+const showComparable = () => {
   const others = run.comparable || [], former = byId("other").value, option = (value, name) => element("option", { value, selected: value === former }, name);
   byId("beside").hidden = others.length === 0;
   byId("other").replaceChildren(option("", "no other run"), ...others.map((name) => option(name, name)));
@@ -65,18 +68,18 @@ const choose = (name) => {
   const kept = Object.fromEntries([...byId("fields").querySelectorAll("textarea")].map((each) => [each.id, each.value]));
   run = known.find((each) => each.name === name);
   byId("about").textContent = [run.task, run.model, ...(run.classes ? [`${run.classes.length} classes`] : [])].join(" · ");
-  byId("fields").replaceChildren(...FIELDS[run.kind].map(field));
+  byId("fields").replaceChildren(...fields().map(field));
   for (const each of byId("fields").querySelectorAll("textarea")) each.value = kept[each.id] || "";
   byId("choices").replaceChildren(...["temperature", "seed", ...(run.kind === "prompt" ? ["tokens"] : [])].map(number));
   byId("settings").hidden = !can("stream");
-  beside();
+  showComparable();
   byId("write-temperature").value = run.temperature ?? "";
   byId("others").hidden = true;
   byId("list").replaceChildren();
   again = null;
-  offer();
+  showKinds();
   answer.clear();
-  say("");
+  report("");
 };
 
 const base64 = (file) => new Promise((resolve, reject) => {
@@ -86,16 +89,17 @@ const base64 = (file) => new Promise((resolve, reject) => {
   reader.readAsDataURL(file);
 });
 
-const given = async () => {
-  if (run.kind === "image") {
-    const [file] = byId("image").files;
-    if (!file) throw new Error("There is no image; choose one.");
-    return { image: await base64(file) };
-  }
-  return Object.fromEntries(FIELDS[run.kind].map(([name]) => [name, byId(name).value]));
+const example = async () => {
+  const values = fields().map(async ([name, , kind]) => {
+    if (kind !== "file") return [name, run.inputs[name] === "json" ? JSON.parse(byId(name).value) : byId(name).value];
+    const [file] = byId(name).files;
+    if (!file) throw new Error(`There is no ${name}; choose one.`);
+    return [name, await base64(file)];
+  });
+  return Object.fromEntries(await Promise.all(values));
 };
 
-const drawn = () => {
+const sampling = () => {
   const found = {};
   for (const name of ["temperature", "seed", "tokens"]) {
     const input = byId(`write-${name}`);
@@ -107,40 +111,40 @@ const drawn = () => {
 const score = (value) => (value === null ? "-∞" : Math.abs(value) < 0.005 ? value.toExponential(1) : value.toFixed(2));
 
 const stop = () => {
-  if (asking) asking.abort();
+  if (pending) pending.abort();
 };
 
-// Does something that asks the server, one thing at a time.
+// Runs one request at a time.
 const during = async (what, work) => {
   stop();
   const mine = new AbortController();
-  asking = mine;
+  pending = mine;
   byId("stop").hidden = false;
-  say(what);
+  report(what);
   try {
-    say(await work(mine.signal));
+    report(await work(mine.signal));
   } catch (error) {
     if (mine.signal.aborted) {
-      if (asking === mine) say("Stopped.");
-    } else say(error.message, true);
+      if (pending === mine) report("Stopped.");
+    } else report(error.message, true);
   }
-  if (asking === mine) {
-    asking = null;
+  if (pending === mine) {
+    pending = null;
     byId("stop").hidden = true;
   }
 };
 
-const wanted = async (chosen = {}) => ({ ...await given(), ...drawn(), candidates: CANDIDATES, ...chosen });
+const streamBody = async (chosen = {}) => ({ ...await example(), ...sampling(), candidates: CANDIDATES, ...chosen });
 
-// Unless it goes on from a prompt an answer comes at last with all that a lookup can be worked out from, and is said of it.
-const stream = (asked, before = []) => during("Writing ...", async (signal) => {
-  const body = await asked();
+// Unless it continues a prompt an answer ends with the whole view, its breakdown included.
+const stream = (makeBody, before = []) => during("Writing ...", async (signal) => {
+  const body = await makeBody();
   again = () => stream(() => body, before);
   byId("list").replaceChildren();
   answer.clear(before);
   for await (const event of lines(run.name, "stream", { ...body, ...kinds(), view: run.kind !== "prompt" || ticked().length > 0 }, signal)) {
     if (event.event === "start") {
-      answer.begin(event.forced);
+      answer.begin(event.forced, run.end);
       await answer.mount(event.view);
     } else if (event.event === "token") answer.add(event, run.kind === "prompt");
     else {
@@ -153,13 +157,13 @@ const stream = (asked, before = []) => during("Writing ...", async (signal) => {
   throw new Error("the answer broke off");
 });
 
-// What is chosen in the last place is followed by one token at least.
+// At least one token follows the one that is chosen in the last place.
 const change = (place, { token, prefix }) => {
-  const before = answer.tokens, { tokens } = drawn();
-  if (prefix !== undefined) return stream(() => wanted({ prefix }), before);
+  const before = answer.tokens, { tokens } = sampling();
+  if (prefix !== undefined) return stream(() => streamBody({ prefix }), before);
   const prefix_tokens = [...before.slice(0, place).map((each) => each.token), token];
   const most = tokens ? { tokens: Math.max(tokens, prefix_tokens.length + 1) } : {};
-  return stream(() => wanted({ prefix_tokens, ...most }), before);
+  return stream(() => streamBody({ prefix_tokens, ...most }), before);
 };
 
 const classes = (probabilities) => element("div", { className: "classes", role: "list" }, ...Object.entries(probabilities).slice(0, 10).flatMap(([label, value]) => [
@@ -171,8 +175,9 @@ const spanned = (found, context) => {
   return [context.slice(0, found.start), element("mark", {}, found.text), context.slice(found.end)];
 };
 
-// What a run says that is not told token by token.
-const said = (found, body) => (found.probabilities ? [classes(found.probabilities)] : run.kind === "question" ? spanned(found, body.context) : [found.text]);
+// A prediction that is not streamed; one without a text of its own as its values.
+const plain = ({ view, ...found }) => found.text ?? JSON.stringify(found);
+const content = (found, body) => (found.probabilities ? [classes(found.probabilities)] : run.kind === "question" ? spanned(found, body.context) : [plain(found)]);
 
 const show = async (parts, view) => {
   answer.clear();
@@ -182,11 +187,11 @@ const show = async (parts, view) => {
   await answer.mount(view);
 };
 
-const told = () => during("Reading ...", async (signal) => {
-  again = told;
-  const body = await given(), seen = can("attention") ? ["attention", { ...body, ...kinds() }] : ["predict", body];
-  const found = await ask(run.name, ...seen, signal);
-  await show(said(found, body), found.view || null);
+const predict = () => during("Reading ...", async (signal) => {
+  again = predict;
+  const body = await example(), seen = can("attention") ? ["attention", { ...body, ...kinds() }] : ["predict", body];
+  const found = await request(run.name, ...seen, signal);
+  await show(content(found, body), found.view || null);
   return found.label ? `${found.label}.` : "Answered.";
 });
 
@@ -194,41 +199,41 @@ const compare = (other) => during("Comparing ...", async (signal) => {
   again = () => compare(other);
   byId("list").replaceChildren();
   byId("others").hidden = true;
-  const body = await (can("stream") ? wanted() : given()), { answers, view } = await ask(run.name, "compare", { ...body, ...kinds(), other }, signal);
-  const half = (found) => element("span", {}, element("small", {}, element("bdi", {}, found.run)), element("span", { dir: "auto" }, ...said(found, body)));
+  const body = await (can("stream") ? streamBody() : example()), { answers, view } = await request(run.name, "compare", { ...body, ...kinds(), other }, signal);
+  const half = (found) => element("span", {}, element("small", {}, element("bdi", {}, found.run)), element("span", { dir: "auto" }, ...content(found, body)));
   await show([element("span", { className: "two" }, ...answers.map(half))], view);
   return `${run.name} and ${other}, side by side.`;
 });
 
-// Of a prompt as many tokens at most as are written.
+// A prompt has the same limit of tokens as its stream.
 const search = () => during("Searching ...", async (signal) => {
-  const beam = Number(byId("width").value), body = await given(), { tokens } = drawn();
+  const beam = Number(byId("width").value), body = await example(), { tokens } = sampling();
   const more = { text: { attention: false }, prompt: tokens ? { tokens } : {} }[run.kind];
-  const { alternatives, ...best } = await ask(run.name, "predict", { ...body, beam, n_best: beam, ...more }, signal);
-  const button = (each) => element("button", { type: "button", ariaPressed: "false", onclick: (event) => look(event.currentTarget, body, each) },
+  const { alternatives, ...best } = await request(run.name, "predict", { ...body, beam, n_best: beam, ...more }, signal);
+  const button = (each) => element("button", { type: "button", ariaPressed: "false", onclick: (event) => attribute(event.currentTarget, body, each) },
     element("bdi", {}, each.text || "(nothing)"), " ", element("small", {}, score(each.score)));
   byId("list").replaceChildren(...[best, ...alternatives].map((each) => element("li", {}, button(each))));
   return `${alternatives.length + 1} alternatives, best first, with their scores.`;
 });
 
-const look = (button, body, { text: target, finished }) => during("Reading ...", async (signal) => {
-  again = () => look(button, body, { text: target, finished });
+const attribute = (button, body, { text: target, finished }) => during("Reading ...", async (signal) => {
+  again = () => attribute(button, body, { text: target, finished });
   for (const each of byId("list").querySelectorAll("button")) each.ariaPressed = String(each === button);
   if (!can("attention")) return "This model attends to nothing that could be seen.";
-  await answer.mount(await ask(run.name, "attention", { ...body, target, finished, ...kinds() }, signal));
+  await answer.mount(await request(run.name, "attention", { ...body, target, finished, ...kinds() }, signal));
   return "The picture is that of the alternative.";
 });
 
-byId("ask").addEventListener("submit", (event) => {
+byId("request").addEventListener("submit", (event) => {
   event.preventDefault();
   const other = byId("other").value;
-  return other ? compare(other) : can("stream") ? stream(() => wanted()) : told();
+  return other ? compare(other) : can("stream") ? stream(() => streamBody()) : predict();
 });
-byId("other").addEventListener("change", () => { if (again) byId("ask").requestSubmit(); });
-byId("ask").addEventListener("keydown", (event) => {
+byId("other").addEventListener("change", () => { if (again) byId("request").requestSubmit(); });
+byId("request").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && event.target.tagName === "TEXTAREA" && (event.ctrlKey || event.metaKey || (run.kind === "text" && !event.shiftKey))) {
     event.preventDefault();
-    byId("ask").requestSubmit();
+    byId("request").requestSubmit();
   }
 });
 byId("stop").addEventListener("click", stop);
@@ -241,5 +246,5 @@ try {
   byId("run").replaceChildren(...known.map(({ name }) => element("option", { value: name }, name)));
   choose(known[0].name);
 } catch (error) {
-  say(error.message, true);
+  report(error.message, true);
 }

@@ -13,7 +13,7 @@ from regard.attention.record import record
 from regard.data.images import LabelledImage
 from regard.data.tables import parse_json
 from regard.errors import InputError
-from regard.images import Image
+from regard.images import Image, decode_image
 from regard.maps.lookups import Lookups
 from regard.models.few_shot_snail import FewShotSnail
 from regard.nonfinite import guarded
@@ -83,6 +83,7 @@ class FewShotRun(Run[FewShotExample, ClassPrediction]):
     config: FewShot
     model: FewShotSnail
     supports = {"predict": frozenset(), "evaluate": frozenset({"files"}), "attribute": frozenset()}
+    inputs = {"examples": dict[str, list[bytes]], "image": bytes}
 
     def __init__(self, config: FewShot, model: FewShotSnail):
         self.config, self.model = config, model
@@ -99,6 +100,15 @@ class FewShotRun(Run[FewShotExample, ClassPrediction]):
             case {"examples": dict(support), "image": str(query)} if all(map(are_paths, support.values())):
                 return FewShotExample(support, query)
         raise InputError(f"{place}: {fault or EXPECTED}")
+
+    def example(self, values: Mapping[str, Any]) -> FewShotExample:
+        """The pixels of image files' bytes: some `examples` of each class, and the query. Raises InputError for bytes
+        that are no image."""
+        channels = self.config.model.channels
+        support = {
+            label: [decode_image(each, channels) for each in images] for label, images in values["examples"].items()
+        }
+        return FewShotExample(support, decode_image(values["image"], channels))
 
     def record(self, example: FewShotExample) -> dict[str, Any]:
         return {"image": str(example.query)}
