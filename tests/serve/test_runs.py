@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from regard.data.pair import Pair
+from regard.images import decode_image
 from regard.pictures.payload import payload
 from regard.serve.catalog import served
 from regard.serve.operation import ServedRun
@@ -235,6 +236,11 @@ def test_a_document_is_told_with_what_it_was_told_by():
     assert looked["view"]["lookups"][0]["sentences"] is not None
     assert wrong.status_code == 422
     assert wrong.json()["error"] == "second is given: one text is read"
+
+
+def pixels(encoded: str, channels: int = 1) -> np.ndarray:
+    """The pixels that a run reads of an image in a request."""
+    return decode_image(base64.b64decode(encoded), channels)
 
 
 def image(kind: str = "PNG") -> dict[str, str]:

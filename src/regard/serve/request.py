@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from types import NoneType, UnionType
+from types import GenericAlias, NoneType, UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, ValidationError, create_model
@@ -128,7 +128,7 @@ def _json_type(kind: Any) -> Any:
     origin, of = get_origin(kind), tuple(map(_json_type, get_args(kind)))
     if origin is Sequence:
         return tuple[*of, ...]
-    return origin[of] if origin in (dict, list) else kind
+    return GenericAlias(origin, of) if origin in (dict, list) else kind
 
 
 def _optional(kind: Any) -> bool:

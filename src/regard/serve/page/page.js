@@ -176,7 +176,7 @@ const spanned = (found, context) => {
 };
 
 // A prediction that is not streamed; one without a text of its own as its values.
-const plain = ({ view, ...found }) => found.text ?? JSON.stringify(found);
+const plain = ({ view, ...found }) => found.text ?? found.prediction ?? JSON.stringify(found);
 const content = (found, body) => (found.probabilities ? [classes(found.probabilities)] : run.kind === "question" ? spanned(found, body.context) : [plain(found)]);
 
 const show = async (parts, view) => {

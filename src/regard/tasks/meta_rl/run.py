@@ -8,6 +8,7 @@ import torch
 
 from regard.attention.record import record
 from regard.attribution.aggregation import alone
+from regard.attribution.kinds import Kind
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
 from regard.models.actor import Actor
@@ -60,6 +61,10 @@ class MetaRLRun(Run[str, ActionPrediction]):
     def open(cls, run: RunDirectory, config: MetaRL) -> "MetaRLRun":
         """The run in a folder, its model with fresh weights."""
         return cls(config, config.actor())
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        return () if self.config.model.name == "gru" else ("weights",)
 
     def parse(self, line: str, place: str = "text 1") -> str:
         """The line. Raises InputError where it describes no environment."""
