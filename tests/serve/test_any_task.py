@@ -11,8 +11,8 @@ import pytest
 
 from regard.errors import InputError
 from regard.maps.lookups import Lookups
+from regard.models.few_shot_snail import FewShotSnail
 from regard.models.pointer_network import PointerNetwork, PointerNetworkConfig
-from regard.models.snail import FewShotSnail
 from regard.models.turing_machine import TuringMachine, TuringMachineConfig
 from regard.pictures.payload import payload
 from regard.tasks.algorithmic.config import Algorithmic
