@@ -18,7 +18,7 @@ from torch import Tensor
 
 from benchmarks import report
 from benchmarks.aim import Aim
-from regard.kernels.fused_additive import exponentials, fused_additive, library
+from regard.kernels.additive import exponentials, fused_additive, library
 
 AIMS = {"64x13x13x256": 10, "64x32x32x256": 10, "32x128x128x256": 50, "8x128x1024x256": 50, "64x1x32x256": 20}
 """How many times faster than the naive form. One query is a decoder's step: keys prepared, and no gradients."""

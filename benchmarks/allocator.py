@@ -1,8 +1,8 @@
 """What freed memory costs in training: glibc as it is and with settings, jemalloc and tcmalloc loaded before it, and an
 allocator for tensors, each in processes of its own, in turn.
 
-`python -m benchmarks.allocator [RECIPE...]`. Times are the processor's, user and system, of the updates of a recipe with
-one thread: who else uses the machine hardly counts. Needs `apt-get install libjemalloc2 libtcmalloc-minimal4`.
+`python -m benchmarks.allocator [RECIPE...]`. Times are those of the processor, user and system, of a recipe's updates
+in one thread, so that others on the machine hardly count. Needs `apt-get install libjemalloc2 libtcmalloc-minimal4`.
 """
 
 import resource

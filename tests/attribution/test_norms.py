@@ -12,9 +12,9 @@ from regard.attention.heads import MultiHead, self_attention
 from regard.attention.memory import Memory
 from regard.attention.record import record
 from regard.attention.scores import Additive, ScaledDot
+from regard.attribution.aggregation import ValueNorms
 from regard.attribution.cross_attention import by_norms
 from regard.attribution.forced_decoding import attended
-from regard.attribution.norms import ValueNorms
 from regard.models.show_attend_and_tell import Gate
 from tests.laws import cases
 

@@ -11,8 +11,8 @@ import torch
 from PIL import Image
 
 from regard.attention.record import record
+from regard.attribution.aggregation import ValueNorms
 from regard.attribution.kinds import Kind
-from regard.attribution.norms import ValueNorms
 from regard.cli.figure import Asking
 from regard.cli.figure_options import Viewing
 from regard.cli.head_figures import check

@@ -14,7 +14,7 @@ START = """
 import re
 from pathlib import Path
 import torch
-from regard.kernels.fused_additive import fused_additive
+from regard.kernels.additive import fused_additive
 
 def read(batch, queries, keys, width):
     shapes = (batch, queries, width), (batch, keys, width), (width,)

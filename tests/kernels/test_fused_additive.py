@@ -9,10 +9,9 @@ from torch import Tensor
 from regard.attention import Attend
 from regard.attention.memory import Memory
 from regard.attention.scores import Additive
-from regard.kernels import fused_additive as module
-from regard.kernels.additive import additive
+from regard.kernels import additive as module
+from regard.kernels.additive import additive, can_fuse, exponentials, fused_additive
 from regard.kernels.compiled import compiler
-from regard.kernels.fused_additive import can_fuse, exponentials, fused_additive
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler")
 

@@ -13,8 +13,8 @@ from regard.attention.memory import Memory
 from regard.attention.record import record
 from regard.attention.scores import Additive, ScaledDot
 from regard.experiments.measuring import peak
-from regard.kernels.fused_additive import exponentials
-from regard.kernels.near import LEAST_NUMBERS, LEAST_SCORES, around, fewer_is_faster, picked, picking_is_faster
+from regard.kernels.additive import exponentials
+from regard.kernels.windows import LEAST_NUMBERS, LEAST_SCORES, around, fewer_is_faster, picked, picking_is_faster
 from regard.models.aligns import AlignName
 from regard.testing import check_attention
 from tests.laws import cases

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard.kernels.sampled_softmax import draw, log_uniform, sampled_cross_entropy
+from regard.kernels.cross_entropy import draw, log_uniform, sampled_cross_entropy
 from regard.nn.large_vocabulary import SampledOutput
 from regard.text.special import IGNORED
 

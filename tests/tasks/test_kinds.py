@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.record import record
+from regard.attribution.aggregation import ValueNorms
 from regard.attribution.kinds import Kind
-from regard.attribution.norms import ValueNorms
 from regard.data.images import ImageFolders
 from regard.errors import InputError
 from regard.maps import Alignment, DocumentWeights, rollout, shares

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.attention.observer import LookupRecord
-from regard.kernels.selected import Projected, part, shared_part
+from regard.attention.observer import LookupRecord, Projected
+from regard.kernels.product import part, shared_part
 
 NAME = "regard"
 """What their configurations call this attention while somebody looks."""

@@ -17,7 +17,7 @@ from regard.attention.memory import Memory
 from regard.attention.observer import observer_of
 from regard.attention.paths import PATHS, Lookup, Path, Read, first_that_serves, record_of, runs, weigh
 from regard.attention.scores.protocol import Score, TanhSum
-from regard.kernels.fused_additive import can_fuse, exponentials
+from regard.kernels.additive import can_fuse, exponentials
 from regard.shapes import Context, Float, Weights
 
 

@@ -6,7 +6,7 @@ an empty list.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple
@@ -16,7 +16,20 @@ from torch import Tensor, nn
 from regard.attention.align.protocol import Draw
 from regard.attention.masks import Mask
 from regard.attention.scores.protocol import Sides
-from regard.kernels.selected import Chosen, Projected, part
+from regard.kernels.product import part
+
+Chosen = Callable[[Sequence[int] | None, Sequence[int] | None], Tensor]
+"""Heads and query positions (None: all) -> weights `(batch, [head,] query, key)`."""
+
+
+class Projected(NamedTuple):
+    """What scores are made of that are scaled products: query `(batch, head, query, width)`, key and value `(batch,
+    group, key, width)`, each group serving as many heads; and the scale."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    scale: float
 
 
 class LookupRecord(NamedTuple):

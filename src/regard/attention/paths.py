@@ -14,18 +14,16 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.align import Align, Aligned, Draw, Softmax, softmax
-from regard.attention.align.extent import reaching
 from regard.attention.align.local import Local
+from regard.attention.align.protocol import reaching
 from regard.attention.history import History
 from regard.attention.masks import Mask
 from regard.attention.memory import Memory
 from regard.attention.observer import LookupRecord, chosen_of
 from regard.attention.scores.protocol import Product, Score, Sides, TanhSum
-from regard.kernels.fused_additive import can_fuse, fused_additive
-from regard.kernels.near import picked
-from regard.kernels.product import Masked, fused, fused_is_faster, scaled
-from regard.kernels.selected import part, shared_part
-from regard.kernels.windows import pays, windowed
+from regard.kernels.additive import can_fuse, fused_additive
+from regard.kernels.product import Masked, fused, fused_is_faster, part, scaled, shared_part
+from regard.kernels.windows import pays, picked, windowed
 from regard.shapes import Context, Weights
 
 A = TypeVar("A")

@@ -11,8 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.breakdown import Call, breakdown
-from regard.attention.observer import LookupRecord, Observer, chosen_of
-from regard.kernels.selected import Chosen, Projected
+from regard.attention.observer import Chosen, LookupRecord, Observer, Projected, chosen_of
 from regard.maps.breakdown import Sums, Workings, of_products
 from regard.maps.lookups import Lookups
 from regard.maps.reductions import Reduction, Whole

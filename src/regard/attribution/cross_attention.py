@@ -6,11 +6,10 @@ import torch
 from torch import Tensor
 
 from regard.attention.record import record
-from regard.attribution.aggregation import JOININGS, Map, alone, rolled_out
+from regard.attribution.aggregation import JOININGS, Map, ValueNorms, alone, rolled_out
 from regard.attribution.forced_decoding import attended, forced, lookups, readers_of
 from regard.attribution.gradients import check_no_maps, contributions, embeddings, log_probabilities_of
 from regard.attribution.kinds import Kind
-from regard.attribution.norms import ValueNorms
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
 from regard.maps.averages import average_of, shares

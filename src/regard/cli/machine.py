@@ -31,8 +31,8 @@ def active() -> dict[str, str]:
     except Exception as error:  # whatever a broken installation raises is what one wants to know here
         return {"devices": f"unknown: torch cannot be imported ({type(error).__name__}: {one_line(str(error))})"}
     from regard.kernels import fused_layer
+    from regard.kernels.additive import library
     from regard.kernels.compiled import compiled, compiler
-    from regard.kernels.fused_additive import library
     from regard.training.devices import devices, multiplies_bf16
 
     program = compiler()

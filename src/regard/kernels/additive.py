@@ -1,6 +1,28 @@
-"""Additive scores."""
+"""Additive scores: the plain form, and PyTorch operators around `additive.cpp` that store nothing of size query x key x
+width."""
 
+import ctypes
+import math
+from functools import cache
+
+import torch
 from torch import Tensor
+
+from regard.kernels.compiled import compiled, threads
+
+INSTRUCTIONS = {"AVX512": ("-mavx512f", "-mfma"), "AVX2": ("-mavx2", "-mfma")}
+"""The compiler's names for what PyTorch finds on this machine; elsewhere, and otherwise, what every machine has."""
+DTYPES = (torch.float32, torch.bfloat16)
+ROUND = 16
+"""A row of exponentials is filled up to a multiple of this."""
+
+
+class _Problem(ctypes.Structure):
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in ("query", "key", "exponentials", "energy")),
+        *((name, ctypes.c_int64) for name in ("batches", "queries", "keys", "width")),
+        *((name, ctypes.c_int64) for name in ("query_step", "key_step", "exponentials_step", "energy_step")),
+    ]
 
 
 def additive(query: Tensor, key: Tensor, energy: Tensor) -> Tensor:
@@ -11,3 +33,190 @@ def additive(query: Tensor, key: Tensor, energy: Tensor) -> Tensor:
     """
     hidden = (query[..., :, None, :] + key[..., None, :, :]).tanh()
     return (hidden @ energy[..., None, :, None] if energy.ndim > 1 else hidden @ energy[:, None]).squeeze(-1)
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    """The kernel for this machine; None where it cannot be had."""
+    instructions = INSTRUCTIONS.get(torch.backends.cpu.get_cpu_capability(), ())
+    made = compiled("additive", "-O3", "-ffp-contract=fast", *instructions)
+    if made is not None:
+        problem, size, half, pointer = ctypes.POINTER(_Problem), ctypes.c_int64, ctypes.c_int, ctypes.c_void_p
+        made.additive_exponentials.argtypes = [pointer, size, size, half, pointer, pointer]
+        made.additive_scores.argtypes = [problem, half, pointer, pointer]
+        made.additive_gradients.argtypes = [problem, half, *(5 * [pointer])]
+    return made
+
+
+def can_fuse(key: Tensor) -> bool:
+    """Whether to take `fused_additive` for such keys: on a CPU, in float32 or bfloat16, where there is a compiler. The
+    Triton kernel for GPUs is chosen once it has been measured on one."""
+    taken = key.device.type == "cpu" and key.dtype in DTYPES
+    return taken and (torch.compiler.is_compiling() or library() is not None)
+
+
+def exponentials(key: Tensor) -> Tensor:
+    """What `fused_additive` reads of keys `(*batch, key, width)`, without a gradient: `(*batch, key, any width)`."""
+    return _EXPONENTIALS(key.detach())
+
+
+def fused_additive(query: Tensor, key: Tensor, energy: Tensor, prepared: Tensor | None = None) -> Tensor:
+    """`additive` of the same arguments, whose batch axes may also broadcast to each other.
+
+    Sums are made in float32, the result and gradients are in what query and key promote to. They do not depend on the
+    number of threads. Second derivatives take the plain form.
+
+    Args:
+        prepared: `exponentials(key)`, for keys that are read more than once. Default: computed here.
+    """
+    batch, dtype = query.shape[:-2], query.dtype
+    if batch != key.shape[:-2]:
+        batch = torch.broadcast_shapes(batch, key.shape[:-2])
+    if dtype != key.dtype:
+        dtype = torch.promote_types(dtype, key.dtype)
+    prepared = exponentials(key) if prepared is None else prepared
+    energy = energy.to(torch.float32).expand(*batch, energy.shape[-1]).reshape(math.prod(batch), energy.shape[-1])
+    sides = (_rows(side, batch) for side in (query.to(dtype), key.to(dtype), prepared))
+    return _SCORES(*sides, energy).view(*batch, query.shape[-2], key.shape[-2])
+
+
+def _rows(states: Tensor, batch: torch.Size) -> Tensor:
+    """Of one batch axis."""
+    if states.ndim == 3 and states.shape[:1] == batch:
+        return states
+    return states.expand(*batch, *states.shape[-2:]).reshape(math.prod(batch), *states.shape[-2:])
+
+
+torch.library.define("regard::additive_exponentials", "(Tensor key) -> Tensor")
+torch.library.define(
+    "regard::additive_scores", "(Tensor query, Tensor key, Tensor exponentials, Tensor energy) -> Tensor"
+)
+torch.library.define(
+    "regard::additive_gradients",
+    "(Tensor scores, Tensor query, Tensor key, Tensor exponentials, Tensor energy) -> (Tensor, Tensor, Tensor)",
+)
+_EXPONENTIALS = torch.ops.regard.additive_exponentials.default
+_SCORES = torch.ops.regard.additive_scores.default
+_GRADIENTS = torch.ops.regard.additive_gradients.default
+
+
+@torch.library.impl("regard::additive_exponentials", "cpu")
+def _exponentials(key: Tensor) -> Tensor:
+    kernel, made = library(), _empty_exponentials(key)
+    if kernel is None:
+        return made.zero_()  # the plain form reads the keys
+    key = key.contiguous()
+    rows, half = math.prod(key.shape[:-1]), key.dtype == torch.bfloat16
+    _check(kernel.additive_exponentials(key.data_ptr(), rows, key.shape[-1], half, made.data_ptr(), threads()))
+    return made
+
+
+@torch.library.impl("regard::additive_scores", "cpu")
+def _scores(query: Tensor, key: Tensor, exponentials: Tensor, energy: Tensor) -> Tensor:
+    kernel = library()
+    if kernel is None:
+        return _plain(query, key, energy)
+    sides = [_dense(each) for each in (query, key, exponentials, energy)]
+    scores = query.new_empty(*query.shape[:2], key.shape[1])
+    _check(kernel.additive_scores(_problem(*sides), query.dtype == torch.bfloat16, scores.data_ptr(), threads()))
+    return scores
+
+
+@torch.library.impl("regard::additive_gradients", "cpu")
+def _gradients(scores: Tensor, query: Tensor, key: Tensor, exponentials: Tensor, energy: Tensor):
+    kernel = library()
+    if kernel is None:
+        return _plain_gradients(scores, query, key, energy)
+    scores, sides = scores.contiguous(), [_dense(each) for each in (query, key, exponentials, energy)]
+    made = tuple(each.new_empty(each.shape) for each in (query, key, energy))
+    pointers = (each.data_ptr() for each in (scores, *made))
+    _check(kernel.additive_gradients(_problem(*sides), query.dtype == torch.bfloat16, *pointers, threads()))
+    return made
+
+
+def _triton():
+    """The same on a GPU. Triton comes with PyTorch's builds for one alone."""
+    from regard.kernels import triton_additive
+
+    return triton_additive
+
+
+@torch.library.impl("regard::additive_exponentials", "cuda")
+def _exponentials_cuda(key: Tensor) -> Tensor:
+    made = _empty_exponentials(key).zero_()
+    made[..., : key.shape[-1]] = _triton().exponentials(key)
+    return made
+
+
+@torch.library.impl("regard::additive_scores", "cuda")
+def _scores_cuda(query: Tensor, key: Tensor, exponentials: Tensor, energy: Tensor) -> Tensor:
+    return _triton().scores(query, key, exponentials[..., : key.shape[-1]], energy).to(query.dtype)
+
+
+@torch.library.impl("regard::additive_gradients", "cuda")
+def _gradients_cuda(scores: Tensor, query: Tensor, key: Tensor, exponentials: Tensor, energy: Tensor):
+    exponentials = exponentials[..., : key.shape[-1]]
+    of_query, of_key, of_energy = _triton().gradients(scores, query, key, exponentials, energy)
+    return of_query.to(query.dtype), of_key.to(key.dtype), of_energy
+
+
+def _problem(*sides: Tensor) -> _Problem:
+    query, key = sides[:2]
+    sizes = (*query.shape[:2], key.shape[1], query.shape[2])
+    return _Problem(*(each.data_ptr() for each in sides), *sizes, *(each.stride(0) for each in sides))
+
+
+def _dense(rows: Tensor) -> Tensor:
+    """With the rows of a batch row one behind the other; batch rows may lie anywhere, also on each other."""
+    if rows.is_contiguous() or rows.stride()[1:] == (rows.shape[-1], 1)[-rows.ndim + 1 :]:
+        return rows
+    return rows.contiguous()
+
+
+def _check(failed: int) -> None:
+    if failed:
+        raise RuntimeError("the kernel of additive scores failed; PyTorch has printed why")
+
+
+def _plain(query: Tensor, key: Tensor, energy: Tensor) -> Tensor:
+    return additive(query, key, energy.to(query.dtype))
+
+
+def _plain_gradients(scores: Tensor, query: Tensor, key: Tensor, energy: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    return torch.func.vjp(_plain, query, key, energy)[1](scores)
+
+
+def _empty_exponentials(key: Tensor) -> Tensor:
+    return key.new_empty(*key.shape[:-1], -(-key.shape[-1] // ROUND) * ROUND, dtype=torch.float32)
+
+
+torch.library.register_fake("regard::additive_exponentials", _empty_exponentials)
+
+
+@torch.library.register_fake("regard::additive_scores")
+def _(query: Tensor, key: Tensor, exponentials: Tensor, energy: Tensor) -> Tensor:
+    return query.new_empty(*query.shape[:2], key.shape[1])
+
+
+@torch.library.register_fake("regard::additive_gradients")
+def _(scores: Tensor, query: Tensor, key: Tensor, exponentials: Tensor, energy: Tensor):
+    return tuple(each.new_empty(each.shape) for each in (query, key, energy))
+
+
+def _save(ctx, inputs, output) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _backward(ctx, scores):
+    query, key, energy = _GRADIENTS(scores, *ctx.saved_tensors)
+    return query, key, None, energy
+
+
+def _backward_twice(ctx, query, key, energy):
+    scores, *sides, _, given = ctx.saved_tensors
+    *of_sides, of_energy = torch.func.vjp(_plain_gradients, scores, *sides, given)[1]((query, key, energy))
+    return *of_sides, None, of_energy
+
+
+torch.library.register_autograd("regard::additive_scores", _backward, setup_context=_save)
+torch.library.register_autograd("regard::additive_gradients", _backward_twice, setup_context=_save)

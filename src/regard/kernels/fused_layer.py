@@ -11,8 +11,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from regard.kernels.additive import INSTRUCTIONS
 from regard.kernels.compiled import compiled, threads
-from regard.kernels.fused_additive import INSTRUCTIONS
 from regard.kernels.int8 import Codes
 
 ACTIVATIONS = ("relu", "gelu", "gelu-tanh", "swish")

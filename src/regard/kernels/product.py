@@ -1,5 +1,6 @@
 """Attention with product scores on PyTorch's fused kernel, and when that is faster than the plain form."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -81,3 +82,15 @@ def with_heads(tensor: Tensor) -> Tensor:
     while tensor.ndim < 4:
         tensor = tensor.unsqueeze(-3)
     return tensor
+
+
+def part(tensor: Tensor, heads: Sequence[int] | None, rows: Sequence[int] | None) -> Tensor:
+    """The chosen heads and rows of `(*batch, [head,] row, ...)`; None: all, as heads where there are none."""
+    tensor = tensor if heads is None else tensor[..., list(heads), :, :]
+    return tensor if rows is None else tensor[..., list(rows), :]
+
+
+def shared_part(tensor: Tensor, heads: Sequence[int] | None, rows: Sequence[int] | None) -> Tensor:
+    """The same of what is added to scores or hides them: an axis of one, or none, serves all."""
+    own_heads = heads if tensor.ndim > 2 and tensor.shape[-3] > 1 else None
+    return part(tensor, own_heads, rows if tensor.shape[-2] > 1 else None)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.kernels.sampled_softmax import draw, sampled_cross_entropy
+from regard.kernels.cross_entropy import draw, sampled_cross_entropy
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.output import Output, Part, wide
 from regard.shapes import Float, Int, Tokens

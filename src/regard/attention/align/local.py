@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from regard.attention.align.extent import dense, lengths
-from regard.attention.align.protocol import Align, Aligned
+from regard.attention.align.protocol import Align, Aligned, dense, lengths
 from regard.attention.align.soft import softmax
 from regard.attention.masks import Mask
-from regard.kernels.near import around, fewer_is_faster, picking_is_faster
+from regard.kernels.windows import around, fewer_is_faster, picking_is_faster
 from regard.shapes import Key, Query, Scores
 
 

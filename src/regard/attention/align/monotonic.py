@@ -3,8 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from regard.attention.align.extent import dense, reaching
-from regard.attention.align.protocol import Align, Aligned
+from regard.attention.align.protocol import Align, Aligned, dense, reaching
 from regard.attention.masks import Mask
 from regard.shapes import Query, Scores
 

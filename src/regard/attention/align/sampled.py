@@ -5,8 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.attention.align.extent import dense
-from regard.attention.align.protocol import Align, Aligned, Draw
+from regard.attention.align.protocol import Align, Aligned, Draw, dense
 from regard.attention.align.soft import softmax
 from regard.attention.masks import Mask
 from regard.maps.entropy import row_entropy

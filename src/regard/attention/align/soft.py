@@ -1,4 +1,4 @@
-"""Soft, global alignment: the softmax under a mask."""
+"""Soft, global alignments: the softmax under a mask, and its relatives that give most keys a weight of exactly 0."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 from regard.attention.align.protocol import Align, Aligned
 from regard.attention.masks import Mask
-from regard.shapes import Query, Scores, Weights
+from regard.shapes import Float, Query, Scores, Weights
 
 
 def softmax(scores: Scores, mask: Mask | Tensor | None = None) -> Weights:
@@ -30,3 +30,71 @@ class Softmax(Align):
         self, scores: Scores, mask: Mask | None = None, query: Query | None = None, state: Any = None
     ) -> Aligned:
         return Aligned(softmax(scores, mask))
+
+
+def sparsemax(scores: Float[Tensor, "*batch key"], mask: Mask | Tensor | None = None) -> Float[Tensor, "*batch key"]:
+    """The point of the simplex nearest to the scores, a_i = max(e_i - tau, 0) (Martins 2016, 1602.02068, algorithm 1).
+
+    A row with no allowed key is zeros, value and gradient. The threshold tau is a sum over the keys it lets through,
+    which gives the exact gradient of every order.
+    """
+    if not scores.shape[-1]:
+        return scores
+    below, forbidden = _below_the_best(scores, mask, 2.0)
+    ordered = below.sort(-1, descending=True).values
+    total, count = ordered.cumsum(-1), torch.arange(1, ordered.shape[-1] + 1, device=scores.device)
+    support = (1 + count * ordered > total).sum(-1, keepdim=True)
+    tau = (total.gather(-1, support - 1) - 1) / support
+    return _without((below - tau).relu(), forbidden)
+
+
+def entmax15(scores: Float[Tensor, "*batch key"], mask: Mask | Tensor | None = None) -> Float[Tensor, "*batch key"]:
+    """a_i = max(e_i / 2 - tau, 0)^2, halfway between softmax and sparsemax (Peters 2019, 1905.05702, algorithm 2).
+
+    A row with no allowed key is zeros, value and gradient.
+    """
+    if not scores.shape[-1]:
+        return scores
+    below, forbidden = _below_the_best(scores / 2, mask, 2.0)
+    ordered = below.sort(-1, descending=True).values
+    count = torch.arange(1, ordered.shape[-1] + 1, device=scores.device)
+    sums, squares = ordered.cumsum(-1), ordered.square().cumsum(-1)
+    with torch.no_grad():
+        spread = squares - sums.square() / count
+        support = (sums / count - ((1 - spread) / count).clamp(min=0).sqrt() <= ordered).sum(-1, keepdim=True)
+    mean = sums.gather(-1, support - 1) / support
+    spread = squares.gather(-1, support - 1) - mean.square() * support
+    tau = mean - ((1 - spread) / support).sqrt()
+    return _without((below - tau).relu().square(), forbidden)
+
+
+class Sparsemax(Align):
+    """See `sparsemax`."""
+
+    def forward(
+        self, scores: Scores, mask: Mask | None = None, query: Query | None = None, state: Any = None
+    ) -> Aligned:
+        return Aligned(sparsemax(scores, mask))
+
+
+class Entmax15(Align):
+    """See `entmax15`."""
+
+    def forward(
+        self, scores: Scores, mask: Mask | None = None, query: Query | None = None, state: Any = None
+    ) -> Aligned:
+        return Aligned(entmax15(scores, mask))
+
+
+def _below_the_best(scores: Tensor, mask: Mask | Tensor | None, deepest: float) -> tuple[Tensor, Tensor | None]:
+    """How far each score lies below the row's best allowed one, at most `deepest`, where no weight is left; and which
+    keys are forbidden."""
+    forbidden = None
+    if mask is not None:
+        forbidden = ~(mask.dense() if isinstance(mask, Mask) else mask)
+        scores = scores.masked_fill(forbidden, torch.finfo(scores.dtype).min)
+    return (scores - scores.detach().amax(-1, keepdim=True)).clamp(min=-deepest), forbidden
+
+
+def _without(weights: Tensor, forbidden: Tensor | None) -> Tensor:
+    return weights if forbidden is None else weights.masked_fill(forbidden, 0.0)

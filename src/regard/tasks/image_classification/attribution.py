@@ -10,10 +10,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.record import Maps, record
-from regard.attribution.aggregation import rollout_of
+from regard.attribution.aggregation import ValueNorms, rollout_of
 from regard.attribution.gradients import contributions, log_probabilities_of
 from regard.attribution.kinds import Kind
-from regard.attribution.norms import ValueNorms
 from regard.images import Pixels
 from regard.maps import average_heads
 from regard.maps.heads import HeadMaps
