@@ -21,10 +21,9 @@ from torch import Tensor, nn
 from benchmarks import report
 from regard.models.few_shot_snail import ImageCode, prototype_logits
 from regard.runs.load import load
-from regard.tasks.few_shot.batch import EpisodeBatch
 from regard.tasks.few_shot.config import FewShot
 from regard.tasks.few_shot.run import FewShotRun
-from regard.tasks.few_shot.training import FewShotObjective, Pool, episodes, pool
+from regard.tasks.few_shot.training import EpisodeBatch, FewShotObjective, Pool, episodes, pool
 from regard.training.devices import multiplies_bf16
 from regard.training.schedules import rate
 from regard.training.update import make_optimizer
@@ -54,11 +53,11 @@ class Prototypes(nn.Module):
         self.code = ImageCode(model.side, model.channels, model.code_filters, model.width)
 
     def forward(self, batch: EpisodeBatch) -> Tensor:
-        """Logits `(batch, asked, way)`."""
+        """Logits `(batch, query, way)`."""
         codes = self.code(rearrange(batch.images, "b t c h w -> (b t) c h w"))
         codes = rearrange(codes, "(b t) d -> b t d", b=len(batch.images))
-        shown = batch.labels.shape[1]
-        return prototype_logits(codes[:, :shown], batch.labels, codes[:, shown:], self.ways)
+        support = batch.labels.shape[1]
+        return prototype_logits(codes[:, :support], batch.labels, codes[:, support:], self.ways)
 
 
 def train_prototypes(config: FewShot, train: Pool) -> Prototypes:

@@ -10,8 +10,7 @@ from torch import nn
 from regard.attention.record import record
 from regard.models.few_shot_snail import FewShotSnail, ImageCode, SnailConfig, prototype_logits
 from regard.models.snail import AttentionBlock, DenseBlock, TemporalConvolution, acting, classifying
-from regard.tasks.few_shot.batch import EpisodeBatch
-from regard.tasks.few_shot.training import cross_entropy, episode_loss
+from regard.tasks.few_shot.training import EpisodeBatch, cross_entropy, episode_loss
 
 
 def numbers(tensor: torch.Tensor) -> np.ndarray:

@@ -179,26 +179,26 @@ def test_episodes_are_functions_of_their_seed():
     for number in range(50):
         each = draw(sizes, 3, 2, str(number), rotations=bool(number % 2))
         assert sorted(each.labels) == [0, 0, 1, 1, 2, 2]
-        own = dict(zip(each.shown, each.labels, strict=True))
+        own = dict(zip(each.support, each.labels, strict=True))
         assert len(own) == 6
-        (asked,), (answer,) = each.asked, each.answers
-        assert asked not in own
-        kinds = {(place.drawn, place.quarters) for place, label in own.items() if label == answer}
-        assert kinds == {(asked.drawn, asked.quarters)}
-        assert number % 2 or {place.quarters for place in each.shown} == {0}
-    assert {draw(sizes, 3, 2, str(number), rotations=True).asked[0].quarters for number in range(99)} == {0, 1, 2, 3}
+        (query,), (target,) = each.queries, each.targets
+        assert query not in own
+        kinds = {(place.source, place.quarters) for place, label in own.items() if label == target}
+        assert kinds == {(query.source, query.quarters)}
+        assert number % 2 or {place.quarters for place in each.support} == {0}
+    assert {draw(sizes, 3, 2, str(number), rotations=True).queries[0].quarters for number in range(99)} == {0, 1, 2, 3}
 
 
 def test_several_questions_and_mirrored_classes():
     sizes = [5, 5, 6, 7]
     found = [draw(sizes, 3, 2, str(number), questions=7, rotations=True, mirrored=True) for number in range(50)]
     for each in found:
-        labels = dict(zip(each.shown, each.labels, strict=True)) | dict(zip(each.asked, each.answers, strict=True))
+        labels = dict(zip(each.support, each.labels, strict=True)) | dict(zip(each.queries, each.targets, strict=True))
         assert len(labels) == 6 + 7  # no image twice
-        assert sorted(each.answers.count(label) for label in range(3)) == [2, 2, 3]
-        kinds = {((place.drawn, place.quarters, place.mirrored), label) for place, label in labels.items()}
+        assert sorted(each.targets.count(label) for label in range(3)) == [2, 2, 3]
+        kinds = {((place.source, place.quarters, place.mirrored), label) for place, label in labels.items()}
         assert len(kinds) == 3
-    assert {place.mirrored for each in found for place in each.shown} == {False, True}
+    assert {place.mirrored for each in found for place in each.support} == {False, True}
 
 
 def test_an_image_is_mirrored_and_then_turned():
@@ -233,10 +233,10 @@ def test_batches_are_functions_of_seed_epoch_and_index(folder: Path, tmp_path: P
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (["data.shots=6"], "class 'alpha/0' has 6 images; an episode of 6 shots needs 7, 1 to ask for"),
+        (["data.shots=6"], "class 'alpha/0' has 6 images; an episode of 6 shots needs 7, 1 as queries"),
         (
             ["data.questions=12"],
-            "class 'alpha/0' has 6 images; an episode of 1 shots needs 7, 6 to ask for; add images",
+            "class 'alpha/0' has 6 images; an episode of 1 shots needs 7, 6 as queries; add images",
         ),
         (["augmentation.flip=true"], "augmentation.flip mirrors half of a class; data.mirrored makes it another"),
         (["data.ways=20", "training.batch_tokens=512"], "characters.npz, held out: 3 classes; an episode of 20 ways"),
@@ -319,7 +319,10 @@ def test_row_19_a_broken_image_is_told_before_training(folder: Path, tmp_path: P
         (("predict", "x"), "text 1: column 1: not valid JSON"),
         (("predict", "{}"), 'text 1: expected an object with "examples", a list of paths for each class, and "image"'),
         (("predict", '{"examples": {"a": "b.png"}, "image": "c.png"}'), "text 1: expected an object"),
-        (("predict", '{"examples": {"a": []}, "image": "c.png"}'), "1 classes; the model was trained to tell 2 apart"),
+        (
+            ("predict", '{"examples": {"a": []}, "image": "c.png"}'),
+            "1 classes; the model was trained for 2",
+        ),
         (
             ("predict", '{"examples": {"a": [], "b": []}, "image": "c.png"}'),
             "class 'a' has 0 examples; the model was trained for 1 each",

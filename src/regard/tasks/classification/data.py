@@ -1,4 +1,4 @@
-"""Texts, or pairs of texts, with their classes: what the `data:` section of a run file for classification becomes."""
+"""The `data:` section of a run file for classification: texts, or pairs of texts, with their classes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -60,13 +60,13 @@ class LabelledTables:
             )
 
     def _check_folds(self) -> None:
-        given = {*map(str, self.valid_folds)}, {*map(str, self.test_folds)}
-        if (self.fold is None) != (not any(given)):
+        folds = {*map(str, self.valid_folds)}, {*map(str, self.test_folds)}
+        if (self.fold is None) != (not any(folds)):
             raise InputError("labelled: fold, and valid_folds or test_folds, go together; give both or neither")
-        if (given[0] and self.valid is not None) or (given[1] and self.test is not None):
+        if (folds[0] and self.valid is not None) or (folds[1] and self.test is not None):
             raise InputError("labelled: a file and folds are given for one set; choose one")
-        if given[0] & given[1]:
-            raise InputError(f"labelled: fold {min(given[0] & given[1])} is for validation and test; choose one")
+        if folds[0] & folds[1]:
+            raise InputError(f"labelled: fold {min(folds[0] & folds[1])} is for validation and test; choose one")
 
     @property
     def columns(self) -> Columns:

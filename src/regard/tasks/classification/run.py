@@ -161,12 +161,12 @@ class ClassificationRun(Run[Text, ClassPrediction]):
         Raises:
             InputError: there are neither examples nor a test set, a label is unknown, or a text is too long.
         """
-        given = self._data(options).tests() if examples is None else examples
-        if not given:
+        texts = self._data(options).tests() if examples is None else examples
+        if not texts:
             raise InputError("there is no test set in the run file and no file is given; give a table")
-        classes = numbers(self.labels, given)
+        classes = numbers(self.labels, texts)
         with guarded(self.model):
-            return figures(probabilities(self.model, self.form, list(map(self.form.encoded, given))), classes)
+            return figures(probabilities(self.model, self.form, list(map(self.form.encoded, texts))), classes)
 
     def _predict(self, examples: Sequence[Text], options: PredictOptions) -> list[ClassPrediction]:
         """The class of each text or pair of texts.
@@ -174,9 +174,9 @@ class ClassificationRun(Run[Text, ClassPrediction]):
         Raises:
             InputError: an example is one text where the model reads two, or the other way round, or is too long.
         """
-        given = [self.form.encoded(self._example(f"text {number}", text)) for number, text in enumerate(examples, 1)]
+        encoded = [self.form.encoded(self._example(f"text {number}", text)) for number, text in enumerate(examples, 1)]
         with guarded(self.model):
-            found = probabilities(self.model, self.form, given)
+            found = probabilities(self.model, self.form, encoded)
         return [ClassPrediction.of(self.labels, row) for row in found.tolist()]
 
     def _data(self, options: EvaluationOptions) -> LabelledTables:
@@ -220,7 +220,7 @@ class ClassificationRun(Run[Text, ClassPrediction]):
         recording = record_breakdown(self.model, listens, joining.measure(self.model))
         with torch.no_grad(), guarded(self.model), recording as found:
             (row,) = self._logits(example).softmax(-1).tolist()
-        weights = self.form.looked(example, found, lambda found: joining.joined(found, maps))
+        weights = self.form.attention(example, found, lambda found: joining.joined(found, maps))
         if weights is None:
             raise InputError(f"this run's {name} does not attend to what it reads; {SHOWN}")
         heads = None if kind == "rollout" else self._lookups(example, found, joining)
@@ -243,7 +243,7 @@ class ClassificationRun(Run[Text, ClassPrediction]):
             prediction = ClassPrediction.of(self.labels, row)
             place = [self.labels.index(prediction.label)]
             found = contributions(embeddings(self.model), lambda: log_probabilities_of(self._logits(example), place))
-        return KindOfAttribution(prediction, "gradient", self.form.owed(example, found, prediction.label))
+        return KindOfAttribution(prediction, "gradient", self.form.gradient(example, found, prediction.label))
 
     def _logits(self, example: Labelled) -> Float[Tensor, "1 class"]:
         batch = self.form.collate([(self.form.encoded(example), 0)]).to(next(self.model.parameters()).device)

@@ -1,4 +1,4 @@
-"""Telling classes: texts to batches, a loss, and how often the class is right."""
+"""Training of classifiers: texts in batches, the loss and the metrics."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -19,7 +19,7 @@ from regard.training.objective import Carried, Loss
 from regard.training.settings import Training
 
 ROWS, POSITIONS = 64, 2**16
-"""Texts whose classes are told together at most, and their positions but where one text alone has more."""
+"""The most texts that are classified together, and their positions unless one text has more."""
 Example = tuple[Any, int]
 """A text, or two, as the form of the model has it, and the number of its class."""
 
@@ -68,7 +68,7 @@ class ClassificationObjective:
 
 
 def numbers(labels: Sequence[str], examples: Sequence[Labelled | LabelledImage]) -> list[int]:
-    """The class of each example. Raises InputError for one that the model was not trained to tell."""
+    """The class of each example. Raises InputError for a class that the model was not trained on."""
     known = {label: number for number, label in enumerate(labels)}
     for each in examples:
         if each.label not in known:
@@ -78,7 +78,7 @@ def numbers(labels: Sequence[str], examples: Sequence[Labelled | LabelledImage])
 
 @torch.no_grad()
 def probabilities(model: Classifier, form: Form[Any], texts: Sequence[Any]) -> Float[Tensor, "text class"]:
-    """Of each text, as its form has it, and class."""
+    """The probability of each class of each text, which is encoded by its form."""
     device = next(model.parameters()).device
     found = [torch.zeros(0, model.output.out_features)]
     for some in parts(texts, form):
@@ -102,15 +102,14 @@ def parts(texts: Sequence[Any], form: Form[Any]) -> Iterator[list[Any]]:
         yield some
 
 
-def figures(told: Float[Tensor, "text class"], classes: Sequence[int]) -> dict[str, float]:
-    """accuracy: how many classes are right. macro-f1: the mean over the classes that there are of their F1. Both in per
-    cent."""
-    guessed, right = told.argmax(-1), torch.tensor(classes)
+def figures(probabilities: Float[Tensor, "text class"], classes: Sequence[int]) -> dict[str, float]:
+    """accuracy: how many predictions are right; macro-f1: the mean of the F1 of each class. Both in per cent."""
+    predicted, right = probabilities.argmax(-1), torch.tensor(classes)
     scores = []
     for each in right.unique():
-        both = ((guessed == each) & (right == each)).sum()
-        scores.append(2 * both / ((guessed == each).sum() + (right == each).sum()))
+        both = ((predicted == each) & (right == each)).sum()
+        scores.append(2 * both / ((predicted == each).sum() + (right == each).sum()))
     return {
-        "accuracy": 100 * float((guessed == right).float().mean()),
+        "accuracy": 100 * float((predicted == right).float().mean()),
         "macro-f1": 100 * float(torch.stack(scores).mean()),
     }

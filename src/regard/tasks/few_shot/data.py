@@ -1,5 +1,4 @@
-"""Classes that are told apart after a few examples, and the episodes that are drawn from them: what the `data:` section
-of a run file for few-shot classification becomes."""
+"""The `data:` section of a run file for few-shot classification: images by class, and episodes of them."""
 
 import zipfile
 import zlib
@@ -20,9 +19,9 @@ from regard.errors import InputError
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 QUARTERS = 4
-"""Of a turn, each of which makes another class."""
+"""Quarters of a turn; each makes another class."""
 MOST = 1 << 32
-"""Bytes that a file may be unpacked; one of a few can say that there are more."""
+"""The most bytes of a file, unpacked: one of a few bytes can claim more."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +35,11 @@ class ImageClasses:
 
 @dataclass(frozen=True, kw_only=True)
 class EpisodeSets(ABC):
-    """Episodes of `ways` classes with `shots` examples each and one image more, whose class is asked for; in training
-    there are `questions` of such images, each asked about alone. `episodes` are an epoch, `valid_episodes` and
-    `test_episodes` are drawn once. In training an image turned by a quarter, a half and three quarters is of another
-    class each, with `rotations`, and one mirrored too, with `mirrored`. Without classes for validation a share of those
-    for training, `held_out`, is for it."""
+    """Episodes of `ways` classes with `shots` support images each and one query image; in training there are
+    `questions` query images, each classified by itself. `episodes` are an epoch, `valid_episodes` and `test_episodes`
+    are sampled once. In training an image turned by a quarter, a half and three quarters is of another class each, with
+    `rotations`, and a mirrored one too, with `mirrored`. Without classes for validation a share of those for training,
+    `held_out`, is for it."""
 
     train: str | None = None
     ways: Annotated[int, Field(ge=2, le=1_000)] = 5
@@ -66,24 +65,24 @@ class EpisodeSets(ABC):
         """The images of another set. Raises InputError as `load` does."""
 
     @property
-    def asked(self) -> int:
-        """Images of one class that an episode of training may ask about."""
+    def queries(self) -> int:
+        """The most query images of one class in an episode of training."""
         return -(-self.questions // self.ways)
 
-    def checked(self, images: Sequence[LabelledImage], what: str, asked: int = 1) -> dict[str, list[LabelledImage]]:
-        """The images by class, if they are enough for an episode that asks about so many of one class; none at all
-        are. Raises InputError."""
+    def checked(self, images: Sequence[LabelledImage], what: str, queries: int = 1) -> dict[str, list[LabelledImage]]:
+        """The images by class. Raises InputError for too few classes or too few images of one for an episode with so
+        many query images of a class; no images at all are right."""
         found: dict[str, list[LabelledImage]] = {}
         for each in images:
             found.setdefault(each.label, []).append(each)
         if 0 < len(found) < self.ways:
             raise InputError(f"{what}: {len(found)} classes; an episode of {self.ways} ways needs as many")
         for label, some in found.items():
-            if len(some) < self.shots + asked:
+            if len(some) < self.shots + queries:
                 raise InputError(
                     f"{some[0].place}: class {label!r} has {len(some)} images; an episode of {self.shots} shots needs "
-                    f"{self.shots + asked}, {asked} to ask for; add images or lower data.shots"
-                    + (" or data.questions" if asked > 1 else "")
+                    f"{self.shots + queries}, {queries} as queries; add images or lower data.shots"
+                    + (" or data.questions" if queries > 1 else "")
                 )
         return found
 
@@ -112,7 +111,7 @@ class FolderEpisodes(EpisodeSets):
         train, valid = self._split(train) if self.valid is None else (train, self.read(self.valid))
         test = [] if self.test is None else self.read(self.test)
         places = str(self.train), self.valid or f"{self.train}, held out", str(self.test)
-        sets = (train, valid, test), places, (self.asked, 1, 1)
+        sets = (train, valid, test), places, (self.queries, 1, 1)
         found = [self.checked(*each) for each in zip(*sets, strict=True)]
         for (one, place), (other, elsewhere) in combinations(zip(found, places, strict=True), 2):
             if shared := sorted(one.keys() & other.keys()):
@@ -143,8 +142,8 @@ class OmniglotEpisodes(EpisodeSets):
                 raise InputError(f"{self.train}: has no alphabet {name!r}; expected of {', '.join(known)}")
         train, valid = self._split([each for each in images if alphabet(each) not in self.test])
         test = [each for each in images if alphabet(each) in self.test]
-        sets = (train, "for training", self.asked), (valid, "held out", 1), (test, "of data.test", 1)
-        return ImageClasses(*(self.checked(each, f"{self.train}, {name}", asked) for each, name, asked in sets))
+        sets = (train, "for training", self.queries), (valid, "held out", 1), (test, "of data.test", 1)
+        return ImageClasses(*(self.checked(each, f"{self.train}, {name}", queries) for each, name, queries in sets))
 
     def read(self, path: str) -> list[LabelledImage]:
         """Raises InputError for a file that is missing, damaged or another."""
@@ -153,8 +152,8 @@ class OmniglotEpisodes(EpisodeSets):
             raise InputError(f"{path}: images are {images.dtype} {images.shape}; expected uint8 (image, height, width)")
         for name, each in (("alphabet", alphabets), ("character", characters)):
             if not np.issubdtype(each.dtype, np.integer) or each.shape != images.shape[:1]:
-                given = f"{each.dtype} {each.shape}"
-                raise InputError(f"{path}: {name} is {given}; expected a whole number for each of {len(images)} images")
+                found = f"{each.dtype} {each.shape}"
+                raise InputError(f"{path}: {name} is {found}; expected a whole number for each of {len(images)} images")
         if names.ndim != 1:
             raise InputError(f"{path}: alphabet_names are {names.dtype} {names.shape}; expected a list of names")
         if (wrong := alphabets[(alphabets < 0) | (alphabets >= len(names))]).size:
@@ -190,10 +189,10 @@ def alphabet(image: LabelledImage) -> str:
 
 @dataclass(frozen=True)
 class Place:
-    """One image of an episode: its class by number, its own number in it, the quarters that it is turned by, and
-    whether it is mirrored before."""
+    """One image of an episode: the number of its source class, its own number in it, the quarters that it is turned by,
+    and whether it is mirrored before."""
 
-    drawn: int
+    source: int
     image: int
     quarters: int
     mirrored: bool = False
@@ -201,12 +200,12 @@ class Place:
 
 @dataclass(frozen=True)
 class Episode:
-    """The images that are shown, with their labels, and those that are asked for, with their own."""
+    """Support images with their labels, and query images with theirs."""
 
-    shown: tuple[Place, ...]
+    support: tuple[Place, ...]
     labels: tuple[int, ...]
-    asked: tuple[Place, ...]
-    answers: tuple[int, ...]
+    queries: tuple[Place, ...]
+    targets: tuple[int, ...]
 
 
 def variants(*, rotations: bool, mirrored: bool) -> list[tuple[bool, int]]:
@@ -225,21 +224,21 @@ def draw(
     mirrored: bool = False,
 ) -> Episode:
     """An episode from classes of so many images, a function of the seed alone: classes, labels and order are random.
-    The images that are asked for are of as many classes as may be."""
+    The query images are of as many classes as possible."""
     random = Random(seed)  # text is hashed with SHA-512, the same in every process
     ways_to_see = variants(rotations=rotations, mirrored=mirrored)
     kinds = random.sample(range(len(sizes) * len(ways_to_see)), ways)
-    first, shown, asked = random.randrange(ways), [], []
-    for label, (drawn, variant) in enumerate((each % len(sizes), each // len(sizes)) for each in kinds):
+    first, support, queries = random.randrange(ways), [], []
+    for label, (source, variant) in enumerate((each % len(sizes), each // len(sizes)) for each in kinds):
         mirror, quarters = ways_to_see[variant]
-        images = random.sample(range(sizes[drawn]), shots - (-questions // ways))
-        places = [Place(drawn, image, quarters, mirror) for image in images]
-        shown += [(place, label) for place in places[:shots]]
+        images = random.sample(range(sizes[source]), shots - (-questions // ways))
+        places = [Place(source, image, quarters, mirror) for image in images]
+        support += [(place, label) for place in places[:shots]]
         times = len(range((label - first) % ways, questions, ways))
-        asked += [(place, label) for place in places[shots : shots + times]]
-    random.shuffle(shown)
-    places, labels = zip(*shown, strict=True)
-    return Episode(places, labels, *zip(*asked, strict=True))
+        queries += [(place, label) for place in places[shots : shots + times]]
+    random.shuffle(support)
+    places, labels = zip(*support, strict=True)
+    return Episode(places, labels, *zip(*queries, strict=True))
 
 
 def seen(

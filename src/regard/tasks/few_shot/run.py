@@ -124,12 +124,12 @@ class FewShotRun(Run[FewShotExample, ClassPrediction]):
             InputError: there are neither examples nor a test set, or classes or their images are too few.
         """
         data = self.config.data
-        given = [each for some in data.load().test.values() for each in some] if examples is None else examples
-        if not given:
+        images = [each for some in data.load().test.values() for each in some] if examples is None else examples
+        if not images:
             raise InputError("there is no test set in the run file and no images are given; set data.test")
-        images = pool(data.checked(given, "the images given"), self.config)
+        classes = pool(data.checked(images, "the images for evaluation"), self.config)
         with guarded(self.model):
-            return figures(self.model, images, self.config, data.test_episodes)
+            return figures(self.model, classes, self.config, data.test_episodes)
 
     def _predict(self, examples: Sequence[FewShotExample], options: PredictOptions) -> list[ClassPrediction]:
         """The class of each query image.
@@ -150,9 +150,9 @@ class FewShotRun(Run[FewShotExample, ClassPrediction]):
         support = example.support
         names = self._checked(support)
         labels = [name for name in names for _ in support[name]]
-        given = [each for name in names for each in support[name]]
-        places = [f"example {number}" for number in range(1, len(given) + 1)]
-        pairs = zip((*given, example.query), (*places, "the image"), strict=True)
+        images = [each for name in names for each in support[name]]
+        places = [f"support image {number}" for number in range(1, len(images) + 1)]
+        pairs = zip((*images, example.query), (*places, "the query image"), strict=True)
         pixels = np.stack([pixels_of(LabelledImage(each, "", place), self.config) for each, place in pairs])
         device = next(self.model.parameters()).device
         seen = torch.stack([self.config.images.tensor(each) for each in pixels])[None].to(device)
@@ -167,7 +167,7 @@ class FewShotRun(Run[FewShotExample, ClassPrediction]):
         """The names of the classes. Raises InputError."""
         ways, shots = self.config.data.ways, self.config.data.shots
         if len(support) != ways:
-            raise InputError(f"{len(support)} classes; the model was trained to tell {ways} apart, give as many")
+            raise InputError(f"{len(support)} classes; the model was trained for {ways}, give as many")
         for name, some in support.items():
             if len(some) != shots:
                 raise InputError(f"class {name!r} has {len(some)} examples; the model was trained for {shots} each")

@@ -13,10 +13,10 @@ from regard.training.parameters import count_parameters
 
 
 def setup(config: FewShot, folder: RunDirectory, processes: int) -> Setup:
-    """Reads the images, and builds the rest.
+    """Read the images and build the rest.
 
     Raises:
-        InputError: images or classes are too few or not as they must be.
+        InputError: images or classes are too few, or an image cannot be read.
     """
     classes = config.data.load()
     train, valid, _ = (pool(each, config) for each in (classes.train, classes.valid, classes.test))
@@ -35,5 +35,5 @@ def setup(config: FewShot, folder: RunDirectory, processes: int) -> Setup:
 
 
 def contents(pools: Iterable[Pool]) -> Iterable[str]:
-    """A line a class: a digest of its images."""
+    """A line for each class: the digest of its images."""
     return (hashlib.sha256(each.tobytes()).hexdigest() + "\n" for images in pools for each in images)

@@ -1,6 +1,7 @@
-"""Episodes from pools of classes: batches, a loss, and how often the class is right."""
+"""Training of few-shot classifiers: episodes in batches, the loss and the metrics."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -8,35 +9,44 @@ from jaxtyping import UInt8
 from torch import Tensor, nn
 from torch.nn import functional
 
+from regard.data.batch import Batch
 from regard.data.batching import require_one_batch, token_batches
 from regard.data.images import LabelledImage
 from regard.images import Pixels
 from regard.models.few_shot_snail import FewShotSnail
 from regard.shapes import Float, Int
-from regard.tasks.few_shot.batch import EpisodeBatch
 from regard.tasks.few_shot.config import FewShot
 from regard.tasks.few_shot.data import Episode, draw, seen
 from regard.training.objective import Carried, Loss
 
 ROWS = 32
-"""Episodes that are answered together."""
+"""Episodes that are predicted together."""
 Pool = Sequence[UInt8[np.ndarray, "image height width channel"]]
-"""The images of each class, as the model is given them."""
+"""The images of each class, as the model reads them."""
+
+
+@dataclass(frozen=True)
+class EpisodeBatch(Batch):
+    """Support images and behind them the query images, the labels of the former and the classes of the latter."""
+
+    images: Float[Tensor, "batch image channel height width"]
+    labels: Int[Tensor, "batch support"]
+    classes: Int[Tensor, "batch query"]
 
 
 def pool(classes: Mapping[str, Sequence[LabelledImage]], config: FewShot) -> Pool:
-    """The images of each class, read. Raises InputError for one that cannot be."""
+    """Read the images of each class. Raises InputError for one that cannot be read."""
     return [np.stack([pixels_of(each, config) for each in some]) for some in classes.values()]
 
 
 def pixels_of(each: LabelledImage, config: FewShot) -> Pixels:
-    """What the model is given of an image. Raises InputError for one that cannot be read."""
+    """The part of an image that the model reads. Raises InputError for one that cannot be read."""
     return config.images.pixels(each.image, config.model.side, config.model.channels, each.place)
 
 
 def pixels_in(episode: Episode, images: Pool) -> list[Pixels]:
-    """The images of an episode, those that are asked about last."""
-    return [seen(images[place.drawn][place.image], place) for place in (*episode.shown, *episode.asked)]
+    """The images of an episode, the queries last."""
+    return [seen(images[place.source][place.image], place) for place in (*episode.support, *episode.queries)]
 
 
 def collate_episodes(episodes: Sequence[tuple[Episode, Sequence[Pixels]]], config: FewShot) -> EpisodeBatch:
@@ -44,12 +54,12 @@ def collate_episodes(episodes: Sequence[tuple[Episode, Sequence[Pixels]]], confi
     if not episodes:
         raise ValueError("collate_episodes() got no episodes; expected at least one")
     images = config.images.tensor(np.stack([np.stack(pixels) for _, pixels in episodes]))
-    labels, answers = ([getattr(each, name) for each, _ in episodes] for name in ("labels", "answers"))
-    return EpisodeBatch(images, torch.tensor(labels), torch.tensor(answers))
+    labels, targets = ([getattr(each, name) for each, _ in episodes] for name in ("labels", "targets"))
+    return EpisodeBatch(images, torch.tensor(labels), torch.tensor(targets))
 
 
 class FewShotObjective:
-    """The cross-entropy of the class that is asked for; as far as the run file says, that of prototypes beside it."""
+    """The cross-entropy of the query images' classes, and that of prototypes where the run file weighs it."""
 
     metric, higher_is_better = "accuracy", True
 
@@ -76,11 +86,11 @@ class FewShotObjective:
     def _episode(self, epoch: int, index: int) -> tuple[Episode, list[Pixels]]:
         """An episode as it is seen in an epoch."""
         data, seed, sizes = self.config.data, self.settings.seed, [len(each) for each in self.train]
-        asking = {"questions": data.questions, "rotations": data.rotations, "mirrored": data.mirrored}
-        drawn = draw(sizes, data.ways, data.shots, f"{data.seed}/{seed}/{epoch}/{index}", **asking)
+        settings = {"questions": data.questions, "rotations": data.rotations, "mirrored": data.mirrored}
+        episode = draw(sizes, data.ways, data.shots, f"{data.seed}/{seed}/{epoch}/{index}", **settings)
         first = index * self.config.count
-        pixels = enumerate(pixels_in(drawn, self.train), first)
-        return drawn, [self.config.augmentation(each, seed, epoch, number) for number, each in pixels]
+        pixels = enumerate(pixels_in(episode, self.train), first)
+        return episode, [self.config.augmentation(each, seed, epoch, number) for number, each in pixels]
 
 
 def episode_loss(model: FewShotSnail, batch: EpisodeBatch, prototypes: float = 0.0) -> Float[Tensor, ""]:
@@ -104,14 +114,13 @@ def episodes(images: Pool, config: FewShot, count: int, seed: str) -> Iterator[E
     data, sizes = config.data, [len(each) for each in images]
     for first in range(0, count, ROWS):
         numbers = range(first, min(first + ROWS, count))
-        drawn = [draw(sizes, data.ways, data.shots, f"{seed}/{number}") for number in numbers]
-        yield collate_episodes([(each, pixels_in(each, images)) for each in drawn], config)
+        some = [draw(sizes, data.ways, data.shots, f"{seed}/{number}") for number in numbers]
+        yield collate_episodes([(each, pixels_in(each, images)) for each in some], config)
 
 
 @torch.no_grad()
 def figures(model: FewShotSnail, images: Pool, config: FewShot, count: int) -> dict[str, float]:
-    """accuracy: how many of so many episodes are answered right, and deviation: that of the accuracy from what an
-    endless number of them would give, one standard error. Both in per cent."""
+    """accuracy: how many of `count` episodes are predicted right; deviation: its standard error. Both in per cent."""
     device, right = next(model.parameters()).device, 0
     for batch in episodes(images, config, count, f"{config.data.seed}/measured"):
         logits = model(batch.images.to(device), batch.labels.to(device))

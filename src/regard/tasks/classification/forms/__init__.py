@@ -1,1 +1,1 @@
-"""What each kind of model is given of a text or of two, and what it says it looked at."""
+"""The inputs of each kind of model for a text or a pair, and the attribution of its class to them."""

@@ -46,7 +46,7 @@ class Documents(Form[Sentences]):
     def collate(self, examples: Sequence[tuple[Sentences, int]]) -> DocumentBatch:
         return collate_documents(examples)
 
-    def looked(self, example: Labelled, maps: Maps, joined: Joined) -> DocumentWeights | None:
+    def attention(self, example: Labelled, maps: Maps, joined: Joined) -> DocumentWeights | None:
         """Of an average the weights are all the same; a maximum looks at nothing."""
         if "maximum" in (self.config.words, self.config.sentences):
             return None
@@ -61,7 +61,7 @@ class Documents(Form[Sentences]):
             tuple(together(words[row], part) for row, part in enumerate(parts)),
         )
 
-    def owed(self, example: Labelled, found: Sequence[Contributed], label: str) -> DocumentWeights:
+    def gradient(self, example: Labelled, found: Sequence[Contributed], label: str) -> DocumentWeights:
         parts = self._parts(example)
         amounts = found[0].amounts[0].double().cpu().numpy()
         order = np.argsort([len(part.indices) for part in parts], kind="stable")
@@ -95,14 +95,14 @@ class WholeTexts(Form[Sentences]):
     def collate(self, examples: Sequence[tuple[Sentences, int]]) -> TextBatch:
         return collate_texts([([token for ids in sentences for token in ids], each) for sentences, each in examples])
 
-    def looked(self, example: Labelled, maps: Maps, joined: Joined) -> DocumentWeights | None:
+    def attention(self, example: Labelled, maps: Maps, joined: Joined) -> DocumentWeights | None:
         if self.config.words == "maximum":
             return None
         parts = self._parts(example)
         (whole,) = recorded(maps, WORDS, self.config.words, [sum(len(part.indices) for part in parts)])
         return self._laid_out(parts, whole)
 
-    def owed(self, example: Labelled, found: Sequence[Contributed], label: str) -> DocumentWeights:
+    def gradient(self, example: Labelled, found: Sequence[Contributed], label: str) -> DocumentWeights:
         return self._laid_out(self._parts(example), found[0].amounts[0, 0].double().cpu().numpy())
 
     def _parts(self, example: Labelled) -> list[Words]:

@@ -1,4 +1,4 @@
-"""One text or two with marks between, as BERT reads them."""
+"""One text or two with special tokens between, as BERT reads them."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ Texts = tuple[Ids, ...]
 
 class MarkedTexts(Form[Texts]):
     """At most `context` tokens with their marks; more are refused, or cut with `truncate`: the longer of two texts
-    first. What is looked at is the tokens themselves, by one another."""
+    first. The tokens attend to each other."""
 
     listens = BertClassifier.self_attention
     several = True
@@ -46,17 +46,17 @@ class MarkedTexts(Form[Texts]):
     def collate(self, examples: Sequence[tuple[Texts, int]]) -> MarkedBatch:
         return collate_marked(examples, self.tokenizer.special)
 
-    def looked(self, example: Labelled, maps: Maps, joined: Joined) -> Alignment:
+    def attention(self, example: Labelled, maps: Maps, joined: Joined) -> Alignment:
         """Raises InputError as `joined` does."""
         tokens = self._tokens(example)
         return Alignment(joined(maps), tokens, tokens)
 
-    def owed(self, example: Labelled, found: Sequence[Contributed], label: str) -> Alignment:
+    def gradient(self, example: Labelled, found: Sequence[Contributed], label: str) -> Alignment:
         """One row, the label's."""
         return Alignment(found[0].shares(), self._tokens(example), (label,))
 
     def _tokens(self, example: Labelled) -> tuple[str, ...]:
-        """Those that are read, readable, with their marks."""
+        """The pieces of the input, special tokens included."""
         return tuple(self.tokenizer.pieces(bert_input(self.tokenizer.special, *self.encoded(example))[0]))
 
     def side(self, example: Labelled) -> Side:

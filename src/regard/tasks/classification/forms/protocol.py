@@ -1,4 +1,4 @@
-"""What every form is."""
+"""A form: how texts become the inputs of a model, and what its class is attributed to."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -15,39 +15,39 @@ from regard.tasks.classification.data import Labelled
 
 E = TypeVar("E")
 Joined = Callable[[Maps], np.ndarray]
-"""Of recorded maps one, `(target, source)`."""
+"""Makes one map, `(target, source)`, of recorded ones."""
 
 
 class Form(ABC, Generic[E]):
-    """How texts become what a kind of model is given."""
+    """How texts become the inputs of a kind of model."""
 
     listens: str | None = None
-    """The names of the modules whose weights say what was looked at; None: there are none to show."""
+    """The names of the modules whose weights are the attention; None for a model without."""
     several: bool = False
-    """Whether layers and heads have a map each, of which some can be chosen."""
+    """Whether every layer and head has a map of its own."""
 
     @abstractmethod
     def encoded(self, example: Labelled) -> E:
-        """What is kept of an example. Raises InputError for one that the model cannot take."""
+        """The ids of an example. Raises InputError for one that the model cannot take."""
 
     @abstractmethod
     def positions(self, encoded: E) -> int:
-        """How much room it takes in a batch."""
+        """The positions that it takes in a batch."""
 
     @abstractmethod
     def collate(self, examples: Sequence[tuple[E, int]]) -> ClassBatch:
         """A batch of examples with their classes."""
 
-    def looked(self, example: Labelled, maps: Maps, joined: Joined) -> Alignment | DocumentWeights | None:
-        """What was looked at, from what was recorded while the model was given this example alone; None where it looks
-        at nothing. Where it has `several` maps, `joined` makes them one."""
+    def attention(self, example: Labelled, maps: Maps, joined: Joined) -> Alignment | DocumentWeights | None:
+        """The attention, from the maps recorded while the model read this example only; None for a model that does not
+        attend. `joined` makes one of `several` maps."""
         return None
 
     def side(self, example: Labelled) -> Side | None:
-        """Where there are `several` maps, the pieces that read each other."""
+        """Where there are `several` maps, the pieces that attend to each other."""
         return None
 
     @abstractmethod
-    def owed(self, example: Labelled, found: Sequence[Contributed], label: str) -> Alignment | DocumentWeights:
-        """What the label's log-probability owes to what was read, from what each call of an embedding contributed to it
-        while the model was given this example alone."""
+    def gradient(self, example: Labelled, found: Sequence[Contributed], label: str) -> Alignment | DocumentWeights:
+        """The gradient x input of the label's log-probability, from the contributions of each call of an embedding
+        while the model read this example only."""

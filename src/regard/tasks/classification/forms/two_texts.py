@@ -22,7 +22,7 @@ READING = "reading"
 
 
 class TwoTexts(Form[Texts]):
-    """What is looked at is the first text, by each word of the second or by all of it."""
+    """Each word of the second text, or all of it, attends to the first text."""
 
     listens = READING
 
@@ -38,7 +38,7 @@ class TwoTexts(Form[Texts]):
     def collate(self, examples: Sequence[tuple[Texts, int]]) -> TwoTextBatch:
         return collate_two_texts(examples)
 
-    def looked(self, example: Labelled, maps: Maps, joined: Joined) -> Alignment | None:
+    def attention(self, example: Labelled, maps: Maps, joined: Joined) -> Alignment | None:
         """A row a word of the second text. Where the texts are exchanged too, that is a second reading, which is not
         shown."""
         if self.reading == "none":
@@ -52,7 +52,7 @@ class TwoTexts(Form[Texts]):
         rows, labels = ((0,), (example.texts[1],)) if once else (second.indices, second.labels)
         return Alignment(join_words(weights, first.indices, rows), first.labels, labels)
 
-    def owed(self, example: Labelled, found: Sequence[Contributed], label: str) -> Alignment:
+    def gradient(self, example: Labelled, found: Sequence[Contributed], label: str) -> Alignment:
         """One row, the label's; the first text's words, then the second's."""
         both = [words_of(text, self.tokenizer.offsets(text)) for text in example.texts]
         amounts = [together(np.abs(each), words) for each, words in zip(of_each(found, both), both, strict=True)]
