@@ -12,7 +12,6 @@ from typing import Any
 
 from benchmarks import report
 from regard.runs.load import load
-from regard.tasks.language_model.cache import Cache
 from regard.tasks.language_model.run import LanguageModelRun
 
 RECIPES = ("language-lstm", "language-attention", "language-lstmn", "language-gpt2")
@@ -23,7 +22,7 @@ WITHOUT_TAPE = (
 )
 """The LSTM of the recipe `language-lstmn`, with its state alone."""
 FIGURES = ("valid/perplexity", "test/perplexity", "seconds", "tokens_per_second", "steps", "parameters")
-CACHES = [Cache(2000, share, sharpness) for share, sharpness in product((0.1, 0.2, 0.3), (0.05, 0.1, 0.2, 0.4))]
+CACHES = [(2000, share, sharpness) for share, sharpness in product((0.1, 0.2, 0.3), (0.05, 0.1, 0.2, 0.4))]
 CHOSEN_ON = 400
 """Lines of the validation set that the cache is chosen on."""
 
@@ -44,7 +43,7 @@ def with_cache(run: Path) -> dict[str, Any]:
     valid = trained.config.data.load().valid
     best = min(CACHES, key=lambda cache: trained.evaluate(valid[:CHOSEN_ON], cache=cache)["perplexity"])
     figures = {name: trained.evaluate(texts, cache=best) for name, texts in (("valid", valid), ("test", None))}
-    shown = {"size": best.size, "share": best.share, "sharpness": best.sharpness}
+    shown = dict(zip(("size", "share", "sharpness"), best, strict=True))
     return {"cache": shown} | {f"{name}/perplexity": each["perplexity"] for name, each in figures.items()}
 
 

@@ -56,7 +56,7 @@ def test_alternatives_of_a_translation(visit: Visit):
 
 def test_alternatives_of_what_follows_a_prompt(visit: Visit):
     run = made.writer()
-    (wanted,) = run.generate(["the house"], tokens=4, search=run.config.search.searching(3), n_best=3)
+    (wanted,) = run.predict(["the house"], tokens=4, beam=3, n_best=3)
     with serving(of(run)) as address:
         page = visit(address)
         page.get_by_label("Beginning of the text").fill("the house")
@@ -65,7 +65,7 @@ def test_alternatives_of_what_follows_a_prompt(visit: Visit):
         page.get_by_label("Tokens", exact=True).fill("4")
         answer(page)
         finished(page)
-        searched(page, *wanted)
+        searched(page, wanted, *wanted.alternatives)
 
 
 def test_alternatives_of_a_caption(visit: Visit, picture: Path):

@@ -46,6 +46,18 @@ def test_generate_goes_on_from_each_prompt(regard, written: Path):
     assert regard("generate", str(written), "the cat", "the", "--tokens", "3", "--seed", "5")[1] == output
 
 
+def test_predict_continues_as_generate_does(regard, written: Path):
+    code, output, errors = regard("predict", str(written), "the cat", "--beam", "2", "--n-best", "2", "--json")
+    assert code == 0
+    (record,) = map(json.loads, output.splitlines())
+    assert set(record) == {"prompt", "text", "score", "finished", "tokens", "alternatives"}
+    generated = regard("generate", str(written), "the cat", "--beam", "2", "--n-best", "2", "--json")[1]
+    assert [json.loads(line)["text"] for line in generated.splitlines()] == [
+        record["text"],
+        *(each["text"] for each in record["alternatives"]),
+    ]
+
+
 def test_generate_without_a_prompt_and_as_json(regard, written: Path):
     code, output, _ = regard("generate", str(written), "--tokens", "4", "--beam", "3", "--n-best", "2", "--json")
     assert code == 0
@@ -80,16 +92,16 @@ def test_evaluate_counts_the_test_set_or_a_file(regard, written: Path, text: Pat
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("predict", "{run}", "a"), "is a language model, which has no source; use `regard generate`"),
+        (("predict", "{run}", "a", "--prefix", "b"), "the option prefix is not supported"),
         (("show", "{run}", "a", "--out", "x.png"), "carries a state from token to token and reads none again"),
         (("show", "{run}", "a", "--out", "x.png", "--beam", "2"), "--beam is given; this run tells tokens one by one"),
-        (("evaluate", "{run}", "--beam", "2"), "--beam is given; a language model writes nothing here"),
+        (("evaluate", "{run}", "--beam", "2"), "the option beam is not supported where a run of the task language-model evaluates; supported: cache, files"),
         (("evaluate", "{run}", "a", "b"), "2 files given; expected one text for a language model"),
         (("generate", "{run}", "a", "--tokens", "0"), "tokens is 0; expected at least 1"),
         (("generate", "{run}", "a", "-"), "texts and - are both given; choose one"),
         (("generate", "{run}", "a", "--beam", "2", "--seed", "1"), "--beam and --seed are both given"),
         (("generate", "{run}", "a", "--beam", "99"), "beam"),
-        (("generate", "{other}", "a"), "makes texts of texts, and continues none; use `regard predict`"),
+        (("generate", "{other}", "a"), "the option tokens is not supported where a run of the task seq2seq predicts"),
     ],
 )
 def test_what_does_not_fit(regard, written: Path, run: Path, arguments: tuple[str, ...], said: str):

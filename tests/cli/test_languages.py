@@ -30,7 +30,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_each_text_has_a_line_a_language(run: Path):
     code, output, errors = finish(start("predict", str(run), "--beam", "1"), "one\ntwo 7\n")
-    assert (code, errors) == (0, "regard: 4 of 4 answers reached the length limit unfinished\n")
+    assert (code, errors) == (0, "regard: 2 of 2 answers reached the length limit unfinished\n")
     assert [line.split("\t")[0] for line in output.splitlines()] == ["de", "fr", "de", "fr"]
     code, output, _ = finish(start("predict", str(run), "one", "--json"))
     assert code == 0
@@ -49,9 +49,9 @@ def test_it_is_measured_on_its_test_set(run: Path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["predict", "RUN", "one", "--n-best", "2"], "it takes texts, --beam and --json alone"),
-        (["predict", "RUN", "one", "--json", "--attention"], "it takes texts, --beam and --json alone"),
-        (["evaluate", "RUN", "a", "b"], "it is measured on its run file's test set alone"),
+        (["predict", "RUN", "one", "--n-best", "2"], "the option n-best is not supported where a run of the task multi-target predicts"),
+        (["predict", "RUN", "one", "--prefix", "u"], "the option prefix is not supported"),
+        (["evaluate", "RUN", "a", "b"], "a run of the task multi-target is scored on its own test set only"),
         (["show", "RUN", "one", "--out", "x.png"], "writes several languages; use `regard predict` or `evaluate`"),
     ],
 )

@@ -62,6 +62,11 @@ def test_a_model_that_fills_in_blanks(regard, here: Path, monkeypatch: pytest.Mo
     code, output, _ = regard("fill", "bert", "the [MASK]", "--json", "--best", "1")
     [[way]] = json.loads(output)["blanks"]
     assert set(way) == {"text", "token", "probability"}
+    code, output, _ = regard("predict", "bert", "the [MASK]", "--json")
+    record = json.loads(output)
+    assert record == {"text": "the [MASK]", "filled": way["text"], "blanks": [[way]]}
+    assert regard("predict", "bert", "the [MASK]")[1] == f"{way['text']}\n"
+    assert regard("predict", "bert", "the [MASK]", "--n-best", "2")[1].startswith("1\t")
     monkeypatch.setattr("sys.stdin", Input())
     code, output, _ = regard("embed", "bert", "-", "--pool", "first")
     assert code == 0
@@ -74,10 +79,11 @@ def test_a_model_that_fills_in_blanks(regard, here: Path, monkeypatch: pytest.Mo
     [
         (("import", "nowhere/at all"), "no such folder, nor the name of a model on the hub"),
         (("fill", "bert", "no blank here"), "'no blank here' has no blank; write [MASK] where one is"),
-        (("predict", "bert", "text"), "fills in blanks and writes no text; use `regard fill`, `embed` or `evaluate`"),
-        (("generate", "bert", "text"), "fills in blanks and writes no text"),
-        (("evaluate", "bert"), "there is no test set in the run file and no file is given"),
-        (("evaluate", "bert", "--beam", "3"), "this run fills in blanks; it takes files of documents alone"),
+        (("predict", "bert", "text"), "'text' has no blank; write [MASK] where one is"),
+        (("generate", "bert", "text"), "the option tokens is not supported where a run of the task masked-language"),
+        (("evaluate", "bert"), "there is no test set in the run file and no file is named"),
+        (("evaluate", "bert", "--beam", "3"), "the option beam is not supported where a run of the task masked-lang"),
+        (("embed", "bert", "text", "--words"), "does not embed words; it can predict, evaluate"),
         (("train", "bert"), "data.train is not given; expected a text file, as --set data.train=FILE"),
         (("export", "bert", "--out", "small-bert"), "small-bert: exists; choose another --out"),
         (("embed", "bert", "a", "-"), "texts and - are both given"),

@@ -71,7 +71,7 @@ def test_a_run_of_it(tmp_path: Path, regard):
     code, output, _ = regard("import", str(tmp_path / "published"), "--out", str(tmp_path / "run"))
     assert (code, "regard embed" in output) == (0, True)
     run = runs.load(tmp_path / "run", "cpu", task=ElmoRun)
-    found, _ = run.words([TEXTS[1], "dog"])
+    found, _ = run.embed_words([TEXTS[1], "dog"])
     assert found.words == TEXTS[1].split()
     wanted = elmo.states(elmo.ODD[0], elmo.weights(elmo.ODD[0]), spelled(TEXTS[1], 50))
     np.testing.assert_allclose(found.states.numpy(), wanted[:, 1:-1], rtol=1e-4, atol=1e-5)
@@ -190,6 +190,6 @@ def test_the_hub_has_one(beside: list[str], tmp_path: Path, monkeypatch: pytest.
         "model": "somebody/elmo",
         "revision": "0123abc",
     }
-    (found,) = runs.load(tmp_path / "run", "cpu", task=ElmoRun).words([TEXTS[1]])
+    (found,) = runs.load(tmp_path / "run", "cpu", task=ElmoRun).embed_words([TEXTS[1]])
     wanted = elmo.states(elmo.ODD[0], elmo.weights(elmo.ODD[0]), spelled(TEXTS[1], 50))
     np.testing.assert_allclose(found.states.numpy(), wanted[:, 1:-1], rtol=1e-4, atol=1e-5)

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from regard import load
 from regard.attention.record import record
-from regard.decoding.search import Search
 from regard.errors import InputError
 from regard.hub import export_run, import_run
 from regard.hub.formats import families
@@ -97,8 +96,8 @@ def test_continuations_are_theirs_token_by_token(sizes: dict[str, Any], beam: in
     run = load(tmp_path / "run", "cpu", task=LanguageModelRun)
     last = run.tokenizer.size - END - 1
     room = sizes["n_positions"] - max(len(run.tokenizer.encode(prompt)) for prompt in PROMPTS)
-    found = run.generate(PROMPTS, tokens=room, search=Search(beam=beam))
-    for prompt, [ours] in zip(PROMPTS, found, strict=True):
+    found = run.predict(PROMPTS, tokens=room, beam=beam)
+    for prompt, ours in zip(PROMPTS, found, strict=True):
         given = torch.tensor([[last, *(index - END - 1 for index in run.tokenizer.encode(prompt))]])
         written = theirs.generate(
             given,
@@ -113,7 +112,7 @@ def test_continuations_are_theirs_token_by_token(sizes: dict[str, Any], beam: in
         expected = [END if index == last else index + END + 1 for index in written.tolist()]
         assert ours.tokens == tuple(run.tokenizer.pieces(expected))
         assert ours.finished == (last in written.tolist())
-    assert any(ours.finished for [ours] in found)
+    assert any(ours.finished for ours in found)
 
 
 @configurations
@@ -154,13 +153,12 @@ def test_vocabulary_and_merges_in_files_of_their_own(tmp_path: Path):
 
 def test_a_text_may_outgrow_the_context(tmp_path: Path):
     run, _ = imported(tmp_path, CONFIGURATIONS[0])
-    greedy = Search(beam=1)
     assert run.model.context is not None
     room = run.model.context - len(run.tokenizer.encode("the"))
     with pytest.raises(InputError, match=f"ask for at most {room}, or let it slide beyond"):
-        run.generate(["the"], tokens=40, search=greedy)
-    [[stopped]] = run.generate(["the"], tokens=40, search=greedy, beyond="stop")
-    [[slid]] = run.generate(["the"], tokens=40, search=greedy, beyond="slide")
+        run.predict(["the"], tokens=40)
+    [stopped] = run.predict(["the"], tokens=40, beyond="stop")
+    [slid] = run.predict(["the"], tokens=40, beyond="slide")
     assert len(stopped.tokens) == room or stopped.finished
     assert slid.tokens[: len(stopped.tokens)] == stopped.tokens
     assert len(slid.tokens) == 40 or slid.finished
@@ -169,8 +167,8 @@ def test_a_text_may_outgrow_the_context(tmp_path: Path):
         with pytest.raises(
             InputError, match="leaves no room for another, for the model takes 11; shorten it, or let it"
         ):
-            run.generate([long], tokens=1, search=greedy, beyond=beyond)
-    [[behind]] = run.generate([long], tokens=1, search=greedy, beyond="slide")
+            run.predict([long], tokens=1, beyond=beyond)
+    [behind] = run.predict([long], tokens=1, beyond="slide")
     assert len(behind.tokens) == 1
 
 

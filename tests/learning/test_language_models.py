@@ -5,7 +5,6 @@ from random import Random
 import pytest
 
 from regard.data.texts import RunningText
-from regard.decoding.search import Search
 from regard.errors import InputError
 from regard.models.attention_language_model import AttentionLanguageModelConfig
 from regard.models.catalog import LanguageModelConfig
@@ -70,7 +69,7 @@ def test_it_uses_what_stood_far_back(run: LanguageModelRun):
     prompts = [f"{name} says that all saw" for name in NAMES]
     attending = isinstance(run.config.model, AttentionLanguageModelConfig) and not run.config.model.copying
     for beam in (1, 3):
-        found = [best for (best, *_) in run.generate(prompts, search=Search(beam=beam), tokens=3)]
+        found = run.predict(prompts, beam=beam, tokens=3)
         texts = [each.text.strip() for each in found]
         assert texts == list(NAMES) if attending else set(texts) <= set(NAMES)
         assert all(each.finished and each.tokens[-1] == "</s>" for each in found)
@@ -78,26 +77,26 @@ def test_it_uses_what_stood_far_back(run: LanguageModelRun):
 
 def test_prompts_of_different_lengths_give_what_they_give_alone(run: LanguageModelRun):
     prompts = ["", "ben", "cleo says that", "eve says that all saw"]
-    search = Search(beam=2)
-    together = run.generate(prompts, search=search, tokens=6, n_best=2)
+    together = run.predict(prompts, beam=2, tokens=6, n_best=2)
     for prompt, found in zip(prompts, together, strict=True):
-        (alone,) = run.generate([prompt], search=search, tokens=6, n_best=2)
-        assert [each.text for each in found] == [each.text for each in alone]
+        (alone,) = run.predict([prompt], beam=2, tokens=6, n_best=2)
+        texts = [[one.text, *(each.text for each in one.alternatives)] for one in (found, alone)]
+        assert texts[0] == texts[1]
 
 
-def test_drawing_is_repeatable_and_varies(run: LanguageModelRun):
-    drawn = [run.generate([""] * 8, search=Search(temperature=1.0, seed=seed), tokens=7) for seed in (1, 1, 2)]
-    texts = [[one.text for (one,) in found] for found in drawn]
+def test_sampling_is_repeatable_and_varies(run: LanguageModelRun):
+    sampled = [run.predict([""] * 8, temperature=1.0, seed=seed, tokens=7) for seed in (1, 1, 2)]
+    texts = [[one.text for one in found] for found in sampled]
     assert texts[0] == texts[1] != texts[2]
     assert len(set(texts[0])) > 2
 
 
-def test_what_cannot_be_generated(run: LanguageModelRun):
-    with pytest.raises(TypeError, match="prompts is one str"):
-        run.generate("ada")
+def test_what_cannot_be_continued(run: LanguageModelRun):
+    with pytest.raises(TypeError, match="examples is one str"):
+        run.predict("ada")
     with pytest.raises(InputError, match="tokens is 0; expected at least 1"):
-        run.generate(["ada"], tokens=0)
+        run.predict(["ada"], tokens=0)
     if run.model.context is not None:
         with pytest.raises(InputError, match="has 2 tokens and 16 are wanted behind it, but the model takes 16"):
-            run.generate(["ada"], tokens=16)
-        assert run.generate(["ada"], tokens=15, search=Search())
+            run.predict(["ada"], tokens=16)
+        assert run.predict(["ada"], tokens=15)

@@ -144,8 +144,8 @@ def test_a_language_model_goes_on():
         whole = post(address, "predict", {"text": prompt, "tokens": 7}).json()
         start, *tokens, done = lines(address, {"text": prompt, "tokens": 7})
         forced = lines(address, {"text": prompt, "tokens": 7, "prefix_tokens": [tokens[0]["token"] + 1]})
-    ((wanted,),) = run.generate([prompt], tokens=7, search=run.config.search.searching(1))
-    assert whole == wanted.to_json() | {"alternatives": []}
+    (wanted,) = run.predict([prompt], tokens=7, beam=1)
+    assert whole == wanted.to_json()
     assert done == {
         "event": "done",
         "text": wanted.text,
@@ -172,8 +172,8 @@ def test_the_alternatives_of_a_beam_and_what_each_looks_at():
         other = whole["alternatives"][1]["text"]
         view = post(address, "attention", {"text": prompt, "target": other, "kinds": ["weights", "norms"]}).json()
         long = post(address, "attention", {"text": prompt, "target": "a " * 600})
-    ((best, *others),) = run.generate([prompt], tokens=5, search=run.config.search.searching(3), n_best=3)
-    assert whole == best.to_json() | {"alternatives": [each.to_json() for each in others]}
+    (best,) = run.predict([prompt], tokens=5, beam=3, n_best=3)
+    assert [whole, *whole["alternatives"]] == [best.to_json(), *(each.to_json() for each in best.alternatives)]
     assert len({each["text"] for each in (whole, *whole["alternatives"])}) == 3
     written = [*run.tokenizer.encode(other), END]
     assert view == payload([run.lookups_written(prompt, written, ["weights", "norms"])])
@@ -221,7 +221,7 @@ def test_what_goes_on_may_begin_with_a_text():
         ):
             answer = post(address, "stream", {"text": prompt, **given})
             assert (answer.status_code, said in answer.json()["error"]) == (422, True)
-    ((free,),) = run.generate([f"{prompt} is old"], tokens=3, search=run.config.search.searching(1))
+    (free,) = run.predict([f"{prompt} is old"], tokens=3, beam=1)
     assert [each["piece"] for each in tokens[2:]] == list(free.tokens)
 
 

@@ -61,21 +61,21 @@ def test_it_learns_in_both_directions(folder: Path):
 
 def test_a_word_has_another_vector_in_another_sentence(folder: Path):
     run = opened(folder)
-    first, second, again, empty = run.words([*SENTENCES, SENTENCES[0], ""])
+    first, second, again, empty = run.embed_words([*SENTENCES, SENTENCES[0], ""])
     assert first.words == ["the", "bank", "lends", "me", "money", "."]
     assert empty.states.shape == (3, 0, 46)
     assert torch.equal(first.states, again.states)
     banks = [each.states[:, list(each.words).index("bank")] for each in (first, second)]
     assert torch.equal(banks[0][0], banks[1][0])  # the characters know nothing of the sentence
     assert torch.cosine_similarity(*(bank[2] for bank in banks), dim=0) < 0.9
-    alone = run.words(SENTENCES[1:])[0]
+    alone = run.embed_words(SENTENCES[1:])[0]
     torch.testing.assert_close(alone.states, second.states, rtol=1e-5, atol=1e-5)
 
 
 def test_vectors_of_texts(folder: Path):
     run = opened(folder)
     vectors = run.embed([SENTENCES[0], ""])
-    [words] = run.words(SENTENCES[:1])
+    [words] = run.embed_words(SENTENCES[:1])
     torch.testing.assert_close(vectors[0], words.states.mean((0, 1)))
     torch.testing.assert_close(vectors[0], words.vectors().mean(0))
     assert not vectors[1].any()
@@ -86,7 +86,7 @@ def test_vectors_of_texts(folder: Path):
 
 def test_words_that_are_not_in_the_vocabulary(folder: Path):
     """Each by its own characters."""
-    one, other = opened(folder).words(["the unseen bank", "the strange bank"])
+    one, other = opened(folder).embed_words(["the unseen bank", "the strange bank"])
     assert not torch.equal(one.states[0, 1], other.states[0, 1])
 
 
@@ -103,7 +103,7 @@ def test_the_command(folder: Path, regard):
     code, output, _ = regard("evaluate", str(folder / "run"), str(folder / "text.txt"), "--json")
     assert (code, set(json.loads(output))) == (0, {"perplexity", "forward-perplexity", "backward-perplexity"})
     code, _, errors = regard("predict", str(folder / "run"), "the bank")
-    assert (code, errors.count("tells words from both sides")) == (2, 1)
+    assert (code, errors.count("a run of the task bidirectional-language-model does not predict; it can evaluate")) == (2, 1)
 
 
 @pytest.mark.parametrize(

@@ -230,7 +230,7 @@ def test_what_a_pair_of_texts_reads_of_itself(regard, folder: Path, tmp_path: Pa
         (("predict", "a\tb", "--json", "--attention"), "option attention is not supported where a run of the task"),
         (("evaluate", "--columns", "a,b"), "option columns is not supported where a run of the task classification"),
         (("evaluate", "--beam", "2"), "a run of the task classification evaluates; supported: files, skip-bad"),
-        (("fill", "a"), "tells classes and writes no text; use `regard predict`, `show` or `evaluate`"),
+        (("fill", "a"), "a run of the task classification does not fill blanks"),
     ],
 )
 def test_commands_refuse(regard, folder: Path, arguments: tuple[str, ...], said: str):

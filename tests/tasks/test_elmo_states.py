@@ -83,7 +83,7 @@ def test_it_reads_what_the_run_itself_says_of_words(folder: Path, tmp_path: Path
     embedding = run.model.get_submodule("embedding")
     assert isinstance(embedding, ElmoEmbedding)
     read = embedding(torch.tensor([run.tokenizer.encode("water here .")]))
-    [words] = load(folder / "elmo", "cpu", task=ElmoRun).words(["water here ."])
+    [words] = load(folder / "elmo", "cpu", task=ElmoRun).embed_words(["water here ."])
     torch.testing.assert_close(read[0], embedding.mix(words.states), rtol=1e-5, atol=1e-6)
 
 

@@ -338,7 +338,7 @@ def test_row_19_a_broken_image_is_told_before_training(folder: Path, tmp_path: P
         ),
         (("evaluate", "--skip-bad"), "a run of the task few-shot evaluates; supported: files"),
         (("evaluate", "--beam", "2"), "option beam is not supported where a run of the task few-shot evaluates"),
-        (("fill", "a"), "tells classes after a few examples and writes no text"),
+        (("fill", "a"), "a run of the task few-shot does not fill blanks"),
     ],
 )
 def test_commands_refuse(regard, folder: Path, arguments: tuple[str, ...], said: str):

@@ -241,7 +241,7 @@ def test_the_command_draws_the_patches(regard, folder: Path, tmp_path: Path):
         (("predict", "a.png", "--json", "--attention"), "option attention is not supported where a run of the task"),
         (("evaluate", "--beam", "2"), "a run of the task image-classification evaluates; supported: files"),
         (("evaluate", "no-images-idx3"), "no-images-idx3: no such file; check the path"),
-        (("fill", "a"), "tells classes of images and writes no text; use `regard predict` or `evaluate`"),
+        (("fill", "a"), "a run of the task image-classification does not fill blanks"),
     ],
 )
 def test_commands_refuse(regard, folder: Path, arguments: tuple[str, ...], said: str):

@@ -1,6 +1,8 @@
 """`regard embed`."""
 
 import json
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -8,7 +10,6 @@ from cyclopts import Parameter
 from regard.cli.loading import loading
 from regard.cli.options import AllowMissing, Piped, RunFolder, check_source
 from regard.cli.output import say
-from regard.errors import InputError
 
 Texts = Annotated[str, Parameter(name="TEXT", help="What to embed. None: the lines of standard input.")]
 Pool = Literal["mean", "first"]
@@ -32,24 +33,14 @@ def embed(
 
         loaded = load(run, allow_missing=allow_missing)
     for some in parts(texts):
-        for text, found in zip(some, _embedded(loaded, run, list(some), pool, words), strict=True):
+        for text, found in zip(some, vectors(loaded, run, some, pool, words), strict=True):
             say(json.dumps({"text": text} | found, ensure_ascii=False))
 
 
-def _embedded(loaded: Any, run: RunFolder, texts: list[str], pool: Pool, words: bool) -> list[dict[str, Any]]:
-    """What is told of each text. Raises InputError for a run that has no vectors, or not these."""
-    from regard.runs.load import expect
-    from regard.tasks.bidirectional_language_model.run import ElmoRun
-    from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
+def vectors(run: Any, path: Path, texts: Sequence[str], pool: Pool, words: bool) -> list[dict[str, Any]]:
+    """The vector of each text, or those of its words. Raises InputError for a run that has none."""
+    from regard.tasks.capabilities import EmbedsTexts, EmbedsWords, capable
 
-    if isinstance(loaded, ElmoRun):
-        if pool != "mean":
-            raise InputError("--pool first is of models whose first state is a mark; ELMo's vectors are of words")
-        if words:
-            return [{"words": each.to_json()} for each in loaded.words(texts)]
-        return [{"vector": vector} for vector in loaded.embed(texts).tolist()]
     if words:
-        raise InputError("--words is given; of this run's states it is not known which word each is of")
-    return [
-        {"vector": vector} for vector in expect(loaded, MaskedLanguageModelRun, run).embed(texts, pool=pool).tolist()
-    ]
+        return [{"words": each.to_json()} for each in capable(run, EmbedsWords, path).embed_words(texts)]
+    return [{"vector": vector} for vector in capable(run, EmbedsTexts, path).embed(texts, pool=pool).tolist()]

@@ -51,18 +51,13 @@ def evaluate(
     """Score a run on its test set, or on your files."""
     check_search(beam)
     with loading():
-        from regard.cli.evaluation import Given, measured
         from regard.runs.load import load
         from regard.tasks.options import EvaluationOptions
-        from regard.tasks.verbs import Run
 
         opened = load(run, allow_missing=opening.allow_missing, int8=opening.int8)
-    if isinstance(opened, Run):
-        options = EvaluationOptions(beam=beam, columns=columns, skip_bad=skip_bad, cache=cache)
-        opened.check_supported("evaluate", options)
-        figures = opened.evaluate(opened.read(files, options) if files else None, options)
-    else:  # a task that does not have the shared verbs yet
-        figures = measured(opened, Given(files, columns, skip_bad, beam, cache))
+    options = EvaluationOptions(beam=beam, columns=columns, skip_bad=skip_bad, cache=cache)
+    opened.check_supported("evaluate", options)
+    figures = opened.evaluate(opened.read(files, options) if files else None, options)
     if (convention := opened.convention()) is not None:
         print(f"regard: {convention}", file=sys.stderr)
     say(json.dumps(figures) if json_ else table(figures))

@@ -22,14 +22,14 @@ def fill(
     json_: Json = False,
     piped: Piped = False,
 ) -> None:
-    """Fill in the blanks of texts: for each blank its ways, each with its probability and the text with it."""
+    """Fill the blanks of texts: for each blank the ways to fill it, each with its probability and the text with it."""
     check_source(texts, piped)
     with loading():
         from regard.cli.stream import parts
         from regard.runs.load import load
-        from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
+        from regard.tasks.capabilities import Fills, capable
 
-        loaded = load(run, allow_missing=allow_missing, task=MaskedLanguageModelRun)
+        loaded = capable(load(run, allow_missing=allow_missing), Fills, run)
     for some in parts(texts):
         for text, blanks in zip(some, loaded.fill(some, best=best, blank=blank), strict=True):
             if json_:

@@ -1,11 +1,10 @@
 """The arguments that several commands share."""
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -170,68 +169,6 @@ class Comparing:
         return self.run is not None or self.text is not None
 
 
-@Parameter(name="*")
-@dataclass(frozen=True)
-class Drawing:
-    """How the user wants texts to be searched or drawn; what is not given is the run's own."""
-
-    beam: Beam = None
-    n_best: Annotated[
-        int,
-        Parameter(
-            help="Answers to each text, best first: its number, score and answer between tabs. When drawing, the one "
-            "drawn first stays first."
-        ),
-    ] = 1
-    temperature: Annotated[
-        float | None, Parameter(help="Draw answers instead: 1 as the model has it, below 1 the likely more often.")
-    ] = None
-    top_k: Annotated[int | None, Parameter(help="When drawing: from the k best tokens alone; 0 is all.")] = None
-    top_p: Annotated[
-        float | None, Parameter(help="When drawing: from the best tokens that together have this probability.")
-    ] = None
-    seed: Annotated[int | None, Parameter(help="When drawing: the same number draws the same.")] = None
-
-    def drawing(self) -> dict[str, Any]:
-        """What is given about drawing."""
-        given = {name: value for name, value in asdict(self).items() if value is not None}
-        return {name: value for name, value in given.items() if name in ("temperature", "top_k", "top_p", "seed")}
-
-    def check(self) -> None:
-        """Refuse what no model can do, before one is loaded. Raises InputError."""
-        check_search(self.beam, self.n_best)
-        if self.beam is not None and self.drawing():
-            first = "--" + next(iter(self.drawing())).replace("_", "-")
-            raise InputError(f"--beam and {first} are both given; a beam searches, {first} is for drawing: choose one")
-
-
-@Parameter(name="*")
-@dataclass(frozen=True)
-class Asked(Drawing):
-    """The answers that the user asks for."""
-
-    prefix: Annotated[str, Parameter(show_default=False, help="What every answer begins with.")] = ""
-    phrase: Annotated[
-        tuple[str, ...],
-        Parameter(negative="", show_default=False, help="What every answer contains. Repeatable."),
-    ] = ()
-    least_risk: Annotated[
-        bool,
-        Parameter(negative="", show_default=False, help="Of the --n-best drawn, the one most like the others."),
-    ] = False
-
-    def check(self) -> None:
-        """Refuse what no model can do, before one is loaded. Raises InputError."""
-        super().check()
-        if self.least_risk and self.n_best < 2:
-            raise InputError("--least-risk chooses among answers; give --n-best, and --temperature to draw them")
-
-    @property
-    def shown(self) -> int:
-        """How many answers to each text are printed."""
-        return 1 if self.least_risk else self.n_best
-
-
 def check_source(texts: Sequence[str], piped: bool) -> None:
     """Refuses two places that texts are to come from. Raises InputError."""
     if texts and piped:
@@ -245,16 +182,3 @@ def check_search(beam: int | None, n_best: int = 1) -> None:
     if not 1 <= n_best <= (math.inf if beam is None else beam):
         most = "" if beam is None else f", at most --beam {beam}"
         raise InputError(f"--n-best is {n_best}; expected at least 1{most}")
-
-
-@contextmanager
-def searching(asked: Drawing) -> Iterator[None]:
-    """While a model searches as the user asked, what does not fit it is the user's. Raises InputError."""
-    try:
-        yield
-    except InputError:
-        raise
-    except ValueError as error:
-        if asked == type(asked)():
-            raise
-        raise InputError(str(error)) from error

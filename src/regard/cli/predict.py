@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +15,7 @@ from regard.errors import InputError
 
 if TYPE_CHECKING:
     from regard.tasks.options import PredictOptions
-    from regard.tasks.prediction import Prediction
+    from regard.tasks.prediction import Prediction, SearchedPrediction
     from regard.tasks.verbs import Run
 
 Texts = Annotated[str, Parameter(name="TEXT", help="What to predict for. None: the lines of standard input.")]
@@ -46,33 +46,14 @@ def predict(
     with loading():
         from regard.runs.load import load
         from regard.tasks.capabilities import Ensembles, capable
-        from regard.tasks.verbs import Run
 
         loaded = load(run, allow_missing=opening.allow_missing, int8=opening.int8)
         options = flags.options()
-        if not isinstance(loaded, Run):  # a task that does not have the shared verbs yet
-            predict_before(loaded, run, texts, flags, bool(with_), json_)
-            return
         loaded.check_supported("predict", options)
         if with_:
             others = [load(each, allow_missing=opening.allow_missing, int8=opening.int8) for each in with_]
             loaded = capable(loaded, Ensembles, run).ensemble(others)
     report(loaded, predictions(loaded, texts, options), options, as_json=json_)
-
-
-def predict_before(loaded: Any, path: Path, texts: Any, flags: PredictFlags, more: bool, as_json: bool) -> None:
-    """Of tasks that do not have the shared verbs yet."""
-    from regard.cli.options import Asked
-    from regard.cli.predictions import tell, tells
-    from regard.runs.load import expect
-    from regard.tasks.verbs import Run
-
-    if not tells(loaded):
-        expect(loaded, Run, path)
-
-    values = {name: value for name, value in vars(flags).items() if name not in ("phrases", "mbr", "attention")}
-    asked = Asked(**values, phrase=flags.phrases, least_risk=flags.mbr)
-    tell(loaded, texts, asked, as_json=as_json, more=more or flags.attention)
 
 
 def predictions(
@@ -119,8 +100,6 @@ def report(
     as_json: bool,
 ) -> None:
     """Print predictions as they come, then how many reached no end or lack a phrase."""
-    from regard.tasks.prediction import SearchedPrediction
-
     number = unfinished = 0
     missing = Counter[str]()
     for number, (example, prediction) in enumerate(predicted, 1):
@@ -129,18 +108,23 @@ def report(
         else:
             for line in plain(number, prediction, 1 if options.mbr else options.n_best):
                 say(line)
-        if isinstance(prediction, SearchedPrediction):
-            unfinished += not prediction.finished
-            missing.update(prediction.missing)
+        for searched in ranked(prediction)[:1]:
+            unfinished += not searched.finished
+            missing.update(searched.missing)
     warn_of_unfinished(unfinished, number)
     warn_of_missing(missing, number)
 
 
 def plain(number: int, prediction: "Prediction", n_best: int) -> list[str]:
     """The lines of a prediction; of several alternatives each with the number of its text and its score."""
+    searched = ranked(prediction)
+    if n_best == 1 or not searched:
+        return prediction.lines()
+    return [f"{number}\t{each.score:.4f}\t{line}" for each in searched for line in each.lines()]
+
+
+def ranked(prediction: "Prediction") -> "Sequence[SearchedPrediction]":
+    """A searched prediction and its alternatives, best first; nothing of another."""
     from regard.tasks.prediction import SearchedPrediction
 
-    if n_best == 1 or not isinstance(prediction, SearchedPrediction):
-        return prediction.lines()
-    ranked = (prediction, *prediction.alternatives)
-    return [f"{number}\t{each.score:.4f}\t{line}" for each in ranked for line in each.lines()]
+    return (prediction, *prediction.alternatives) if isinstance(prediction, SearchedPrediction) else ()

@@ -88,7 +88,7 @@ def layers_of(run: ElmoRun | MaskedLanguageModelRun) -> Layers:
         return run.layers
 
     def layers(text: str) -> tuple[Sequence[str], Tensor]:
-        (found,) = run.words([text])
+        (found,) = run.embed_words([text])
         return found.words, found.states
 
     return layers

@@ -62,11 +62,10 @@ def language(name: str, run: LanguageModelRun) -> ServedRun:
 
 def _predict(run: LanguageModelRun, asks: Sequence[Predict]) -> list[dict[str, Any]]:
     (ask,) = asks
-    own = run.config.search
-    search = own.searching(ask.beam) if ask.beam is not None else ask.search(own)
-    (found,) = run.generate([ask.text], tokens=ask.tokens, search=search, n_best=ask.n_best, beyond=ask.beyond)
-    first, *others = [each.to_json() for each in found]
-    return [first | {"alternatives": others}]
+    names = ("temperature", "top_k", "top_p", "seed") if ask.beam is None and ask.temperature is not None else ()
+    search = {name: getattr(ask, name) for name in names} or {"beam": ask.beam or 1}
+    (prediction,) = run.predict([ask.text], tokens=ask.tokens, n_best=ask.n_best, beyond=ask.beyond, **search)
+    return [prediction.to_json()]
 
 
 def _stream(

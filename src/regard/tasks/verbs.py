@@ -102,7 +102,7 @@ class Run(Opened, Generic[E, P]):
         return self._stream(examples, self._options("stream", StreamOptions, options, settings), active)
 
     def evaluate(
-        self, examples: Sequence[Any] | None = None, options: EvaluationOptions | None = None, /, **settings: Any
+        self, examples: Any = None, options: EvaluationOptions | None = None, /, **settings: Any
     ) -> dict[str, float]:
         """The run's metrics on examples, by default its own test set. `settings` are fields of `EvaluationOptions`.
 
@@ -162,12 +162,17 @@ class Run(Opened, Generic[E, P]):
             known = ", ".join(self.supports)
             raise InputError(f"a run of the task {self.config.task} does not {verb}; it can {known}")
         for name in options.chosen():
-            if name not in self.supports[verb]:
-                known = ", ".join(map(dashed, sorted(self.supports[verb]))) or "none"
-                raise InputError(
-                    f"the option {dashed(name)} is not supported where a run of the task {self.config.task} "
-                    f"{verb}s; supported: {known}"
-                )
+            self.require(verb, name)
+
+    def require(self, verb: Verb, name: str) -> None:
+        """Raises InputError for an option that the run does not support where it does the verb."""
+        supported = self.supports.get(verb, frozenset())
+        if name not in supported:
+            known = ", ".join(map(dashed, sorted(supported))) or "none"
+            raise InputError(
+                f"the option {dashed(name)} is not supported where a run of the task {self.config.task} "
+                f"{verb}s; supported: {known}"
+            )
 
     def _options(self, verb: Verb, kind: type[Chosen], options: Chosen | None, settings: Mapping[str, Any]) -> Chosen:
         """The options of a verb, checked. Raises TypeError for both ways at once, InputError as `check_supported`."""

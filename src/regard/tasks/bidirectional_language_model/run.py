@@ -1,8 +1,9 @@
-"""A trained ELMo, opened: `load(folder).words(texts)` and `load(folder).embed(texts)`."""
+"""A trained ELMo, opened: `load(folder).embed_words(texts)` and `load(folder).embed(texts)`."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -16,8 +17,10 @@ from regard.storage.run_folder import RunDirectory
 from regard.tasks.bidirectional_language_model.char_words import SpelledTexts, spell_vocabulary, stacked, words_of
 from regard.tasks.bidirectional_language_model.config import BidirectionalLanguageModelling
 from regard.tasks.bidirectional_language_model.training import figures
-from regard.tasks.run import Run, refuse_one_text
+from regard.tasks.options import EvaluationOptions
+from regard.tasks.prediction import Prediction
 from regard.tasks.tokenizer_file import TOKENIZER
+from regard.tasks.verbs import Run, refuse_one
 from regard.text import Tokenizer
 from regard.text.spelling import spell
 
@@ -42,8 +45,12 @@ class Words:
         return [{"word": word, "vector": vector} for word, vector in pairs]
 
 
-class ElmoRun(Run):
-    """A trained model with its tokenizer and its run file."""
+class ElmoRun(Run[str, Prediction]):
+    """A trained model with its tokenizer and its run file. It embeds texts and words, and predicts nothing."""
+
+    config: BidirectionalLanguageModelling
+    model: Elmo
+    supports = {"evaluate": frozenset({"files"})}
 
     def __init__(self, config: BidirectionalLanguageModelling, model: Elmo, tokenizer: Tokenizer):
         self.config, self.model, self.tokenizer = config, model, tokenizer
@@ -54,17 +61,23 @@ class ElmoRun(Run):
         tokenizer = Tokenizer.load(run.file(TOKENIZER))
         return cls(config, Elmo(tokenizer.size, config.model), tokenizer)
 
-    def evaluate(self, examples: Sequence[str] | None = None) -> dict[str, float]:
-        """How well words of texts are told in both directions, by default of the run's own test set.
+    def parse(self, line: str, place: str = "text 1") -> str:
+        return line
+
+    def read(self, files: Sequence[Path], options: EvaluationOptions) -> list[str]:
+        return [each for file in files for each in self.config.data.read(str(file))]
+
+    def _evaluate(self, examples: Sequence[str] | None, options: EvaluationOptions) -> dict[str, float]:
+        """The perplexity of texts in both directions.
 
         Raises:
-            InputError: the run has no test set and no texts are given, or it tells no words.
+            InputError: there are neither texts nor a test set, or the model was published without predictions.
         """
         if self.model.output is None:
-            raise InputError("this model tells no words: it was published without that part; use `regard embed`")
+            raise InputError("this model predicts no words: it was published without that part; use `regard embed`")
         texts = self.config.data.tests() if examples is None else examples
         if not texts:
-            raise InputError("there is no test set in the run file and no file is given; give a file of text")
+            raise InputError("there is no test set in the run file and no file is named; name a file of text")
         spelled = SpelledTexts(self.tokenizer, texts, self.config.model.characters, self.config.window)
         with guarded(self.model):
             return figures(self.model, spelled, self.config.training.batch_tokens)
@@ -75,21 +88,28 @@ class ElmoRun(Run):
             f"in parts of at most {self.config.window} words, each by itself"
         )
 
-    def words(self, texts: Sequence[str]) -> list[Words]:
+    def embed_words(self, texts: Sequence[str]) -> list[Words]:
         """The words of each text with their states; a text is read as a whole, however long it is.
 
         Raises:
             TypeError: `texts` is one text; put it in a list.
         """
-        refuse_one_text(texts)
+        refuse_one(texts, "texts")
         cut = [words_of(self.tokenizer, text) for text in texts]
         return [Words(words, states) for words, states in zip(cut, self._states(cut), strict=True)]
 
-    def embed(self, texts: Sequence[str]) -> Float[Tensor, "text width"]:
+    def embed(self, texts: Sequence[str], *, pool: Literal["mean", "first"] = "mean") -> Float[Tensor, "text width"]:
         """A vector for each text, `(text, width)`: the mean over its words of the mean of their layers, zeros where
-        there is no word. Raises TypeError as `words` does."""
+        there is no word.
+
+        Raises:
+            TypeError: `texts` is one text; put it in a list.
+            InputError: another pool than the mean.
+        """
+        if pool != "mean":
+            raise InputError("the pool is first, for models whose first state is a mark; ELMo's vectors are of words")
         found = [torch.zeros(0, self.model.width)]
-        for each in self.words(texts):
+        for each in self.embed_words(texts):
             vectors = each.vectors()
             found.append(vectors.sum(0, keepdim=True) / max(1, len(vectors)))
         return torch.cat(found)

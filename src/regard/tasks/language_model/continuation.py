@@ -1,7 +1,7 @@
-"""How a text goes on."""
+"""Continuations of prompts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import Tensor
@@ -26,14 +26,31 @@ class Begun:
 
 @dataclass(frozen=True)
 class Continuation:
-    """A prompt and what follows it, with the `tokens` of what follows as readable pieces, the end among them if the
-    text `finished` by itself. `score` is a log-probability, divided by the length penalty if the search has one."""
+    """A prompt and the text that follows it, whose `tokens` are readable pieces, the end among them if it `finished` by
+    itself. `score` is a log-probability, divided by the length penalty if the search has one. `alternatives` are the
+    next best."""
 
     prompt: str
     text: str
     score: float
     finished: bool
     tokens: tuple[str, ...]
+    alternatives: tuple["Continuation", ...] = ()
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Always empty: no phrases constrain a continuation."""
+        return ()
+
+    def lines(self) -> list[str]:
+        """The prompt with its continuation."""
+        return f"{self.prompt}{self.text}".split("\n")
+
+    @classmethod
+    def ranked(cls, prompt: str, found: Sequence[Hypothesis], forced: int, tokenizer: Tokenizer) -> "Continuation":
+        """The best of the hypotheses, with the others as alternatives; as `of`."""
+        best, *others = [cls.of(prompt, each, forced, tokenizer) for each in found]
+        return replace(best, alternatives=tuple(others))
 
     @classmethod
     def of(cls, prompt: str, found: Hypothesis, forced: int, tokenizer: Tokenizer) -> "Continuation":
@@ -51,6 +68,7 @@ class Continuation:
             "score": self.score,
             "finished": self.finished,
             "tokens": list(self.tokens),
+            "alternatives": [each.to_json() for each in self.alternatives],
         }
 
 

@@ -1,8 +1,9 @@
-"""A trained language model, opened: `load(folder).generate(prompts)`."""
+"""A trained language model, opened: `load(folder).predict(prompts)`."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -31,15 +32,24 @@ from regard.tasks.language_model.cache import Cache
 from regard.tasks.language_model.config import LanguageModelling
 from regard.tasks.language_model.continuation import Begun, Continuation, behind
 from regard.tasks.language_model.training import convention, figures
-from regard.tasks.run import Run, refuse_one_text
+from regard.tasks.options import SAMPLING, EvaluationOptions, PredictOptions
+from regard.tasks.run import refuse_one_text
 from regard.tasks.tokenizer_file import TOKENIZER
+from regard.tasks.verbs import Run
 from regard.text import Tokenizer
 
 Beyond = Literal["stop", "slide"]
 
 
-class LanguageModelRun(Run):
-    """A trained model with its tokenizer and its run file."""
+class LanguageModelRun(Run[str, Continuation]):
+    """A trained model with its tokenizer and its run file. Examples are prompts, which it continues."""
+
+    config: LanguageModelling
+    model: LanguageModel
+    supports = {
+        "predict": frozenset({"beam", "n_best", *SAMPLING, "tokens", "beyond"}),
+        "evaluate": frozenset({"files", "cache"}),
+    }
 
     def __init__(self, config: LanguageModelling, model: LanguageModel, tokenizer: Tokenizer):
         self.config, self.model, self.tokenizer = config, model, tokenizer
@@ -53,49 +63,55 @@ class LanguageModelRun(Run):
     def convention(self) -> str:
         return convention(self.model)
 
-    def evaluate(self, examples: Sequence[str] | None = None, *, cache: Cache | None = None) -> dict[str, float]:
-        """How well the model tells texts that follow one another, by default its own test set; with a `cache` beside
-        it, if one is given.
+    def parse(self, line: str, place: str = "text 1") -> str:
+        return line
+
+    def record(self, example: str) -> dict[str, Any]:
+        return {"prompt": example}
+
+    def samples(self, options: PredictOptions) -> bool:
+        return options.search(self.config.search).temperature is not None
+
+    def read(self, files: Sequence[Path], options: EvaluationOptions) -> list[str]:
+        """The texts of one file. Raises InputError for several files."""
+        if len(files) > 1:
+            raise InputError(f"{len(files)} files given; expected one text for a language model")
+        return [each for file in files for each in self.config.data.read(str(file))]
+
+    def _evaluate(self, examples: Sequence[str] | None, options: EvaluationOptions) -> dict[str, float]:
+        """The perplexity of texts that follow one another, perhaps with a cache beside the model.
 
         Raises:
-            InputError: the run has no test set and no texts are given.
+            InputError: there are neither texts nor a test set.
             ValueError: a cache for a model that has a limited context, or copies by itself.
         """
         texts = self.config.data.tests() if examples is None else examples
         if not texts:
-            raise InputError("there is no test set in the run file and no file is given; give a file of text")
+            raise InputError("there is no test set in the run file and no file is named; name a file of text")
+        cache = None if options.cache is None else Cache(*options.cache)
         with guarded(self.model):
             return figures(self.model, self.tokenizer, texts, cache)
 
     @torch.no_grad()
-    def generate(
-        self,
-        prompts: Sequence[str],
-        *,
-        tokens: int = 100,
-        search: Search | None = None,
-        n_best: int = 1,
-        beyond: Beyond | None = None,
-    ) -> list[list[Continuation]]:
-        """`n_best` ways to go on from each prompt by at most `tokens` tokens, best first. `search` replaces the run's
-        own. Prompts of any lengths are read together. `beyond` says what happens where a text outgrows the model's
-        context: it ends (`stop`), or the model begins anew with the last half of a context (`slide`).
+    def _predict(self, prompts: Sequence[str], options: PredictOptions) -> list[Continuation]:
+        """The continuation of each prompt by at most `tokens` tokens. Prompts of any lengths are read together. Where a
+        text outgrows the model's context it ends (`beyond` is `stop`), or the model begins anew with the last half of a
+        context (`slide`).
 
         Raises:
-            TypeError: `prompts` is one text; put it in a list.
-            InputError: prompt and tokens are more than the model can take and nothing is said of what is `beyond`, or
-                there is no room for a token.
+            InputError: prompt and tokens are more than the model can take and `beyond` is not chosen, or there is no
+                room for a token.
             ValueError: the numbers of the search do not fit together.
         """
-        refuse_one_text(prompts, "prompts")
         if not prompts:
             return []
-        search = self.config.search if search is None else search
+        search = options.search(self.config.search)
         with guarded(self.model):
-            begun = self._begun(prompts, tokens, beyond)
-            found = search(begun.decoder, begun.nothing, begun.limit, DecodingConstraints(n_best, begun.rest))
+            begun = self._begun(prompts, options.tokens, options.beyond)
+            constraints = DecodingConstraints(options.n_best, begun.rest)
+            found = search(begun.decoder, begun.nothing, begun.limit, constraints)
         return [
-            [Continuation.of(prompt, each, len(forced), self.tokenizer) for each in hypotheses]
+            Continuation.ranked(prompt, hypotheses, len(forced), self.tokenizer)
             for prompt, forced, hypotheses in zip(prompts, begun.rest, found, strict=True)
         ]
 
@@ -116,7 +132,7 @@ class LanguageModelRun(Run):
         start of the text first.
 
         Raises:
-            TypeError, InputError and ValueError: as `generate`.
+            TypeError, InputError and ValueError: as `predict`.
         """
         refuse_one_text(prompts, "prompts")
         search = self.config.search if search is None else search

@@ -1,7 +1,8 @@
-"""A trained model that fills in blanks, opened: `load(folder).fill(texts)` and `load(folder).embed(texts)`."""
+"""A trained model that fills blanks, opened: `load(folder).predict(texts)` and `load(folder).embed(texts)`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -21,12 +22,14 @@ from regard.storage.run_folder import RunDirectory
 from regard.tasks.masked_language_model.config import MaskedLanguageModelling
 from regard.tasks.masked_language_model.data import Document
 from regard.tasks.masked_language_model.training import SEED, figures, masked_texts
-from regard.tasks.run import Run, refuse_one_text
+from regard.tasks.options import EvaluationOptions, PredictOptions
+from regard.tasks.prediction import flat
 from regard.tasks.tokenizer_file import TOKENIZER
+from regard.tasks.verbs import Run, refuse_one
 from regard.text import Tokenizer
 
 BLANK = "[MASK]"
-"""What stands for a blank in the texts that are given."""
+"""What stands for a blank in a text."""
 ROWS = 64
 """Texts that are read together."""
 Pool = Literal["mean", "first"]
@@ -46,8 +49,39 @@ class Filled:
         return dict(vars(self))
 
 
-class MaskedLanguageModelRun(Run):
-    """A trained model with its tokenizer and its run file."""
+@dataclass(frozen=True)
+class FilledText:
+    """For each blank of a text the ways to fill it, the most likely first."""
+
+    blanks: Sequence[Sequence[Filled]]
+
+    @property
+    def text(self) -> str:
+        """The text with each blank filled in the most likely way."""
+        return self.blanks[0][0].text
+
+    def lines(self) -> list[str]:
+        """The text; of several ways a line each: the blank's number, the probability, the token and the text."""
+        if all(len(ways) == 1 for ways in self.blanks):
+            return [flat(self.text)]
+        return self.rows()
+
+    def rows(self) -> list[str]:
+        """A line for each way to fill each blank."""
+        rows = [(number, way) for number, ways in enumerate(self.blanks, 1) for way in ways]
+        return [f"{number}\t{way.probability:.4f}\t{way.token}\t{flat(way.text)}" for number, way in rows]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"filled": self.text, "blanks": [[way.to_json() for way in ways] for ways in self.blanks]}
+
+
+class MaskedLanguageModelRun(Run[str, FilledText]):
+    """A trained model with its tokenizer and its run file. Examples are texts with blanks."""
+
+    config: MaskedLanguageModelling
+    model: Bert
+    supports = {"predict": frozenset({"n_best"}), "evaluate": frozenset({"files"})}
 
     def __init__(self, config: MaskedLanguageModelling, model: Bert, tokenizer: Tokenizer):
         self.config, self.model, self.tokenizer = config, model, tokenizer
@@ -59,22 +93,31 @@ class MaskedLanguageModelRun(Run):
         check_tokenizer(tokenizer)
         return cls(config, Bert(tokenizer.size, config.model), tokenizer)
 
-    def evaluate(self, examples: Sequence[Document] | None = None) -> dict[str, float]:
-        """How many tokens that are taken out of documents are told, by default of the run's own test set; which ones is
-        drawn with a fixed seed.
+    def parse(self, line: str, place: str = "text 1") -> str:
+        return line
+
+    def read(self, files: Sequence[Path], options: EvaluationOptions) -> list[Document]:
+        return [each for file in files for each in self.config.data.read(str(file))]
+
+    def _evaluate(self, examples: Sequence[Document] | None, options: EvaluationOptions) -> dict[str, float]:
+        """How many of the tokens that are masked in documents are predicted; a fixed seed chooses which.
 
         Raises:
-            InputError: the run has no test set and no documents are given, or it fills in no blanks.
+            InputError: there are neither documents nor a test set, or the model was published without predictions.
         """
         self._require_predictions()
         documents = self.config.data.tests() if examples is None else examples
         if not documents:
-            raise InputError("there is no test set in the run file and no file is given; give a file of documents")
+            raise InputError("there is no test set in the run file and no file is named; name a file of documents")
         model = self.config.model
         paired = model.next_sentence and len(documents) > 1
         texts = masked_texts(documents, self.tokenizer, self.config.masking, model.context, paired=paired, seed=SEED)
         with guarded(self.model):
             return figures(self.model, texts, self.config.training.batch_tokens)
+
+    def _predict(self, texts: Sequence[str], options: PredictOptions) -> list[FilledText]:
+        """Each text with its blanks filled; of `n_best` ways for each blank the most likely."""
+        return [FilledText(blanks) for blanks in self.fill(texts, best=options.n_best)]
 
     @torch.no_grad()
     def fill(self, texts: Sequence[str], *, best: int = 5, blank: str = BLANK) -> list[list[list[Filled]]]:
@@ -84,7 +127,7 @@ class MaskedLanguageModelRun(Run):
             TypeError: `texts` is one text; put it in a list.
             InputError: a text has no blank or is too long, or the run fills in no blanks.
         """
-        refuse_one_text(texts)
+        refuse_one(texts, "texts")
         self._require_predictions()
         if not 1 <= best <= self.tokenizer.size:
             raise InputError(f"best is {best}; expected 1 to {self.tokenizer.size}, the entries of the vocabulary")
@@ -98,7 +141,7 @@ class MaskedLanguageModelRun(Run):
             TypeError: `texts` is one text; put it in a list.
             InputError: a text is too long.
         """
-        refuse_one_text(texts)
+        refuse_one(texts, "texts")
         ids = [self._marked(text, self.tokenizer.encode(text)) for text in texts]
         found = [torch.zeros(0, self.config.model.width)]
         for first in range(0, len(ids), ROWS):

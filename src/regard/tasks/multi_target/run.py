@@ -1,6 +1,8 @@
-"""A trained run that makes texts in several languages of a text."""
+"""A trained run that writes a text in several languages: `load(folder).predict(texts)`."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from regard.data.pair import Pair
 from regard.data.sources import Parallel
@@ -13,10 +15,11 @@ from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.multi_target.config import MultiTarget
 from regard.tasks.multi_target.training import of_all
-from regard.tasks.run import Run, refuse_one_text
+from regard.tasks.options import SAMPLING, EvaluationOptions, PredictOptions
 from regard.tasks.seq2seq.config import Seq2Seq, TokenizerPair
 from regard.tasks.seq2seq.prediction import Prediction
 from regard.tasks.seq2seq.run import SOURCE, Seq2SeqRun
+from regard.tasks.verbs import Run
 from regard.text import Tokenizer
 
 
@@ -36,8 +39,60 @@ def build_many(config: MultiTarget, tokenizers: Mapping[str, Tokenizers]) -> One
     return OneToMany({name: build(config.model, *each.sizes, each.special) for name, each in tokenizers.items()})
 
 
-class MultiTargetRun(Run):
-    """A trained model with its tokenizers, by language, and its run file."""
+@dataclass(frozen=True)
+class MultiTargetPrediction:
+    """The prediction for a text in each language."""
+
+    predictions: Mapping[str, Prediction]
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The text in each language."""
+        return {language: each.text for language, each in self.predictions.items()}
+
+    @property
+    def text(self) -> str:
+        """The lines of all languages."""
+        return "\n".join(self.lines())
+
+    @property
+    def score(self) -> float:
+        """The sum of the log-probabilities."""
+        return sum(each.score for each in self.predictions.values())
+
+    @property
+    def finished(self) -> bool:
+        """Whether the text came to its end in every language."""
+        return all(each.finished for each in self.predictions.values())
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Always empty: no phrases constrain several languages."""
+        return ()
+
+    @property
+    def alternatives(self) -> tuple["MultiTargetPrediction", ...]:
+        """Always empty: each language has its best prediction only."""
+        return ()
+
+    def lines(self) -> list[str]:
+        """A line a language: its name and the text with a tab between."""
+        return [f"{language}\t{' '.join(text.split())}" for language, text in self.texts.items()]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"languages": {language: each.to_json() for language, each in self.predictions.items()}}
+
+
+class MultiTargetRun(Run[str, MultiTargetPrediction]):
+    """A trained model with its tokenizers, by language, and its run file. Examples are texts."""
+
+    config: MultiTarget
+    model: OneToMany
+    supports = {
+        "predict": frozenset({"beam", *SAMPLING, "attention"}),
+        "evaluate": frozenset({"beam"}),
+    }
 
     def __init__(self, config: MultiTarget, model: OneToMany, tokenizers: Mapping[str, Tokenizers]):
         self.config, self.model, self.tokenizers = config, model, tokenizers
@@ -71,34 +126,40 @@ class MultiTargetRun(Run):
         )
         return Seq2SeqRun(alone, self.model.of(language).eval(), self.tokenizers[language])
 
-    def predict(
-        self, texts: Sequence[str], *, beam: int | None = None, attention: bool = True
-    ) -> dict[str, list[Prediction]]:
-        """The output for each text, by language; each text is encoded once.
+    def parse(self, line: str, place: str = "text 1") -> str:
+        return line
+
+    def record(self, example: str) -> dict[str, Any]:
+        return {"source": example}
+
+    def samples(self, options: PredictOptions) -> bool:
+        return options.search(self.config.search).temperature is not None
+
+    def _predict(self, texts: Sequence[str], options: PredictOptions) -> list[MultiTargetPrediction]:
+        """The output for each text in each language; each text is encoded once.
 
         Raises:
-            TypeError: `texts` is one text; put it in a list.
             InputError: a text is longer than the model can take.
         """
-        refuse_one_text(texts)
-        runs = [self.of(name) for name in self.tokenizers]
-        ids = source_ids(self.model.max_source, runs[0].tokenizers, texts)
+        runs = {language: self.of(language) for language in self.tokenizers}
+        tokenizers = next(iter(self.tokenizers.values()))
         with guarded(self.model):
-            found = search_ids([run.model for run in runs], ids, runs[0].search(beam))
-        said = [run.predictions(texts, each, attention=attention) for run, each in zip(runs, found, strict=True)]
-        return dict(zip(self.tokenizers, said, strict=True))
+            ids, search = source_ids(self.model.max_source, tokenizers, texts), options.search(self.config.search)
+            found = search_ids([run.model for run in runs.values()], ids, search)
+        attention = options.attention is not False
+        outputs = [
+            run.predictions(texts, each, attention=attention) for run, each in zip(runs.values(), found, strict=True)
+        ]
+        return [MultiTargetPrediction(dict(zip(runs, row, strict=True))) for row in zip(*outputs, strict=True)]
 
-    def evaluate(
-        self, examples: Mapping[str, Sequence[Pair]] | None = None, *, beam: int | None = None
-    ) -> dict[str, float]:
-        """The run's metrics on pairs by language, by default its own test set: their means, and each language's as
-        `metric/language`.
+    def _evaluate(self, examples: Mapping[str, Sequence[Pair]] | None, options: EvaluationOptions) -> dict[str, float]:
+        """The metrics on pairs by language: their means, and each language's as `metric/language`.
 
         Raises:
-            InputError: the run has no test set and no pairs are given, or not for each of its languages.
+            InputError: there are neither pairs nor a test set, or not for each of the languages.
         """
         if examples is None:
             examples = {name: splits.test for name, splits in self.config.data.load().items()}
         if missing := [name for name in self.tokenizers if not examples.get(name)]:
-            raise InputError(f"there are no pairs to measure {missing[0]} on; name a test set in data.test")
-        return of_all({name: self.of(name).evaluate(examples[name], beam=beam) for name in self.tokenizers})
+            raise InputError(f"there are no pairs to score {missing[0]} on; name a test set in data.test")
+        return of_all({name: self.of(name).evaluate(examples[name], beam=options.beam) for name in self.tokenizers})

@@ -107,9 +107,9 @@ def test_predictions_are_those_of_each_language_alone_from_one_reading(config: M
     assert len(reads) == 1
     for language in ("de", "fr"):
         alone = run.of(language).predict(TEXTS["en"], beam=3)
-        assert [each.text for each in found[language]] == [each.text for each in alone]
-        assert [each.score for each in found[language]] == pytest.approx([each.score for each in alone], rel=1e-4)
-    attending = run.predict(["the cat"])["fr"][0]
+        assert [each.text for each in [each.predictions[language] for each in found]] == [each.text for each in alone]
+        assert [each.score for each in [each.predictions[language] for each in found]] == pytest.approx([each.score for each in alone], rel=1e-4)
+    attending = run.predict(["the cat"])[0].predictions["fr"]
     assert attending.attention is not None
     assert attending.attention.source[:3] == ("t", "h", "e")
 
@@ -126,11 +126,11 @@ def test_the_run_of_a_language_is_measured_on_its_own_files(config: MultiTarget)
     measured = run.evaluate(some)
     assert measured["perplexity/de"] == pytest.approx(run.of("de").evaluate(some["de"])["perplexity"])
     assert measured["perplexity/de"] != pytest.approx(figures["perplexity/de"])
-    with pytest.raises(InputError, match=r"there are no pairs to measure fr on; name a test set in data\.test"):
+    with pytest.raises(InputError, match=r"there are no pairs to score fr on; name a test set in data\.test"):
         run.evaluate({"de": some["de"]})
     with pytest.raises(InputError, match="'es' is not a language of this run; it has de, fr"):
         run.of("es")
-    with pytest.raises(TypeError, match="give a list"):
+    with pytest.raises(TypeError, match="examples is one str"):
         run.predict("the cat")
 
 
