@@ -16,12 +16,12 @@ NAMES = tuple(f"layer {layer}, head {head}" for layer in range(2) for head in ra
 @pytest.mark.parametrize("make", [writing, going_on, filling])
 def test_their_mean_is_what_is_looked_at(make):
     run = make()
-    looked = run.look(TEXT)
-    maps = HeadMaps.of(looked.lookups)
+    looked = run.attribute(TEXT)
+    maps = HeadMaps.of(looked.lookups[0])
     assert (maps.names, maps.layers) == (NAMES, (3, 3))
-    assert (maps.source.pieces, maps.target.pieces) == (looked.attention.source, looked.attention.target)
-    np.testing.assert_allclose(maps.mean().weights, looked.attention.weights, atol=1e-6)
-    np.testing.assert_allclose(maps.mean([5]).weights, run.look(TEXT, [5]).attention.weights, atol=1e-6)
+    assert (maps.source.pieces, maps.target.pieces) == (looked.weights.source, looked.weights.target)
+    np.testing.assert_allclose(maps.mean().weights, looked.weights.weights, atol=1e-6)
+    np.testing.assert_allclose(maps.mean([5]).weights, run.attribute(TEXT, maps=[5]).weights.weights, atol=1e-6)
 
 
 def test_of_two_texts_too():
@@ -37,10 +37,10 @@ def test_of_two_texts_too():
 @pytest.mark.parametrize("name", CONFIGS)
 def test_of_every_model_that_reads_its_past(name: str):
     run = opened(CONFIGS[name])
-    looked = run.look(TEXT[:20])
-    maps = HeadMaps.of(looked.lookups)
-    assert maps.source.pieces == looked.attention.source
-    np.testing.assert_allclose(maps.mean().weights, looked.attention.weights, atol=1e-6)
+    looked = run.attribute(TEXT[:20])
+    maps = HeadMaps.of(looked.lookups[0])
+    assert maps.source.pieces == looked.weights.source
+    np.testing.assert_allclose(maps.mean().weights, looked.weights.weights, atol=1e-6)
 
 
 def test_of_images_each_map_has_what_the_class_was_told_by():

@@ -26,8 +26,6 @@ from transformers import GPT2Config as HubConfig
 
 from regard import record
 from regard.attention.recorded import told_apart
-from regard.cli.figure import Asking, draw
-from regard.cli.options import Looking
 from regard.errors import InputError
 from regard.maps.breakdown import Sums
 from regard.maps.lookups import Lookups
@@ -203,7 +201,7 @@ def test_the_page_has_every_head_unless_some_are_chosen(
     maps: list[int] | None, layers: int, heads: int, tmp_path: Path
 ):
     run = opened(GPT2Config(layers=2, width=6, heads=3, context=11))
-    draw(run, Asking(tmp_path, TEXT, tmp_path / "a.html", Looking(maps=maps)))
+    run.attribute(TEXT, maps=maps).write(tmp_path / "a.html")
     data = re.search(r'id="data">(.*?)</script>', (tmp_path / "a.html").read_text(encoding="utf-8"))
     assert data is not None
     (one,) = json.loads(data[1])["lookups"]
@@ -215,7 +213,7 @@ def test_a_page_that_may_have_few_numbers_works_nothing_out_and_says_so(tmp_path
     run = opened(GPT2Config(layers=2, width=6, heads=3, context=11))
     numbers = 3 * 2 * 3 * 7 * 2
     for worked, said in ((numbers, '"workings"'), (numbers - 1, f"takes {numbers} numbers")):
-        draw(run, Asking(tmp_path, TEXT, tmp_path / "a.html", Looking(worked=worked)))
+        run.attribute(TEXT).write(tmp_path / "a.html", breakdown=worked)
         page = (tmp_path / "a.html").read_text(encoding="utf-8")
         assert said in page
         assert ('"workings":{' in page) == (worked == numbers)
@@ -224,5 +222,5 @@ def test_a_page_that_may_have_few_numbers_works_nothing_out_and_says_so(tmp_path
 def test_row_56_a_page_over_the_limit_is_refused(tmp_path: Path):
     run = opened(GPT2Config(layers=2, width=6, heads=3, context=11))
     with pytest.raises(InputError, match=r"2 x 3 x 7 x 7 weights .* at most 0\.0001 MB"):
-        draw(run, Asking(tmp_path, TEXT, tmp_path / "a.html", Looking(largest=1e-4)))
+        run.attribute(TEXT).write(tmp_path / "a.html", largest=1e-4)
     assert not list(tmp_path.iterdir())

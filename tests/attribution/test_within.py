@@ -44,17 +44,17 @@ def given(run: LanguageModelRun) -> torch.Tensor:
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_language_model_reads_its_past_alone(name: str):
     run = opened(CONFIGS[name])
-    reading = run.look(TEXT)
+    reading = run.attribute(TEXT)
     words = ("</s>", *TEXT.split())
     before = ("(vocabulary)",) if name == "copying" else ()
-    assert (reading.attention.source, reading.attention.target) == (before + words, words)
-    weights = reading.attention.weights[:, len(before) :]
+    assert (reading.weights.source, reading.weights.target) == (before + words, words)
+    weights = reading.weights.weights[:, len(before) :]
     assert np.triu(weights, 1).max() == 0.0
-    assert (weights[2:, :3].sum() > 0, reading.answer in {*words, "<unk>"}) == (True, True)
+    assert (weights[2:, :3].sum() > 0, reading.prediction.text in {*words, "<unk>"}) == (True, True)
     if name == "gpt2":
         np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-5)
         logits, _ = run.model(given(run), run.model.begin(1))
-        assert reading.answer == run.tokenizer.pieces([int(logits[0, -1].argmax())])[0]
+        assert reading.prediction.text == run.tokenizer.pieces([int(logits[0, -1].argmax())])[0]
     else:
         assert weights[0].sum() == 0.0  # of what stands before the first token there is nothing
 
@@ -64,19 +64,19 @@ def test_maps_are_layers_times_heads():
     with torch.no_grad(), record(run.model) as maps:
         run.model(given(run), run.model.begin(1))
     one = maps["blocks.1.self_attention"][0, 2].numpy()
-    np.testing.assert_allclose(run.look(TEXT, [5]).attention.weights, one, atol=1e-6)
+    np.testing.assert_allclose(run.attribute(TEXT, maps=[5]).weights.weights, one, atol=1e-6)
     two = (one + maps["blocks.0.self_attention"][0, 1].numpy()) / 2
-    np.testing.assert_allclose(run.look(TEXT, [5, 1]).attention.weights, two, atol=1e-6)
+    np.testing.assert_allclose(run.attribute(TEXT, maps=[5, 1]).weights.weights, two, atol=1e-6)
     for number in (6, -1):
         with pytest.raises(InputError, match=f"map {number} is not there; the model has 6, from 0 to 5"):
-            run.look(TEXT, [number])
+            run.attribute(TEXT, maps=[number])
 
 
 def test_what_cannot_be_looked_into():
     with pytest.raises(InputError, match="carries a state from token to token and reads none again"):
-        opened(RecurrentLanguageModelConfig(embedding=5, width=5)).look(TEXT)
+        opened(RecurrentLanguageModelConfig(embedding=5, width=5)).attribute(TEXT)
     with pytest.raises(InputError, match="the model takes 11"):
-        opened(GPT).look(f"{TEXT} {TEXT}")
+        opened(GPT).attribute(f"{TEXT} {TEXT}")
 
 
 def test_what_is_called_is_given_back():

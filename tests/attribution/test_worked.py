@@ -174,7 +174,7 @@ def test_across_two_sequences():
 
 
 def test_within_one_no_later_key_is_allowed():
-    found = opened(GPT2Config(layers=2, width=6, heads=3, context=11)).look(TEXT).lookups
+    found = opened(GPT2Config(layers=2, width=6, heads=3, context=11)).attribute(TEXT).lookups[0]
     np.testing.assert_allclose(worked_out(found), found.weights, atol=1e-5)
     assert found.workings is not None
     np.testing.assert_array_equal(found.workings.allowed, np.tri(7) > 0)
@@ -184,7 +184,7 @@ def test_within_one_no_later_key_is_allowed():
 @pytest.mark.parametrize("name", ["attention", "copying", "lstmn"])
 def test_language_models_that_read_their_past(name: str, window: int):
     """Less than a window of it, or more."""
-    found = opened(replace(CONFIGS[name], window=window)).look(TEXT).lookups
+    found = opened(replace(CONFIGS[name], window=window)).attribute(TEXT).lookups[0]
     assert found.workings is not None
     assert found.workings.allowed is not None
     shares = np.exp(scores_of(found.workings)) * found.workings.allowed

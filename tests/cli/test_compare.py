@@ -6,54 +6,54 @@ from typing import Any
 
 import pytest
 
-from regard.cli.comparison import compare
-from regard.cli.figure import Asking
-from regard.cli.options import Comparing, Looking
+from regard.cli.show import apart, write
 from regard.errors import InputError
+from regard.tasks.options import FigureOptions
 from tests.attribution.untrained import TEXT, filling, going_on, writing
 from tests.pictures.test_view import Reader
 
 OTHER = "the warm cat"
 
 
-def compared(runs: tuple[Any, Any], out: Path, comparing: Comparing, **asked: Any) -> tuple[str, dict[str, Any]]:
-    answer = compare(runs, Asking(Path("runs/one"), TEXT, out, Looking(**asked)), comparing)
-    return answer, json.loads(Reader(out.read_text()).scripts[0])
+def compared(runs: tuple[Any, Any], out: Path, other: tuple[Path | None, str | None], **settings: Any) -> tuple:
+    """The predictions as they are printed, and the page."""
+    first, second = (Path("runs/one"), TEXT), (other[0] or Path("runs/one"), other[1] or TEXT)
+    found = [run.attribute(run.parse(text), **settings) for run, (_, text) in zip(runs, (first, second), strict=True)]
+    write(found, apart(first, second), out, FigureOptions())
+    return found, json.loads(Reader(out.read_text()).scripts[0])
 
 
 @pytest.mark.parametrize(
-    ("comparing", "title", "names"),
+    ("other", "title", "names"),
     [
-        (Comparing(text=OTHER), f"{TEXT} | {OTHER}", [TEXT, OTHER]),
-        (Comparing(Path("runs/two")), TEXT, ["one", "two"]),
-        (Comparing(Path("old/one")), TEXT, ["runs/one", "old/one"]),
-        (Comparing(Path("runs/two"), OTHER), f"{TEXT} | {OTHER}", [f"one: {TEXT}", f"two: {OTHER}"]),
-        (Comparing(Path("runs/one")), TEXT, ["one", "one"]),
+        ((None, OTHER), f"{TEXT} | {OTHER}", [TEXT, OTHER]),
+        ((Path("runs/two"), None), TEXT, ["one", "two"]),
+        ((Path("old/one"), None), TEXT, ["runs/one", "old/one"]),
+        ((Path("runs/two"), OTHER), f"{TEXT} | {OTHER}", [f"one: {TEXT}", f"two: {OTHER}"]),
+        ((Path("runs/one"), None), TEXT, ["one", "one"]),
     ],
 )
-def test_two_runs_or_two_texts(comparing: Comparing, title: str, names: list[str], tmp_path: Path):
-    one, other = going_on(), filling()
-    runs = (one, one) if comparing.run is None else (one, other)
-    text = comparing.text or TEXT
-    answer, page = compared(runs, tmp_path / "a.html", comparing)
-    readings = [one.look(TEXT), runs[1].look(text)]
-    assert answer == "\n".join(each.answer for each in readings)
+def test_two_runs_or_two_texts(other: tuple[Path | None, str | None], title: str, names: list[str], tmp_path: Path):
+    one, two = going_on(), filling()
+    runs = (one, one) if other[0] is None else (one, two)
+    found, page = compared(runs, tmp_path / "a.html", other)
     assert (page["title"], page["compare"]) == (title, 1)
     assert [each["name"] for each in page["lookups"]] == names
-    assert [each["source"] for each in page["lookups"]] == [list(each.lookups.source) for each in readings]
+    assert [each["source"] for each in page["lookups"]] == [list(each.lookups[0].source) for each in found]
 
 
 def test_each_has_the_maps_that_are_asked_for(tmp_path: Path):
     run = writing()
-    _, page = compared((run, run), tmp_path / "a.html", Comparing(text=OTHER), kinds=["gradient", "weights"])
+    _, page = compared((run, run), tmp_path / "a.html", (None, OTHER), kinds=["gradient", "weights"])
     assert [[each["name"] for each in one["maps"]] for one in page["lookups"]] == [["weights", "gradient"]] * 2
 
 
 def test_what_either_cannot_show_is_refused(tmp_path: Path):
-    with pytest.raises(InputError, match="--role is given"):
-        compared((writing(), filling()), tmp_path / "a.html", Comparing(Path("b")), role="encoder")
+    with pytest.raises(InputError, match="the option role is not supported where a run of the task masked"):
+        compared((writing(), filling()), tmp_path / "a.html", (Path("b"), None), role="encoder")
+    found = [run.attribute(TEXT) for run in (writing(), filling())]
     with pytest.raises(InputError, match=r"about .* at most 0\.001 MB"):
-        compared((writing(), filling()), tmp_path / "a.html", Comparing(Path("b")), largest=0.001)
+        write(found, ("a", "b"), tmp_path / "a.html", FigureOptions(largest=0.001))
     assert not (tmp_path / "a.html").exists()
 
 

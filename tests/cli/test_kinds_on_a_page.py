@@ -1,7 +1,6 @@
 """`regard show --kind ... --kind ... --out x.html`: several kinds of maps on one page, of each kind of run."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -13,15 +12,10 @@ from PIL import Image
 from regard.attention.record import record
 from regard.attribution.aggregation import ValueNorms
 from regard.attribution.kinds import Kind
-from regard.cli.figure import Asking
-from regard.cli.figure_options import Viewing
-from regard.cli.head_figures import check
-from regard.cli.options import Comparing, Looking
+from regard.cli.show import check_page
 from regard.errors import InputError
 from regard.maps.lookups import READS, Lookups
-from regard.tasks.classification.run import ClassificationRun
-from regard.tasks.extractive_qa.run import ExtractiveQARun
-from regard.tasks.seq2seq.run import Seq2SeqRun
+from regard.tasks.options import AttributionOptions, FigureOptions
 from tests.attribution.untrained import TEXT, filling, going_on, seeing, telling, writing
 from tests.cli import show
 from tests.pictures.test_view import Reader, numbers
@@ -46,10 +40,8 @@ def drawn(run: Any, text: str, out: Path, kinds: list[Kind], **asked: Any) -> tu
     return answer, one | {"title": shown["title"]}
 
 
-def lookups_of(run: Any, given: Any, kind: Kind) -> Lookups:
-    if isinstance(run, ClassificationRun | ExtractiveQARun | Seq2SeqRun):
-        return run.attribute(given, kinds=[kind]).lookups[0]
-    return run.look(given, kind=kind).lookups
+def lookups_of(run: Any, example: Any, kind: Kind) -> Lookups:
+    return run.attribute(example, kinds=[kind]).lookups[0]
 
 
 def same(packed: dict[str, Any], page: dict[str, Any], wanted: Lookups) -> None:
@@ -123,15 +115,14 @@ def test_the_title_names_one_kind_alone(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("out", "viewing", "asked"),
-    [("a.png", Viewing(), {}), ("a.html", Viewing(words=True), {}), ("a.html", Viewing(), {"maps": [0]})],
+    ("out", "figure", "maps"),
+    [("a.png", FigureOptions(), None), ("a.html", FigureOptions(words=True), None), ("a.html", FigureOptions(), [0])],
 )
-def test_several_kinds_are_for_whole_pages(out: str, viewing: Viewing, asked: dict, tmp_path: Path):
-    one = Asking(Path("run"), TEXT, tmp_path / out, Looking(kinds=["norms"], **asked))
-    several = replace(one, looking=Looking(kinds=["norms", "weights"], **asked))
-    check(one, viewing, Comparing())
+def test_several_kinds_are_for_whole_pages(out: str, figure: FigureOptions, maps: list[int] | None):
+    check_page(Path(out), AttributionOptions(kinds=["norms"], maps=maps), figure, comparing=False)
+    several = AttributionOptions(kinds=["norms", "weights"], maps=maps)
     with pytest.raises(InputError, match="--kind is given 2 times; several kinds are seen on a page of everything"):
-        check(several, viewing, Comparing())
+        check_page(Path(out), several, figure, comparing=False)
 
 
 def test_from_the_command_line(regard, run: Path, tmp_path: Path):

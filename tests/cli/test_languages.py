@@ -49,7 +49,10 @@ def test_it_is_measured_on_its_test_set(run: Path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["predict", "RUN", "one", "--n-best", "2"], "the option n-best is not supported where a run of the task multi-target predicts"),
+        (
+            ["predict", "RUN", "one", "--n-best", "2"],
+            "the option n-best is not supported where a run of the task multi-target predicts",
+        ),
         (["predict", "RUN", "one", "--prefix", "u"], "the option prefix is not supported"),
         (["evaluate", "RUN", "a", "b"], "a run of the task multi-target is scored on its own test set only"),
         (["show", "RUN", "one", "--out", "x.png"], "writes several languages; use `regard predict` or `evaluate`"),

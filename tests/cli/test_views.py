@@ -21,11 +21,11 @@ OUT = "a.svg"
 def test_each_view_of_each_kind_of_run(make, text: str, view, tmp_path: Path):
     run, out = make(), tmp_path / OUT
     if (make, view) == (writing, "rollout"):
-        with pytest.raises(InputError, match="view rollout is of several layers that read themselves"):
+        with pytest.raises(InputError, match="the view rollout is of several layers that read themselves"):
             drawn(run, text, out, FigureOptions(view=view))
         return
     answer, paths = drawn(run, text, out, FigureOptions(view=view))
-    expected = run.predict([run.parse(text)])[0].lines()[0] if make is telling else run.look(text).answer
+    expected = run.attribute(run.parse(text)).prediction.lines()[0]
     assert (answer, paths) == (expected, [out])
     found = out.read_text()
     assert "cat" in found or view == "entropy" or make is writing
@@ -84,7 +84,7 @@ def test_pages(tmp_path: Path):
 
 def test_pages_share_their_scale(tmp_path: Path):
     _, paths = drawn(going_on(), TEXT, tmp_path / OUT, FigureOptions(view="heads", page=4))
-    most = round_up(going_on().look(TEXT).lookups.weights)
+    most = round_up(going_on().attribute(TEXT).lookups[0].weights)
     assert [f">{most:g}<" in path.read_text() for path in paths] == [True] * 4
 
 
@@ -112,10 +112,10 @@ def test_a_page_shows_a_matrix_between_words(tmp_path: Path):
         (FigureOptions(source="9:12"), {}, "the source has 9 places"),
         (FigureOptions(target="-1"), {}, "target is '-1'; expected A:B, A:, :B or A, numbers from 0"),
         (FigureOptions(target=""), {}, "expected A:B"),
-        (FigureOptions(view="entropy"), {"maps": [1]}, "entropy (is )?of every head"),
+        (FigureOptions(view="entropy"), {"maps": [1]}, "the view entropy is of every head"),
         (FigureOptions(view="rollout"), {"maps": [1]}, "a rollout is of all layers and heads"),
         (FigureOptions(view="lines"), {"maps": [6]}, "map 6 is not there; the model has 6, from 0 to 5"),
-        (FigureOptions(view="lines"), {"beam": 2}, "--beam is given; this run tells tokens one by one"),
+        (FigureOptions(view="lines"), {"beam": 2}, "the option beam is not supported where"),
     ],
 )
 def test_what_cannot_be_drawn(figure: FigureOptions, asked: dict, said: str, tmp_path: Path):
@@ -159,9 +159,8 @@ def test_from_the_command_line(regard, run: Path, tmp_path: Path):
 
 @pytest.mark.parametrize("out", ["a.svg", "a.html"])
 def test_what_is_too_large_is_refused_with_the_options_that_help(out: str, tmp_path: Path, monkeypatch):
-    for module in ("cli.figure", "cli.head_figures", "pictures.views"):
-        monkeypatch.setattr(f"regard.{module}.LABELS", 5)
-    with pytest.raises(InputError, match=r"at most 5 a side are drawn: give (--)?page, (--)?words"):
+    monkeypatch.setattr("regard.pictures.views.LABELS", 5)
+    with pytest.raises(InputError, match="at most 5 a side are drawn: give page, words, source or target"):
         drawn(filling(), TEXT, tmp_path / out, FigureOptions(), maps=[0])
     with pytest.raises(InputError, match=r"at most 0\.001 MB are written, unless largest \(--largest\) is set higher"):
         drawn(filling(), TEXT, tmp_path / "a.html", FigureOptions(largest=0.001))

@@ -68,7 +68,7 @@ def test_of_what_a_language_model_writes():
         np.testing.assert_allclose(found[:, :, place, : row.shape[-1]], row, atol=2e-5)
         assert not found[:, :, place, row.shape[-1] :].any()
     ids = [each["token"] for each in tokens]
-    whole = run.look(" ".join([prompt, *pieces[:-1]]), kind="gradient").attention.weights
+    whole = run.attribute(" ".join([prompt, *pieces[:-1]]), kinds=["gradient"]).weights.weights
     np.testing.assert_allclose(numbers(gradient), whole[2:].ravel(), atol=1e-5)
     assert ("source" in gradient, norms["amounts"], END in ids[:-1]) == (False, True, False)
     assert one["workings"]["numbers"]["query"]["width"] == 4

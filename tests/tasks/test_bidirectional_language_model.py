@@ -103,7 +103,10 @@ def test_the_command(folder: Path, regard):
     code, output, _ = regard("evaluate", str(folder / "run"), str(folder / "text.txt"), "--json")
     assert (code, set(json.loads(output))) == (0, {"perplexity", "forward-perplexity", "backward-perplexity"})
     code, _, errors = regard("predict", str(folder / "run"), "the bank")
-    assert (code, errors.count("a run of the task bidirectional-language-model does not predict; it can evaluate")) == (2, 1)
+    assert (code, errors.count("a run of the task bidirectional-language-model does not predict; it can evaluate")) == (
+        2,
+        1,
+    )
 
 
 @pytest.mark.parametrize(

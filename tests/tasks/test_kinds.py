@@ -101,14 +101,14 @@ LANGUAGE_MODELS = {
 @pytest.mark.parametrize("name", LANGUAGE_MODELS)
 def test_a_language_model_owes_to_its_past_alone(name: str):
     run = language_model(LANGUAGE_MODELS[name])
-    reading = run.look(TEXT, kind="gradient")
+    reading = run.attribute(TEXT, kinds=["gradient"])
     words = ("</s>", *TEXT.split())
-    assert (reading.attention.source, reading.attention.target) == (words, words)
-    assert np.triu(reading.attention.weights, 1).max() == 0.0
-    np.testing.assert_allclose(reading.attention.weights.sum(-1), 1, rtol=1e-12)
+    assert (reading.weights.source, reading.weights.target) == (words, words)
+    assert np.triu(reading.weights.weights, 1).max() == 0.0
+    np.testing.assert_allclose(reading.weights.weights.sum(-1), 1, rtol=1e-12)
     ids = torch.tensor([[END, *run.tokenizer.encode(TEXT)]])
     logits, _ = run.model(ids, run.model.begin(1))
-    assert reading.answer == run.tokenizer.pieces([int(logits[0, -1].argmax())])[0]
+    assert reading.prediction.text == run.tokenizer.pieces([int(logits[0, -1].argmax())])[0]
 
 
 STEP = 1e-5
@@ -133,16 +133,16 @@ def told_apart(scores: Callable[[], Tensor], embedding: Any, positions: int) -> 
 
 def test_a_language_models_row_is_of_the_next_token():
     run = language_model(GPT)
-    reading = run.look(TEXT, kind="gradient")
+    reading = run.attribute(TEXT, kinds=["gradient"])
     ids = [END, *run.tokenizer.encode(TEXT)]
-    following = torch.tensor([*ids[1:], run.tokenizer.vocabulary[reading.answer]])[:, None]
+    following = torch.tensor([*ids[1:], run.tokenizer.vocabulary[reading.prediction.text]])[:, None]
 
     def scores() -> Tensor:
         logits, _ = run.model(torch.tensor([ids]), run.model.begin(1))
         return logits[0].log_softmax(-1).gather(1, following)[:, 0]
 
     wanted = told_apart(scores, run.model.embedding, len(ids))
-    np.testing.assert_allclose(reading.attention.weights, wanted, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(reading.weights.weights, wanted, rtol=1e-4, atol=1e-6)
 
 
 def test_norms_and_rollout_of_a_language_model():
@@ -151,11 +151,11 @@ def test_norms_and_rollout_of_a_language_model():
     with torch.no_grad(), record(run.model) as maps:
         run.model(ids, run.model.begin(1))
     layers = np.stack([maps[f"blocks.{layer}.self_attention"][0].numpy() for layer in range(2)])
-    np.testing.assert_allclose(run.look(TEXT, kind="rollout").attention.weights, rollout(layers), rtol=1e-12)
-    weights, norms = (run.look(TEXT, kind=kind).attention.weights for kind in ("weights", "norms"))
+    np.testing.assert_allclose(run.attribute(TEXT, kinds=["rollout"]).weights.weights, rollout(layers), rtol=1e-12)
+    weights, norms = (run.attribute(TEXT, kinds=[kind]).weights.weights for kind in ("weights", "norms"))
     np.testing.assert_allclose(norms.sum(-1), 1, rtol=1e-12)
     assert np.abs(norms - weights).max() > 0.05
-    shown = run.look(TEXT, kind="norms").lookups
+    shown = run.attribute(TEXT, kinds=["norms"]).lookups[0]
     with torch.no_grad(), record(run.model, measure=ValueNorms(run.model)) as measured:
         run.model(ids, run.model.begin(1))
     raw = np.stack([measured[f"blocks.{layer}.self_attention"][0].numpy() for layer in range(2)])
@@ -165,7 +165,7 @@ def test_norms_and_rollout_of_a_language_model():
     (packed,) = payload([shown])["lookups"][0]["maps"]
     assert (packed["name"], packed["amounts"], shown.workings) == ("norms", True, None)
     assert packed["scale"] == pytest.approx(raw.max(), rel=1e-6)
-    one = run.look(TEXT, [4], kind="norms").attention.weights
+    one = run.attribute(TEXT, maps=[4], kinds=["norms"]).weights.weights
     assert np.abs(norms - one).max() > 0.05
 
 
@@ -182,31 +182,31 @@ def test_norms_and_rollout_of_a_language_model():
 )
 def test_language_models_refuse(name: str, kind: Kind, maps: list[int] | None, said: str):
     with pytest.raises(InputError, match=said):
-        language_model(LANGUAGE_MODELS[name]).look(TEXT, maps, kind=kind)
+        language_model(LANGUAGE_MODELS[name]).attribute(TEXT, maps=maps, kinds=[kind])
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_blanks(kind: Kind):
     run = blanks()
     text = "the [MASK] sat on the [MASK]"
-    reading = run.look(text, kind=kind)
-    np.testing.assert_allclose(reading.attention.weights.sum(-1), 1, rtol=1e-6)
-    assert len(reading.attention.source) == 8
+    reading = run.attribute(text, kinds=[kind])
+    np.testing.assert_allclose(reading.weights.weights.sum(-1), 1, rtol=1e-6)
+    assert len(reading.weights.source) == 8
     first, second = run.fill([text], best=1)[0]
-    assert reading.answer == first[0].text
+    assert reading.prediction.text == first[0].text
     if kind == "gradient":
-        assert reading.attention.target == (first[0].token, second[0].token)
+        assert reading.weights.target == (first[0].token, second[0].token)
     else:
-        assert reading.attention.target == reading.attention.source
+        assert reading.weights.target == reading.weights.source
 
 
 def test_blanks_refuse():
     with pytest.raises(
         InputError, match=r"'the cat' has no blank, and a gradient is of what fills one; write \[MASK\]"
     ):
-        blanks().look("the cat", kind="gradient")
+        blanks().attribute("the cat", kinds=["gradient"])
     with pytest.raises(InputError, match="this model fills in no blanks"):
-        blanks(predictions=False).look("the [MASK]", kind="gradient")
+        blanks(predictions=False).attribute("the [MASK]", kinds=["gradient"])
 
 
 @pytest.mark.parametrize("kind", KINDS)

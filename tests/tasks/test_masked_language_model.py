@@ -56,12 +56,12 @@ def test_blanks_are_filled(folder: Path):
 
 
 def test_what_a_text_reads_of_itself(folder: Path):
-    reading = opened(folder).look("one two [MASK] four five six")
-    assert reading.answer == "one two three four five six"
+    reading = opened(folder).attribute("one two [MASK] four five six")
+    assert reading.prediction.text == "one two three four five six"
     labels = ("<s>", "one", "two", "<mask>", "four", "five", "six", "</s>")
-    assert (reading.attention.source, reading.attention.target) == (labels, labels)
-    assert reading.attention.weights.sum(-1) == pytest.approx(1, abs=1e-5)
-    assert opened(folder).look("one two").answer == "one two"
+    assert (reading.weights.source, reading.weights.target) == (labels, labels)
+    assert reading.weights.weights.sum(-1) == pytest.approx(1, abs=1e-5)
+    assert opened(folder).attribute("one two").prediction.text == "one two"
 
 
 def test_vectors_tell_texts_apart(folder: Path):

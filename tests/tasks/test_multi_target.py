@@ -108,7 +108,9 @@ def test_predictions_are_those_of_each_language_alone_from_one_reading(config: M
     for language in ("de", "fr"):
         alone = run.of(language).predict(TEXTS["en"], beam=3)
         assert [each.text for each in [each.predictions[language] for each in found]] == [each.text for each in alone]
-        assert [each.score for each in [each.predictions[language] for each in found]] == pytest.approx([each.score for each in alone], rel=1e-4)
+        assert [each.score for each in [each.predictions[language] for each in found]] == pytest.approx(
+            [each.score for each in alone], rel=1e-4
+        )
     attending = run.predict(["the cat"])[0].predictions["fr"]
     assert attending.attention is not None
     assert attending.attention.source[:3] == ("t", "h", "e")

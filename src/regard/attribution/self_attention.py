@@ -1,7 +1,7 @@
 """What the tokens of one text read of each other, as lookups of the text in itself."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,25 +14,9 @@ from regard.attribution.gradients import check_no_maps, contributions, embedding
 from regard.attribution.kinds import Kind
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
-from regard.maps.breakdown import Workings
 from regard.maps.heads import Side
 from regard.maps.lookups import Lookups
 from regard.shapes import Float
-
-
-@dataclass(frozen=True)
-class Reading:
-    """What a run says of a text, and what it looked at, or what else its answer depended on: every layer and head, and
-    those that were asked for as one."""
-
-    answer: str
-    lookups: Lookups
-    attention: Alignment
-
-
-def whole(answer: str, attention: Alignment, kind: Kind, workings: Workings | None = None) -> Reading:
-    """Of what there is one map of, not one a layer and head."""
-    return Reading(answer, replace(alone(attention, kind), workings=workings), attention)
 
 
 @torch.no_grad()

@@ -8,7 +8,6 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from regard.attribution.kinds import Kind, Role
 from regard.errors import InputError
 from regard.tasks.options import SAMPLING, PredictOptions
 
@@ -109,64 +108,6 @@ class Opening:
 
     allow_missing: AllowMissing = False
     int8: Int8 = False
-
-
-@Parameter(name="*")
-@dataclass(frozen=True)
-class Looking:
-    """How the user wants a run to be looked into; what is not given is the run's own way."""
-
-    beam: Beam = None
-    maps: Maps = None
-    kinds: Annotated[
-        list[Kind] | None,
-        Parameter(
-            name="--kind",
-            negative="",
-            help="What to draw: the weights; gradient x input; the norms of what is read; or all layers rolled out. "
-            "Repeatable for a page, which has them behind a menu. Default: weights, of an image's class rollout.",
-        ),
-    ] = None
-    role: Annotated[
-        Role | None,
-        Parameter(
-            help="Of an encoder-decoder, whose attention: cross, that of the output to its source; encoder or decoder, "
-            "the self-attention of that side. Default: cross."
-        ),
-    ] = None
-    largest: Annotated[float, Parameter(help="Megabytes that an .html page may have.")] = 16.0
-    worked: Annotated[
-        int, Parameter(help="Numbers in an .html page from which a click works lookups out: of more it works out none.")
-    ] = 1_000_000
-
-    def refuse(self, *options: str, what: str) -> None:
-        """Raises InputError where one of these is asked of a run that does `what`."""
-        values = {"--beam": self.beam, "--map": self.maps, "--kind": self.kinds, "--role": self.role}
-        for option in options:
-            if values[option] is not None:
-                raise InputError(f"{option} is given; this run {what}, and takes none")
-
-
-@Parameter(name="*")
-@dataclass(frozen=True)
-class Comparing:
-    """What the user wants to see beside a run's answer to a text."""
-
-    run: Annotated[
-        Path | None,
-        Parameter(name="--compare", help="Folder of another run, seen beside this one on an .html page."),
-    ] = None
-    text: Annotated[
-        str | None,
-        Parameter(
-            name="--compare-text", help="Another text, seen beside this one; with --compare what that run is asked."
-        ),
-    ] = None
-
-    @property
-    def asked(self) -> bool:
-        """Whether anything is."""
-        return self.run is not None or self.text is not None
 
 
 def check_source(texts: Sequence[str], piped: bool) -> None:

@@ -140,12 +140,9 @@ def show(
     check_page(out, options, drawing, comparing=comparison.chosen)
     with loading():
         from regard.runs.load import load
-        from regard.tasks.verbs import Run
 
         loaded = load(run, allow_missing=allow_missing)
         other = loaded if comparison.run is None else load(comparison.run, allow_missing=allow_missing)
-    if not isinstance(loaded, Run) or "attribute" not in loaded.supports:  # a task without the shared verb yet
-        return show_before((loaded, other), (run, text, out), attribution, figure, comparison)
     second = comparison.run or run, text if comparison.text is None else comparison.text
     attributions = [attribute(loaded, text, options)]
     if comparison.chosen:
@@ -194,23 +191,3 @@ def check_page(out: Path, options: AttributionOptions, figure: FigureOptions, *,
         )
     if comparing:
         raise InputError(f"two predictions are compared on a page of everything: {instead}")
-
-
-def show_before(runs: Any, place: Any, attribution: AttributionFlags, figure: FigureFlags, comparison: Any) -> None:
-    """Of tasks that do not have the shared verb yet."""
-    from regard.cli.comparison import compare
-    from regard.cli.figure import Asking
-    from regard.cli.figure_options import Viewing
-    from regard.cli.head_figures import draw
-    from regard.cli.options import Comparing, Looking
-
-    own = vars(figure) | {}
-    sizes = {"largest": own.pop("largest"), "worked": own.pop("breakdown")}
-    run, text, out = place
-    asking = Asking(run, text, out, Looking(**vars(attribution), **sizes))
-    if comparison.chosen:
-        answer, paths = compare(runs, asking, Comparing(**vars(comparison))), [asking.out]
-    else:
-        answer, paths = draw(runs[0], asking, Viewing(**own))
-    pictures = f"The picture is {asking.out}." if len(paths) == 1 else f"The pictures are {paths[0]} to {paths[-1]}."
-    say(f"{answer}\n{pictures}")

@@ -84,7 +84,7 @@ def _stream(
 
     def seen(number: int, tokens: Sequence[int], asked: Sequence[Kind]) -> Lookups:
         _check_size(1 + len(run.tokenizer.encode(asks[number].text)) + len(tokens))
-        return run.lookups_written(asks[number].text, tokens, asked)
+        return run.attribute(asks[number].text, target_tokens=tokens, kinds=asked).lookups[0]
 
     return viewed(grown, asks, kinds, seen)
 
@@ -92,7 +92,7 @@ def _stream(
 def _attention(run: LanguageModelRun, asks: Sequence[Looked]) -> list[dict[str, Any]]:
     (ask,) = asks
     _check_size(1 + ask.finished + sum(len(run.tokenizer.encode(text)) for text in (ask.text, ask.target)))
-    return [payload([run.lookups_of(ask.text, ask.target, ask.kinds, finished=ask.finished)])]
+    return [payload(run.attribute(ask.text, target=ask.target, kinds=ask.kinds, finished=ask.finished).lookups)]
 
 
 def _check_size(tokens: int) -> None:

@@ -74,10 +74,6 @@ class Requests:
         examples = list(map(self.example, requests))
 
         def lookups(number: int, tokens: Sequence[int], kinds: Sequence[Kind]) -> Sequence[Lookups]:
-            if "attribute" not in self.run.supports:
-                which = (kinds,) if len(self.run.kinds) > 1 else ()
-                legacy: Any = self.run
-                return [legacy.lookups_written(examples[number], tokens, *which)]
             return self.lookups(examples[number], AttributionOptions(target_tokens=tuple(tokens), kinds=tuple(kinds)))
 
         parts = stream_parts(self.run.stream(examples, options, active=active))

@@ -13,7 +13,7 @@ from regard.attention.memory import Memory
 from regard.attribution.aggregation import alone
 from regard.attribution.gradients import log_probabilities_of
 from regard.attribution.kinds import Kind
-from regard.attribution.self_attention import Reading, contributed, within
+from regard.attribution.self_attention import contributed, within
 from regard.data.token_words import side
 from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.continuation import Prompted, Sliding
@@ -28,11 +28,13 @@ from regard.nn.decoders.protocol import SequenceDecoder
 from regard.nonfinite import guarded
 from regard.shapes import Float
 from regard.storage.run_folder import RunDirectory
+from regard.tasks.attribution import Attribution
 from regard.tasks.language_model.cache import Cache
 from regard.tasks.language_model.config import LanguageModelling
 from regard.tasks.language_model.continuation import Begun, Continuation, behind
 from regard.tasks.language_model.training import convention, figures
-from regard.tasks.options import SAMPLING, EvaluationOptions, PredictOptions
+from regard.tasks.options import SAMPLING, AttributionOptions, EvaluationOptions, PredictOptions
+from regard.tasks.prediction import TextPrediction
 from regard.tasks.run import refuse_one_text
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.tasks.verbs import Run
@@ -49,6 +51,7 @@ class LanguageModelRun(Run[str, Continuation]):
     supports = {
         "predict": frozenset({"beam", "n_best", *SAMPLING, "tokens", "beyond"}),
         "evaluate": frozenset({"files", "cache"}),
+        "attribute": frozenset({"kinds", "maps", "target", "finished", "target_tokens"}),
     }
 
     def __init__(self, config: LanguageModelling, model: LanguageModel, tokenizer: Tokenizer):
@@ -153,61 +156,65 @@ class LanguageModelRun(Run[str, Continuation]):
                     source = StreamSource(pieces, forced=len(prefixes[each.row]), growth=tokens)
                     yield StreamEvent.of(told, source, text, self.tokenizer.pieces)
 
-    def look(self, text: str, maps: Sequence[int] | None = None, *, kind: Kind = "weights") -> Reading:
-        """The token that is most likely to follow a text, and what each of its tokens read while the next one was told;
-        or as a gradient, what the log-probability of the next one owes to each. Of all maps, or of those whose numbers,
-        layer x heads + head, are given. The text's own start is its first token; what a model that copies keeps for its
-        vocabulary stands before that.
+    def _attribute(self, example: str, options: AttributionOptions) -> Attribution:
+        """What each token of a text attended to while the next one was predicted; or as a gradient, what the
+        log-probability of the next one owes to each. The text's own start is its first token; what a model that copies
+        keeps for its vocabulary stands before that. With a forced continuation, a row for each of its tokens only.
 
         Raises:
             InputError: the model reads no token again, which a gradient does without, the text is longer than it can
-                take, or there is no such map, or none that make a rollout.
+                take, a continuation is empty, or there is no such map, or none that make a rollout.
         """
-        ids = [self.tokenizer.special.end, *self.tokenizer.encode(text)]
-        self._check([text], [ids], 1, None)
+        tokens, end = self._forced(options), self.tokenizer.special.end
+        ids = [end, *self.tokenizer.encode(example), *(tokens or ())]
         with guarded(self.model), torch.no_grad():
-            told = int(self._next(ids)[-1].argmax())
-            return Reading(self.tokenizer.pieces([told])[0], *self._read(ids, told, maps, kind))
+            if tokens is None:
+                self._check([example], [ids], 1, None)
+                following = int(self._next(ids)[-1].argmax())
+                prediction = TextPrediction(self.tokenizer.pieces([following])[0])
+            else:
+                *ids, following = ids
+                self._check_forced(example, tokens, ids)
+                prediction = TextPrediction(behind(example, [each for each in tokens if each != end], self.tokenizer))
+            found = [self._kind(ids, following, options.maps, kind) for kind in options.each_kind()]
+        lookups, weights = beside(*(each for each, _ in found)), found[0][1]
+        if tokens is not None:
+            rows, target = slice(len(ids) - len(tokens), None), side(self.tokenizer, tokens)
+            lookups = of_rows(lookups, rows, target.pieces, target.words)
+            weights = replace(weights, weights=weights.weights[rows], target=target.pieces)
+        return Attribution(prediction, example, (lookups,), weights, options, has_heads=True)
 
-    def lookups_written(self, prompt: str, tokens: Sequence[int], kinds: Sequence[Kind] = ("weights",)) -> Lookups:
-        """What the model looked at while it wrote these tokens behind a prompt, a row for each, in every layer and
-        head; of several `kinds` the maps stand beside those of the first.
+    def _forced(self, options: AttributionOptions) -> list[int] | None:
+        """The tokens of the continuation that is forced, the end among them where it is finished; None where
+        none is forced. Raises InputError for an empty one."""
+        if options.target_tokens is None and options.target is None:
+            return None
+        tokens = list(options.target_tokens or ())
+        if options.target is not None:
+            tokens = [
+                *self.tokenizer.encode(options.target),
+                *([self.tokenizer.special.end] if options.finished else []),
+            ]
+        if not tokens:
+            raise InputError("the target is empty and not finished, so there is nothing to attribute; give a text")
+        return tokens
 
-        Raises:
-            InputError: as `look`, a text that has outgrown the model's context among what is too long.
-        """
-        *ids, last = [self.tokenizer.special.end, *self.tokenizer.encode(prompt), *tokens]
+    def _check_forced(self, prompt: str, tokens: Sequence[int], ids: Sequence[int]) -> None:
+        """Raises InputError for a text that has outgrown the model's context."""
         if self.model.context is not None and len(ids) > self.model.context:
             raise InputError(
-                f"the prompt {shown(prompt)} and what is written behind it have {len(ids)} tokens, and the model sees "
+                f"the prompt {shown(prompt)} and its continuation have {len(ids)} tokens, and the model reads "
                 f"{self.model.context} at once; write at most {max(0, self.model.context - len(ids) + len(tokens))}"
             )
-        rows, target = slice(len(ids) - len(tokens), None), side(self.tokenizer, tokens)
-        with guarded(self.model):
-            found = beside(*(self._read(ids, last, None, kind)[0] for kind in kinds))
-        return of_rows(found, rows, target.pieces, target.words)
 
-    def lookups_of(
-        self, prompt: str, text: str, kinds: Sequence[Kind] = ("weights",), *, finished: bool = True
-    ) -> Lookups:
-        """What the model looks at while it is made to write a text behind a prompt, the end last if it is to be
-        `finished`, as `lookups_written`.
-
-        Raises:
-            InputError: as `lookups_written`, and where there is nothing to write.
-        """
-        tokens = [*self.tokenizer.encode(text), *([self.tokenizer.special.end] if finished else [])]
-        if not tokens:
-            raise InputError("the target is empty and not finished, so nothing is written; give a text")
-        return self.lookups_written(prompt, tokens, kinds)
-
-    def _read(self, ids: Sequence[int], told: int, maps: Sequence[int] | None, kind: Kind) -> tuple[Lookups, Alignment]:
-        """What each of a text's tokens read while the next one was told; or as a gradient, what the next token after
-        each, and the one that is `told` after the last, owes to each."""
+    def _kind(
+        self, ids: Sequence[int], following: int, maps: Sequence[int] | None, kind: Kind
+    ) -> tuple[Lookups, Alignment]:
+        """One kind of attribution of the next token after each of a text's, `following` being the last."""
         if kind == "gradient":
-            tokens, following = self.tokenizer.pieces(ids), [*ids[1:], told]
+            tokens, targets = self.tokenizer.pieces(ids), [*ids[1:], following]
             attention = contributed(
-                self.model, tokens, tokens, lambda: log_probabilities_of(self._next(ids), following), maps
+                self.model, tokens, tokens, lambda: log_probabilities_of(self._next(ids), targets), maps
             )
             return alone(attention, kind), attention
         names, read = self.model.self_attention, side(self.tokenizer, ids)

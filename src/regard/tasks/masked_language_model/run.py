@@ -8,22 +8,25 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from regard.attribution.aggregation import alone
 from regard.attribution.gradients import log_probabilities_of
 from regard.attribution.kinds import Kind
-from regard.attribution.self_attention import Reading, contributed, whole, within
+from regard.attribution.self_attention import contributed, within
 from regard.data.batch import padded
 from regard.data.token_words import side
 from regard.errors import InputError, shown
 from regard.maps.alignment import Alignment
+from regard.maps.lookups import Lookups, beside
 from regard.models.bert import Bert
 from regard.nonfinite import guarded
 from regard.shapes import Float
 from regard.storage.run_folder import RunDirectory
+from regard.tasks.attribution import Attribution
 from regard.tasks.masked_language_model.config import MaskedLanguageModelling
 from regard.tasks.masked_language_model.data import Document
 from regard.tasks.masked_language_model.training import SEED, figures, masked_texts
-from regard.tasks.options import EvaluationOptions, PredictOptions
-from regard.tasks.prediction import flat
+from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
+from regard.tasks.prediction import TextPrediction, flat
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.tasks.verbs import Run, refuse_one
 from regard.text import Tokenizer
@@ -81,7 +84,11 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
 
     config: MaskedLanguageModelling
     model: Bert
-    supports = {"predict": frozenset({"n_best"}), "evaluate": frozenset({"files"})}
+    supports = {
+        "predict": frozenset({"n_best"}),
+        "evaluate": frozenset({"files"}),
+        "attribute": frozenset({"kinds", "maps"}),
+    }
 
     def __init__(self, config: MaskedLanguageModelling, model: Bert, tokenizer: Tokenizer):
         self.config, self.model, self.tokenizer = config, model, tokenizer
@@ -163,26 +170,31 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
             return self.tokenizer.pieces(ids), torch.cat(list(found))[:, 1:-1].cpu()
 
     @torch.no_grad()
-    def look(self, text: str, maps: Sequence[int] | None = None, *, kind: Kind = "weights") -> Reading:
-        """A text with its blanks filled, and which of its tokens, marks included, read which: of all maps, or of those
-        whose numbers, layer x heads + head, are given. As a gradient, what the log-probability of each token that fills
-        a blank owes to each of the tokens.
+    def _attribute(self, example: str, options: AttributionOptions) -> Attribution:
+        """Which of a text's tokens, special ones included, attended to which; as a gradient, what the log-probability
+        of each token that fills a blank owes to each of the tokens.
 
         Raises:
-            InputError: the text is too long, or the model has no such map; for a gradient, there is no blank or the run
-                fills in none.
+            InputError: the text is too long, or the model has no such map; for a gradient, there is no blank or the
+                model fills none.
         """
-        answer = text
+        text = example
         if BLANK in text and self.model.predictions is not None:
-            answer = self._fill(text, 1, BLANK)[0][0].text
-        ids = self._blanked(text, BLANK)
-        if kind == "gradient":
-            return whole(answer, self._owed(text, ids, maps), kind)
-        names, read = self.model.self_attention, side(self.tokenizer, ids)
-        _, lookups, attention = within(self.model, names, read, lambda: self._states([ids]), maps, kind=kind)
-        return Reading(answer, lookups, attention)
+            text = self._fill(example, 1, BLANK)[0][0].text
+        ids = self._blanked(example, BLANK)
+        found = [self._kind(example, ids, options.maps, kind) for kind in options.each_kind()]
+        lookups = beside(*(each for each, _ in found))
+        return Attribution(TextPrediction(text), example, (lookups,), found[0][1], options, has_heads=True)
 
-    def _owed(self, text: str, ids: Sequence[int], maps: Sequence[int] | None) -> Alignment:
+    def _kind(self, text: str, ids: Sequence[int], maps: Sequence[int] | None, kind: Kind) -> tuple[Lookups, Alignment]:
+        """One kind of attribution: every layer and head, and the one map of those chosen."""
+        if kind == "gradient":
+            gradient = self._gradient(text, ids, maps)
+            return alone(gradient, kind), gradient
+        names, read = self.model.self_attention, side(self.tokenizer, ids)
+        return within(self.model, names, read, lambda: self._states([ids]), maps, kind=kind)[1:]
+
+    def _gradient(self, text: str, ids: Sequence[int], maps: Sequence[int] | None) -> Alignment:
         """Raises InputError for a text without a blank, and where none are filled."""
         self._require_predictions()
         places = [place for place, index in enumerate(ids) if index == self._mask]
