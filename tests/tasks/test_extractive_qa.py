@@ -15,7 +15,7 @@ from regard.runs import train as launch
 from regard.runs.recipes import path_of
 from regard.tasks.extractive_qa.data import Questions, Window, collate_windows, windows
 from regard.tasks.extractive_qa.run import ExtractiveQARun
-from regard.tasks.extractive_qa.training import Asked, Spanned, best, span_loss, spanned
+from regard.tasks.extractive_qa.training import Span, WindowedQuestions, best, best_span, span_loss
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END, PAD, START
 
@@ -93,20 +93,20 @@ def test_the_best_span_against_all_spans():
                 for end in range(begin, min(6, begin + longest))
             }
             begin, end = max(every, key=every.__getitem__)
-            found = spanned(window, logits, longest)
+            found = best_span(window, logits, longest)
             assert (found.start, found.end) == (2 * begin, 2 * end + 1)
             assert found.score == pytest.approx(every[begin, end])
             assert found.none == pytest.approx(float(logits[0].sum()))
 
 
 def test_no_answer_is_what_every_window_says():
-    found = best([Spanned(0, 1, 2.0, 5.0), Spanned(4, 6, 3.0, 1.0)])
-    assert found == Spanned(4, 6, 3.0, 1.0)
+    found = best([Span(0, 1, 2.0, 5.0), Span(4, 6, 3.0, 1.0)])
+    assert found == Span(4, 6, 3.0, 1.0)
     questions = [asked("a b c", None)] * 2
-    answers = [Spanned(0, 1, 2.0, 1.5), Spanned(0, 3, 2.0, 2.5)]
-    assert Asked(questions, [], 30, 0.0).texts(answers) == ["a", ""]
-    assert Asked(questions, [], 30, 1.0).texts(answers) == ["", ""]
-    assert Asked(questions, [], 30, None).texts(answers) == ["a", "a b"]
+    answers = [Span(0, 1, 2.0, 1.5), Span(0, 3, 2.0, 2.5)]
+    assert WindowedQuestions(questions, [], 30, 0.0).texts(answers) == ["a", ""]
+    assert WindowedQuestions(questions, [], 30, 1.0).texts(answers) == ["", ""]
+    assert WindowedQuestions(questions, [], 30, None).texts(answers) == ["a", "a b"]
 
 
 def told(seed: int, count: int, unanswerable: bool = False) -> dict:

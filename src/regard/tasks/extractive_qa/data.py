@@ -1,4 +1,4 @@
-"""Questions as windows of their contexts, for models that tell where an answer begins and ends.
+"""Questions as windows of their contexts, for models that predict where an answer begins and ends.
 
 A window is [start] question [end] part-of-the-context [end]; one after the other goes on by a stride and has what lies
 between in common with it, so that an answer of no more than that is whole in one of them (Devlin 2019, section 4.2).
@@ -77,20 +77,20 @@ class Window:
         return self.first + len(self.part) + 1
 
 
-def windows(asked: Question, tokenizer: Tokenizer, context: int, longest_question: int) -> list[Window]:
-    """All windows of a question, each of at most `context` tokens, its answer the first one given.
+def windows(example: Question, tokenizer: Tokenizer, context: int, longest_question: int) -> list[Window]:
+    """All windows of a question, each of at most `context` tokens, its answer the first of the question's.
 
     Raises:
         InputError: there is no room for a part of the context, it has no token, or the answer is not in it.
     """
-    question = tokenizer.encode(asked.question)[:longest_question]
+    question = tokenizer.encode(example.question)[:longest_question]
     room = context - 3 - len(question)
     if room < 2:
-        raise InputError(f"{asked.place}: {len(question)} tokens leave no room in a model.context of {context}")
-    ids, offsets = _cut(tokenizer, asked.context)
+        raise InputError(f"{example.place}: {len(question)} tokens leave no room in a model.context of {context}")
+    ids, offsets = _cut(tokenizer, example.context)
     if not ids:
-        raise InputError(f"{asked.place}: the context {asked.context[:40]!r} has no token; give one with words")
-    span = _span(asked, offsets)
+        raise InputError(f"{example.place}: the context {example.context[:40]!r} has no token; give one with words")
+    span = _span(example, offsets)
     found, stride = [], room // 2
     for first in range(0, max(1, len(ids) - room + stride), stride):
         last = min(first + room, len(ids))
@@ -106,17 +106,17 @@ def _cut(tokenizer: Tokenizer, context: str) -> tuple[Ids, list[tuple[int, int]]
     return tokenizer.encode(context), tokenizer.offsets(context)
 
 
-def _span(asked: Question, offsets: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
+def _span(example: Question, offsets: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
     """The first and last token of the answer, counted in the context."""
-    if not asked.answers:
+    if not example.answers:
         return None
-    answer = asked.answers[0]
+    answer = example.answers[0]
     if answer.start is None:
-        raise InputError(f"{asked.place}: the answer {answer.text[:40]!r} is not in the context; correct it")
+        raise InputError(f"{example.place}: the answer {answer.text[:40]!r} is not in the context; correct it")
     end = answer.start + len(answer.text)
     inside = [place for place, (begin, stop) in enumerate(offsets) if begin < end and stop > answer.start]
     if not inside:
-        raise InputError(f"{asked.place}: the answer {answer.text[:40]!r} has no token; correct it")
+        raise InputError(f"{example.place}: the answer {answer.text[:40]!r} has no token; correct it")
     return inside[0], inside[-1]
 
 

@@ -23,7 +23,7 @@ from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
 from regard.tasks.extractive_qa.config import ExtractiveQA
 from regard.tasks.extractive_qa.data import Window
-from regard.tasks.extractive_qa.training import Asked, asked, window_logits
+from regard.tasks.extractive_qa.training import WindowedQuestions, window_logits, windowed
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.tasks.verbs import Run
@@ -108,11 +108,11 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
         if not questions:
             raise InputError("there is no test set in the run file and no file is given; give a file of questions")
         with guarded(self.model):
-            return asked(questions, self.tokenizer, self.config).figures(self.model)
+            return windowed(questions, self.tokenizer, self.config).figures(self.model)
 
     def _predict(self, examples: Sequence[tuple[str, str]], options: PredictOptions) -> list[SpanPrediction]:
         """The answer to each question. Raises InputError for a question or context that is blank."""
-        cut = self._asked(examples)
+        cut = self._windowed(examples)
         with guarded(self.model):
             found = cut.answers(self.model)
         return [
@@ -128,7 +128,7 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
             InputError: question or context is blank, or the model has no such map.
         """
         (answer,) = self._predict([example], PredictOptions())
-        cut = self._asked([example])
+        cut = self._windowed([example])
         windows = [replace(cut, windows=[[window]]) for window in cut.windows[0]]
         with guarded(self.model):
             best = max(windows, key=lambda each: each.answers(self.model)[0].score)
@@ -136,7 +136,7 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
         lookups = beside(*(each for each, _ in found))
         return Attribution(answer, example[0], (lookups,), found[0][1], options, has_heads=True)
 
-    def _kind(self, cut: Asked, kind: Kind, maps: Sequence[int] | None) -> tuple[Lookups, Alignment]:
+    def _kind(self, cut: WindowedQuestions, kind: Kind, maps: Sequence[int] | None) -> tuple[Lookups, Alignment]:
         """One kind of attribution in the one window: every layer and head, and the one map of those chosen."""
         if kind == "gradient":
             gradient = self._gradient(cut, maps)
@@ -144,8 +144,8 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
         names, read = self.model.self_attention, side(self.tokenizer, self._ids(cut.windows[0][0]))
         return within(self.model, names, read, lambda: cut.answers(self.model), maps, kind=kind)[1:]
 
-    def _gradient(self, cut: Asked, maps: Sequence[int] | None) -> Alignment:
-        """Of the best span of the one window, which is what would be answered if there is an answer."""
+    def _gradient(self, cut: WindowedQuestions, maps: Sequence[int] | None) -> Alignment:
+        """The gradient of the best span of the one window."""
         window, (span,) = cut.windows[0][0], cut.answers(self.model)
         begins, ends = ([pair[side] for pair in window.offsets] for side in (0, 1))
         places = [window.first + begins.index(span.start), window.first + ends.index(span.end)]
@@ -160,17 +160,17 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
         )
 
     def _tokens(self, window: Window) -> list[str]:
-        """Those of a window, readable, with their marks."""
+        """The pieces of a window, special tokens included."""
         return self.tokenizer.pieces(self._ids(window))
 
     def _ids(self, window: Window) -> list[int]:
-        """The tokens of a window with their marks."""
+        """The ids of a window, special tokens included."""
         return bert_input(self.tokenizer.special, window.question, window.part)[0]
 
-    def _asked(self, questions: Sequence[tuple[str, str]]) -> Asked:
-        """Raises InputError for what is blank."""
+    def _windowed(self, questions: Sequence[tuple[str, str]]) -> WindowedQuestions:
+        """Questions in windows. Raises InputError for a blank question or context."""
         for number, each in enumerate(questions, 1):
             if not all(text.strip() for text in each):
                 raise InputError(f"question {number}: question or context is blank; give both")
-        given = [Question(*each, (), f"question {number}") for number, each in enumerate(questions, 1)]
-        return asked(given, self.tokenizer, self.config)
+        numbered = [Question(*each, (), f"question {number}") for number, each in enumerate(questions, 1)]
+        return windowed(numbered, self.tokenizer, self.config)

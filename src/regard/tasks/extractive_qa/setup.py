@@ -3,7 +3,7 @@
 from regard.models.bert import BertSpans
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.extractive_qa.config import ExtractiveQA
-from regard.tasks.extractive_qa.training import ExtractiveQAObjective, asked
+from regard.tasks.extractive_qa.training import ExtractiveQAObjective, windowed
 from regard.tasks.setup import Setup, digest
 from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
 from regard.training.parameters import count_parameters
@@ -19,7 +19,7 @@ def setup(config: ExtractiveQA, folder: RunDirectory, processes: int) -> Setup:
     texts = dict.fromkeys(text for each in splits.train for text in (each.context, each.question))
     tokenizer = kept_or_trained(folder, config.cutting, list(texts))
     model = BertSpans(tokenizer.size, config.encoder)
-    train, valid = asked(splits.train, tokenizer, config), asked(splits.valid, tokenizer, config)
+    train, valid = windowed(splits.train, tokenizer, config), windowed(splits.valid, tokenizer, config)
     cut = [window for some in train.windows for window in some]
     return Setup(
         model,

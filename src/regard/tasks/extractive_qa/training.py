@@ -1,4 +1,4 @@
-"""Answering with spans: questions to windows, a loss, and how right the answers are."""
+"""Training of extractive question answering: windows in batches, the loss, the best spans and the metrics."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ ROWS = 32
 
 
 @dataclass(frozen=True)
-class Spanned:
+class Span:
     """An answer: characters `start` to `end` of the context, and the sum of the two logits; `none` is how likely, in
     the same terms, no window has one."""
 
@@ -38,7 +38,7 @@ class ExtractiveQAObjective:
 
     metric, higher_is_better = "f1", True
 
-    def __init__(self, train: Sequence[Window], valid: "Asked", settings: Training):
+    def __init__(self, train: Sequence[Window], valid: "WindowedQuestions", settings: Training):
         """Raises InputError for fewer windows than one batch."""
         self.train, self.valid, self.settings = train, valid, settings
         self.lengths = [(each.length, each.length) for each in train]
@@ -65,8 +65,8 @@ def span_loss(logits: Float[Tensor, "batch position 2"], answers: Int[Tensor, "b
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Questions with all their windows, and how they may be answered."""
+class WindowedQuestions:
+    """Questions with all their windows, and the limits of their answers."""
 
     questions: Sequence[Question]
     windows: Sequence[Sequence[Window]]
@@ -74,20 +74,22 @@ class Asked:
     margin: float | None
 
     @torch.no_grad()
-    def answers(self, model: BertSpans) -> list[Spanned]:
-        """The best answer to each."""
+    def answers(self, model: BertSpans) -> list[Span]:
+        """The best span for each question."""
         flat = [window for some in self.windows for window in some]
-        found: list[Spanned] = []
+        found: list[Span] = []
         for first in range(0, len(flat), ROWS):
             some = flat[first : first + ROWS]
             logits = window_logits(model, some).cpu()
-            found += [spanned(window, row, self.longest) for window, row in zip(some, logits, strict=True)]
+            found += [best_span(window, row, self.longest) for window, row in zip(some, logits, strict=True)]
         left = iter(found)
         return [best([next(left) for _ in some]) for some in self.windows]
 
-    def texts(self, answers: Sequence[Spanned]) -> list[str]:
-        """What the answers say; nothing where there is said to be none."""
-        found = [asked.context[each.start : each.end] for asked, each in zip(self.questions, answers, strict=True)]
+    def texts(self, answers: Sequence[Span]) -> list[str]:
+        """The texts of spans; empty where no answer is likelier."""
+        found = [
+            question.context[each.start : each.end] for question, each in zip(self.questions, answers, strict=True)
+        ]
         if self.margin is None:
             return found
         return [
@@ -97,18 +99,18 @@ class Asked:
     def figures(self, model: BertSpans) -> dict[str, float]:
         """exact-match and f1, each the best over a question's answers, in per cent."""
         outputs = self.texts(self.answers(model))
-        references = [tuple(answer.text for answer in asked.answers) or ("",) for asked in self.questions]
+        references = [tuple(answer.text for answer in question.answers) or ("",) for question in self.questions]
         names: dict[str, TextMetricName] = {"f1": "squad-f1", "exact-match": "squad-exact-match"}
         return {name: METRICS[metric](outputs, references) for name, metric in names.items()}
 
 
 def window_logits(model: BertSpans, some: Sequence[Window]) -> Float[Tensor, "window position 2"]:
-    """How well an answer begins and ends at each position of some windows."""
+    """The logits of an answer's begin and end at each position of some windows."""
     batch = collate_windows(some).to(next(model.parameters()).device)
     return model(batch.tokens, batch.lengths, batch.segments)
 
 
-def spanned(window: Window, logits: Float[Tensor, "position 2"], longest: int) -> Spanned:
+def best_span(window: Window, logits: Float[Tensor, "position 2"], longest: int) -> Span:
     """The best span of at most `longest` tokens in a window's part of the context."""
     begins, ends = logits[window.first : window.first + len(window.part)].unbind(-1)
     scores = begins[:, None] + ends[None, :]
@@ -116,17 +118,17 @@ def spanned(window: Window, logits: Float[Tensor, "position 2"], longest: int) -
     flat = scores.masked_fill(~allowed, -torch.inf).flatten()
     at = int(flat.argmax())
     begin, end = divmod(at, len(ends))
-    return Spanned(window.offsets[begin][0], window.offsets[end][1], float(flat[at]), float(logits[0].sum()))
+    return Span(window.offsets[begin][0], window.offsets[end][1], float(flat[at]), float(logits[0].sum()))
 
 
-def best(found: Sequence[Spanned]) -> Spanned:
+def best(found: Sequence[Span]) -> Span:
     """Of a question's windows: there is no answer only as far as each of them has none."""
     chosen = max(found, key=lambda each: each.score)
-    return Spanned(chosen.start, chosen.end, chosen.score, min(each.none for each in found))
+    return Span(chosen.start, chosen.end, chosen.score, min(each.none for each in found))
 
 
-def asked(questions: Sequence[Question], tokenizer: Tokenizer, config: ExtractiveQA) -> Asked:
-    """Questions as the run's model reads and answers them. Raises InputError as `windows` does."""
+def windowed(questions: Sequence[Question], tokenizer: Tokenizer, config: ExtractiveQA) -> WindowedQuestions:
+    """Questions in windows of the run's model. Raises InputError as `windows` does."""
     context, longest = config.encoder.context, config.longest_question
     cut = [windows(each, tokenizer, context, longest) for each in questions]
-    return Asked(questions, cut, config.longest_answer, config.margin if config.data.unanswerable else None)
+    return WindowedQuestions(questions, cut, config.longest_answer, config.margin if config.data.unanswerable else None)

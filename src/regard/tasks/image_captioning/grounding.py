@@ -1,4 +1,4 @@
-"""Whether a model looks at what it names."""
+"""Whether a model attends to what it names."""
 
 from collections.abc import Sequence
 
@@ -29,12 +29,12 @@ def pointing(
         return None
     shares: list[float] = []
     for each, ids in zip(images, captions, strict=True):
-        said = [(at, word) for at, word in enumerate(tokenizer.pieces(ids)) if word in names]
-        if said:
+        named = [(at, word) for at, word in enumerate(tokenizer.pieces(ids)) if word in names]
+        if named:
             weights = attended(model, pixels_of(each, config), ids, config).weights
             nowhere = np.zeros(weights.shape[1:])
             parts = {name: overlap(box, config.model.side) for name, box in each.boxes.items()}
-            shares += [float((weights[at] * parts.get(word, nowhere)).sum()) for at, word in said]
+            shares += [float((weights[at] * parts.get(word, nowhere)).sum()) for at, word in named]
     return 100 * sum(shares) / len(shares) if shares else None
 
 

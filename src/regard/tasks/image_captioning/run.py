@@ -26,7 +26,7 @@ from regard.tasks.attribution import Attribution
 from regard.tasks.image_captioning.attribution import CaptionMaps, CaptionWeights, attended, one, pixels_of
 from regard.tasks.image_captioning.config import ImageCaptioning
 from regard.tasks.image_captioning.data import Captioned
-from regard.tasks.image_captioning.training import encoded, figures, read, told
+from regard.tasks.image_captioning.training import decode, encoded, figures, read
 from regard.tasks.options import SAMPLING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
 from regard.tasks.prediction import TextPrediction, flat
 from regard.tasks.tokenizer_file import TOKENIZER
@@ -111,11 +111,11 @@ class ImageCaptioningRun(Run[Image, Caption]):
         Raises:
             InputError: there are neither examples nor a test set, or an image cannot be read.
         """
-        given = self.config.data.tests() if examples is None else examples
-        if not given:
+        images = self.config.data.tests() if examples is None else examples
+        if not images:
             raise InputError("there is no test set in the run file and nothing is given; give images with captions")
         with guarded(self.model):
-            return figures(self.model, self.tokenizer, given, self.config, self._search(options.beam))
+            return figures(self.model, self.tokenizer, images, self.config, self._search(options.beam))
 
     def _predict(self, examples: Sequence[Image], options: PredictOptions) -> list[Caption]:
         """The caption of each image, with its `n_best` - 1 alternatives.
@@ -126,7 +126,7 @@ class ImageCaptioningRun(Run[Image, Caption]):
         """
         search = options.search(self.config.search)
         with guarded(self.model):
-            found = told(self.model, numbered(examples), self.config, search, options.n_best)
+            found = decode(self.model, numbered(examples), self.config, search, options.n_best)
         captions = [[self._caption(each) for each in hypotheses] for hypotheses in found]
         return [replace(best, alternatives=tuple(others)) for best, *others in captions]
 
@@ -183,7 +183,7 @@ class ImageCaptioningRun(Run[Image, Caption]):
             tokens = self.tokenizer.encode(read(options.target, self.config))
             return TextPrediction(options.target), [*tokens, self.tokenizer.special.end] if options.finished else tokens
         search = self._search(options.beam)
-        ((best, *_),) = told(self.model, [Captioned(image, (), "the image")], self.config, search)
+        ((best, *_),) = decode(self.model, [Captioned(image, (), "the image")], self.config, search)
         return self._caption(best), [*best.tokens, self.tokenizer.special.end] if best.finished else list(best.tokens)
 
     def _of_image(

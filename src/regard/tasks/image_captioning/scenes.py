@@ -85,10 +85,10 @@ def scene(random: Random, size: int, place: str) -> Captioned:
         draw(pixels, shape, COLOURS[colour], middle, half)
         boxes[shape] = (middle[0] - half, middle[1] - half, middle[0] + half, middle[1] + half)
     names = {shape: f"a {colour} {shape}" for shape, colour in zip(shapes, colours, strict=True)}
-    return Captioned(pixels, tuple(said(names, boxes)), place, boxes)
+    return Captioned(pixels, tuple(captions(names, boxes)), place, boxes)
 
 
-def said(names: Mapping[str, str], boxes: Mapping[str, Box]) -> Iterator[str]:
+def captions(names: Mapping[str, str], boxes: Mapping[str, Box]) -> Iterator[str]:
     """What is true of two shapes: two captions for each way in which they lie wholly apart."""
     for axis, (before, behind) in enumerate(RELATIONS.values()):
         one, other = sorted(names, key=lambda shape, axis=axis: boxes[shape][axis])

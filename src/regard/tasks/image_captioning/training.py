@@ -1,4 +1,4 @@
-"""Telling of images: images and captions to batches, a loss, and how good the captions are."""
+"""Training of captioners: images and captions in batches, the loss and the metrics."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from regard.training.attention_losses import AttentionLoss
 from regard.training.objective import Carried, Loss
 
 ROWS = 64
-"""Images that are told of together."""
+"""Images whose captions are decoded together."""
 
 
 @dataclass(frozen=True)
@@ -100,10 +100,10 @@ def tensors(
 
 
 @torch.no_grad()
-def told(
+def decode(
     model: Captioner, images: Sequence[Captioned], config: ImageCaptioning, search: Search, n_best: int = 1
 ) -> list[list[Hypothesis]]:
-    """What is said of each image, the `n_best`, best first. Raises InputError for an image that cannot be read, and
+    """The `n_best` captions of each image, best first. Raises InputError for an image that cannot be read, and
     ValueError where the search finds fewer."""
     found = []
     for first in range(0, len(images), ROWS):
@@ -127,7 +127,7 @@ def figures(
     model: Captioner, tokenizer: Tokenizer, images: Sequence[Captioned], config: ImageCaptioning, search: Search
 ) -> dict[str, float]:
     """The run's metrics, and how much of the weight lies where words that name a part of the image should look."""
-    ids = [list(best.tokens) for best, *_ in told(model, images, config, search)]
+    ids = [list(best.tokens) for best, *_ in decode(model, images, config, search)]
     found = [tokenizer.decode(each) for each in ids]
     references = [[read(text, config) for text in each.captions] for each in images]
     scores: dict[str, float] = {name: METRICS[name](found, references) for name in config.metrics}

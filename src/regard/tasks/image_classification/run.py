@@ -79,18 +79,18 @@ class ImageClassificationRun(Run[Image, ClassPrediction]):
         Raises:
             InputError: there are neither examples nor a test set, a label is unknown, or an image cannot be read.
         """
-        given = self.config.data.tests() if examples is None else examples
-        if not given:
+        images = self.config.data.tests() if examples is None else examples
+        if not images:
             raise InputError("there is no test set in the run file and nothing is given; give images")
-        classes = numbers(self.labels, given)
+        classes = numbers(self.labels, images)
         with guarded(self.model):
-            return figures(probabilities(self.model, given, self.config), classes)
+            return figures(probabilities(self.model, images, self.config), classes)
 
     def _predict(self, examples: Sequence[Image], options: PredictOptions) -> list[ClassPrediction]:
         """The class of each image. Raises InputError for one that cannot be read, or is an array of another kind."""
-        given = [LabelledImage(each, "", f"image {number}") for number, each in enumerate(examples, 1)]
+        images = [LabelledImage(each, "", f"image {number}") for number, each in enumerate(examples, 1)]
         with guarded(self.model):
-            found = probabilities(self.model, given, self.config)
+            found = probabilities(self.model, images, self.config)
         return [ClassPrediction.of(self.labels, row) for row in found.tolist()]
 
     def _attribute(self, example: Image, options: AttributionOptions) -> Attribution:

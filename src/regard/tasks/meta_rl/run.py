@@ -48,7 +48,7 @@ class ActionPrediction:
 
 class MetaRLRun(Run[str, ActionPrediction]):
     """A trained agent with its run file. An example describes an environment: `0.2 0.9 0.5`, the probabilities of the
-    arms, or `7`, the seed that a process is drawn from."""
+    arms, or `7`, the seed of a process."""
 
     config: MetaRL
     model: Actor
@@ -81,11 +81,11 @@ class MetaRLRun(Run[str, ActionPrediction]):
             InputError: there are neither examples nor test environments.
         """
         data = self.config.data
-        given = environments_of(data, data.test, "test") if examples is None else examples
-        if not given:
+        environments = environments_of(data, data.test, "test") if examples is None else examples
+        if not environments:
             raise InputError("there is no test set in the run file and no environments are given; set data.test")
         with guarded(self.model):
-            return figures(self.model, given, next(self.model.parameters()).device)
+            return figures(self.model, environments, next(self.model.parameters()).device)
 
     def _predict(self, examples: Sequence[str], options: PredictOptions) -> list[ActionPrediction]:
         """The trajectory in each environment, always the same for the same text. Raises InputError for a text that
