@@ -11,6 +11,7 @@ from regard import load
 from regard.errors import RunError
 from regard.hub import export_run, import_run
 from regard.hub.formats import families
+from regard.hub.formats.pretrained_model import Opened
 from regard.hub.parity import checked, outputs, run_by_transformers
 from regard.hub.parity_texts import Given
 from regard.hub.text_runs import context, reopened
@@ -46,14 +47,15 @@ def test_every_tensor_that_is_not_what_was_written_is_noticed(family: str, tmp_p
     export_run(tmp_path / "run", out)
     run = load(tmp_path / "run", "cpu")
     opened = reopened(run, tmp_path / "run")
+    assert isinstance(opened, Opened)
     files, most = families.write(opened), context(opened.config)
-    examples = [Given.of(texts, min(tokens, most), run.model, files.order) for texts, tokens in SHAPES]
+    examples = [Given.of(texts, min(tokens, most), run.model, opened.tokenizer) for texts, tokens in SHAPES]
     expected = [outputs(run.model, each) for each in examples]
     tensors, unnoticed = load_file(out / "model.safetensors"), []
     for name in tensors:
         save_file(tensors | {name: spoilt(tensors[name])}, out / "model.safetensors", {"format": "pt"})
         with pytest.raises(RunError, match=f"{name} is not in the files as it was written"):
-            checked(run.model, most, out, files)
+            checked(run.model, most, out, files, opened.tokenizer)
         try:
             for kind in expected[0]:
                 run_by_transformers(examples, expected, kind, out)

@@ -102,7 +102,7 @@ def test_row_36_a_pickle_alone(folder: Path):
         ),
         (
             lambda tensors: tensors.update({"transformer.wte.weight": torch.zeros(7, 6)}),
-            r"1 of an unexpected shape: wte\.weight",
+            r"vocab_size is 283, and wte\.weight has 7; are the weights those of another model",
         ),
     ],
 )

@@ -15,33 +15,30 @@ from regard import load
 from regard.attention.record import record
 from regard.errors import InputError
 from regard.hub import export_run, import_run
+from regard.hub.folders import write_run
 from regard.hub.formats import families
 from regard.hub.formats.folder import Folder
+from regard.hub.formats.pretrained_model import Opened
+from regard.models.gpt2 import GPT2Config
 from regard.models.softmax import AdaptiveSoftmax
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.tasks.language_model.run import LanguageModelRun
-from regard.text.special import END
+from regard.text import SPECIAL, Tokenizer, TokenizerSettings
+from regard.text.special import NAMES
 from tests.hub.published import CONFIGURATIONS, TEXTS, gpt2
 
 configurations = pytest.mark.parametrize("sizes", CONFIGURATIONS, ids=lambda sizes: f"width-{sizes['n_embd']}")
 
 PROMPTS = ["", "the", "the cat", "the cat sat"]
 ENDING = {6: -3.0, 10: -2.0, 21: -3.0}
-"""By the width: what the embedding of END is multiplied with, so that some texts end."""
+"""By the width: what the embedding of the end is multiplied with, so that some texts end."""
 
 
 def imported(folder: Path, sizes: dict[str, Any]) -> tuple[LanguageModelRun, Any]:
     theirs = gpt2(folder / "published", **sizes)
     import_run(str(folder / "published"), folder / "run")
     return load(folder / "run", "cpu", task=LanguageModelRun), theirs
-
-
-def ids(run: LanguageModelRun, texts: int, tokens: int) -> tuple[Tensor, Tensor]:
-    """Drawn tokens, in the numbers used here and in the published ones."""
-    last = run.tokenizer.size - 1
-    ours = torch.randint(END, last + 1, (texts, tokens), generator=torch.Generator().manual_seed(2))
-    return ours, torch.where(ours == END, last - END, ours - END - 1)
 
 
 @contextmanager
@@ -59,18 +56,16 @@ def states_of(model: Any) -> Iterator[list[Tensor]]:
 @torch.no_grad()
 def test_states_maps_and_logits_are_those_of_transformers(sizes: dict[str, Any], tmp_path: Path):
     run, theirs = imported(tmp_path, sizes)
-    ours, published = ids(run, 3, sizes["n_positions"])
-    wanted = theirs(published, output_attentions=True, output_hidden_states=True)
+    ids = torch.randint(run.tokenizer.size, (3, sizes["n_positions"]), generator=torch.Generator().manual_seed(2))
+    wanted = theirs(ids, output_attentions=True, output_hidden_states=True)
     with states_of(run.model) as states, record(run.model, only="blocks.*.self_attention") as maps:
-        logits, _ = run.model(ours, run.model.begin(3))
+        logits, _ = run.model(ids, run.model.begin(3))
     assert len(states) == len(maps) + 1 == sizes["n_layer"] + 1
     for found, expected in zip(states, wanted.hidden_states, strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
     for found, expected in zip(maps.values(), wanted.attentions, strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
-    renumbered = torch.cat([logits[..., END + 1 :], logits[..., END : END + 1]], -1)
-    torch.testing.assert_close(renumbered, wanted.logits, rtol=1e-5, atol=1e-5)
-    assert (logits.softmax(-1)[..., :END] == 0).all()  # what is not published takes no share
+    torch.testing.assert_close(logits, wanted.logits, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +76,7 @@ def test_text_is_cut_as_theirs(text: str, tmp_path: Path):
     theirs = Backend.from_file(str(tmp_path / "published" / "tokenizer.json"))
     theirs.encode_special_tokens = True  # the name of a special token is plain text
     ours = run.tokenizer.encode(text)
-    assert [index - END - 1 for index in ours] == theirs.encode(text).ids
+    assert ours == theirs.encode(text).ids
     assert run.tokenizer.decode(ours) == text
 
 
@@ -94,11 +89,11 @@ def test_continuations_are_theirs_token_by_token(sizes: dict[str, Any], beam: in
     theirs.save_pretrained(tmp_path / "published")
     import_run(str(tmp_path / "published"), tmp_path / "run")
     run = load(tmp_path / "run", "cpu", task=LanguageModelRun)
-    last = run.tokenizer.size - END - 1
+    last = run.tokenizer.special.end
     room = sizes["n_positions"] - max(len(run.tokenizer.encode(prompt)) for prompt in PROMPTS)
     found = run.predict(PROMPTS, tokens=room, beam=beam)
     for prompt, ours in zip(PROMPTS, found, strict=True):
-        given = torch.tensor([[last, *(index - END - 1 for index in run.tokenizer.encode(prompt))]])
+        given = torch.tensor([[last, *run.tokenizer.encode(prompt)]])
         written = theirs.generate(
             given,
             attention_mask=torch.ones_like(given),
@@ -109,8 +104,7 @@ def test_continuations_are_theirs_token_by_token(sizes: dict[str, Any], beam: in
             early_stopping=False,
             pad_token_id=last,
         )[0, given.shape[1] :]
-        expected = [END if index == last else index + END + 1 for index in written.tolist()]
-        assert ours.tokens == tuple(run.tokenizer.pieces(expected))
+        assert ours.tokens == tuple(run.tokenizer.pieces(written.tolist()))
         assert ours.finished == (last in written.tolist())
     assert any(ours.finished for ours in found)
 
@@ -189,3 +183,25 @@ def test_a_softmax_in_two_steps_is_not_exported(tmp_path: Path):
     opened = families.read(Folder(tmp_path / "published"))
     with pytest.raises(InputError, match=r"softmax\.kind is adaptive"):
         families.write(replace(opened, config=replace(opened.config, softmax=AdaptiveSoftmax())))
+
+
+def test_a_run_that_an_older_version_imported(tmp_path: Path):
+    """Its vocabulary begins with four special tokens, of which the first three are never predicted."""
+    run, _ = imported(tmp_path, CONFIGURATIONS[1])
+    end = run.tokenizer.special.end
+    entries = [*NAMES, *list(run.tokenizer.vocabulary)[:end]]
+    merges = [tuple(each) for each in run.tokenizer.backend["model"]["merges"]]
+    vocabulary = {entry: index for index, entry in enumerate(entries)}
+    older = Tokenizer.of(TokenizerSettings("gpt2", len(entries)), vocabulary, merges)
+    table = run.model.state_dict()["embedding.table.weight"]
+    rows = torch.cat([table.new_zeros(3, table.shape[1]), table[end:], table[:end]])
+    tensors = run.model.state_dict() | {"embedding.table.weight": rows, "output.weight": rows}
+    config = replace(run.config.model, closed=3)
+    assert isinstance(config, GPT2Config)
+    write_run(Opened(config, tensors, older), {}, tmp_path / "older")
+    again = load(tmp_path / "older", "cpu", task=LanguageModelRun)
+    assert again.tokenizer.special == SPECIAL
+    for ours, theirs in zip(*(each.predict(PROMPTS, tokens=5) for each in (again, run)), strict=True):
+        assert (ours.text, ours.score) == (theirs.text, pytest.approx(theirs.score, rel=1e-5))
+    with pytest.raises(InputError, match="an older version of regard imported this run"):
+        export_run(tmp_path / "older", tmp_path / "exported")

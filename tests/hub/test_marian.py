@@ -21,20 +21,18 @@ from regard.hub.formats.folder import Folder
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.tasks.seq2seq.run import Seq2SeqRun
-from regard.text.special import END, PAD, START
+from regard.text import SpecialTokens
 from tests.hub.translator import POSITIONS, SIZES, marian
 
 configurations = pytest.mark.parametrize("sizes", SIZES, ids=lambda sizes: f"width-{sizes['d_model']}")
 TEXTS = ["the cat sat on the mat.", "a cat", ">>de<< the thin man"]
 
 
-def imported(folder: Path, sizes: dict[str, Any]) -> tuple[Seq2SeqRun, Any, Tensor]:
-    """The run, the model as transformers runs it, and the published id of each token here, -1 for PAD."""
+def imported(folder: Path, sizes: dict[str, Any]) -> tuple[Seq2SeqRun, Any]:
+    """The run, and the model as transformers runs it."""
     theirs = marian(folder / "published", **sizes)
     import_run(str(folder / "published"), folder / "run")
-    size = theirs.config.vocab_size
-    order = torch.tensor([-1, 1, size - 1, 0, *range(2, size - 1)])
-    return load(folder / "run", "cpu", task=Seq2SeqRun), theirs, order
+    return load(folder / "run", "cpu", task=Seq2SeqRun), theirs
 
 
 @contextmanager
@@ -54,17 +52,18 @@ def states_of(layers: Any) -> Iterator[list[Tensor]]:
 @configurations
 @torch.no_grad()
 def test_states_maps_and_logits_are_those_of_transformers(sizes: dict[str, Any], tmp_path: Path):
-    run, theirs, order = imported(tmp_path, sizes)
+    run, theirs = imported(tmp_path, sizes)
     generator = torch.Generator().manual_seed(2)
     lengths = torch.tensor([POSITIONS, 7, 1])
     real = torch.arange(POSITIONS) < lengths[:, None]
-    source = torch.randint(END, len(order), (3, POSITIONS), generator=generator).where(real, PAD)
-    target = torch.randint(END, len(order), (3, 13), generator=generator)
-    target[:, 0] = START
+    start = theirs.config.pad_token_id
+    source = torch.randint(start, (3, POSITIONS), generator=generator).where(real, start)
+    target = torch.randint(start, (3, 13), generator=generator)
+    target[:, 0] = start
     wanted = theirs(
-        input_ids=order[source.where(real, START)],
+        input_ids=source,
         attention_mask=real.long(),
-        decoder_input_ids=order[target],
+        decoder_input_ids=target,
         output_attentions=True,
         output_hidden_states=True,
     )
@@ -85,10 +84,8 @@ def test_states_maps_and_logits_are_those_of_transformers(sizes: dict[str, Any],
         for number, expected in enumerate(both):
             ours = maps[f"decoder.layers.{number}.{name}_attention"]
             torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(logits[..., START:], wanted.logits[..., order[START:]], rtol=1e-5, atol=1e-5)
-    scores, expected = logits.log_softmax(-1), wanted.logits.log_softmax(-1)
-    torch.testing.assert_close(scores[..., END:], expected[..., order[END:]], rtol=1e-5, atol=1e-5)
-    assert (scores.exp()[..., PAD] == 0).all()  # what is not published takes no share
+    torch.testing.assert_close(logits, wanted.logits, rtol=1e-5, atol=1e-5)
+    assert run.tokenizers.special == (SpecialTokens(start, 1, start, 0),) * 2
 
 
 @configurations
@@ -107,13 +104,12 @@ def test_outputs_are_those_of_transformers(sizes: dict[str, Any], beam: int, pen
     run = load(tmp_path / "run", "cpu", task=Seq2SeqRun)
     wanted = Search(beam, penalty, length_offset=0.0, no_repeat=1, length_ratio=0.0, length_extra=16)
     assert run.config.search == wanted
-    size, ended = theirs.config.vocab_size, []
+    ended = []
     for text in TEXTS:
-        ids = [*run.tokenizers.source.encode(text), END]
-        order = [size - 1, 1, size - 1, 0, *range(2, size - 1)]
-        [given] = theirs.generate(torch.tensor([[order[index] for index in ids]]), do_sample=False)
+        ids = run.tokenizers.ended_source(run.tokenizers.source.encode(text))
+        [given] = theirs.generate(torch.tensor([ids]), do_sample=False)
         [found] = run.predict([text])
-        written = [order.index(index) for index in given.tolist()[1:]]
+        written = given.tolist()[1:]
         ended.append(len(found.tokens) if found.finished else 0)
         assert found.tokens == tuple(run.tokenizers.target.pieces(written))
     assert max(ended) > 2
@@ -135,7 +131,7 @@ def test_there_and_back_is_the_same(sizes: dict[str, Any], tmp_path: Path):
 
 
 def test_all_that_a_run_can_do(tmp_path: Path):
-    run, _, _ = imported(tmp_path, SIZES[0])
+    run, _ = imported(tmp_path, SIZES[0])
     pairs = [Pair("the cat", "die Katze", "a:1"), Pair("a mat.", "M.", "a:2")]
     assert set(run.evaluate(pairs)) == {"bleu", "chrf"}
     assert [len(row) for row in run.score(pairs)] == [
@@ -153,7 +149,7 @@ def test_all_that_a_run_can_do(tmp_path: Path):
 
 
 def test_a_run_is_trained_on(tmp_path: Path):
-    run, _, _ = imported(tmp_path, SIZES[1])
+    run, _ = imported(tmp_path, SIZES[1])
     (tmp_path / "en.txt").write_text("the cat\n" * 60, encoding="utf-8")
     (tmp_path / "de.txt").write_text("die Katze\n" * 60, encoding="utf-8")
     files = f"[{tmp_path / 'en.txt'}, {tmp_path / 'de.txt'}]"
@@ -167,7 +163,7 @@ def test_a_run_is_trained_on(tmp_path: Path):
 
 
 def test_a_transformer_of_another_kind_is_not_exported(tmp_path: Path):
-    run, _, _ = imported(tmp_path, SIZES[0])
+    run, _ = imported(tmp_path, SIZES[0])
     opened = families.read(Folder(tmp_path / "published"))
     other = replace(opened, config=replace(run.config.model, norm="before", align="sparsemax"))
     with pytest.raises(InputError, match="norm is 'before', align is 'sparsemax'"):

@@ -19,7 +19,7 @@ from regard.models.gpt2 import GPT2, GPT2Config
 from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.settings import KindName
-from regard.text.special import END, MASK, START
+from regard.text.special import END
 from tests.hub.published import BERTS, CONFIGURATIONS, TEXTS, filler, gpt2, quiet
 from tests.hub.published import word_pieces as bert_pieces
 
@@ -83,16 +83,12 @@ def test_texts_with_blanks_are_those_of_transformers(kind: str, tmp_path: Path):
     run = load(tmp_path / "run", "cpu", task=MaskedLanguageModelRun)
     assert export_run(tmp_path / "run", tmp_path / "exported") == CHECKED
     theirs = quiet().AutoTokenizer.from_pretrained(tmp_path / "exported")
-    own = run.tokenizer.vocabulary
-    names = theirs.pad_token, theirs.unk_token, theirs.cls_token, theirs.sep_token, theirs.mask_token
-    ids = theirs.convert_tokens_to_ids([*names, *list(own)[MASK + 1 :]])
     first = Backend.from_file(str(published / "tokenizer.json"))
     for text in (f"The {theirs.mask_token} on  {theirs.mask_token}, É日", *TEXTS[:1]):
-        ours = [ids[index] for index in run._blanked(text, theirs.mask_token)]
+        ours = run._blanked(text, theirs.mask_token)
         assert theirs(text)["input_ids"] == ours
-        marked = f"{names[START]}{text}{names[END]}"
-        read = first.encode(marked, add_special_tokens=False).ids
-        assert [first.id_to_token(index) for index in read] == theirs.convert_ids_to_tokens(ours)
+        marked = f"{theirs.cls_token}{text}{theirs.sep_token}"
+        assert first.encode(marked, add_special_tokens=False).ids == ours
 
 
 def test_row_55_a_tokenizer_that_differs_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -10,7 +10,7 @@ from regard.hub.formats import sentencepiece as sentence_pieces
 from regard.hub.formats import unigram_pairs as unigrams
 from regard.hub.formats.folder import Folder
 from regard.text import Tokenizer, TokenizerSettings
-from regard.text.special import NAMES, UNKNOWN
+from regard.text.special import NAMES
 from regard.text.unigram import Pieces
 from tests.hub import spm
 from tests.hub.published import quiet
@@ -41,24 +41,23 @@ SPECIAL = ["<s> and </s> and <pad> and <unk>", "</s>", ">>fr<< the cat"]
 """What looks like something special is text here, and not there."""
 
 
-def pair(folder: Path) -> tuple[Tokenizer, Tokenizer, list[int]]:
-    """Both tokenizers of a published model, and the published ids of our tokens."""
+def pair(folder: Path) -> tuple[Tokenizer, Tokenizer]:
+    """Both tokenizers of a published model."""
     size = tokenizers(folder)
-    source, target, order = unigrams.read(Folder(folder), size, size - 1, 0)
-    return source, target, [-1 if theirs is None else theirs for theirs in order]
+    return unigrams.read(Folder(folder), size, size - 1, 0)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("sentencepiece") is None, reason="sentencepiece is not installed")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("text", TEXTS)
 def test_text_is_cut_as_theirs(text: str, tmp_path: Path):
-    source, target, order = pair(tmp_path)
+    source, target = pair(tmp_path)
     theirs = quiet().MarianTokenizer.from_pretrained(tmp_path)
     for ours, more in ((source, {"text": text}), (target, {"text_target": text})):
         ids = theirs(**more).input_ids
-        assert [order[index] for index in ours.encode(text)] == ids[:-1]
-        known = [index for index in ours.encode(text) if index != UNKNOWN]
-        again = theirs.decode([order[index] for index in known], use_source_tokenizer=ours is source)
+        assert ours.encode(text) == ids[:-1]
+        known = [index for index in ours.encode(text) if index != ours.special.unknown]
+        again = theirs.decode(known, use_source_tokenizer=ours is source)
         assert ours.decode(known) == again
 
 
@@ -88,16 +87,17 @@ def test_what_pieces_become(text: str, expected: list[str], tmp_path: Path):
 
 @pytest.mark.parametrize("text", [*TEXTS, *SPECIAL])
 def test_spans_lie_in_the_text(text: str, tmp_path: Path):
-    source, _, _ = pair(tmp_path)
+    source, _ = pair(tmp_path)
     spans = source.offsets(text)
     assert len(spans) == len(source.encode(text))
     assert all(0 <= start < end <= len(text) for start, end in spans)
     assert spans == sorted(spans)
-    assert all(index >= len(NAMES) or index == UNKNOWN for index in source.encode(text))
+    special = source.special
+    assert not {special.start, special.end} & {*source.encode(text)}
 
 
 def test_a_tokenizer_is_kept(tmp_path: Path):
-    source, target, _ = pair(tmp_path)
+    source, target = pair(tmp_path)
     for tokenizer in (source, target):
         tokenizer.save(tmp_path / "kept.json")
         again = Tokenizer.load(tmp_path / "kept.json")
@@ -110,7 +110,7 @@ def test_a_tokenizer_is_kept(tmp_path: Path):
 
 
 def test_a_kept_tokenizer_that_was_changed(tmp_path: Path):
-    source, _, _ = pair(tmp_path)
+    source, _ = pair(tmp_path)
     source.save(tmp_path / "kept.json")
     text = (tmp_path / "kept.json").read_text(encoding="utf-8")
     for old, new in (

@@ -92,8 +92,8 @@ def export_run(path: Path, out: Path) -> list[str]:
             tensors.write(out / PUBLISHED_WEIGHTS, files.tensors, {"format": "pt"})
         if isinstance(opened, OpenedImages):
             return checked_images(run.model, out)
-        check_tokens(opened.tokenizer, out, files.order)
-        return checked(run.model, context(opened.config), out, files)
+        check_tokens(opened.tokenizer, out)
+        return checked(run.model, context(opened.config), out, files, opened.tokenizer)
 
 
 def write(path: Path, value: Mapping[str, Any] | bytes) -> None:

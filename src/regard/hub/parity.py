@@ -16,13 +16,14 @@ from regard.hub.tolerances import SHAPES, against, as_transformers, compare
 from regard.models.bert import Bert, BertClassifier, BertSpans
 from regard.models.gpt2 import GPT2
 from regard.nn.encoder_decoder import EncoderDecoder
+from regard.text import Tokenizer
 
 Outputs = dict[str, dict[str, Tensor]]
 """What a model gives, by the class that transformers runs such a model with and the name that it has there: of whole
 texts `(batch, ...)`, of their tokens `(token, ...)` without those of padding."""
 
 
-def checked(model: nn.Module, context: int, out: Path, files: Files) -> list[str]:
+def checked(model: nn.Module, context: int, out: Path, files: Files, tokenizer: Tokenizer) -> list[str]:
     """Compare a model with what was exported of it: the tensors one by one, and what it computes, read back and, where
     transformers is installed, run by it.
 
@@ -31,7 +32,7 @@ def checked(model: nn.Module, context: int, out: Path, files: Files) -> list[str
     """
     kept(files.tensors, out)
     again = built(families.read(Folder(out)))
-    examples = [Given.of(texts, min(tokens, context), model, files.order) for texts, tokens in SHAPES]
+    examples = [Given.of(texts, min(tokens, context), model, tokenizer) for texts, tokens in SHAPES]
     expected = [outputs(model, given) for given in examples]
     for given, own in zip(examples, expected, strict=True):
         found = outputs(again, given)
@@ -70,10 +71,10 @@ def outputs(model: nn.Module, given: Given) -> Outputs:
     match model:
         case GPT2():
             logits, _ = model(tokens, model.begin(len(tokens)))
-            return {"AutoModelForCausalLM": {"logits": given.words(logits)[real]}}
+            return {"AutoModelForCausalLM": {"logits": logits[real]}}
         case EncoderDecoder():
             logits = model(tokens, lengths, given.begun)
-            return {"AutoModelForSeq2SeqLM": {"logits": given.words(logits)[real]}}
+            return {"AutoModelForSeq2SeqLM": {"logits": logits[real]}}
         case BertClassifier():
             return {"AutoModelForSequenceClassification": {"logits": model(tokens, lengths, given.segments)}}
         case BertSpans():
@@ -88,7 +89,7 @@ def bert_outputs(model: Bert, given: Given) -> Outputs:
     """The encoder's states, and what each part makes of them that stands on it."""
     states = model(given.tokens, given.lengths, given.segments)
     pooled = None if model.pooler is None else model.pooler(states)
-    words = None if model.predictions is None else given.words(model.predictions(states))[given.real]
+    words = None if model.predictions is None else model.predictions(states)[given.real]
     follows = None if model.next_sentence is None else model.next_sentence(pooled)
     found = {"AutoModel": {"last_hidden_state": states[given.real]}}
     if pooled is not None:

@@ -14,9 +14,9 @@ from regard.hub.formats import bert_heads, families
 from regard.hub.formats.pretrained_model import Classes, Opened, OpenedImages, Spans
 from regard.hub.image_runs import built_for_images, described_for_images
 from regard.models.bert import Bert, BertClassifier, BertConfig, BertSpans
-from regard.models.catalog import build
+from regard.models.catalog import build, build_language_model
 from regard.models.elmo import Elmo, ElmoConfig
-from regard.models.gpt2 import GPT2, GPT2Config
+from regard.models.gpt2 import GPT2Config
 from regard.models.transformer import TransformerConfig
 from regard.runs import run_file
 from regard.storage.tensors import load_into
@@ -104,11 +104,12 @@ def built(opened: Opened | OpenedImages) -> nn.Module:
     config, size = opened.config, opened.tokenizer.size
     match config:
         case TransformerConfig():
-            model = build(config, size, size if opened.target is None else opened.target.size)
+            target = opened.target or opened.tokenizer
+            model = build(config, size, target.size, (opened.tokenizer.special, target.special))
         case BertConfig():
             model = built_bert(opened, config)
         case GPT2Config():
-            model = GPT2(size, config)
+            model = build_language_model(config, size, opened.tokenizer.special)
         case ElmoConfig():
             model = Elmo(size, config)
     load_into(model, opened.tensors)

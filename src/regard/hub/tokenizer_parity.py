@@ -7,11 +7,9 @@ from typing import Any
 from tokenizers import Tokenizer as Backend
 
 from regard.errors import RunError, shown
-from regard.hub.formats.names import Order
 from regard.hub.formats.tokenizer_json import TOKENIZER
 from regard.hub.tolerances import as_transformers
 from regard.text import Tokenizer
-from regard.text.special import END, MASK, START
 
 TEXTS = (
     "",
@@ -27,9 +25,9 @@ BEFORE, AFTER = "The cat", " on the mat"
 """Around a blank."""
 
 
-def check_tokens(tokenizer: Tokenizer, out: Path, order: Order) -> None:
+def check_tokens(tokenizer: Tokenizer, out: Path) -> None:
     """Compare how the run cuts some texts with how tokenizers, and where it is installed transformers, cut them with
-    the tokenizer.json in the folder `out`; `order` are the published ids.
+    the tokenizer.json in the folder `out`.
 
     Raises:
         RunError: the two differ, with the text.
@@ -46,24 +44,24 @@ def check_tokens(tokenizer: Tokenizer, out: Path, order: Order) -> None:
         cuts["transformers"] = lambda text: _ids(loaded, text, add_special_tokens=False, split_special_tokens=True)
     for name, cut in cuts.items():
         for text in TEXTS:
-            _compare(tokenizer.encode(text), cut, text, order, f"{out}: {name}")
+            _compare(tokenizer.encode(text), cut, text, f"{out}: {name}")
     if loaded is not None and loaded.mask_token is not None:
         for text, ids in _marked(tokenizer, loaded.mask_token):
-            _compare(ids, lambda text: _ids(loaded, text), text, order, f"{out}: transformers")
+            _compare(ids, lambda text: _ids(loaded, text), text, f"{out}: transformers")
 
 
 def _marked(tokenizer: Tokenizer, mask: str) -> Iterator[tuple[str, list[int]]]:
     """Texts with what a model that fills in blanks is given for them."""
-    before, after = tokenizer.encode(BEFORE), tokenizer.encode(AFTER)
-    yield BEFORE, [START, *before, END]
-    yield f"{BEFORE} {mask}{AFTER}", [START, *before, MASK, *after, END]
+    before, after, special = tokenizer.encode(BEFORE), tokenizer.encode(AFTER), tokenizer.special
+    assert special.mask is not None
+    yield BEFORE, [special.start, *before, special.end]
+    yield f"{BEFORE} {mask}{AFTER}", [special.start, *before, special.mask, *after, special.end]
 
 
-def _compare(ids: Sequence[int], cut: Callable[[str], Sequence[int]], text: str, order: Order, who: str) -> None:
-    """Raises RunError where a text is cut otherwise. One with tokens that are not published says nothing."""
-    expected = [order[index] for index in ids]
-    if None not in expected and (found := list(cut(text))) != expected:
-        told = f"{shown(text)} becomes {shown(str(found))}, expected {shown(str(expected))}"
+def _compare(ids: Sequence[int], cut: Callable[[str], Sequence[int]], text: str, who: str) -> None:
+    """Raises RunError where a text is cut otherwise."""
+    if (found := list(cut(text))) != list(ids):
+        told = f"{shown(text)} becomes {shown(str(found))}, expected {shown(str(list(ids)))}"
         raise RunError(f"{who} cuts text otherwise than the run: {told}; it is removed")
 
 

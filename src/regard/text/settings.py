@@ -10,8 +10,9 @@ from regard.text.special import NAMES
 KindName = Literal["character", "word", "space", "bpe", "gpt2", "wordpiece", "wordpiece-uncased", "unigram"]
 
 _PIECE, _BYTES = len(NAMES) + 1, len(NAMES) + 256
-_SMALLEST = {"character": _PIECE, "word": _PIECE, "space": _PIECE, "bpe": _BYTES, "gpt2": _BYTES}
-_SMALLEST |= {"wordpiece": _PIECE + 1, "wordpiece-uncased": _PIECE + 1, "unigram": _PIECE}
+SMALLEST = {"character": _PIECE, "word": _PIECE, "space": _PIECE, "bpe": _BYTES, "gpt2": _BYTES}
+SMALLEST |= {"wordpiece": _PIECE + 1, "wordpiece-uncased": _PIECE + 1, "unigram": _PIECE}
+"""The least size of a vocabulary of each kind."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,9 @@ class TokenizerSettings:
 def problem_with(values: Mapping[str, object]) -> str | None:
     """What is wrong with the value of a field, as one line; None for good settings. Values may be of any type."""
     kind, dropout = values["kind"], values["dropout"]
-    if not isinstance(kind, str) or kind not in _SMALLEST:
-        return f"tokenizer kind is {kind!r}: expected one of {', '.join(_SMALLEST)}"
-    for name, smallest in (("size", _SMALLEST[kind]), ("minimum_count", 1)):
+    if not isinstance(kind, str) or kind not in SMALLEST:
+        return f"tokenizer kind is {kind!r}: expected one of {', '.join(SMALLEST)}"
+    for name, smallest in (("size", SMALLEST[kind]), ("minimum_count", 1)):
         value = values[name]
         if not isinstance(value, int) or isinstance(value, bool) or value < smallest:
             return f"tokenizer {name} is {value!r}: expected a whole number of at least {smallest} for {kind}"

@@ -8,6 +8,7 @@ from einops import rearrange, repeat
 from torch import Tensor, nn
 
 from regard.attention.heads import MultiHead
+from regard.data.pair_batch import collate
 from regard.errors import InputError
 from regard.hub.exports.tokenizers import write_tokenizers
 from regard.hub.tolerances import SHAPES, compare
@@ -21,7 +22,6 @@ from regard.runs.load import load
 from regard.storage.atomic import explained, new_folder
 from regard.tasks.seq2seq.run import Seq2SeqRun
 from regard.text import Tokenizer
-from regard.text.special import END, NAMES, START, UNKNOWN
 
 LONGEST = 1024
 """Positions whose encodings are written, of a model that has no limit of its own."""
@@ -75,8 +75,10 @@ def save(model: Transformer, source: Tokenizer, target: Tokenizer, out: Path) ->
     _linear(spec.decoder.projection, cast(nn.Linear, decoder.output))
     spec.register_source_vocabulary(entries(source))
     spec.register_target_vocabulary(entries(target))
-    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = NAMES[UNKNOWN], NAMES[START], NAMES[END]
-    spec.config.add_source_eos, spec.config.decoder_start_token = True, NAMES[START]
+    ids = target.special
+    spec.config.unk_token, start, spec.config.eos_token = target.pieces([ids.unknown, ids.start, ids.end])
+    spec.config.bos_token = spec.config.decoder_start_token = start
+    spec.config.add_source_eos = True
     spec.validate()
     spec.save(str(out))
 
@@ -91,6 +93,11 @@ def activation(network: FeedForward) -> Any:
 def entries(tokenizer: Tokenizer) -> list[str]:
     """The vocabulary's, in the order of their ids."""
     return [*tokenizer.vocabulary]
+
+
+def ordinary(tokenizer: Tokenizer) -> Tensor:
+    """All ids that are not special."""
+    return torch.tensor([index for index in range(tokenizer.size) if index not in tokenizer.special.all])
 
 
 def _layer(spec: Any, layer: EncoderLayer | DecoderLayer) -> None:
@@ -175,15 +182,13 @@ def check(model: Transformer, source: Tokenizer, target: Tokenizer, out: Path) -
     translator = Translator(str(out), device="cpu", compute_type="float32", intra_threads=1)
     names, most = (entries(source), entries(target)), model.max_source or LONGEST
     for texts, longest in SHAPES:
-        tokens = min(longest, most - 1)  # END stands behind them
+        tokens = min(longest, most - 1)  # the end stands behind them
         order = torch.arange(texts * tokens).view(texts, tokens)
-        given, wanted = (END + 1 + order % (len(each) - END - 1) for each in names)
-        ends = torch.full((texts, 1), END)
-        lengths = torch.full((texts,), tokens + 1)
-        written = torch.cat([torch.full((texts, 1), START), wanted], 1)
-        logits = model(torch.cat([given, ends], 1), lengths, written).log_softmax(-1)
-        own = logits.gather(-1, torch.cat([wanted, ends], 1)[..., None])[..., 0]
-        sides = zip(names, (given, wanted), strict=True)
-        pieces = [[[each[index] for index in row] for row in ids.tolist()] for each, ids in sides]
+        sources, targets = (ordinary(each)[order % len(ordinary(each))].tolist() for each in (source, target))
+        batch = collate(list(zip(sources, targets, strict=True)), source.special, target.special)
+        logits = model(batch.source, batch.source_lengths, batch.target_in).log_softmax(-1)
+        own = logits.gather(-1, batch.target_out[..., None])[..., 0]
+        sides = zip(names, (sources, targets), strict=True)
+        pieces = [[[each[index] for index in row] for row in rows] for each, rows in sides]
         found = translator.score_batch(*pieces)
         compare(own, torch.tensor([each.log_probs for each in found]), out)

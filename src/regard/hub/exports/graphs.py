@@ -15,7 +15,6 @@ from regard.models.transformer import Transformer
 from regard.nn.decoders.transformer import TransformerDecoder
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.encoders.transformer import TransformerEncoder
-from regard.text.special import END
 
 LONGEST = 4096
 """Positions at most of a graph whose model has no limit of its own."""
@@ -50,7 +49,7 @@ class Filling(nn.Module):
 
 
 class Continuing(nn.Module):
-    """Tokens, END first -> the logits of what follows each."""
+    """Tokens, the end first -> the logits of what follows each."""
 
     def __init__(self, model: GPT2):
         super().__init__()
@@ -61,7 +60,7 @@ class Continuing(nn.Module):
 
 
 class Encoding(nn.Module):
-    """Source tokens with END and their lengths -> the encoder's states."""
+    """Source tokens with the end and their lengths -> the encoder's states."""
 
     def __init__(self, model: Transformer):
         super().__init__()
@@ -72,8 +71,8 @@ class Encoding(nn.Module):
 
 
 class Decoding(nn.Module):
-    """The encoder's states, the sources' lengths and what is written so far, START first -> the logits of what follows
-    each token of it."""
+    """The encoder's states, the sources' lengths and what is written so far, the start first -> the logits of what
+    follows each token of it."""
 
     def __init__(self, model: Transformer):
         super().__init__()
@@ -139,8 +138,8 @@ def _in_two(model: Transformer) -> list[Graph]:
 
 
 def _ids(texts: int, positions: int, vocabulary: int) -> Tensor:
-    """Whole numbers from END on, all different as far as the vocabulary goes."""
-    return END + torch.arange(texts * positions).view(texts, positions) % (vocabulary - END)
+    """Ids that are all different as far as the vocabulary goes."""
+    return torch.arange(texts * positions).view(texts, positions) % vocabulary
 
 
 def _lengths(texts: int, positions: int) -> Tensor:

@@ -13,18 +13,18 @@ from regard.errors import InputError
 from regard.hub.formats import bert_heads, word_pieces
 from regard.hub.formats.bert_heads import POOLER, Form, Heads
 from regard.hub.formats.folder import CONFIG, Folder
-from regard.hub.formats.names import Order, Part, Sizes, check_sizes, exported, imported, linear
+from regard.hub.formats.names import Part, Sizes, check_sizes, exported, imported, linear
 from regard.hub.formats.pretrained_model import Classes, Files, Opened
 from regard.hub.formats.settings import Settings
 from regard.hub.formats.tokenizer_json import ABOUT, TOKENIZER
 from regard.models.bert import BertConfig
-from regard.text.special import PAD
+from regard.text import SpecialTokens, Tokenizer
 
 OWN = "encoder.layers.{}"
 ATTENTION = f"{OWN}.self_attention"
 TABLE, POSITIONS = "encoder.embedding.table.weight", "encoder.positions.table"
 TRANSFORMER = (
-    Part("embeddings.word_embeddings.weight", (TABLE,), tokens=True),
+    Part("embeddings.word_embeddings.weight", (TABLE,)),
     Part("embeddings.position_embeddings.weight", (POSITIONS,)),
     *linear("embeddings.LayerNorm", "encoder.norm"),
 )
@@ -82,15 +82,15 @@ OLD = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bi
 
 def predictions(dense: str, norm: str, bias: str) -> tuple[Part, ...]:
     """The parts of what tells the token at a position."""
-    own = Part(bias, ("predictions.output.bias",), tokens=True)
+    own = Part(bias, ("predictions.output.bias",))
     return (*linear(dense, "predictions.transform"), *linear(norm, "predictions.norm"), own)
 
 
 @dataclass(frozen=True)
 class Kind:
     """What the models of one `model_type` call things. `prefix` stands before the encoder's tensors in files that have
-    more; `doubles` are tensors that must be the same as another; `tokenizer` is transformers' class for text; positions
-    count from `offset`."""
+    more; `doubles` are tensors that must be the same as another; `tokenizer` is transformers' class for text; `behind`
+    padding's id, positions are counted from the next number."""
 
     name: str
     architecture: str
@@ -104,22 +104,22 @@ class Kind:
     tokenizer: str
     segmented: bool = True
     pooled: bool = True
-    offset: int = 0
+    behind: bool = False
     epsilon: float | None = None
 
-    def order(self, size: int) -> Order:
-        """The published ids of a vocabulary: those here, but where positions are counted by what is not PAD, which must
-        be 1 for that."""
-        return [1, 3, 0, 2, size - 1, *range(4, size - 1)] if self.offset else range(size)
+    def offset(self, special: SpecialTokens) -> int:
+        """The number of the first position."""
+        return special.pad + 1 if self.behind else 0
 
-    def sizes(self, config: BertConfig) -> Sizes:
+    def sizes(self, config: BertConfig, tokenizer: Tokenizer) -> Sizes:
         """The sizes of a model by their keys, and where its tensors have them."""
         [dense] = [part.of_layer(0).published for part in self.layers if "feedforward.0.weight" in part.ours[0]]
         segments = {"type_vocab_size": (config.segments, SEGMENTS[0].published, 0)} if self.segmented else {}
         return segments | {
+            "vocab_size": (tokenizer.size, TRANSFORMER[0].published, 0),
             self.keys["width"]: (config.width, TRANSFORMER[0].published, 1),
             self.keys["hidden"]: (config.hidden, dense, 0),
-            "max_position_embeddings": (config.context + self.offset, TRANSFORMER[1].published, 0),
+            "max_position_embeddings": (config.context + self.offset(tokenizer.special), TRANSFORMER[1].published, 0),
         }
 
 
@@ -146,10 +146,10 @@ ROBERTA = Kind(
     LAYERS,
     predictions("lm_head.dense", "lm_head.layer_norm", "lm_head.bias"),
     {"lm_head.decoder.weight": "embeddings.word_embeddings.weight", "lm_head.decoder.bias": "lm_head.bias"},
-    FIXED | {"pad_token_id": (1,)},
+    FIXED,
     bert_heads.ROBERTA,
     "RobertaTokenizer",
-    offset=2,
+    behind=True,
 )
 DISTILBERT = Kind(
     "distilbert",
@@ -179,7 +179,11 @@ def read(folder: Folder, kind: Kind) -> Opened:
     sizes = ("vocab_size", "max_position_embeddings", "type_vocab_size", "layer_norm_eps")
     unused = ("attention_dropout", "qa_dropout", "seq_classif_dropout", "output_past", "tie_weights_")
     settings.check((*kind.keys.values(), *sizes), kind.fixed, (*IGNORED, *unused))
-    tokenizer, order = word_pieces.read(folder, settings.size("vocab_size"))
+    tokenizer = word_pieces.read(folder, settings.size("vocab_size"))
+    offset = kind.offset(tokenizer.special)
+    if offset and settings.index("pad_token_id", 1) != tokenizer.special.pad:
+        padding = tokenizer.special.pad
+        raise InputError(f"{settings.place}: pad_token_id is not {padding}, the tokenizer's; is it of another model?")
     given = _plain(folder, kind)
     head = kind.heads.read(settings, given)
     form = None if head is None else kind.heads.form(head)
@@ -189,7 +193,7 @@ def read(folder: Folder, kind: Kind) -> Opened:
         width=settings.size(kind.keys["width"]),
         heads=settings.size(kind.keys["heads"]),
         hidden=settings.size(kind.keys["hidden"]),
-        context=settings.size("max_position_embeddings", 512) - kind.offset,
+        context=settings.size("max_position_embeddings", 512) - offset,
         segments=settings.size("type_vocab_size", 2) if kind.segmented else 0,
         dropout=settings.share(kind.keys["dropout"], 0.1),
         epsilon=kind.epsilon or settings.above("layer_norm_eps", 1e-12),
@@ -197,10 +201,10 @@ def read(folder: Folder, kind: Kind) -> Opened:
         pooler=POOLER[0].published in given if form is None else isinstance(head, Classes),
         next_sentence=form is None and NEXT_SENTENCE[0].published in given,
     )
-    check_sizes(settings.place, given, {kind.keys["layers"]: config.layers}, kind.sizes(config))
+    check_sizes(settings.place, given, {kind.keys["layers"]: config.layers}, kind.sizes(config, tokenizer))
     read = {name: tensor for name, tensor in given.items() if form is None or name not in form.unused}
-    tensors = imported(parts(kind, config, form), read, config.layers, order)
-    tensors[POSITIONS] = tensors[POSITIONS][kind.offset :]
+    tensors = imported(parts(kind, config, form), read, config.layers)
+    tensors[POSITIONS] = tensors[POSITIONS][offset:]
     if config.predictions:
         tensors["predictions.output.weight"] = tensors[TABLE]
     return Opened(config, tensors, tokenizer, head=head)
@@ -213,31 +217,31 @@ def write(opened: Opened, kind: Kind) -> Files:
     form = None if head is None else kind.heads.form(head)
     if form is not None:
         form.check("this run", paired=isinstance(head, Classes) and head.paired)
-    order = kind.order(tokenizer.size)
+    offset = kind.offset(tokenizer.special)
     sizes = {name: getattr(config, field) for field, name in kind.keys.items()}
     described = {
         "architectures": [kind.architecture if form is None else form.architecture],
         "model_type": kind.name,
         "vocab_size": tokenizer.size,
-        "max_position_embeddings": config.context + kind.offset,
+        "max_position_embeddings": config.context + offset,
         **({"type_vocab_size": config.segments} if kind.segmented else {}),
         **({} if kind.epsilon else {"layer_norm_eps": config.epsilon}),
         **{key: values[0] for key, values in kind.fixed.items() if key in ("hidden_act", "activation")},
         **sizes,
-        "pad_token_id": order[PAD],
+        "pad_token_id": tokenizer.special.pad,
         **bert_heads.written(head),
     }
     own = dict(opened.tensors)
-    unused = own[POSITIONS].new_zeros(kind.offset, config.width)
+    unused = own[POSITIONS].new_zeros(offset, config.width)
     own[POSITIONS] = torch.cat([unused, own[POSITIONS]])
-    tensors = exported(parts(kind, config, form), own, config.layers, order)
+    tensors = exported(parts(kind, config, form), own, config.layers)
     heads = {part.published for part in (*kind.predictions, *NEXT_SENTENCE, *(form.parts if form else ()))}
     heads -= {part.published for part in POOLER}
     prefix = kind.prefix if heads & set(tensors) else ""
     named = {name if name in heads else prefix + name: tensor for name, tensor in tensors.items()}
     about = word_pieces.about(tokenizer, kind.tokenizer, config.context)
-    documents = {CONFIG: described, TOKENIZER: word_pieces.written(tokenizer, order), ABOUT: about}
-    return Files(documents, named, order)
+    documents = {CONFIG: described, TOKENIZER: word_pieces.written(tokenizer), ABOUT: about}
+    return Files(documents, named)
 
 
 def parts(kind: Kind, config: BertConfig, form: Form | None = None) -> tuple[Part, ...]:

@@ -7,17 +7,15 @@ import torch
 from regard.errors import InputError
 from regard.hub.formats import vocabulary
 from regard.hub.formats.folder import CONFIG, Folder
-from regard.hub.formats.names import Order, Part, check_sizes, exported, imported, linear
+from regard.hub.formats.names import Part, check_sizes, exported, imported, linear
 from regard.hub.formats.pretrained_model import Files, Opened
 from regard.hub.formats.settings import Settings
 from regard.hub.formats.tokenizer_json import ABOUT, TOKENIZER
 from regard.models.gpt2 import GPT2Config
 from regard.models.softmax import AdaptiveSoftmax
-from regard.text import Tokenizer
-from regard.text.special import END, NAMES
 
 PARTS = (
-    Part("wte.weight", ("embedding.table.weight",), tokens=True),
+    Part("wte.weight", ("embedding.table.weight",)),
     Part("wpe.weight", ("positions.table",)),
     *linear("h.{}.ln_1", "blocks.{}.residuals.0.norm"),
     *linear(
@@ -49,8 +47,6 @@ IGNORED = (
 )
 LAST = 50256
 """The id of the released models' token between two texts."""
-BETWEEN = "<|endoftext|>"
-"""Its name."""
 MASKS = re.compile(r"h\.\d+\.attn\.(masked_)?bias")
 """Constants that some files keep among the weights."""
 
@@ -59,7 +55,7 @@ def read(folder: Folder) -> Opened:
     """The model in a folder. Raises InputError for whatever is not a GPT-2's."""
     settings = Settings(folder.json(CONFIG), str(folder.path / CONFIG))
     settings.check(USED, FIXED, IGNORED)
-    tokenizer, order = vocabulary.read(folder, settings.size("vocab_size", 50257), settings.index("eos_token_id", LAST))
+    tokenizer = vocabulary.read(folder, settings.size("vocab_size", 50257), settings.index("eos_token_id", LAST))
     config = settings.made(
         GPT2Config,
         layers=settings.size("n_layer", 12),
@@ -68,7 +64,6 @@ def read(folder: Folder) -> Opened:
         context=settings.size("n_positions", 1024),
         dropout=settings.share("resid_pdrop", 0.1),
         hidden=settings.size("n_inner") if settings.given.get("n_inner") else None,
-        closed=END if None in order else 0,
     )
     given = {name.removeprefix("transformer."): tensor for name, tensor in folder.tensors().items()}
     given = {name: tensor for name, tensor in given.items() if not MASKS.fullmatch(name)}
@@ -76,17 +71,19 @@ def read(folder: Folder) -> Opened:
     if head is not None and not torch.equal(head, given.get("wte.weight", head)):
         raise InputError(f"{folder.path}: the output layer has weights of its own; a GPT-2's are its embedding's")
     sizes = {
+        "vocab_size": (tokenizer.size, "wte.weight", 0),
         "n_embd": (config.width, "wte.weight", 1),
         "n_positions": (config.context, "wpe.weight", 0),
         "n_inner": (config.hidden or 4 * config.width, "h.0.mlp.c_fc.weight", 1),
     }
     check_sizes(settings.place, given, {"n_layer": config.layers}, sizes)
-    tensors = imported(PARTS, given, config.layers, order)
+    tensors = imported(PARTS, given, config.layers)
     return Opened(config, tensors | {"output.weight": tensors["embedding.table.weight"]}, tokenizer)
 
 
 def write(opened: Opened) -> Files:
-    """What is published of a model. Raises InputError for one with an adaptive softmax."""
+    """What is published of a model. Raises InputError for one with an adaptive softmax, or with tokens that it never
+    predicts."""
     config, tokenizer = opened.config, opened.tokenizer
     assert isinstance(config, GPT2Config)
     if isinstance(config.softmax, AdaptiveSoftmax):
@@ -94,13 +91,16 @@ def write(opened: Opened) -> Files:
             "model.softmax.kind is adaptive, and a published GPT-2 tells a word among all at once; train it with full "
             "or sampled to export it"
         )
-    order = published(tokenizer, config.closed)
-    size = tokenizer.size - config.closed
-    end = order[END]
+    if config.closed:
+        raise InputError(
+            f"model.closed is {config.closed}: an older version of regard imported this run, with special tokens of "
+            "its own, and a published GPT-2 would predict them; import the model again to export it"
+        )
+    end = tokenizer.special.end
     described = {
         "architectures": ["GPT2LMHeadModel"],
         "model_type": "gpt2",
-        "vocab_size": size,
+        "vocab_size": tokenizer.size,
         "n_positions": config.context,
         "n_embd": config.width,
         "n_layer": config.layers,
@@ -114,17 +114,7 @@ def write(opened: Opened) -> Files:
         "bos_token_id": end,
         "eos_token_id": end,
     }
-    tensors = exported(PARTS, opened.tensors, config.layers, order)
+    tensors = exported(PARTS, opened.tensors, config.layers)
     named = {f"transformer.{name}": tensor for name, tensor in tensors.items()}
-    between = BETWEEN if config.closed else NAMES[END]
-    about = vocabulary.about(between, config.context, released=bool(config.closed))
-    documents = {CONFIG: described, TOKENIZER: vocabulary.written(tokenizer, order, between), ABOUT: about}
-    return Files(documents, named, order)
-
-
-def published(tokenizer: Tokenizer, closed: int) -> Order:
-    """Published ids: those here, or without the closed tokens and with END last, as the released models have it."""
-    if not closed:
-        return range(tokenizer.size)
-    last = tokenizer.size - closed - 1
-    return [None] * END + [last, *range(last)]
+    about = vocabulary.about(tokenizer, config.context)
+    return Files({CONFIG: described, TOKENIZER: vocabulary.written(tokenizer), ABOUT: about}, named)

@@ -1,7 +1,7 @@
 """Marian's translation models as they are published for Hugging Face's libraries (OPUS-MT, Tiedemann and Thottingal
 2020): the Transformer of Vaswani 2017 with norms behind the residuals and one embedding for everything.
 
-A text begins there with the padding, whose row is that of START here; padding itself is never predicted.
+A text begins with the padding, which is never predicted.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,10 +18,8 @@ from regard.hub.formats.names import Part, check_sizes, exported, imported, line
 from regard.hub.formats.pretrained_model import Files, Opened
 from regard.hub.formats.settings import Settings
 from regard.models.transformer import TransformerConfig
-from regard.nn.output import NEVER
 from regard.nn.positions import SinesThenCosines
 from regard.text import Tokenizer
-from regard.text.special import END, PAD, START
 
 TABLE, BIAS = "encoder.embedding.table.weight", "decoder.output.bias"
 SHARED, LOGITS = "model.shared.weight", "final_logits_bias"
@@ -33,7 +31,7 @@ POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positi
 """Constants that some files keep among the weights."""
 CLOSE = 1e-2
 """How far they may be from those here: numbers of 16 bits are."""
-EMBEDDED = (Part(SHARED, (TABLE,), tokens=True), Part(LOGITS, (BIAS,), tokens=True))
+EMBEDDED = (Part(SHARED, (TABLE,)), Part(LOGITS, (BIAS,)))
 ACTIVATIONS = {"swish": "swish", "silu": "swish", "relu": "relu", "gelu": "gelu"}
 SIZES = {
     "layers": ("encoder_layers", 12),
@@ -80,16 +78,16 @@ def read(folder: Folder) -> Opened:
     settings = Settings(given, str(folder.path / CONFIG))
     size, start = settings.size("vocab_size", 58101), settings.index("pad_token_id")
     config = _config(settings, size, start)
-    source, target, order = unigrams.read(folder, size, start, settings.index("eos_token_id"))
+    source, target = unigrams.read(folder, size, start, settings.index("eos_token_id"))
     given = _plain(folder, config, size)
     sizes = {
+        "vocab_size": (size, SHARED, 0),
         "d_model": (config.width, SHARED, 1),
         "encoder_ffn_dim": (config.hidden, "model.encoder.layers.0.fc1.weight", 0),
     }
     layers = {"encoder_layers": config.layers, "decoder_layers": config.decoder_layers or config.layers}
     check_sizes(settings.place, given, layers, sizes)
-    tensors = imported(tuple(parts(config)), given, 0, order)
-    tensors[BIAS][PAD] = NEVER
+    tensors = imported(tuple(parts(config)), given, 0)
     tensors |= dict.fromkeys(SAME, tensors[TABLE])
     return Opened(config, tensors, source, target, generation.read(folder, config.max_length))
 
@@ -126,7 +124,7 @@ def require(config: TransformerConfig, source: Tokenizer, target: Tokenizer | No
         wrong.append(f"key_value_heads is {config.key_value_heads}")
     if target is None or {source.settings.kind, target.settings.kind} != {"unigram"}:
         wrong.append("its tokenizers are not of unigram pieces")
-    elif source.vocabulary != target.vocabulary:
+    elif (source.vocabulary, source.special) != (target.vocabulary, target.special):
         wrong.append("its tokenizers are not of one vocabulary")
     if wrong:
         raise InputError(
@@ -141,16 +139,16 @@ def write(opened: Opened) -> Files:
     config, source = opened.config, opened.tokenizer
     assert isinstance(config, TransformerConfig)
     target = require(config, source, opened.target)
-    order = unigrams.numbered(source.size)
-    tensors = exported(tuple(parts(config)), opened.tensors, 0, order)
+    start = source.special.start
+    tensors = exported(tuple(parts(config)), opened.tensors, 0)
     tensors[LOGITS] = tensors[LOGITS][None]
-    special = {"pad_token_id": order[START], "eos_token_id": order[END], "decoder_start_token_id": order[START]}
-    documents = unigrams.written(source, target, order, config.max_length)
-    documents |= {CONFIG: described(config, source.size - 1) | special}
+    special = {"pad_token_id": start, "eos_token_id": source.special.end, "decoder_start_token_id": start}
+    documents = unigrams.written(source, target, config.max_length)
+    documents |= {CONFIG: described(config, source.size) | special}
     if opened.search is not None:
-        never = {"bad_words_ids": [[order[START]]]}
+        never = {"bad_words_ids": [[start]]}
         documents |= {generation.GENERATION: generation.written(opened.search, config.max_length) | special | never}
-    return Files(documents, tensors, order)
+    return Files(documents, tensors)
 
 
 def described(config: TransformerConfig, size: int) -> dict[str, Any]:

@@ -9,8 +9,6 @@ from torch import Tensor
 from regard.errors import InputError
 
 LISTED = 10
-Order = Sequence[int | None]
-"""For each token here its published id; None for a token that is not published."""
 Sizes = Mapping[str, tuple[int, str, int]]
 """For each key of a configuration the size it tells, a tensor, and the axis of it that has this size."""
 
@@ -18,17 +16,16 @@ Sizes = Mapping[str, tuple[int, str, int]]
 @dataclass(frozen=True)
 class Part:
     """One published tensor, and the parameters it holds one below the other; `{}` is the number of a layer. It may be
-    `transposed`, as its library multiplies from the other side, and its rows may be those of `tokens`."""
+    `transposed`, as its library multiplies from the other side."""
 
     published: str
     ours: tuple[str, ...]
     transposed: bool = False
-    tokens: bool = False
 
     def of_layer(self, number: int) -> "Part":
         """The part of one layer."""
         ours = tuple(name.format(number) for name in self.ours)
-        return Part(self.published.format(number), ours, self.transposed, self.tokens)
+        return Part(self.published.format(number), ours, self.transposed)
 
 
 def linear(published: str, *ours: str, transposed: bool = False) -> tuple[Part, Part]:
@@ -57,7 +54,7 @@ def check_sizes(place: str, given: Mapping[str, Tensor], layers: Mapping[str, in
         raise InputError(f"{place}: {'; '.join(wrong)}; are the weights those of another model?")
 
 
-def imported(parts: Sequence[Part], given: Mapping[str, Tensor], layers: int, order: Order) -> dict[str, Tensor]:
+def imported(parts: Sequence[Part], given: Mapping[str, Tensor], layers: int) -> dict[str, Tensor]:
     """Published tensors -> parameters here.
 
     Raises:
@@ -70,27 +67,21 @@ def imported(parts: Sequence[Part], given: Mapping[str, Tensor], layers: int, or
     uneven = [part.published for part in present if not given[part.published].ndim]
     present = [part for part in present if given[part.published].ndim]
     uneven += [part.published for part in present if len(_turned(part, given)) % len(part.ours)]
-    uneven += [part.published for part in present if part.tokens and len(given[part.published]) != _published(order)]
     found = {"missing": missing, "not known": unknown, "of an unexpected shape": uneven}
     if any(found.values()):
         told = "; ".join(f"{len(names)} {what}: {first(names)}" for what, names in found.items() if names)
         raise InputError(f"the tensors are not those of such a model: {told}")
     result = {}
     for part in known:
-        tensor = _turned(part, given)
-        pieces = [_rows(tensor, order)] if part.tokens else tensor.chunk(len(part.ours))
-        result |= dict(zip(part.ours, pieces, strict=True))
+        result |= dict(zip(part.ours, _turned(part, given).chunk(len(part.ours)), strict=True))
     return result
 
 
-def exported(parts: Sequence[Part], own: Mapping[str, Tensor], layers: int, order: Order) -> dict[str, Tensor]:
+def exported(parts: Sequence[Part], own: Mapping[str, Tensor], layers: int) -> dict[str, Tensor]:
     """Parameters here -> published tensors."""
     result = {}
     for part in _every(parts, layers):
         tensor = torch.cat([own[name] for name in part.ours])
-        if part.tokens:
-            kept = [(theirs, ours) for ours, theirs in enumerate(order) if theirs is not None]
-            tensor = tensor[torch.tensor([ours for _, ours in sorted(kept)])]
         result[part.published] = tensor.mT.contiguous() if part.transposed else tensor
     return result
 
@@ -103,19 +94,6 @@ def _every(parts: Sequence[Part], layers: int) -> Iterator[Part]:
 def _turned(part: Part, given: Mapping[str, Tensor]) -> Tensor:
     tensor = given[part.published]
     return tensor.mT if part.transposed and tensor.ndim > 1 else tensor
-
-
-def _published(order: Order) -> int:
-    return sum(theirs is not None for theirs in order)
-
-
-def _rows(table: Tensor, order: Order) -> Tensor:
-    """The rows of our tokens, zeros for one that is not published."""
-    result = table.new_zeros(len(order), *table.shape[1:])
-    for ours, theirs in enumerate(order):
-        if theirs is not None:
-            result[ours] = table[theirs]
-    return result
 
 
 def first(names: Sequence[str]) -> str:

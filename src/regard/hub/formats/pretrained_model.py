@@ -7,7 +7,6 @@ from typing import Any
 from torch import Tensor
 
 from regard.decoding.search import Search
-from regard.hub.formats.names import Order
 from regard.images import Preparation
 from regard.models.bert import BertConfig
 from regard.models.elmo import ElmoConfig
@@ -59,9 +58,8 @@ class OpenedImages:
 
 @dataclass(frozen=True)
 class Files:
-    """What a folder of a published model has: JSON objects, and other files as they are, by their names, and tensors.
-    `order` says which published id each token here has."""
+    """The contents of a published model's folder: JSON objects, and other files as they are, by their names, and
+    tensors."""
 
     documents: Mapping[str, Mapping[str, Any] | bytes]
     tensors: Mapping[str, Tensor]
-    order: Order = ()

@@ -1,4 +1,4 @@
-"""Published pairs of tokenizers whose unigram pieces are of one vocabulary, and how their tokens are numbered here."""
+"""Published pairs of tokenizers whose unigram pieces are of one vocabulary."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,11 +6,10 @@ from typing import Any
 from regard.errors import InputError
 from regard.hub.formats import sentencepiece as sentence_pieces
 from regard.hub.formats.folder import Folder
-from regard.hub.formats.names import Order
 from regard.hub.formats.tokenizer_json import ABOUT, entries
-from regard.hub.formats.vocabulary import VOCABULARY, renumbered
-from regard.text import Tokenizer, TokenizerSettings
-from regard.text.special import END, NAMES, START, UNKNOWN
+from regard.hub.formats.vocabulary import VOCABULARY, counted, settings
+from regard.text import Tokenizer
+from regard.text.special import NAMES, UNKNOWN, SpecialTokens
 from regard.text.unigram import Segmenter, pieces_of
 
 SOURCE, TARGET = "source.spm", "target.spm"
@@ -18,9 +17,9 @@ KNOWN = 0.5
 """The share of a tokenizer's pieces that its vocabulary has at least."""
 
 
-def read(folder: Folder, size: int, start: int, end: int) -> tuple[Tokenizer, Tokenizer, Order]:
+def read(folder: Folder, size: int, start: int, end: int) -> tuple[Tokenizer, Tokenizer]:
     """The tokenizers of source and target of a model whose embedding has `size` rows, where the ids `start` and `end`
-    begin and end a text.
+    begin and end a text; `start` also pads.
 
     Raises:
         InputError: one is missing or broken, or they do not belong to the model or to each other.
@@ -33,11 +32,11 @@ def read(folder: Folder, size: int, start: int, end: int) -> tuple[Tokenizer, To
     unknown = vocabulary.get(NAMES[UNKNOWN])
     if unknown is None or not max(start, end) < size or len({start, end, unknown}) < 3:
         raise InputError(f"{place}: has no entry {NAMES[UNKNOWN]}, or none for start and end; is it of another model?")
-    ids, order = renumbered(vocabulary, NAMES, [None, unknown, start, end], size, folder)
-    return _side(folder, SOURCE, ids), _side(folder, TARGET, ids), order
+    ids, special = counted(vocabulary, size, folder), SpecialTokens(start, unknown, start, end)
+    return _side(folder, SOURCE, ids, special), _side(folder, TARGET, ids, special)
 
 
-def _side(folder: Folder, name: str, ids: Mapping[str, int]) -> Tokenizer:
+def _side(folder: Folder, name: str, ids: Mapping[str, int], special: SpecialTokens) -> Tokenizer:
     pieces = sentence_pieces.read(folder, name)
     known = sum(piece in ids for piece in pieces.scores)
     if known < KNOWN * len(pieces.scores):
@@ -45,29 +44,23 @@ def _side(folder: Folder, name: str, ids: Mapping[str, int]) -> Tokenizer:
             f"{folder.path / name}: {VOCABULARY} has {known} of its {len(pieces.scores)} pieces; "
             "it is that of another model"
         )
-    return Tokenizer.cutting(TokenizerSettings("unigram", len(ids)), Segmenter(ids, pieces))
+    return Tokenizer.cutting(settings("unigram", len(ids)), Segmenter(ids, pieces, special), special)
 
 
-def numbered(size: int) -> Order:
-    """The published ids of a vocabulary: the end is 0, the unknown 1, the start, which also pads, last."""
-    return [None, 1, size - len(NAMES) + 2, 0, *range(2, size - len(NAMES) + 2)]
-
-
-def written(source: Tokenizer, target: Tokenizer, order: Order, longest: int) -> dict[str, Mapping[str, Any] | bytes]:
-    """The files of both tokenizers with the published ids; the name of the start is that of padding."""
-    names = {UNKNOWN: NAMES[UNKNOWN], START: NAMES[0], END: NAMES[END]}
-    entries = [(names.get(ours, entry), order[ours]) for entry, ours in source.vocabulary.items()]
-    vocabulary = sorted((theirs, entry) for entry, theirs in entries if theirs is not None)
+def written(source: Tokenizer, target: Tokenizer, longest: int) -> dict[str, Mapping[str, Any] | bytes]:
+    """The files of both tokenizers."""
+    special = source.special
+    unknown, start, end = source.pieces([special.unknown, special.start, special.end])
     about = {
         "tokenizer_class": "MarianTokenizer",
-        "unk_token": names[UNKNOWN],
-        "eos_token": names[END],
-        "pad_token": names[START],
+        "unk_token": unknown,
+        "eos_token": end,
+        "pad_token": start,
         "model_max_length": longest,
         "separate_vocabs": False,
     }
     return {
-        VOCABULARY: {entry: theirs for theirs, entry in vocabulary},
+        VOCABULARY: source.vocabulary,
         SOURCE: sentence_pieces.write(pieces_of(source.backend)),
         TARGET: sentence_pieces.write(pieces_of(target.backend)),
         ABOUT: about,

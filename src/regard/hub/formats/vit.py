@@ -95,7 +95,7 @@ def read(folder: Folder, kind: Kind) -> OpenedImages:
         "intermediate_size": (config.hidden, "encoder.layer.0.intermediate.dense.weight", 0),
     }
     check_sizes(settings.place, given, {"num_hidden_layers": config.layers}, claimed)
-    tensors = imported(kind.parts, given, config.layers, ())
+    tensors = imported(kind.parts, given, config.layers)
     names = labels.read(settings, len(given[head]))
     return OpenedImages(config, _ours(tensors, config, str(folder.path)), names, preprocessor.read(folder, config))
 
@@ -122,7 +122,7 @@ def write(opened: OpenedImages) -> Files:
     }
     own = _theirs(opened.tensors, config)
     heads = {part.published for part in kind.heads}
-    tensors = exported(kind.parts, own, config.layers, ())
+    tensors = exported(kind.parts, own, config.layers)
     named = {name if name in heads else f"{kind.name}.{name}": tensor for name, tensor in tensors.items()}
     documents = {CONFIG: described, preprocessor.PREPROCESSOR: preprocessor.written(opened.images, config)}
     return Files(documents, named)

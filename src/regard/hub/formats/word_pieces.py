@@ -1,27 +1,27 @@
-"""Published vocabularies of models that fill in blanks, and how their tokens are numbered here."""
+"""Published vocabularies of models that fill in blanks."""
 
+from dataclasses import astuple
 from typing import Any
 
 from regard.errors import InputError
 from regard.hub.formats import tokenizer_json
 from regard.hub.formats.folder import Folder
-from regard.hub.formats.names import Order
 from regard.hub.formats.tokenizer_json import ABOUT, TOKENIZER, Document, added
-from regard.hub.formats.vocabulary import numbered
+from regard.hub.formats.vocabulary import counted, settings
 from regard.text import Tokenizer
 from regard.text.settings import KindName
-from regard.text.special import END, MASK, MASK_NAME, NAMES, START
+from regard.text.special import SpecialTokens
 
 LIST = "vocab.txt"
 BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 ROBERTA = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
-"""What PAD, UNKNOWN, START, END and MASK are called there."""
+"""The names of padding, unknown pieces, start, end and mask there."""
 TRIMMED = {"add_prefix_space": False, "trim_offsets": True}
 """How RoBERTa's tokenizer treats blanks: none is put in front. Its mask takes the blanks before it away."""
 
 
-def read(folder: Folder, size: int) -> tuple[Tokenizer, Order]:
-    """The tokenizer of a model whose embedding has `size` rows: those special here first, then the rest by their ids.
+def read(folder: Folder, size: int) -> Tokenizer:
+    """The tokenizer of a model whose embedding has `size` rows.
 
     Raises:
         InputError: there is none, it does not belong to the model, or it cuts text in another way.
@@ -38,26 +38,22 @@ def read(folder: Folder, size: int) -> tuple[Tokenizer, Order]:
     missing = [name for name in names if name not in vocabulary]
     if missing:
         raise InputError(f"{place}: has no entry {missing[0]}; is it the tokenizer of another model?")
-    first = [vocabulary[name] for name in names]
-    return numbered(vocabulary, merges, kind, (*NAMES, MASK_NAME), first, size, folder)
+    special = SpecialTokens(*(vocabulary[name] for name in names))
+    return Tokenizer.of(settings(kind, size), counted(vocabulary, size, folder), merges, special)
 
 
-def written(tokenizer: Tokenizer, order: Order) -> dict[str, Any]:
+def written(tokenizer: Tokenizer) -> dict[str, Any]:
     """The Hugging Face tokenizers format of a tokenizer, with the names that its special entries have there."""
-    document = tokenizer.backend
-    names = _names(tokenizer)
-    named = ((names[ours] if ours <= MASK else entry, ours) for entry, ours in tokenizer.vocabulary.items())
-    entries = {entry: order[ours] for entry, ours in named}
-    document["model"]["vocab"] = entries
-    if "unk_token" in document["model"] and document["model"]["unk_token"] is not None:
-        document["model"]["unk_token"] = names[NAMES.index("<unk>")]
-    special = ((place, name) for name in names if (place := entries[name]) is not None)
-    document["added_tokens"] = added(special, stripping=ROBERTA[MASK])
-    first, last = ([names[ours], entries[names[ours]]] for ours in (START, END))
-    if names is BERT:
-        document["post_processor"] = {"type": "BertProcessing", "cls": first, "sep": last}
-    else:
-        document["post_processor"] = {"type": "RobertaProcessing", "cls": first, "sep": last} | TRIMMED
+    document, special = tokenizer.backend, tokenizer.special
+    named = dict(zip(astuple(special), _names(tokenizer), strict=True))
+    model = document["model"]
+    model["vocab"] = {named.get(index, entry): index for entry, index in tokenizer.vocabulary.items()}
+    if model.get("unk_token") is not None:
+        model["unk_token"] = named[special.unknown]
+    document["added_tokens"] = added(sorted(named.items()), stripping=ROBERTA[-1])
+    first, last = ([named[index], index] for index in (special.start, special.end))
+    kind, more = ("RobertaProcessing", TRIMMED) if named[special.pad] == ROBERTA[0] else ("BertProcessing", {})
+    document["post_processor"] = {"type": kind, "cls": first, "sep": last, **more}
     return document
 
 
@@ -66,14 +62,14 @@ def about(tokenizer: Tokenizer, called: str, context: int) -> dict[str, Any]:
     entries."""
     names = _names(tokenizer)
     keys = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
-    told = {"tokenizer_class": called, "model_max_length": context} | dict(zip(keys, names, strict=True))
+    settings = {"tokenizer_class": called, "model_max_length": context} | dict(zip(keys, names, strict=True))
     if names is BERT:
         lower = tokenizer.settings.kind == "wordpiece-uncased"
-        return told | {"do_lower_case": lower, "strip_accents": None, "tokenize_chinese_chars": True}
-    [mask] = added([(MASK, names[MASK])], stripping=names[MASK])
+        return settings | {"do_lower_case": lower, "strip_accents": None, "tokenize_chinese_chars": True}
+    [mask] = added([(0, names[-1])], stripping=names[-1])
     del mask["id"]
-    marks = {"bos_token": names[START], "eos_token": names[END], "mask_token": {"__type": "AddedToken"} | mask}
-    return told | marks | TRIMMED
+    marks = {"bos_token": names[2], "eos_token": names[3], "mask_token": {"__type": "AddedToken"} | mask}
+    return settings | marks | TRIMMED
 
 
 def _names(tokenizer: Tokenizer) -> tuple[str, ...]:
