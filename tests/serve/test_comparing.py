@@ -47,7 +47,7 @@ def test_two_language_models_go_on_from_one_prompt():
         assert (answer["run"], lookups["name"]) == (name, name)
         assert lookups["source"][:3] == ["</s>", "the", "house"]
         assert numbers(lookups["maps"][0]).size == 2 * 3 * len(lookups["target"]) * len(lookups["source"])
-    too_long = "the prompt 'the house' and what is written behind it have 32 tokens, and the model sees 23 at once; "
+    too_long = "the prompt 'the house' and its continuation have 32 tokens, and the model reads 23 at once; "
     too_long += "write at most 21"
     assert (long.status_code, long.json()["error"]) == (422, f"one: {too_long}")
 

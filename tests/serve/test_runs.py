@@ -156,9 +156,9 @@ def test_a_language_model_goes_on():
     keys = [len(each["weights"][0][0]) for each in tokens]
     assert keys == list(range(3, 3 + len(tokens)))  # the start of the text, its two words, and what is written
     assert start["view"]["lookups"][0]["source"] == ["</s>", "the", "house"]
-    reading = run.attribute(prompt + wanted.text.rpartition(" ")[0])
+    attribution = run.attribute(prompt + wanted.text.rpartition(" ")[0])
     last = np.array(tokens[-1]["weights"]).mean((0, 1))
-    np.testing.assert_allclose(last, reading.weights.weights[-1], atol=1e-4)
+    np.testing.assert_allclose(last, attribution.weights.weights[-1], atol=1e-4)
     assert forced[0]["forced"] == 1
     assert forced[1]["token"] == tokens[0]["token"] + 1
 
@@ -176,7 +176,7 @@ def test_the_alternatives_of_a_beam_and_what_each_looks_at():
     assert [whole, *whole["alternatives"]] == [best.to_json(), *(each.to_json() for each in best.alternatives)]
     assert len({each["text"] for each in (whole, *whole["alternatives"])}) == 3
     written = [*run.tokenizer.encode(other), END]
-    assert view == payload(run.attribute(prompt, target_tokens=written, kinds=["weights", "norms"]).lookups)
+    assert view == payload(list(run.attribute(prompt, target_tokens=written, kinds=["weights", "norms"]).lookups))
     assert view["lookups"][0]["target"] == run.tokenizer.pieces(written)
     assert (long.status_code, long.json()["error"]) == (422, "the text has 604 tokens; at most 512 are seen at once")
 

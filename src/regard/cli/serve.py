@@ -74,10 +74,10 @@ def serve(run: Runs, /, *more: Runs, place: Place = HERE, most: Most = OWN, int8
 
     hosts = allowed(place.host, place.allow_host, place.token)
     limits = Limits(text=most.max_text, inside=most.queue, answer_seconds=most.seconds)
-    with listen(place.host, place.port) as listening:
+    with listen(place.host, place.port) as listener:
         runs = load_runs([run, *more], int8=int8)
         app = application(runs, limits, hosts=hosts, token=place.token)
         names = ", ".join(each.name for each in runs)
         secret = "" if place.token is None else "#token=..."
-        say(f"{names}: {address(listening, place.host)}{secret}\nCtrl-C ends.")
-        run_server(app, listening, limits)
+        say(f"{names}: {address(listener, place.host)}{secret}\nCtrl-C ends.")
+        run_server(app, listener, limits)

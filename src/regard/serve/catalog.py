@@ -6,15 +6,10 @@ from typing import Any
 
 from regard.errors import InputError
 from regard.runs.load import load
-from regard.serve.language import language
 from regard.serve.operation import ServedRun
 from regard.serve.operations import operations_of
-from regard.tasks.language_model.run import LanguageModelRun
-from regard.tasks.multi_target.run import MultiTargetRun
+from regard.tasks.verbs import Run
 
-LEGACY: dict[type, Any] = {
-    LanguageModelRun: language,
-}
 FIELDS: dict[Any, str] = {str: "text", str | None: "text", bytes: "file"}
 """The page's fields by the types of inputs; others are written as JSON."""
 
@@ -35,16 +30,8 @@ def load_runs(folders: Sequence[Path], *, int8: bool = False) -> list[ServedRun]
     return runs
 
 
-def served(name: str, run: Any, folder: Path) -> Iterator[ServedRun]:
+def served(name: str, run: Run[Any, Any], folder: Path) -> Iterator[ServedRun]:
     """A run, or each of its parts, with its operations. Raises InputError for one that has none."""
-    if isinstance(run, MultiTargetRun):
-        for language in run.tokenizers:
-            yield from served(f"{name}:{language}", run.of(language), folder)
-        return
-    for kind, legacy in LEGACY.items():
-        if isinstance(run, kind):
-            yield legacy(name, run)
-            return
     if parts := run.parts():
         for part, each in parts.items():
             yield from served(f"{name}:{part}", each, folder)

@@ -28,6 +28,8 @@ BOUNDS: Mapping[str, Any] = {
     "kinds": Field(min_length=1, max_length=4),
 }
 """What a server accepts of an option, by its name."""
+DEFAULTS: Mapping[str, Any] = {"beyond": "stop"}
+"""Defaults of a server where the library's is to raise: a text that outgrows the context of its model ends."""
 AttributionKinds = Annotated[tuple[Kind, ...], BOUNDS["kinds"]]
 """The kinds of a view: the maps of the first, those of the others beside them."""
 
@@ -72,7 +74,7 @@ def body_type(
     hints = get_type_hints(options)
     keys = {key: (_json_type(kind), None if _optional(kind) else ...) for key, kind in inputs.items()}
     chosen = {
-        each.name: (_bounded(each.name, hints[each.name]), each.default)
+        each.name: (_bounded(each.name, hints[each.name]), DEFAULTS.get(each.name, each.default))
         for each in fields(options)
         if each.name in supported
     }

@@ -61,18 +61,18 @@ def listen(host: str, port: int) -> socket.socket:
         ((family, _, _, _, address), *_) = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise InputError(f"--host is {host!r}, which has no address ({error}); try 127.0.0.1") from error
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind(address)
-        listening.listen()
+        listener.bind(address)
+        listener.listen()
     except OSError as error:
-        listening.close()
+        listener.close()
         why = (error.strerror or str(error)).lower()
         raise InputError(
             f"cannot listen at {host}, port {port}: {why}; choose another with --host or --port"
         ) from error
-    return listening
+    return listener
 
 
 def server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
@@ -92,7 +92,7 @@ def server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
     return uvicorn.Server(config)
 
 
-def run(app: ASGIApp, listening: socket.socket, limits: Limits) -> None:
+def run(app: ASGIApp, listener: socket.socket, limits: Limits) -> None:
     """Serve until a signal comes, then answer the requests inside; a second Ctrl-C ends at once.
 
     Raises:
@@ -100,7 +100,7 @@ def run(app: ASGIApp, listening: socket.socket, limits: Limits) -> None:
         Terminated: SIGTERM.
     """
     with _ending(_terminated):
-        server(app, limits).run(sockets=[listening])
+        server(app, limits).run(sockets=[listener])
 
 
 def _terminated(number: int, frame: FrameType | None) -> None:
@@ -117,7 +117,7 @@ def _ending(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
         signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)
 
 
-def address(listening: socket.socket, host: str) -> str:
+def address(listener: socket.socket, host: str) -> str:
     """Where the page is."""
     shown = f"[{host}]" if ":" in host else host
-    return urlunsplit(("http", f"{shown}:{listening.getsockname()[1]}", "/", "", ""))
+    return urlunsplit(("http", f"{shown}:{listener.getsockname()[1]}", "/", "", ""))

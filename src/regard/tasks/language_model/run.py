@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,14 +12,14 @@ from torch import Tensor
 
 from regard.attention.memory import Memory
 from regard.attribution.aggregation import alone
+from regard.attribution.available import kinds_within
 from regard.attribution.gradients import log_probabilities_of
 from regard.attribution.kinds import Kind
 from regard.attribution.self_attention import contributed, within
 from regard.data.token_words import side
-from regard.decoding.constraints import DecodingConstraints
+from regard.decoding.constraints import DecodingConstraints, writable
 from regard.decoding.continuation import Prompted, Sliding
-from regard.decoding.search import Search
-from regard.decoding.streaming import StepOptions, StreamEvent, StreamSource, always, check_prefixes
+from regard.decoding.streaming import StepOptions, StreamEvent, StreamSource, check_prefixes
 from regard.errors import InputError, shown
 from regard.maps.alignment import Alignment
 from regard.maps.lookups import Lookups, beside, of_rows
@@ -33,9 +34,8 @@ from regard.tasks.language_model.cache import Cache
 from regard.tasks.language_model.config import LanguageModelling
 from regard.tasks.language_model.continuation import Begun, Continuation, behind
 from regard.tasks.language_model.training import convention, figures
-from regard.tasks.options import SAMPLING, AttributionOptions, EvaluationOptions, PredictOptions
+from regard.tasks.options import SAMPLING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
 from regard.tasks.prediction import TextPrediction
-from regard.tasks.run import refuse_one_text
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.tasks.verbs import Run
 from regard.text import Tokenizer
@@ -50,6 +50,7 @@ class LanguageModelRun(Run[str, Continuation]):
     model: LanguageModel
     supports = {
         "predict": frozenset({"beam", "n_best", *SAMPLING, "tokens", "beyond"}),
+        "stream": frozenset({*SAMPLING, "tokens", "beyond", "prefix", "prefix_tokens", "candidates"}),
         "evaluate": frozenset({"files", "cache"}),
         "attribute": frozenset({"kinds", "maps", "target", "finished", "target_tokens"}),
     }
@@ -71,6 +72,22 @@ class LanguageModelRun(Run[str, Continuation]):
 
     def record(self, example: str) -> dict[str, Any]:
         return {"prompt": example}
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        return kinds_within(self.model, self.model.self_attention)
+
+    def description(self) -> dict[str, Any]:
+        model, search, end = self.config.model.name, self.config.search, self.tokenizer.special.end
+        form = {"kind": "prompt", "model": model, "temperature": search.temperature, "end": end}
+        return super().description() | form
+
+    def check_size(self, example: str, options: AttributionOptions, most: int) -> None:
+        target = options.target_tokens
+        if target is None:
+            target = [*self.tokenizer.encode(options.target or ""), *([0] if options.finished else [])]
+        if (size := 1 + len(self.tokenizer.encode(example)) + len(target)) > most:
+            raise InputError(f"the text has {size} tokens; at most {most} are seen at once")
 
     def samples(self, options: PredictOptions) -> bool:
         return options.search(self.config.search).temperature is not None
@@ -118,43 +135,29 @@ class LanguageModelRun(Run[str, Continuation]):
             for prompt, forced, hypotheses in zip(prompts, begun.rest, found, strict=True)
         ]
 
-    def write(
-        self,
-        prompts: Sequence[str],
-        *,
-        tokens: int = 100,
-        search: Search | None = None,
-        beyond: Beyond | None = None,
-        prefixes: Sequence[Sequence[int]] | None = None,
-        candidates: int = 0,
-        wanted: Callable[[int], bool] = always,
+    def _stream(
+        self, prompts: Sequence[str], options: StreamOptions, active: Callable[[int], bool]
     ) -> Iterator[StreamEvent]:
-        """How each prompt goes on, token by token, all of them at each step: greedy, or drawn where `search`, by
-        default the run's own, has a temperature. What follows a prompt begins with the tokens of its prefix;
-        `wanted(number)` is asked before each step whether to go on. The weights of a token are on those before it, the
-        start of the text first.
+        """The weights of a token are on those before it, the start of the text first.
 
         Raises:
-            TypeError, InputError and ValueError: as `predict`.
+            InputError and ValueError: as `predict`, and for a prefix with a token that no text contains.
         """
-        refuse_one_text(prompts, "prompts")
-        search = self.config.search if search is None else search
-        prefixes = [()] * len(prompts) if prefixes is None else prefixes
-        check_prefixes(prefixes, self.tokenizer.size, self.tokenizer.special)
+        prefix, search = options.forced(partial(writable, self.tokenizer)), options.search(self.config.search)
+        check_prefixes([prefix], self.tokenizer.size, self.tokenizer.special)
+        texts = [[self.tokenizer.special.end, *self.tokenizer.encode(prompt)] for prompt in prompts]
+        sources = [StreamSource(self.tokenizer.pieces(ids), None, len(prefix), options.tokens) for ids in texts]
         with guarded(self.model):
-            begun = self._begun(prompts, tokens, beyond)
-            options = StepOptions(self.model, self.model.self_attention, candidates, wanted)
-            held = [(*rest, *prefix) for rest, prefix in zip(begun.rest, prefixes, strict=True)]
-            for each in search.stream(begun.decoder, begun.nothing, begun.limit, held, options):
-                forced = len(begun.rest[each.row])
-                if len(each.tokens) > forced:
-                    text = behind(prompts[each.row], each.tokens[forced:], self.tokenizer)
-                    told = replace(each, attention=_of_tokens(each.attention, begun.read + len(each.tokens) - 1))
-                    pieces = self.tokenizer.pieces(
-                        [self.tokenizer.special.end, *self.tokenizer.encode(prompts[each.row])]
-                    )
-                    source = StreamSource(pieces, forced=len(prefixes[each.row]), growth=tokens)
-                    yield StreamEvent.of(told, source, text, self.tokenizer.pieces)
+            begun = self._begun(prompts, options.tokens, options.beyond)
+            chosen = StepOptions(self.model, self.model.self_attention, options.candidates, active)
+            forced = [(*rest, *prefix) for rest in begun.rest]
+            for step in search.stream(begun.decoder, begun.nothing, begun.limit, forced, chosen):
+                rest = len(begun.rest[step.row])
+                if len(step.tokens) > rest:
+                    text = behind(prompts[step.row], step.tokens[rest:], self.tokenizer)
+                    read = _of_tokens(step.attention, begun.read + len(step.tokens) - 1)
+                    event = replace(step, attention=read)
+                    yield StreamEvent.of(event, sources[step.row], text, self.tokenizer.pieces)
 
     def _attribute(self, example: str, options: AttributionOptions) -> Attribution:
         """What each token of a text attended to while the next one was predicted; or as a gradient, what the

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.attribution.aggregation import alone
+from regard.attribution.available import LAYERED
 from regard.attribution.gradients import log_probabilities_of
 from regard.attribution.kinds import Kind
 from regard.attribution.self_attention import contributed, within
@@ -99,6 +100,10 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
         tokenizer = Tokenizer.load(run.file(TOKENIZER))
         check_tokenizer(tokenizer)
         return cls(config, Bert(tokenizer.size, config.model), tokenizer)
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        return LAYERED
 
     def parse(self, line: str, place: str = "text 1") -> str:
         return line

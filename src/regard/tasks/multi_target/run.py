@@ -126,6 +126,10 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
         )
         return Seq2SeqRun(alone, self.model.of(language).eval(), self.tokenizers[language])
 
+    def parts(self) -> dict[str, Seq2SeqRun]:
+        """A run for each language."""
+        return {language: self.of(language) for language in self.tokenizers}
+
     def parse(self, line: str, place: str = "text 1") -> str:
         return line
 
