@@ -19,7 +19,7 @@ from torch import Tensor
 from benchmarks import report
 from benchmarks.aim import Aim
 from regard.attention.memory import Memory
-from regard.data.pair_batch import collate
+from regard.data.batching import collate
 from regard.decoding import Beam, greedy
 from regard.decoding.continuation import Prompted
 from regard.decoding.logits_processors import LogitsProcessor

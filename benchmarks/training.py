@@ -22,8 +22,7 @@ import torch
 from benchmarks import report
 from benchmarks.aim import Aim
 from benchmarks.updates import LONGEST, SYSTEMS, VOCABULARY
-from regard.data.batching import LENGTH_MULTIPLE, token_batches
-from regard.data.pair_batch import PairBatch, collate
+from regard.data.batching import LENGTH_MULTIPLE, PairBatch, collate, token_batches
 from regard.text import Tokenizer
 from regard.text.settings import TokenizerSettings
 from regard.training.devices import multiplies_bf16

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim import AdamW
 
-from regard.data.pair_batch import PairBatch
+from regard.data.batching import PairBatch
 from regard.models.catalog import MODEL_CONFIGS, MODELS
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.text.special import IGNORED

@@ -8,7 +8,7 @@ from regard.attention.record import record
 from regard.attribution.cross_attention import SOURCES, read_by
 from regard.attribution.forced_decoding import attended
 from regard.attribution.kinds import Kind
-from regard.data.pair_batch import collate
+from regard.data.batching import collate
 from regard.maps.heads import Side
 from regard.text.special import START
 from tests.laws import cases

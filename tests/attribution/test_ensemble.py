@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard.attribution.forced_decoding import attended
-from regard.data.pair_batch import collate
+from regard.data.batching import collate
 from regard.data.tokenizer_pair import Tokenizers
 from regard.decoding import Beam, greedy
 from regard.decoding.scoring import log_probabilities

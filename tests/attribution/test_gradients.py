@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from regard.attribution.cross_attention import SOURCES, by_gradient, owed
 from regard.attribution.gradients import contributions, embeddings, log_probabilities_of
-from regard.data.pair_batch import collate
+from regard.data.batching import collate
 from regard.errors import InputError
 from regard.text.special import END
 from tests.laws import cases

@@ -13,7 +13,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from benchmarks import training, updates
-from regard.data.pair_batch import PairBatch
+from regard.data.batching import PairBatch
 
 SMALL = [([5, 7, 11], [13, 5]), ([7], [5, 11, 7, 13]), ([5, 11], [5])] * 8
 

@@ -11,7 +11,7 @@ from regard.models.bert import Bert
 from regard.models.gpt2 import GPT2, GPT2Config
 from regard.runs import run_file
 from regard.runs.recipes import path_of
-from regard.training.parameters import count_parameters
+from regard.training.state import count_parameters
 
 
 def given(recipe: str, *overrides: str) -> Any:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.data.pair_batch import collate
+from regard.data.batching import collate
 from regard.models.aligns import ALIGNS, AlignName
 from regard.models.pointer_generator import PointerConfig, PointerGenerator
 from regard.nn.copying import Copying, CopyOutput

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.attribution.forced_decoding import attended
-from regard.data.pair_batch import collate
+from regard.data.batching import collate
 from regard.decoding import greedy
 from regard.models.luong import Luong, LuongConfig
 from regard.models.transformer import Transformer, TransformerConfig

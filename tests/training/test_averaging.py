@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.training.averaging import MovingAverage, mean
+from regard.training.selection import MovingAverage, mean
 
 
 def test_the_moving_average_is_its_recurrence():

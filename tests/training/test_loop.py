@@ -15,9 +15,9 @@ from regard.storage.run_folder import RunDirectory
 from regard.storage.tensors import read
 from regard.training.batches import BatchStream
 from regard.training.loop import fit
-from regard.training.metrics_log import Metrics
 from regard.training.objective import LossModule
 from regard.training.processes import Processes
+from regard.training.progress import Metrics
 from regard.training.signals import Stop, Stopped
 from regard.training.update import Updater
 from tests.training import toy

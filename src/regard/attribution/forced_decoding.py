@@ -10,7 +10,7 @@ from torch import Tensor
 from regard.attention.record import Maps, Measure, record, record_breakdown
 from regard.attribution.aggregation import Joining
 from regard.attribution.kinds import ROLES
-from regard.data.pair_batch import PairBatch
+from regard.data.batching import PairBatch
 from regard.maps.heads import Side
 from regard.maps.lookups import Lookups
 from regard.nn.encoder_decoder import EncoderDecoder

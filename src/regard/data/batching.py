@@ -4,9 +4,16 @@ The batches are a pure function of lengths, size, seed and epoch, so that a resu
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from random import Random
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
 
 from regard.errors import InputError
+from regard.shapes import Float, Int
+from regard.text.special import IGNORED, SPECIAL, SpecialTokens
 
 LENGTH_MULTIPLE, ROW_MULTIPLE = 4, 8
 """A training batch is padded to a multiple of so many tokens and cut to a multiple of so many rows. So shapes recur,
@@ -108,3 +115,68 @@ def limit_lengths(
             cut += 1
         limited.append(ids[:maximum])
     return limited, cut
+
+
+B = TypeVar("B", bound="Batch")
+
+
+class Batch:
+    """A frozen dataclass of tensors and numbers."""
+
+    def to(self: B, device: torch.device | str) -> B:
+        """The same batch on `device`."""
+        parts = vars(self).items()
+        moved = {name: part.to(device, non_blocking=True) for name, part in parts if isinstance(part, Tensor)}
+        changed: Any = replace(self, **moved)  # pyright: ignore[reportArgumentType]
+        return changed
+
+
+def padded(
+    rows: Sequence[Sequence[int]], multiple: int = 1, fill: int = 0
+) -> tuple[Int[Tensor, "batch position"], Int[Tensor, " batch"]]:
+    """Ids as one tensor, `fill` behind the short ones up to a multiple of `multiple`, and how many each has. Models go
+    by the lengths, so the id that fills may be any."""
+    lengths = [len(row) for row in rows]
+    longest = rounded(max(lengths, default=0), multiple)
+    whole = [[*row, *[fill] * (longest - len(row))] for row in rows]
+    return torch.tensor(whole, dtype=torch.int64).reshape(len(rows), longest), torch.tensor(lengths, dtype=torch.int64)
+
+
+@dataclass(frozen=True)
+class PairBatch(Batch):
+    """Ids (int64), padded on the right. The decoder reads `target_in` and should predict `target_out`, which is padded
+    with `IGNORED`.
+
+    `target_lengths` counts positions of either, so start or end is included. `target_tokens` is their sum, kept as a
+    number because reading it off an accelerator would wait for the device. `links` say where each target position
+    should read, the end included: rows sum to 1, or to 0 where nothing is known.
+    """
+
+    source: Int[Tensor, "batch source"]
+    source_lengths: Int[Tensor, " batch"]
+    target_in: Int[Tensor, "batch target"]
+    target_out: Int[Tensor, "batch target"]
+    target_lengths: Int[Tensor, " batch"]
+    target_tokens: int
+    links: Float[Tensor, "batch target source"] | None = None
+
+
+def collate(
+    examples: Sequence[tuple[list[int], list[int]]],
+    source: SpecialTokens = SPECIAL,
+    target: SpecialTokens = SPECIAL,
+    *,
+    source_end: bool = True,
+    multiple: int = 1,
+) -> PairBatch:
+    """Pads (source ids, target ids) pairs of vocabularies with these special ids. The start goes before, the end after
+    each target; the end after each source by default. Both sides are padded to a multiple of `multiple`.
+
+    Raises ValueError for no examples at all.
+    """
+    if not examples:
+        raise ValueError("collate() got no examples; expected at least one")
+    sources, lengths = padded([[*ids, source.end] if source_end else ids for ids, _ in examples], multiple)
+    target_in, target_lengths = padded([[target.start, *ids] for _, ids in examples], multiple)
+    target_out, _ = padded([[*ids, target.end] for _, ids in examples], multiple, IGNORED)
+    return PairBatch(sources, lengths, target_in, target_out, target_lengths, sum(len(ids) + 1 for _, ids in examples))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from regard.data.batch import padded
+from regard.data.batching import padded
 from regard.shapes import Int
 from regard.text.special import SpecialTokens
 

@@ -11,7 +11,7 @@ from jaxtyping import UInt8
 from pydantic import Field
 from torch import Tensor
 
-from regard.data.batch import Batch
+from regard.data.batching import Batch
 from regard.images.warping import warped
 from regard.shapes import Float, Int
 

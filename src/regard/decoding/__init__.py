@@ -1,8 +1,7 @@
 """Search: from a decoder and a memory to sequences. Nothing here knows any decoder but by its protocol."""
 
-from regard.decoding.beam import Beam
+from regard.decoding.beam import Beam, DiverseBeam
 from regard.decoding.constrained_beam import ConstrainedBeam
-from regard.decoding.diverse_beam import DiverseBeam
 from regard.decoding.hypothesis import CoveragePenalty, Hypothesis, LengthPenalty
 from regard.decoding.logits_processors import NoRepeat, Prefix
 from regard.decoding.sampling import greedy, sample

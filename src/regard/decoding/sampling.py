@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from regard.attention.memory import Memory
-from regard.decoding.hypothesis import Hypothesis, LengthPenalty, limits, require_token
+from regard.decoding.hypothesis import Hypothesis, LengthPenalty, SequenceState, limits, require_token
 from regard.decoding.logits_processors import LogitsProcessor
-from regard.decoding.sequence_state import SequenceState
 from regard.nn.decoders.protocol import Decoder
 
 

@@ -10,10 +10,9 @@ from pydantic import Field
 from torch import Tensor
 
 from regard.attention.memory import Memory
-from regard.decoding.beam import Beam
+from regard.decoding.beam import Beam, DiverseBeam
 from regard.decoding.constrained_beam import ConstrainedBeam, Phrase
 from regard.decoding.constraints import DecodingConstraints, Tokens
-from regard.decoding.diverse_beam import DiverseBeam
 from regard.decoding.hypothesis import CoveragePenalty, Hypothesis, LengthPenalty
 from regard.decoding.logits_processors import LogitsProcessor, NoRepeat, Prefix
 from regard.decoding.sampling import Sampler, greedy, sample

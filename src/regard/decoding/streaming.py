@@ -12,10 +12,9 @@ from torch import Tensor, nn
 
 from regard.attention.memory import Memory
 from regard.attention.record import Maps, record
-from regard.decoding.hypothesis import Hypothesis, LengthPenalty, limits
+from regard.decoding.hypothesis import Hypothesis, LengthPenalty, SequenceState, limits
 from regard.decoding.logits_processors import LogitsProcessor
 from regard.decoding.sampling import Sampler
-from regard.decoding.sequence_state import SequenceState
 from regard.errors import InputError
 from regard.maps.lookups import Patches
 from regard.nn.decoders.protocol import Decoder

@@ -9,8 +9,8 @@ from torch import Tensor
 from regard.attention.heads import MultiHead
 from regard.attention.masks import padding
 from regard.attention.record import record
+from regard.data.batching import collate
 from regard.data.pair import Pair
-from regard.data.pair_batch import collate
 from regard.decoding.scoring import encoded
 from regard.experiments.finding import Finding
 from regard.experiments.setting import Setting

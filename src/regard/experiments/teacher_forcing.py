@@ -5,8 +5,8 @@ from typing import cast
 
 import torch
 
+from regard.data.batching import collate
 from regard.data.pair import Pair
-from regard.data.pair_batch import collate
 from regard.experiments.finding import Finding
 from regard.experiments.setting import Setting
 from regard.pictures.chart import Chart

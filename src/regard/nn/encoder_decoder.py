@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from regard.attention.memory import Memory
-from regard.data.pair_batch import PairBatch, collate
+from regard.data.batching import PairBatch, collate
 from regard.nn.decoders.protocol import Decoder, unroll
 from regard.nn.encoders.protocol import Encoder
 from regard.shapes import Float, Lengths, Source, Tokens

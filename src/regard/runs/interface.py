@@ -20,8 +20,8 @@ from regard.tasks.custom.objective import Supervised
 from regard.tasks.custom.run import CustomRun
 from regard.tasks.setup import Setup
 from regard.training.objective import Objective
-from regard.training.parameters import count_parameters
 from regard.training.settings import Training
+from regard.training.state import count_parameters
 
 Settings = Mapping[str, Any]
 

@@ -15,8 +15,7 @@ from regard.storage import checkpoints as checkpoint_files
 from regard.storage import lock as locks
 from regard.storage import manifest as manifests
 from regard.storage.checkpoints import Checkpoint
-from regard.storage.file_kind import named
-from regard.storage.manifest import Manifest, plain, sha256
+from regard.storage.manifest import Manifest, named, plain, sha256
 
 WEIGHTS = "weights.safetensors"
 """The file of a trained run's weights."""

@@ -11,7 +11,7 @@ import safetensors.torch
 from torch import Tensor, nn
 
 from regard.errors import InputError
-from regard.storage.file_kind import named
+from regard.storage.manifest import named
 
 LARGEST_HEADER = 1 << 23  # bytes; some 50,000 tensors
 MOST_TENSORS = 50_000

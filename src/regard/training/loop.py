@@ -10,20 +10,17 @@ from torch import nn
 from regard.errors import RunError
 from regard.storage.checkpoints import Checkpoint, load
 from regard.storage.run_folder import WEIGHTS, RunDirectory
-from regard.training.averaging import MovingAverage, mean
 from regard.training.batches import BatchStream
 from regard.training.compiling import compiling
-from regard.training.metrics_log import Metrics
 from regard.training.objective import LossModule, Objective
-from regard.training.parameters import count_parameters
 from regard.training.processes import Processes, whole
-from regard.training.progress import Progress, Window
+from regard.training.progress import Metrics, Progress, Window
 from regard.training.schedules import rate
-from regard.training.selection import Validated
+from regard.training.selection import MovingAverage, Validated, mean
 from regard.training.settings import Training
 from regard.training.signals import Stop, Stopped
 from regard.training.snapshot import TrainingState, load_average, load_weights, snapshot
-from regard.training.state import restore_optimizer, restore_random_state, seed_everything, weights
+from regard.training.state import count_parameters, restore_optimizer, restore_random_state, seed_everything, weights
 from regard.training.update import Outcome, Updater, make_optimizer
 
 

@@ -1,11 +1,18 @@
 """The progress of training on standard error: a bar on a terminal and in a notebook, plain lines anywhere else."""
 
+import importlib.util
+import math
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from tqdm.asyncio import tqdm_asyncio
 from tqdm.auto import tqdm
+
+from regard.storage.run_folder import RunDirectory
 
 
 def duration(seconds: float) -> str:
@@ -92,3 +99,38 @@ def _bar(steps: int, done: int) -> tqdm | None:
         return None
     bar = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
     return tqdm(total=steps, initial=done, file=sys.stderr, bar_format=bar, dynamic_ncols=True, miniters=1)
+
+
+FILE = "metrics.jsonl"
+
+
+class Metrics:
+    """Write records in the main process; do nothing in the others, where `run` is None."""
+
+    def __init__(self, run: RunDirectory | None, tensorboard: Path | None) -> None:
+        self._run = run
+        self._board: Any = None
+        if run is not None and tensorboard is not None and importlib.util.find_spec("tensorboard") is not None:
+            from torch.utils.tensorboard import SummaryWriter  # an optional dependency, slow to import
+
+            self._board = SummaryWriter(str(tensorboard))
+
+    def write(self, kind: str, update: int, values: Mapping[str, float | int]) -> None:
+        """Append a record; a value that is not finite becomes null, since JSON has no other word for it."""
+        if self._run is None:
+            return
+        finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
+        self._run.append_jsonl(FILE, {"kind": kind, "update": update, **finite})
+        if self._board is not None:
+            for name, value in values.items():
+                self._board.add_scalar(f"{kind}/{name}", value, update)
+
+    def rewind(self, update: int) -> None:
+        """Drop the records after an update; a resumed run writes them again."""
+        if self._run is not None:
+            self._run.keep_jsonl(FILE, lambda record: record["update"] <= update)
+
+    def close(self) -> None:
+        """Flush TensorBoard's files."""
+        if self._board is not None:
+            self._board.close()

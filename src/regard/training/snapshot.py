@@ -7,11 +7,10 @@ from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer
 
 from regard.errors import InputError
-from regard.training.averaging import MovingAverage
 from regard.training.objective import Carried
 from regard.training.processes import Processes
 from regard.training.schedules import Plateau
-from regard.training.selection import Selection
+from regard.training.selection import MovingAverage, Selection
 from regard.training.state import assign, full, optimizer_tensors, random_state, weights
 
 

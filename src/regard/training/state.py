@@ -103,3 +103,8 @@ def restore_optimizer(model: nn.Module, optimizer: Optimizer, tensors: dict[str,
             restored = torch.zeros_like(target.detach())
             assign(restored, value)
         optimizer.state[target][key] = restored
+
+
+def count_parameters(model: nn.Module) -> int:
+    """How many numbers its parameters are; those that modules share count once."""
+    return sum(parameter.numel() for parameter in model.parameters())

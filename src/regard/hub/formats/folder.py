@@ -9,8 +9,7 @@ from torch import Tensor
 
 from regard.errors import InputError
 from regard.storage import tensors
-from regard.storage.file_kind import named
-from regard.storage.manifest import plain
+from regard.storage.manifest import named, plain
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import InputError
-from regard.storage.file_kind import named
+from regard.storage.manifest import named
 
 HDF5 = "an HDF5 file"
 LARGEST, MOST = 1 << 33, 5_000

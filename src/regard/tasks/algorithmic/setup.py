@@ -8,7 +8,7 @@ from regard.tasks.algorithmic.config import Algorithmic
 from regard.tasks.algorithmic.data import BitSequence
 from regard.tasks.algorithmic.training import AlgorithmicObjective
 from regard.tasks.setup import Setup, digest
-from regard.training.parameters import count_parameters
+from regard.training.state import count_parameters
 
 
 def setup(config: Algorithmic, folder: RunDirectory, processes: int) -> Setup:

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.data.batch import Batch
-from regard.data.batching import require_one_batch, token_batches
+from regard.data.batching import Batch, require_one_batch, token_batches
 from regard.models.turing_machine import TuringMachine
 from regard.shapes import Bool, Float, Int
 from regard.tasks.algorithmic.data import BitSequence

@@ -7,7 +7,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from regard.data.batch import Batch, padded
+from regard.data.batching import Batch, padded
 from regard.errors import InputError
 from regard.shapes import Int
 from regard.text import Tokenizer

@@ -8,7 +8,7 @@ from regard.tasks.bidirectional_language_model.config import BidirectionalLangua
 from regard.tasks.bidirectional_language_model.training import BidirectionalObjective
 from regard.tasks.setup import Setup, digest
 from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
-from regard.training.parameters import count_parameters
+from regard.training.state import count_parameters
 
 
 def setup(config: BidirectionalLanguageModelling, folder: RunDirectory, processes: int) -> Setup:

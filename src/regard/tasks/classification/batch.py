@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.data.batch import Batch, padded
+from regard.data.batching import Batch, padded
 from regard.data.bert_inputs import Ids, bert_inputs
 from regard.shapes import Int
 from regard.text.special import SPECIAL, SpecialTokens

@@ -13,7 +13,7 @@ from regard.tasks.classification.run import LABELS
 from regard.tasks.classification.training import ClassificationObjective, numbers
 from regard.tasks.setup import Setup, digest
 from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
-from regard.training.parameters import count_parameters
+from regard.training.state import count_parameters
 
 
 def setup(config: Classification, folder: RunDirectory, processes: int) -> Setup:

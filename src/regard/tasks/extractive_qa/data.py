@@ -12,7 +12,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from regard.data.batch import Batch
+from regard.data.batching import Batch
 from regard.data.bert_inputs import Ids, bert_inputs
 from regard.data.splits import Splits
 from regard.data.squad import Question, read_questions

@@ -6,7 +6,7 @@ from regard.tasks.extractive_qa.config import ExtractiveQA
 from regard.tasks.extractive_qa.training import ExtractiveQAObjective, windowed
 from regard.tasks.setup import Setup, digest
 from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
-from regard.training.parameters import count_parameters
+from regard.training.state import count_parameters
 
 
 def setup(config: ExtractiveQA, folder: RunDirectory, processes: int) -> Setup:

@@ -9,7 +9,7 @@ from regard.tasks.few_shot.config import FewShot
 from regard.tasks.few_shot.data import variants
 from regard.tasks.few_shot.training import FewShotObjective, Pool, pool
 from regard.tasks.setup import Setup, digest
-from regard.training.parameters import count_parameters
+from regard.training.state import count_parameters
 
 
 def setup(config: FewShot, folder: RunDirectory, processes: int) -> Setup:

@@ -9,8 +9,7 @@ from jaxtyping import UInt8
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.data.batch import Batch
-from regard.data.batching import require_one_batch, token_batches
+from regard.data.batching import Batch, require_one_batch, token_batches
 from regard.data.images import LabelledImage
 from regard.images import Pixels
 from regard.models.few_shot_snail import FewShotSnail

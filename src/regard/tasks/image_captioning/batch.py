@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.data.batch import Batch
-from regard.data.pair_batch import collate
+from regard.data.batching import Batch, collate
 from regard.shapes import Float, Int
 from regard.text.special import SPECIAL, SpecialTokens
 

@@ -10,7 +10,7 @@ from regard.tasks.image_captioning.data import Captioned
 from regard.tasks.image_captioning.training import CaptionObjective, read
 from regard.tasks.setup import Setup, check_beam, digest
 from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
-from regard.training.parameters import count_parameters
+from regard.training.state import count_parameters
 
 PRETRAINED = {"encoder.vit": "encoder."}
 """What a model with a trunk takes, with the beginning of its weights' names in that run."""

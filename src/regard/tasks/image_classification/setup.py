@@ -12,7 +12,7 @@ from regard.tasks.classification.training import numbers
 from regard.tasks.image_classification.config import ImageClassification
 from regard.tasks.image_classification.training import ImageClassificationObjective, pixels_of
 from regard.tasks.setup import Setup, digest
-from regard.training.parameters import count_parameters
+from regard.training.state import count_parameters
 
 
 def setup(config: ImageClassification, folder: RunDirectory, processes: int) -> Setup:

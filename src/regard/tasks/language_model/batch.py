@@ -11,7 +11,7 @@ from random import Random
 import torch
 from torch import Tensor
 
-from regard.data.batch import Batch
+from regard.data.batching import Batch
 from regard.errors import InputError
 from regard.shapes import Int
 

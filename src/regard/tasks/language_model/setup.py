@@ -6,7 +6,7 @@ from regard.tasks.language_model.config import LanguageModelling
 from regard.tasks.language_model.training import LanguageModelObjective, convention, make_windows, running
 from regard.tasks.setup import Setup, check_beam, digest
 from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
-from regard.training.parameters import count_parameters
+from regard.training.state import count_parameters
 
 
 def setup(config: LanguageModelling, folder: RunDirectory, processes: int) -> Setup:

@@ -14,7 +14,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from regard.data.batch import Batch, padded
+from regard.data.batching import Batch, padded
 from regard.data.bert_inputs import Ids, bert_input
 from regard.errors import InputError
 from regard.shapes import Int

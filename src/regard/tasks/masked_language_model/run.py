@@ -13,7 +13,7 @@ from regard.attribution.available import LAYERED
 from regard.attribution.gradients import log_probabilities_of
 from regard.attribution.kinds import Kind
 from regard.attribution.self_attention import contributed, within
-from regard.data.batch import padded
+from regard.data.batching import padded
 from regard.data.token_words import side
 from regard.errors import InputError, shown
 from regard.maps.alignment import Alignment

@@ -8,7 +8,7 @@ from regard.tasks.masked_language_model.run import check_tokenizer
 from regard.tasks.masked_language_model.training import MaskedObjective, masked_texts
 from regard.tasks.setup import Setup, digest
 from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
-from regard.training.parameters import count_parameters
+from regard.training.state import count_parameters
 
 
 def setup(config: MaskedLanguageModelling, folder: RunDirectory, processes: int) -> Setup:

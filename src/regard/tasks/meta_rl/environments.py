@@ -12,7 +12,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional
 
-from regard.data.batch import Batch
+from regard.data.batching import Batch
 from regard.shapes import Float, Int
 
 PerState = Float[Tensor, "batch state action"]

@@ -7,7 +7,7 @@ from regard.tasks.meta_rl.config import MetaRL
 from regard.tasks.meta_rl.environments import Environments
 from regard.tasks.meta_rl.training import MetaRLObjective, environments_of
 from regard.tasks.setup import Setup, digest
-from regard.training.parameters import count_parameters
+from regard.training.state import count_parameters
 
 
 def setup(config: MetaRL, folder: RunDirectory, processes: int) -> Setup:

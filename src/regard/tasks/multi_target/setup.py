@@ -12,7 +12,7 @@ from regard.tasks.seq2seq.run import SOURCE
 from regard.tasks.seq2seq.setup import check_search
 from regard.tasks.setup import Setup, digest
 from regard.text import Tokenizer
-from regard.training.parameters import count_parameters
+from regard.training.state import count_parameters
 
 
 def setup(config: MultiTarget, folder: RunDirectory, processes: int) -> Setup:

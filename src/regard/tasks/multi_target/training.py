@@ -7,9 +7,8 @@ from statistics import fmean
 import torch
 from torch import nn
 
-from regard.data.batching import token_batches
+from regard.data.batching import PairBatch, token_batches
 from regard.data.pair import Pair
-from regard.data.pair_batch import PairBatch
 from regard.data.splits import Splits
 from regard.data.tokenizer_pair import Tokenizers
 from regard.models.one_to_many import OneToMany

@@ -6,7 +6,7 @@ from regard.tasks.pointer.config import Pointer
 from regard.tasks.pointer.data import PointedSet
 from regard.tasks.pointer.training import PointerObjective
 from regard.tasks.setup import Setup, digest
-from regard.training.parameters import count_parameters
+from regard.training.state import count_parameters
 
 
 def setup(config: Pointer, folder: RunDirectory, processes: int) -> Setup:

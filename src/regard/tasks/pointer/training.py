@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from regard.data.batch import Batch, padded
-from regard.data.batching import require_one_batch, token_batches
+from regard.data.batching import Batch, padded, require_one_batch, token_batches
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
 from regard.models.pointer_network import END, PointerNetwork

@@ -16,7 +16,7 @@ from regard.tasks.seq2seq.run import SOURCE, TARGET, load_tokenizers
 from regard.tasks.seq2seq.training import Seq2SeqObjective
 from regard.tasks.setup import Setup, check_beam, digest
 from regard.text import Tokenizer
-from regard.training.parameters import count_parameters
+from regard.training.state import count_parameters
 
 
 def setup(config: Seq2Seq, folder: RunDirectory, processes: int) -> Setup:

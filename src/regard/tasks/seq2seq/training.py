@@ -8,9 +8,8 @@ from hashlib import blake2b
 import torch
 from torch import Tensor, nn
 
-from regard.data.batching import LENGTH_MULTIPLE, require_one_batch, require_room, token_batches
+from regard.data.batching import LENGTH_MULTIPLE, PairBatch, collate, require_one_batch, require_room, token_batches
 from regard.data.pair import Pair
-from regard.data.pair_batch import PairBatch, collate
 from regard.data.splits import Splits
 from regard.data.tokenizer_pair import Tokenizers, readable
 from regard.decoding.texts import limited
