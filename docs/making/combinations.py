@@ -166,7 +166,7 @@ def combinations() -> str:
 
 REASONS = {
     "bahdanau": "the paper's score",
-    "luong": "input feeding, where it is on, tells the next step what was read",
+    "luong": "input feeding, where it is on, gives the context to the next step",
     "bottleneck": "it has no attention",
     "one-pass": "one score for a fused kernel; a history reads in turn, which takes as many passes as words",
     "pointer-generator": "the paper's score",
