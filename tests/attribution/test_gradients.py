@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.attribution.cross_attention import SOURCES, by_gradient, owed
+from regard.attribution.cross_attention import SOURCES, by_gradient, gradient_of
 from regard.attribution.gradients import contributions, embeddings, log_probabilities_of
 from regard.data.batching import collate
 from regard.errors import InputError
@@ -64,7 +64,7 @@ def test_encoder_decoders_against_finite_differences(name: str):
             logits = model(batch.source, batch.source_lengths, batch.target_in)
             return log_probabilities_of(logits[0], written)
 
-        found = owed(model, source, written).numpy()
+        found = gradient_of(model, source, written).numpy()
         assert found.shape == (len(written), len(source) + 1)
         wanted = [difference(embeddings(model.encoder), 0, (0, place), scores) for place in range(len(source) + 1)]
         np.testing.assert_allclose(found, np.stack(wanted, 1), rtol=1e-5, atol=1e-9)
@@ -74,7 +74,7 @@ def test_encoder_decoders_against_finite_differences(name: str):
 def test_shares_are_of_absolute_values():
     model = cases.MODELS["bottleneck"]().double().eval()
     (found,) = by_gradient(model, WRITTEN[:1])
-    amounts = owed(model, *WRITTEN[0]).abs().numpy()
+    amounts = gradient_of(model, *WRITTEN[0]).abs().numpy()
     np.testing.assert_allclose(found, amounts / amounts.sum(-1, keepdims=True), rtol=1e-12)
 
 
@@ -85,7 +85,7 @@ def test_of_a_linear_score_all_is_accounted_for():
     tokens, offset = torch.randint(11, (1, 7)), torch.randn(3, dtype=torch.float64)
     (found,) = contributions([table], lambda: torch.einsum("tsd,sd->t", weights, table(tokens)[0]) + offset)
     score = torch.einsum("tsd,sd->t", weights, table(tokens)[0])
-    assert found.given is tokens
+    assert found.embedded is tokens
     torch.testing.assert_close(found.amounts[:, 0].sum(-1), score, rtol=1e-12, atol=1e-12)
     by_hand = (weights * table(tokens)).sum(-1)
     torch.testing.assert_close(found.amounts[:, 0], by_hand.detach(), rtol=1e-12, atol=1e-12)
@@ -95,8 +95,8 @@ def test_nothing_of_the_model_changes():
     model = cases.MODELS["transformer"]().double().eval()
     before = [parameter.detach().clone() for parameter in model.parameters()]
     with torch.no_grad():
-        first = owed(model, *WRITTEN[0])
-    assert torch.equal(owed(model, *WRITTEN[0]), first)
+        first = gradient_of(model, *WRITTEN[0])
+    assert torch.equal(gradient_of(model, *WRITTEN[0]), first)
     assert not first.requires_grad
     assert all(parameter.grad is None for parameter in model.parameters())
     assert all(torch.equal(one, other) for one, other in zip(before, model.parameters(), strict=True))

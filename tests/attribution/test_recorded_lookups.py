@@ -25,7 +25,7 @@ from transformers import (
 from transformers import GPT2Config as HubConfig
 
 from regard import record
-from regard.attention.recorded import told_apart
+from regard.attention.recorded import distinguished
 from regard.errors import InputError
 from regard.maps.breakdown import Sums
 from regard.maps.lookups import Lookups
@@ -193,7 +193,7 @@ def test_maps_of_several_shapes_are_named():
     ],
 )
 def test_layers_are_named_by_what_tells_them_apart(names: list[str], told: tuple[str, ...]):
-    assert told_apart(names) == told
+    assert distinguished(names) == told
 
 
 @pytest.mark.parametrize(("maps", "layers", "heads"), [(None, 2, 3), ([4], 1, 1)])

@@ -21,7 +21,7 @@ from regard.models.han import (
     Pooling,
     make_pooling,
 )
-from regard.models.rocktaschel import ReadByWord, Reading, ReadOnce, Rocktaschel, RocktaschelConfig
+from regard.models.rocktaschel import PremiseAttention, ReadByWord, ReadOnce, Rocktaschel, RocktaschelConfig
 from regard.nn.recurrent import SequenceReader, read_in_parts
 from regard.tasks.classification.batch import collate_documents, collate_texts, collate_two_texts
 from regard.text.special import PAD
@@ -182,7 +182,7 @@ def test_rows_read_in_parts_are_read_as_ever(parts: int, lengths: list[int]):
 
 
 @pytest.mark.parametrize("reading", [ReadOnce(3), ReadByWord(3)])
-def test_derivatives_of_readings(reading: Reading):
+def test_derivatives_of_readings(reading: PremiseAttention):
     premise, words, last = (torch.randn(2, *size, 3, dtype=torch.float64) for size in ((4,), (5,), ()))
     lengths, of_words = torch.tensor([4, 2]), torch.tensor([5, 3])
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.nn.kv_cache import LEAST_ROOM, Filled, Past
+from regard.nn.kv_cache import LEAST_ROOM, Past, WriteCounter
 
 
 def drawn(*shape: int) -> Tensor:
@@ -22,7 +22,7 @@ def grown(past: Past, *counts: int) -> tuple[Past, Tensor, Tensor]:
 
 
 def empty() -> Past:
-    return Past(drawn(2, 3, 0, 5), drawn(2, 3, 0, 7), 0, Filled(0))
+    return Past(drawn(2, 3, 0, 5), drawn(2, 3, 0, 7), 0, WriteCounter(0))
 
 
 @pytest.mark.parametrize("gradient", [False, True])

@@ -78,8 +78,8 @@ def _scores(calls: Sequence[Call]) -> Sums | PlainScores | None:
     """Of one module. None where keys change from call to call, or some calls have sides and others have none."""
     sides = [(each.of, each) for each in calls if isinstance(each.of, Sides)]
     if not sides:
-        given = [_first(each.of, each) for each in calls if isinstance(each.of, Tensor)]
-        return PlainScores(_array(_steps([each.where(each.isfinite(), 0.0) for each in given]))[None])
+        scores_of_calls = [_first(each.of, each) for each in calls if isinstance(each.of, Tensor)]
+        return PlainScores(_array(_steps([each.where(each.isfinite(), 0.0) for each in scores_of_calls]))[None])
     keys, last = [_first(side.key, call) for side, call in sides], sides[-1][0]
     if len(sides) < len(calls) or not _grow(keys):
         return None

@@ -31,11 +31,11 @@ def opened(model: nn.Module, observe: Observe) -> Iterator[None]:
         yield
 
 
-def refuse_closed(model: nn.Module, asked: Collection[int]) -> None:
+def refuse_closed(model: nn.Module, is_causal: Collection[int]) -> None:
     """Raises ValueError where all modules that are asked for, by their identity, belong to models of transformers whose
     attention is code of their own, which no observer hears of."""
     closed = [host for host in _hosts(model) if not any(_calls_the_interface(each) for each in host.modules())]
-    if closed and {*asked} <= {id(each) for host in closed for each in host.modules()}:
+    if closed and {*is_causal} <= {id(each) for host in closed for each in host.modules()}:
         kinds = " and ".join(
             sorted({f"{type(host).__name__} (model type {host.config.model_type})" for host in closed})
         )
@@ -73,16 +73,16 @@ def _register(observe: Observe) -> None:
 
     fused = ALL_ATTENTION_FUNCTIONS["sdpa"]
 
-    def attention(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, **given: Any):
+    def attention(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, **options: Any):
         def chosen(heads: Sequence[int] | None, rows: Sequence[int] | None) -> Tensor:
-            return weights(module, query, key, attention_mask, heads, rows, given)
+            return weights(module, query, key, attention_mask, heads, rows, options)
 
-        projected = Projected(query, key, value, scale_of(query, given))
+        projected = Projected(query, key, value, scale_of(query, options))
         observe(module, LookupRecord(query.shape[2], chosen, projected=projected))
-        if any(given.get(name) is not None for name in UNFUSED):
+        if any(options.get(name) is not None for name in UNFUSED):
             read = chosen(None, None) @ value.repeat_interleave(_groups(module), 1)
             return read.transpose(1, 2).contiguous(), None
-        return fused(module, query, key, value, attention_mask, **given)
+        return fused(module, query, key, value, attention_mask, **options)
 
     ALL_ATTENTION_FUNCTIONS.register(NAME, attention)
     ALL_MASK_ATTENTION_FUNCTIONS.register(NAME, ALL_MASK_ATTENTION_FUNCTIONS["sdpa"])
@@ -95,32 +95,32 @@ def weights(
     mask: Tensor | None,
     heads: Sequence[int] | None,
     rows: Sequence[int] | None,
-    given: dict[str, Any],
+    options: dict[str, Any],
 ) -> Tensor:
     """softmax(scale q . k + bias) of the chosen heads and queries, under the mask: True or 0 where a key is read. With
     a sink the rest of each sum is its share."""
     queries, keys = query.shape[2], key.shape[2]
     key = part(key.repeat_interleave(_groups(module), 1), heads, None)
-    scores = part(query, heads, rows) @ key.mT * scale_of(query, given)
-    if given.get("position_bias") is not None:
-        scores = scores + shared_part(given["position_bias"], heads, rows)
-    if given.get("softcap") is not None:
-        scores = given["softcap"] * torch.tanh(scores / given["softcap"])
-    asked = given.get("is_causal")
-    if mask is None and queries > 1 and (getattr(module, "is_causal", True) if asked is None else asked):
+    scores = part(query, heads, rows) @ key.mT * scale_of(query, options)
+    if options.get("position_bias") is not None:
+        scores = scores + shared_part(options["position_bias"], heads, rows)
+    if options.get("softcap") is not None:
+        scores = options["softcap"] * torch.tanh(scores / options["softcap"])
+    is_causal = options.get("is_causal")
+    if mask is None and queries > 1 and (getattr(module, "is_causal", True) if is_causal is None else is_causal):
         mask = torch.ones(1, 1, queries, keys, dtype=torch.bool, device=query.device).tril()
     if mask is not None:
         mask = shared_part(mask, heads, rows)
         scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
-    if given.get("s_aux") is not None:  # one more place for each head, which has no value
-        sink = given["s_aux"].view(1, -1, 1, 1)[:, slice(None) if heads is None else list(heads)]
+    if options.get("s_aux") is not None:  # one more place for each head, which has no value
+        sink = options["s_aux"].view(1, -1, 1, 1)[:, slice(None) if heads is None else list(heads)]
         scores = torch.cat([scores, sink.to(scores).expand(*scores.shape[:-1], 1)], -1)
     return scores.float().softmax(-1).nan_to_num(0.0)[..., :keys].to(query.dtype)
 
 
-def scale_of(query: Tensor, given: dict[str, Any]) -> float:
+def scale_of(query: Tensor, options: dict[str, Any]) -> float:
     """What scores are multiplied by."""
-    scaling = given.get("scaling")
+    scaling = options.get("scaling")
     return query.shape[-1] ** -0.5 if scaling is None else float(scaling)
 
 

@@ -73,12 +73,12 @@ def check(
         raise ValueError(f"query, key and value need one dtype; got {query.dtype}, {key.dtype}, {value.dtype}")
     if not query.device == key.device == value.device:
         raise ValueError(f"query, key and value need one device; got {query.device}, {key.device}, {value.device}")
-    given = query.shape[-1], key.shape[-1], value.shape[-1]
-    if widths[0] is None and given[0] != given[1]:
+    found = query.shape[-1], key.shape[-1], value.shape[-1]
+    if widths[0] is None and found[0] != found[1]:
         raise ValueError(f"query and key need one width; got shapes {shapes(query, key, value)}")
-    if any(want is not None and want != width for want, width in zip(widths, given, strict=True)):
-        wanted = ", ".join("any" if want is None else str(want) for want in widths)
-        raise ValueError(f"query, key and value need widths {wanted}; got shapes {shapes(query, key, value)}")
+    if any(want is not None and want != width for want, width in zip(widths, found, strict=True)):
+        expected = ", ".join("any" if want is None else str(want) for want in widths)
+        raise ValueError(f"query, key and value need widths {expected}; got shapes {shapes(query, key, value)}")
     if mask is not None:
         check_mask(as_mask(mask), query, key)
 

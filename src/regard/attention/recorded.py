@@ -137,11 +137,11 @@ class Maps(Mapping[str, Tensor], Observer):
         parts = {name: each[row] if each.ndim == 4 else each[row, None] for name, each in self.items()}
         if len({each.shape for each in parts.values()}) != 1:
             shapes = {name: tuple(each.shape) for name, each in parts.items()}
-            given = shapes or "none, as nothing that was listened to attended"
-            raise ValueError(f"maps (head, query, key) of one shape are expected, given {given}; choose some by only=")
+            shown = shapes or "none, as nothing that was listened to attended"
+            raise ValueError(f"maps (head, query, key) of one shape are expected, given {shown}; choose some by only=")
         weights = torch.stack(list(parts.values())).detach().float().cpu().numpy()
         labels = tuple(source), tuple(source if target is None else target)
-        return Lookups(weights, *labels, layers=told_apart(parts), workings=self._workings(row, weights))
+        return Lookups(weights, *labels, layers=distinguished(parts), workings=self._workings(row, weights))
 
     def breakdown(self, weights: Float[np.ndarray, "_layer _head _target _source"]) -> Workings | None:
         """What these weights of the batch's first row are made of; None where they are not those that were recorded,
@@ -172,7 +172,7 @@ class Maps(Mapping[str, Tensor], Observer):
         return len(self._steps)
 
 
-def told_apart(names: Iterable[str]) -> tuple[str, ...]:
+def distinguished(names: Iterable[str]) -> tuple[str, ...]:
     """Names of modules by what tells them apart: `layer 0` for `encoder.layers.0.attention`."""
     parts = [name.split(".") for name in names]
     numbers = [[part for part in each if part.isdigit()] for each in parts]

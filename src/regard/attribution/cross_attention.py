@@ -18,24 +18,24 @@ from regard.maps.lookups import Lookups
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.shapes import Float
 
-Written = tuple[list[int], list[int]]
+TokenPair = tuple[list[int], list[int]]
 """A source, to which the end is added, and the tokens that were written, the end among them where it was."""
-Sources = Callable[[EncoderDecoder, Sequence[Written], Sequence[int] | None], list[Map]]
+Sources = Callable[[EncoderDecoder, Sequence[TokenPair], Sequence[int] | None], list[Map]]
 """Of each output a map `(target, source)`, made of those of the model's maps whose numbers are given; None: all."""
 
 
-def by_weights(model: EncoderDecoder, outputs: Sequence[Written], maps: Sequence[int] | None = None) -> list[Map]:
+def by_weights(model: EncoderDecoder, outputs: Sequence[TokenPair], maps: Sequence[int] | None = None) -> list[Map]:
     """The mean of the weights. Raises ValueError as `attended`, InputError where there is no such map."""
-    return [_mean(each, maps) for each in attended(model, _given(outputs))]
+    return [_mean(each, maps) for each in attended(model, _pairs(outputs))]
 
 
-def by_norms(model: EncoderDecoder, outputs: Sequence[Written], maps: Sequence[int] | None = None) -> list[Map]:
+def by_norms(model: EncoderDecoder, outputs: Sequence[TokenPair], maps: Sequence[int] | None = None) -> list[Map]:
     """The shares in the mean of the norms of what is written. Raises as `by_weights`."""
-    return [_mean_shares(each, maps) for each in attended(model, _given(outputs), ValueNorms(model))]
+    return [_mean_shares(each, maps) for each in attended(model, _pairs(outputs), ValueNorms(model))]
 
 
 @torch.no_grad()
-def by_rollout(model: EncoderDecoder, outputs: Sequence[Written], maps: Sequence[int] | None = None) -> list[Map]:
+def by_rollout(model: EncoderDecoder, outputs: Sequence[TokenPair], maps: Sequence[int] | None = None) -> list[Map]:
     """The mean of the weights on the encoder's states, times how much of each input is in these: the rollout of the
     encoder. Raises as `by_weights`, and InputError for an encoder without layers of self-attention."""
     if model.encoder.self_attention is None:
@@ -45,7 +45,7 @@ def by_rollout(model: EncoderDecoder, outputs: Sequence[Written], maps: Sequence
         )
     names = _names("encoder", model.encoder.self_attention), _names("decoder", readers_of(model))
     found = []
-    for pair in _given(outputs):
+    for pair in _pairs(outputs):
         _, recorded = forced(model, [pair], record(model, only=[*names[0], *names[1]]))
         layers = [weights for name, weights in recorded.items() if name.startswith("encoder.")]
         read = recorded.without(*(name for name in recorded if name.startswith("encoder.")))
@@ -53,13 +53,13 @@ def by_rollout(model: EncoderDecoder, outputs: Sequence[Written], maps: Sequence
     return found
 
 
-def by_gradient(model: EncoderDecoder, outputs: Sequence[Written], maps: Sequence[int] | None = None) -> list[Map]:
+def by_gradient(model: EncoderDecoder, outputs: Sequence[TokenPair], maps: Sequence[int] | None = None) -> list[Map]:
     """The shares of gradient x input in the log-probability of each token. Raises InputError where maps are chosen."""
     check_no_maps(maps)
-    return [shares(owed(model, *each).double().cpu().numpy()) for each in outputs]
+    return [shares(gradient_of(model, *each).double().cpu().numpy()) for each in outputs]
 
 
-def owed(model: EncoderDecoder, source: list[int], written: list[int]) -> Float[Tensor, "target source"]:
+def gradient_of(model: EncoderDecoder, source: list[int], written: list[int]) -> Float[Tensor, "target source"]:
     """Gradient x input of the log-probability of each token written, given those before it, at each of the source's."""
     batch = model.collate([(source, written[:-1])]).to(next(model.parameters()).device)
 
@@ -67,10 +67,10 @@ def owed(model: EncoderDecoder, source: list[int], written: list[int]) -> Float[
         return log_probabilities_of(model(batch.source, batch.source_lengths, batch.target_in)[0], written)
 
     found = contributions(embeddings(model.encoder), scores)
-    return torch.stack([each.amounts[:, 0] for each in found if each.given is batch.source]).sum(0)
+    return torch.stack([each.amounts[:, 0] for each in found if each.embedded is batch.source]).sum(0)
 
 
-def _given(outputs: Sequence[Written]) -> list[tuple[list[int], list[int]]]:
+def _pairs(outputs: Sequence[TokenPair]) -> list[tuple[list[int], list[int]]]:
     """What the model is given to write them."""
     return [(source, written[:-1]) for source, written in outputs]
 
@@ -101,7 +101,7 @@ RECORDED: dict[Kind, Callable[[Tensor, Sequence[int] | None], Map]] = {"weights"
 
 def read_by(
     model: EncoderDecoder,
-    output: Written,
+    output: TokenPair,
     sides: tuple[Side, Side],
     kind: Kind,
     maps: Sequence[int] | None = None,
@@ -113,5 +113,5 @@ def read_by(
         (found,) = SOURCES[kind](model, [output], maps)
         attention = Alignment(found, *labels)
         return alone(attention, kind), attention
-    every, weights = lookups(model, _given([output])[0], *sides, JOININGS[kind])
+    every, weights = lookups(model, _pairs([output])[0], *sides, JOININGS[kind])
     return every, Alignment(RECORDED[kind](weights, maps), *labels)

@@ -19,7 +19,7 @@ from regard.shapes import Float
 class Contributed:
     """given: what a module was called with. amounts: `(target, *position)`, of any sign, for each of its positions."""
 
-    given: Any
+    embedded: Any
     amounts: Float[Tensor, "target *position"]
 
     def shares(self) -> Float[np.ndarray, "target position"]:
@@ -41,12 +41,12 @@ def contributions(modules: Iterable[nn.Module], scores: Callable[[], Float[Tenso
     1605.01713). Of a score that is linear in x these add up to the score less that of x = 0.
     """
     with torch.enable_grad(), _watched(modules) as calls:
-        told = scores().unbind()
+        predicted = scores().unbind()
     vectors = [vector for _, vector in calls]
-    rows = [torch.autograd.grad(each, vectors, retain_graph=True, materialize_grads=True) for each in told]
+    rows = [torch.autograd.grad(each, vectors, retain_graph=True, materialize_grads=True) for each in predicted]
     return [
-        Contributed(given, torch.stack([(row[number] * vector).sum(-1) for row in rows]).detach())
-        for number, (given, vector) in enumerate(calls)
+        Contributed(embedded, torch.stack([(row[number] * vector).sum(-1) for row in rows]).detach())
+        for number, (embedded, vector) in enumerate(calls)
     ]
 
 

@@ -42,13 +42,13 @@ def within(
         raise InputError("the run's model carries a state from token to token and reads none again: nothing to draw")
     joining = JOININGS[kind]
     with record_breakdown(model, names, joining.measure(model)) as found:
-        said = call()
+        prediction = call()
     joined = joining.joined(found, maps)
     more = joined.shape[-1] - len(text.pieces)
     source = text.after(before, more)
     attention = Alignment(_placed(joined, -more), source.pieces, text.pieces)
     if kind == "rollout":
-        return said, alone(attention, kind), attention
+        return prediction, alone(attention, kind), attention
     lookups = found.lookups(source.pieces[: joined.shape[-1]], text.pieces)
     workings = found.breakdown(lookups.weights)
     lookups = replace(
@@ -58,7 +58,7 @@ def within(
         workings=workings and workings.with_more(max(0, -more)),
     )
     words = {"source_words": source.words, "target_words": text.words}
-    return said, joining.lookups(replace(lookups, **words)), attention
+    return prediction, joining.lookups(replace(lookups, **words)), attention
 
 
 def _placed(weights: np.ndarray, less: int) -> np.ndarray:

@@ -32,10 +32,10 @@ def read_turns(path: str | Path) -> list[Turn]:
             block.append(line)
             continue
         blanks += 1
-        said = block[1:] if block and block[0].rstrip().endswith(":") else block
-        text = " ".join(" ".join(said).split())
+        utterances = block[1:] if block and block[0].rstrip().endswith(":") else block
+        text = " ".join(" ".join(utterances).split())
         if text:
-            turns.append(Turn(text, f"{path}:{number - len(said)}", first))
+            turns.append(Turn(text, f"{path}:{number - len(utterances)}", first))
             first = False
         block = []
     return turns
@@ -45,16 +45,16 @@ def replies(turns: Sequence[Turn], count: int, longest: int) -> list[Pair]:
     """Each turn of at most `longest` words as the reply to the last `count` before it in its conversation. The first
     turn of a conversation replies to nothing and is left out."""
     found: list[Pair] = []
-    said: list[str] = []
+    utterances: list[str] = []
     for turn in turns:
-        said = [] if turn.first else said
-        if said and len(turn.text.split()) <= longest:
-            found.append(Pair(context(said, count, longest), turn.text, turn.place))
-        said.append(turn.text)
+        utterances = [] if turn.first else utterances
+        if utterances and len(turn.text.split()) <= longest:
+            found.append(Pair(context(utterances, count, longest), turn.text, turn.place))
+        utterances.append(turn.text)
     return found
 
 
-def context(said: Sequence[str], count: int, longest: int) -> str:
+def context(utterances: Sequence[str], count: int, longest: int) -> str:
     """The last `count` turns as a source: the last `longest` words of each, with its mark."""
-    last = said[len(said) - min(count, len(said)) :]
+    last = utterances[len(utterances) - min(count, len(utterances)) :]
     return " ".join([f"{' '.join(turn.split()[-longest:])} {TURN}" for turn in last] or [TURN])

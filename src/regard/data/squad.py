@@ -58,10 +58,10 @@ def read_squad(path: str | Path) -> list[Pair]:
     return found
 
 
-def joined(asked: Question) -> Pair:
+def joined(entry: Question) -> Pair:
     """A question with its paragraph, and the answers, each different one once."""
-    first, *others = dict.fromkeys(flat(answer.text) for answer in asked.answers)
-    return Pair(f"{flat(asked.question)} {flat(asked.context)}", first, asked.place, others=tuple(others))
+    first, *others = dict.fromkeys(flat(answer.text) for answer in entry.answers)
+    return Pair(f"{flat(entry.question)} {flat(entry.context)}", first, entry.place, others=tuple(others))
 
 
 def flat(text: str) -> str:
@@ -81,11 +81,11 @@ def _questions(document: Any, path: str) -> Iterator[Question]:
     try:
         for article, part in enumerate(document["data"]):
             for paragraph, text in enumerate(part["paragraphs"]):
-                for number, asked in enumerate(text["qas"]):
+                for number, entry in enumerate(text["qas"]):
                     place = f"{path}: data[{article}].paragraphs[{paragraph}].qas[{number}]"
-                    question, context = _text(asked["question"], place), _text(text["context"], place)
-                    given = [(_text(each["text"], place), each.get("answer_start")) for each in asked["answers"]]
-                    yield Question(question, context, tuple(placed(each, context, at) for each, at in given), place)
+                    question, context = _text(entry["question"], place), _text(text["context"], place)
+                    spans = [(_text(each["text"], place), each.get("answer_start")) for each in entry["answers"]]
+                    yield Question(question, context, tuple(placed(each, context, at) for each, at in spans), place)
     except (KeyError, TypeError) as error:
         raise InputError(
             f"{path}: is not a file of SQuAD ({error!r}); expected data > paragraphs > context, qas > question, answers"

@@ -119,12 +119,12 @@ def _from_rows(rows: Iterable[tuple[int, list[str]]], columns: Columns, collecto
             found = f"{len(fields)} columns" if any(fields) else "a blank line"
             collector.refuse(number, f"{found}, expected {len(first)} columns as in line 1")
             continue
-        wanted = [fields[place] for place in chosen]
-        empty = [str(name) for name, text in zip(columns, wanted, strict=True) if not text.strip()]
+        cells = [fields[place] for place in chosen]
+        empty = [str(name) for name, text in zip(columns, cells, strict=True) if not text.strip()]
         if empty:
             collector.refuse(number, f"column {empty[0]} is empty")
         else:
-            collector.add(number, wanted)
+            collector.add(number, cells)
     return collector.finish()
 
 

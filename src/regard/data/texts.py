@@ -53,9 +53,9 @@ class RunningText:
 
 def _cut(lines: list[str], share: float, path: str) -> tuple[list[str], list[str]]:
     """The lines before and behind the last `share` of the characters. Raises InputError where one of them is blank."""
-    wanted, held = share * sum(len(line) + 1 for line in lines), 0
+    size, held = share * sum(len(line) + 1 for line in lines), 0
     place = len(lines)
-    while place and held < wanted:
+    while place and held < size:
         place -= 1
         held += len(lines[place]) + 1
     parts = lines[:place], lines[place:]

@@ -39,20 +39,20 @@ def additive(query: Tensor, key: Tensor, energy: Tensor) -> Tensor:
 def library() -> ctypes.CDLL | None:
     """The kernel for this machine; None where it cannot be had."""
     instructions = INSTRUCTIONS.get(torch.backends.cpu.get_cpu_capability(), ())
-    made = compiled("additive", "-O3", "-ffp-contract=fast", *instructions)
-    if made is not None:
+    built = compiled("additive", "-O3", "-ffp-contract=fast", *instructions)
+    if built is not None:
         problem, size, half, pointer = ctypes.POINTER(_Problem), ctypes.c_int64, ctypes.c_int, ctypes.c_void_p
-        made.additive_exponentials.argtypes = [pointer, size, size, half, pointer, pointer]
-        made.additive_scores.argtypes = [problem, half, pointer, pointer]
-        made.additive_gradients.argtypes = [problem, half, *(5 * [pointer])]
-    return made
+        built.additive_exponentials.argtypes = [pointer, size, size, half, pointer, pointer]
+        built.additive_scores.argtypes = [problem, half, pointer, pointer]
+        built.additive_gradients.argtypes = [problem, half, *(5 * [pointer])]
+    return built
 
 
 def can_fuse(key: Tensor) -> bool:
     """Whether to take `fused_additive` for such keys: on a CPU, in float32 or bfloat16, where there is a compiler. The
     Triton kernel for GPUs is chosen once it has been measured on one."""
-    taken = key.device.type == "cpu" and key.dtype in DTYPES
-    return taken and (torch.compiler.is_compiling() or library() is not None)
+    supported = key.device.type == "cpu" and key.dtype in DTYPES
+    return supported and (torch.compiler.is_compiling() or library() is not None)
 
 
 def exponentials(key: Tensor) -> Tensor:
@@ -102,13 +102,13 @@ _GRADIENTS = torch.ops.regard.additive_gradients.default
 
 @torch.library.impl("regard::additive_exponentials", "cpu")
 def _exponentials(key: Tensor) -> Tensor:
-    kernel, made = library(), _empty_exponentials(key)
+    kernel, new = library(), _empty_exponentials(key)
     if kernel is None:
-        return made.zero_()  # the plain form reads the keys
+        return new.zero_()  # the plain form reads the keys
     key = key.contiguous()
     rows, half = math.prod(key.shape[:-1]), key.dtype == torch.bfloat16
-    _check(kernel.additive_exponentials(key.data_ptr(), rows, key.shape[-1], half, made.data_ptr(), threads()))
-    return made
+    _check(kernel.additive_exponentials(key.data_ptr(), rows, key.shape[-1], half, new.data_ptr(), threads()))
+    return new
 
 
 @torch.library.impl("regard::additive_scores", "cpu")
@@ -128,10 +128,10 @@ def _gradients(scores: Tensor, query: Tensor, key: Tensor, exponentials: Tensor,
     if kernel is None:
         return _plain_gradients(scores, query, key, energy)
     scores, sides = scores.contiguous(), [_dense(each) for each in (query, key, exponentials, energy)]
-    made = tuple(each.new_empty(each.shape) for each in (query, key, energy))
-    pointers = (each.data_ptr() for each in (scores, *made))
+    new = tuple(each.new_empty(each.shape) for each in (query, key, energy))
+    pointers = (each.data_ptr() for each in (scores, *new))
     _check(kernel.additive_gradients(_problem(*sides), query.dtype == torch.bfloat16, *pointers, threads()))
-    return made
+    return new
 
 
 def _triton():
@@ -143,9 +143,9 @@ def _triton():
 
 @torch.library.impl("regard::additive_exponentials", "cuda")
 def _exponentials_cuda(key: Tensor) -> Tensor:
-    made = _empty_exponentials(key).zero_()
-    made[..., : key.shape[-1]] = _triton().exponentials(key)
-    return made
+    new = _empty_exponentials(key).zero_()
+    new[..., : key.shape[-1]] = _triton().exponentials(key)
+    return new
 
 
 @torch.library.impl("regard::additive_scores", "cuda")
@@ -213,8 +213,8 @@ def _backward(ctx, scores):
 
 
 def _backward_twice(ctx, query, key, energy):
-    scores, *sides, _, given = ctx.saved_tensors
-    *of_sides, of_energy = torch.func.vjp(_plain_gradients, scores, *sides, given)[1]((query, key, energy))
+    scores, *sides, _, gradient = ctx.saved_tensors
+    *of_sides, of_energy = torch.func.vjp(_plain_gradients, scores, *sides, gradient)[1]((query, key, energy))
     return *of_sides, None, of_energy
 
 

@@ -63,15 +63,15 @@ def threads() -> ctypes.c_void_p:
 
 def _digest(source: Path, flags: tuple[str, ...]) -> str:
     sources = [file.read_bytes() for file in (source, *sorted(source.parent.glob("*.h")))]
-    made_of = sources, torch.__version__, str(TORCH), (*FLAGS, *flags), platform.machine()
-    return hashlib.sha256(repr(made_of).encode()).hexdigest()[:16]
+    identity = sources, torch.__version__, str(TORCH), (*FLAGS, *flags), platform.machine()
+    return hashlib.sha256(repr(identity).encode()).hexdigest()[:16]
 
 
 def _compile(program: str, source: Path, path: Path, flags: tuple[str, ...]) -> None:
     """Raises OSError or SubprocessError."""
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        made = Path(folder) / path.name
+        built = Path(folder) / path.name
         places = ["-isystem", str(TORCH / "include"), f"-L{TORCH / 'lib'}", f"-Wl,-rpath,{TORCH / 'lib'}"]
-        command = [program, *FLAGS, *flags, str(source), *places, "-lc10", "-o", str(made)]
+        command = [program, *FLAGS, *flags, str(source), *places, "-lc10", "-o", str(built)]
         subprocess.run(command, check=True, capture_output=True, text=True, timeout=LONGEST)
-        made.replace(path)
+        built.replace(path)

@@ -53,11 +53,11 @@ class _CrossEntropy(torch.autograd.Function):
     def forward(ctx, features, weight, bias, targets, smoothing, products):
         count, width = features.shape
         # The bias is the weight of one more feature, which is 1.
-        given = _filled(torch.cat([features, features.new_ones(count, 1)], 1), ROWS, products)
+        inputs = _filled(torch.cat([features, features.new_ones(count, 1)], 1), ROWS, products)
         table = _filled(torch.cat([weight, bias[:, None]], 1), 1, products)
-        losses, grad_given, grad_table = _chunks(given, table, targets, smoothing, weight.dtype)
+        losses, grad_inputs, grad_table = _chunks(inputs, table, targets, smoothing, weight.dtype)
         share, features_sum, weight_sum = smoothing / len(weight), features.sum(0), weight.sum(0)
-        grad_features = grad_given[:count, :width] - share * weight_sum
+        grad_features = grad_inputs[:count, :width] - share * weight_sum
         grad_weight = grad_table[:, :width] - share * features_sum
         grad_bias = grad_table[:, width] - share * count
         ctx.save_for_backward(grad_features, grad_weight, grad_bias)
@@ -78,24 +78,24 @@ def _filled(rows: Tensor, multiple: int, dtype: torch.dtype) -> Tensor:
 
 
 def _chunks(
-    given: Tensor, table: Tensor, targets: Tensor, smoothing: float, dtype: torch.dtype
+    inputs: Tensor, table: Tensor, targets: Tensor, smoothing: float, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Each row's loss and the gradients of their sum, but for what smoothing takes from every class alike."""
-    losses, least = given.new_zeros(len(targets), dtype=dtype), torch.finfo(dtype).tiny
-    grad_given, grad_table = (torch.zeros_like(each, dtype=dtype) for each in (given, table))
+    losses, least = inputs.new_zeros(len(targets), dtype=dtype), torch.finfo(dtype).tiny
+    grad_inputs, grad_table = (torch.zeros_like(each, dtype=dtype) for each in (inputs, table))
     for first in range(0, len(targets), CHUNK):
         rows = slice(first, first + CHUNK)
         chosen = targets[rows]
         targeted = torch.arange(len(chosen), device=chosen.device), chosen
-        logits = given[rows] @ table.t()
+        logits = inputs[rows] @ table.t()
         grad = torch.softmax(logits, 1)
         likelihoods = grad[targeted].to(dtype)
         losses[rows] = smoothing * logits[targeted].to(dtype) - likelihoods.clamp(min=least).log()
         grad[len(chosen) :] = 0.0
         grad[targeted] = (likelihoods - (1 - smoothing)).to(grad.dtype)
-        grad_given[rows] = (grad @ table).to(dtype)
-        grad_table += grad.t() @ given[rows]
-    return losses, grad_given, grad_table
+        grad_inputs[rows] = (grad @ table).to(dtype)
+        grad_table += grad.t() @ inputs[rows]
+    return losses, grad_inputs, grad_table
 
 
 def log_uniform(words: Int[Tensor, "*batch"], vocabulary: int) -> Float[Tensor, "*batch"]:
@@ -114,7 +114,7 @@ def sampled_cross_entropy(
     weight: Float[Tensor, "word width"],
     bias: Float[Tensor, " word"],
     targets: Int[Tensor, " row"],
-    drawn: Int[Tensor, " sample"],
+    sampled: Int[Tensor, " sample"],
 ) -> Float[Tensor, " row"]:
     """log(1 + sum_k exp(o_k - o_t) / (S P(k))) over the S words drawn, but for the target t, o = W f + b: importance
     sampling of the sum over the vocabulary (Bengio, Senecal 2003; Jozefowicz 2016, 1602.02410, section 3.1).
@@ -122,9 +122,9 @@ def sampled_cross_entropy(
     The exponential of this has as its expectation that of the exact loss.
     """
     wide = torch.promote_types(weight.dtype, torch.float32)
-    told = (features * weight[targets]).sum(-1).to(wide) + bias[targets]
-    correction = (log_uniform(drawn, len(weight)) * len(drawn)).log().to(bias)
-    drawn = drawn.to(targets.device)
-    others = functional.linear(features, weight[drawn], bias[drawn]).to(wide) - correction
-    others = others.masked_fill(drawn == targets[:, None], -torch.inf)
-    return torch.cat([told[:, None], others], 1).logsumexp(1) - told
+    target_logits = (features * weight[targets]).sum(-1).to(wide) + bias[targets]
+    correction = (log_uniform(sampled, len(weight)) * len(sampled)).log().to(bias)
+    sampled = sampled.to(targets.device)
+    others = functional.linear(features, weight[sampled], bias[sampled]).to(wide) - correction
+    others = others.masked_fill(sampled == targets[:, None], -torch.inf)
+    return torch.cat([target_logits[:, None], others], 1).logsumexp(1) - target_logits

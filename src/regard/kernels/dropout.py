@@ -27,8 +27,8 @@ def _factors(states: Tensor, closed: int) -> Tensor:
     """What each of the states is multiplied by: 0 in `closed` of 256 cases."""
     seed = int(torch.randint(2**62, ()))
     words = np.random.SFC64(seed).random_raw(-(-states.numel() // 8))
-    drawn = torch.from_numpy(words.view(np.uint8)[: states.numel()]).view(states.shape)
-    return (drawn >= closed).to(states.dtype).mul_(LEVELS / (LEVELS - closed))
+    noise = torch.from_numpy(words.view(np.uint8)[: states.numel()]).view(states.shape)
+    return (noise >= closed).to(states.dtype).mul_(LEVELS / (LEVELS - closed))
 
 
 def _empty_factors(states: Tensor, closed: int) -> Tensor:

@@ -86,21 +86,21 @@ def library() -> ctypes.CDLL | None:
     """The kernel for this machine; None where it cannot be had."""
     capability = torch.backends.cpu.get_cpu_capability()
     bytewise = ("-mavx512vnni",) if capability == "AVX512" and torch.cpu.get_capabilities().get("avx512_vnni") else ()
-    made = compiled("layer", "-O3", "-ffp-contract=fast", *INSTRUCTIONS.get(capability, ()), *bytewise)
-    if made is not None:
-        made.layer_linear.argtypes = [ctypes.POINTER(_Linear), _pointer, _size, _pointer, _pointer]
+    built = compiled("layer", "-O3", "-ffp-contract=fast", *INSTRUCTIONS.get(capability, ()), *bytewise)
+    if built is not None:
+        built.layer_linear.argtypes = [ctypes.POINTER(_Linear), _pointer, _size, _pointer, _pointer]
         layers = ctypes.POINTER(_Layer), ctypes.POINTER(_Memories)
-        made.layer_pass.argtypes = [*layers, _size, ctypes.POINTER(_Call), _pointer]
-    return made
+        built.layer_pass.argtypes = [*layers, _size, ctypes.POINTER(_Call), _pointer]
+    return built
 
 
 def serves(tensor: Tensor) -> bool:
     """Whether the kernel is for such numbers, and whether it is there. It knows no gradients and no graphs, and is not
     seen by a dispatch mode, which counts operations or memory."""
-    taken = tensor.is_cpu and tensor.dtype == torch.float32 and type(tensor) in (Tensor, nn.Parameter)
+    supported = tensor.is_cpu and tensor.dtype == torch.float32 and type(tensor) in (Tensor, nn.Parameter)
     mode = torch.is_grad_enabled() or torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu")
     watched = torch._C._len_torch_dispatch_stack() > 0
-    return taken and not (mode or watched) and library() is not None
+    return supported and not (mode or watched) and library() is not None
 
 
 def linear(states: Tensor, affine: Affine) -> Tensor:
@@ -108,13 +108,13 @@ def linear(states: Tensor, affine: Affine) -> Tensor:
     kernel, described = library(), _linear(affine)
     assert kernel is not None
     states = states.contiguous()
-    made = states.new_empty(*states.shape[:-1], described.outputs)
+    new = states.new_empty(*states.shape[:-1], described.outputs)
     rows = states.numel() // max(1, described.inputs)
-    _check(kernel.layer_linear(described, states.data_ptr(), rows, made.data_ptr(), threads()))
-    return made
+    _check(kernel.layer_linear(described, states.data_ptr(), rows, new.data_ptr(), threads()))
+    return new
 
 
-class Reading(NamedTuple):
+class KernelAttention(NamedTuple):
     """Keys and values `(row, head, key, width)`, which lie alike. What text t reads at place i lies in row
     `rows[t, i]`, or `rows[t]` where there is one for all; behind these, and without `rows`, in its own."""
 
@@ -156,9 +156,9 @@ class FusedLayers:
     def __call__(
         self,
         states: Tensor,
-        own: Sequence[Reading],
+        own: Sequence[KernelAttention],
         length: int,
-        sources: Sequence[Reading] = (),
+        sources: Sequence[KernelAttention] = (),
         lengths: Tensor | None = None,
     ) -> Tensor:
         """What the layers make of states `(text, position, width)` that stand behind `length` others. Keys and values
@@ -178,7 +178,7 @@ class FusedLayers:
         call = self._call(states, 0, 0)
         call.lengths = _place(lengths)
         pair = states.new_empty(2, texts, self.heads, positions, width // self.heads)
-        memories = _Memories(_readable(Reading(pair[0], pair[1])), _Readable())
+        memories = _Memories(_readable(KernelAttention(pair[0], pair[1])), _Readable())
         self._run(call, [memories for _ in self.layers])
         return states
 
@@ -217,7 +217,7 @@ def _norm(norm: Normed) -> _Norm:
     return _Norm(norm.weight.data_ptr(), norm.bias.data_ptr(), norm.epsilon)
 
 
-def _readable(reading: Reading) -> _Readable:
+def _readable(reading: KernelAttention) -> _Readable:
     key, value, rows = reading
     known = () if rows is None else (rows.data_ptr(), rows.stride(0), *_along(rows, key.shape[-2]))
     return _Readable(key.data_ptr(), value.data_ptr(), *key.stride()[:3], *known)

@@ -60,7 +60,7 @@ def _scores_kernel(query, key, weights, scores, sizes, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def _sums_kernel(one, other, given, sums, sizes, steps, BLOCK: tl.constexpr):
+def _sums_kernel(one, other, gradient, sums, sizes, steps, BLOCK: tl.constexpr):
     # one: x, e^2x and e^2x - 1, each (batch, width, row); other: the same side's k and s, (batch, width, column)
     rows, columns, width = sizes
     tile, d, batch = tl.program_id(0), tl.program_id(1), tl.program_id(2)
@@ -69,14 +69,14 @@ def _sums_kernel(one, other, given, sums, sizes, steps, BLOCK: tl.constexpr):
     x = tl.load(one[0] + of_one, mask=t < rows, other=0.0)
     e = tl.load(one[1] + of_one, mask=t < rows, other=1.0)
     a = tl.load(one[2] + of_one, mask=t < rows, other=0.0)
-    shared = tl.load(given[1] + batch) != 0
+    shared = tl.load(gradient[1] + batch) != 0
     slope_sum, tangent_sum = tl.zeros((BLOCK,), dtype=tl.float32), tl.zeros((BLOCK,), dtype=tl.float32)
     for first in range(0, columns, BLOCK):
         i = first + tl.arange(0, BLOCK)
         inside = (t[:, None] < rows) & (i[None, :] < columns)
         of_other = (batch * width + d) * columns + i
         place = batch * rows * columns + t[:, None] * steps[0] + i[None, :] * steps[1]
-        g = tl.load(given[0] + place, mask=inside, other=0.0)
+        g = tl.load(gradient[0] + place, mask=inside, other=0.0)
         if shared:
             b = tl.load(other[1] + of_other, mask=i < columns, other=0.0)
             n, below = _pairs(e, a, b)
@@ -106,13 +106,13 @@ def scores(query: Tensor, key: Tensor, signed: Tensor, energy: Tensor) -> Tensor
     `(batch, width)`."""
     batch, queries, width = query.shape
     keys = key.shape[1]
-    made = query.new_empty(batch, queries, keys, dtype=torch.float32)
-    if made.numel():
+    new = query.new_empty(batch, queries, keys, dtype=torch.float32)
+    if new.numel():
         q, k = _across(query), _across(key)
         grid = triton.cdiv(queries, TILE), triton.cdiv(keys, TILE), batch
         weights = energy.contiguous(), _near(q, k)
-        _scores_kernel[grid](_sides(q), (k, _across(signed)), weights, made, (queries, keys, width), BLOCK=TILE)
-    return made
+        _scores_kernel[grid](_sides(q), (k, _across(signed)), weights, new, (queries, keys, width), BLOCK=TILE)
+    return new
 
 
 def gradients(

@@ -131,9 +131,9 @@ class TwoStacks(nn.Module):
     def _read(self, layers: Iterable[nn.Module], states: Tensor) -> list[Tensor]:
         found: list[Tensor] = []
         for layer in layers:
-            given = self.dropout(states)
-            outputs, _ = layer(given)
-            states = outputs + given if found else outputs
+            dropped = self.dropout(states)
+            outputs, _ = layer(dropped)
+            states = outputs + dropped if found else outputs
             found.append(states)
         return found
 

@@ -61,15 +61,15 @@ def stage(channels: int, filters: int) -> nn.Sequential:
 def prototype_logits(
     shown: Float[Tensor, "batch shown width"],
     labels: Int[Tensor, "batch shown"],
-    asked: Float[Tensor, "batch asked width"],
+    queries: Float[Tensor, "batch query width"],
     ways: int,
-) -> Float[Tensor, "batch asked way"]:
-    """Minus the squared distance of each vector that is `asked` about to the mean of every class of those `shown`, of
+) -> Float[Tensor, "batch query way"]:
+    """Minus the squared distance of each of the `queries` to the mean of every class of those `shown`, of
     which each has its label, from 0 to `ways` - 1, and each class at least one (equations 1 and 2). In float32 at
     least, where the vectors are of less."""
     of_class = functional.one_hot(labels, ways).to(shown.dtype)
     means = of_class.mT @ shown / of_class.sum(1)[..., None]
-    apart = means[:, None] - asked[:, :, None]
+    apart = means[:, None] - queries[:, :, None]
     return -apart.to(torch.promote_types(apart.dtype, torch.float32)).square().sum(-1)
 
 

@@ -98,15 +98,15 @@ class PointerDecoder(Decoder[PointerState]):
         return PointerState(cells, context, self.attend.prepare(memory), memory.tokens, room)
 
     def advance(self, tokens: Step, state: PointerState) -> tuple[Copying, PointerState]:
-        given = torch.cat([self.embedding(tokens), state.context], -1)
-        top, cells = self.stack(given, state.cells)
+        inputs = torch.cat([self.embedding(tokens), state.context], -1)
+        top, cells = self.stack(inputs, state.cells)
         read = self.attend.read(top[:, None], state.memory, state.alignment, weights=True)
         assert read.weights is not None
         context = read.context[:, 0]
         parts = torch.cat([top, context], -1)
         features = Copying(
             self.dropout(self.readout(parts)),
-            self.written(torch.cat([parts, given], -1)),
+            self.written(torch.cat([parts, inputs], -1)),
             read.weights[:, 0],
             state.tokens,
             state.room,
@@ -134,8 +134,8 @@ class PointerGenerator(EncoderDecoder):
         embedding = OpenEmbedding(target_vocabulary, config.embedding, dropout=config.dropout)
         encoder = RecurrentEncoder(embedding, SequenceReader("lstm", config.embedding, config.width), config.dropout)
         memory_width = encoder.memory_width
-        given = config.embedding + memory_width
-        stack = Stack("lstm", given, config.width)
+        inputs = config.embedding + memory_width
+        stack = Stack("lstm", inputs, config.width)
         size = math.prod(stack.state_shape)
         decoder = PointerDecoder(
             embedding,
@@ -148,7 +148,7 @@ class PointerGenerator(EncoderDecoder):
             choose_initial_state(config.start, SummaryInitialState(encoder.summary_width, size), size),
             nn.Linear(config.width + memory_width, config.width),
             CopyOutput(Output(config.width, target_vocabulary)),
-            nn.Linear(config.width + memory_width + given, 1) if config.copying else None,
+            nn.Linear(config.width + memory_width + inputs, 1) if config.copying else None,
         )
         super().__init__(encoder, decoder)
         self.max_source = config.max_source

@@ -143,8 +143,8 @@ class PositionDecoder(Decoder[PositionState]):
     def advance(self, tokens: Step, state: PositionState) -> tuple[Float[Tensor, "batch place"], PositionState]:
         places = (tokens - END).clamp(min=0)
         pointed = state.memory.value[torch.arange(len(tokens), device=tokens.device), places]
-        given = torch.where((tokens == self.special.start)[:, None], self.first.to(pointed), pointed)
-        top, cells = self.stack(given, state.cells)
+        inputs = torch.where((tokens == self.special.start)[:, None], self.first.to(pointed), pointed)
+        top, cells = self.stack(inputs, state.cells)
         read = self.attend.read(self.dropout(top)[:, None], state.memory, state.alignment, weights=True)
         assert read.weights is not None
         return read.weights[:, 0], replace(state, cells=cells, alignment=read.state)

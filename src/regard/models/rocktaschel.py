@@ -38,7 +38,7 @@ class RocktaschelConfig:
     dropout: Share = 0.2
 
 
-class Reading(nn.Module, ABC):
+class PremiseAttention(nn.Module, ABC):
     """What of the premise goes with the hypothesis."""
 
     def __init__(self, width: int):
@@ -52,7 +52,7 @@ class Reading(nn.Module, ABC):
         """The premise's outputs Y; those of the hypothesis's words `(batch, word, width)`; and its last output h_N."""
 
 
-class NoReading(Reading):
+class NoReading(PremiseAttention):
     """Nothing."""
 
     def __init__(self, width: int):
@@ -64,7 +64,7 @@ class NoReading(Reading):
         return last[:, :0]
 
 
-class ReadOnce(Reading):
+class ReadOnce(PremiseAttention):
     """M = tanh(W_y Y + W_h h_N), a = softmax(w^T M), r = Y a^T (equations 7 to 9)."""
 
     def __init__(self, width: int):
@@ -77,7 +77,7 @@ class ReadOnce(Reading):
         return self.attend(last[:, None], premise)[:, 0]
 
 
-class ReadByWord(Reading):
+class ReadByWord(PremiseAttention):
     """From r_0 = 0 on, and r_N is what is read (equations 11 to 13):
 
         M_t = tanh(W_y Y + W_h h_t + W_r r_{t-1}),  a_t = softmax(w^T M_t),  r_t = Y a_t^T + tanh(W_t r_{t-1})
@@ -101,7 +101,7 @@ class ReadByWord(Reading):
         return read
 
 
-READINGS: dict[ReadingName, type[Reading]] = {"none": NoReading, "last": ReadOnce, "word-by-word": ReadByWord}
+READINGS: dict[ReadingName, type[PremiseAttention]] = {"none": NoReading, "last": ReadOnce, "word-by-word": ReadByWord}
 
 
 class Rocktaschel(Classifier):

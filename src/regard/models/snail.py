@@ -13,7 +13,7 @@ from regard.attention.masks import causal, padding
 from regard.attention.memory import Memory
 from regard.attention.scores import ScaledDot
 from regard.nn.decoders.protocol import State
-from regard.nn.kv_cache import Filled, Past
+from regard.nn.kv_cache import Past, WriteCounter
 from regard.shapes import Float, Inputs, Lengths, States
 
 StepInputs = Float[Tensor, "batch input_width"]
@@ -107,7 +107,7 @@ class AttentionBlock(nn.Module):
         """The keys and values of no position."""
         weight = self.key.weight
         key, value = (weight.new_zeros(batch, 0, each.out_features) for each in (self.key, self.value))
-        return Past(key, value, 0, Filled(0))
+        return Past(key, value, 0, WriteCounter(0))
 
     def step(self, states: StepInputs, past: Sequence[Tensor], carried: Past) -> tuple[StepOutputs, Past]:
         """One more position, behind those whose keys and values are carried."""

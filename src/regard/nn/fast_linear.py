@@ -38,9 +38,9 @@ def replaced(model: nn.Module, form_of: Callable[[nn.Module], nn.Module | None])
 
 def sharing(form: type[M], plain: nn.Module) -> M:
     """A module of another class that shares all parts of a plain one: parameters, their names, and hooks."""
-    made = form.__new__(form)
-    vars(made).update(vars(plain))
-    return made
+    new = form.__new__(form)
+    vars(new).update(vars(plain))
+    return new
 
 
 class FusedOutput(Output):
@@ -98,9 +98,9 @@ class Int8Output(Int8Linear, Predictor):
         parts = zip(features.flatten(0, 1).split(ROWS), targets.flatten().split(ROWS), strict=True)
         losses = [
             functional.cross_entropy(
-                self(each), wanted, ignore_index=IGNORED, reduction="none", label_smoothing=smoothing
+                self(each), expected, ignore_index=IGNORED, reduction="none", label_smoothing=smoothing
             )
-            for each, wanted in parts
+            for each, expected in parts
         ]
         each = torch.cat(losses)
         return each.sum(), each.detach().view(targets.shape)

@@ -14,7 +14,17 @@ from regard.attention.memory import Memory
 from regard.attention.observer import current
 from regard.attention.paths import PATHS
 from regard.attention.scores import ScaledDot
-from regard.kernels.fused_layer import LINEARS, NORMS, Affine, FusedLayers, Normed, Reading, Weights, library, serves
+from regard.kernels.fused_layer import (
+    LINEARS,
+    NORMS,
+    Affine,
+    FusedLayers,
+    KernelAttention,
+    Normed,
+    Weights,
+    library,
+    serves,
+)
 from regard.nn.fast_linear import Int8Linear
 from regard.nn.kv_cache import Past
 from regard.nn.sublayers import FeedForward, PostNorm, PreNorm
@@ -96,9 +106,9 @@ def go_on(
     the `readable` sources, the row that `rows (text,)` says, else the text's own."""
     more, length = states.shape[1], pasts[0].length
     pasts = [past.with_room(more) for past in pasts]
-    own = [Reading(past.key, past.value, past.rows) for past in pasts]
+    own = [KernelAttention(past.key, past.value, past.rows) for past in pasts]
     lengths = sources[0].lengths if sources else None
-    read = [Reading(source.key, source.value, rows) for source in sources]
+    read = [KernelAttention(source.key, source.value, rows) for source in sources]
     after = layers(states, own, length, read, None if lengths is None else lengths.flatten())
     return after, tuple(past.filled_up(more) for past in pasts)
 

@@ -16,7 +16,7 @@ LEAST_ROOM = 16
 
 
 @dataclass
-class Filled:
+class WriteCounter:
     """How many positions of some tensors are written, whoever wrote them."""
 
     count: int
@@ -36,7 +36,7 @@ class Past:
     key: Tensor
     value: Tensor
     length: int
-    filled: Filled = field(repr=False)
+    filled: WriteCounter = field(repr=False)
     alignment: Any = None
     rows: Tensor | None = None
 
@@ -49,10 +49,10 @@ class Past:
         more = key.shape[-2]
         end = self.length + more
         if not self.length:
-            return Past(key, value, end, Filled(end))
+            return Past(key, value, end, WriteCounter(end))
         if torch.is_grad_enabled():
             own = self.memory()
-            return Past(torch.cat([own.key, key], -2), torch.cat([own.value, value], -2), end, Filled(end))
+            return Past(torch.cat([own.key, key], -2), torch.cat([own.value, value], -2), end, WriteCounter(end))
         past = self.with_room(more) if self.rows is None else self._moved(more)  # once, not whenever it is read
         past.key[: len(key), ..., self.length : end, :] = key
         past.value[: len(key), ..., self.length : end, :] = value
@@ -92,7 +92,7 @@ class Past:
         """The same in tensors of its own, with room."""
         room = max(LEAST_ROOM, 2 * (self.length + more))
         key, value = (_moved(self._read(each), room) for each in (self.key, self.value))
-        return Past(key, value, self.length, Filled(self.length), self.alignment)
+        return Past(key, value, self.length, WriteCounter(self.length), self.alignment)
 
 
 def _moved(tensor: Tensor, room: int) -> Tensor:
@@ -116,7 +116,7 @@ def empty_past(attention: MultiHead, like: Tensor) -> Past:
     """Nothing read yet, for as many sequences as the tensor `like (batch, ...)` has rows."""
     nothing = like.new_zeros(like.shape[0], 0, attention.query.in_features)
     prepared = attention.prepare(Memory(nothing, nothing))
-    return Past(prepared.key, prepared.value, 0, Filled(0))
+    return Past(prepared.key, prepared.value, 0, WriteCounter(0))
 
 
 def read_past(attention: MultiHead, states: States, past: Past) -> tuple[States, Past]:

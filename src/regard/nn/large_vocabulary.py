@@ -41,8 +41,8 @@ class SampledOutput(Output):
         if smoothing:
             raise ValueError(f"smoothing is {smoothing}, but a sampled softmax has no logits of all words; set it to 0")
         real = targets != IGNORED
-        drawn = draw(self.samples, self.out_features)
-        losses = sampled_cross_entropy(features[real], self.weight, self.bias, targets[real], drawn)
+        sampled = draw(self.samples, self.out_features)
+        losses = sampled_cross_entropy(features[real], self.weight, self.bias, targets[real], sampled)
         return losses.sum(), losses.new_zeros(targets.shape).masked_scatter(real, losses.detach())
 
 
@@ -94,12 +94,12 @@ class AdaptiveOutput(Output):
     def parts(self, targets: Int[Tensor, " row"]) -> Iterator[Part]:
         inside = [(targets >= begin) & (targets < end) for begin, end in self.spans]
         first = targets
-        for cluster, told in enumerate(inside, self.frequent):
-            first = first.masked_fill(told, cluster)
+        for cluster, logits in enumerate(inside, self.frequent):
+            first = first.masked_fill(logits, cluster)
         (weight, bias), *rare = self._layers()
         yield Part(torch.arange(len(targets), device=targets.device), weight, bias, first)
-        for told, (begin, _), (weight, bias) in zip(inside, self.spans, rare, strict=True):
-            rows = told.nonzero()[:, 0]
+        for logits, (begin, _), (weight, bias) in zip(inside, self.spans, rare, strict=True):
+            rows = logits.nonzero()[:, 0]
             yield Part(rows, weight, bias, targets[rows] - begin)
 
     def _layers(self) -> list[tuple[Tensor, Tensor]]:

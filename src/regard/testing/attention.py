@@ -65,8 +65,8 @@ class Subject:
     def draw(self, batch: int, queries: int, keys: int) -> tuple[Tensor, Tensor, Tensor]:
         """Query, key and value, from a normal distribution."""
         shapes = zip((queries, keys, keys), self.widths, strict=True)
-        drawn = (torch.randn(batch, *shape, generator=self.generator, dtype=torch.float64) for shape in shapes)
-        query, key, value = (each.to(self.device, self.dtype) for each in drawn)
+        random = (torch.randn(batch, *shape, generator=self.generator, dtype=torch.float64) for shape in shapes)
+        query, key, value = (each.to(self.device, self.dtype) for each in random)
         return query, key, value
 
     def mask(self, batch: int, queries: int, keys: int) -> Tensor:

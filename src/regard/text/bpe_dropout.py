@@ -35,9 +35,9 @@ class MergeDropout:
 
     def encode(self, words: Sequence[str], text: str, seed: int) -> list[int]:
         """Ids of the words of `text` (as byte-level characters): a pure function of (text, seed)."""
-        drawn = shake_128(f"{seed} {text}".encode()).digest(len(words))
+        noise = shake_128(f"{seed} {text}".encode()).digest(len(words))
         ids: list[int] = []
-        for word, byte in zip(words, drawn, strict=True):
+        for word, byte in zip(words, noise, strict=True):
             variants = self._variants.get(word)
             known = variants[byte % VARIANTS] if variants is not None else None
             ids.extend(self._draw(word, byte % VARIANTS) if known is None else known)

@@ -90,18 +90,18 @@ def model_of(backend: Cutter) -> tuple[dict[str, int], list[tuple[str, str]]]:
     return model["vocab"], [(left, right) for left, right in model.get("merges", [])]
 
 
-def _settings(given: Any, place: str) -> TokenizerSettings:
+def _settings(value: Any, place: str) -> TokenizerSettings:
     expected = {field.name for field in fields(TokenizerSettings)}
-    if not isinstance(given, dict) or set(given) != expected:
+    if not isinstance(value, dict) or set(value) != expected:
         raise InputError(f"{place}: broken tokenizer file, its settings are not {', '.join(sorted(expected))}")
-    problem = problem_with(given)
+    problem = problem_with(value)
     if problem:
         raise InputError(f"{place}: broken tokenizer file, {problem}")
-    return TokenizerSettings(given["kind"], given["size"], float(given["dropout"]), given["minimum_count"])
+    return TokenizerSettings(value["kind"], value["size"], float(value["dropout"]), value["minimum_count"])
 
 
-def _model(settings: TokenizerSettings, given: Any, place: str) -> tuple[dict[str, int], list[tuple[str, str]]]:
-    model = given.get("model") if isinstance(given, dict) else None
+def _model(settings: TokenizerSettings, value: Any, place: str) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    model = value.get("model") if isinstance(value, dict) else None
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
     if not isinstance(model, dict) or not isinstance(vocabulary, dict):
         raise InputError(f"{place}: broken tokenizer file, it has no vocabulary")
@@ -116,23 +116,23 @@ def _model(settings: TokenizerSettings, given: Any, place: str) -> tuple[dict[st
     return vocabulary, [(left, right) for left, right in merges]
 
 
-def _special(given: Any, settings: TokenizerSettings, vocabulary: Mapping[str, int], place: str) -> SpecialTokens:
+def _special(value: Any, settings: TokenizerSettings, vocabulary: Mapping[str, int], place: str) -> SpecialTokens:
     """The special ids; where the file has none, those of a vocabulary that was trained here."""
-    if given is None:
+    if value is None:
         masking = (MASK_NAME,) if settings.kind.startswith("wordpiece") else ()
         missing = [name for index, name in enumerate((*NAMES, *masking)) if vocabulary.get(name) != index]
         if missing:
             raise InputError(f"{place}: broken tokenizer file, entry {missing[0]!r} is missing or misplaced")
         return SpecialTokens(mask=MASK if vocabulary.get(MASK_NAME) == MASK else None)
     expected = {field.name for field in fields(SpecialTokens)}
-    if not isinstance(given, dict) or set(given) != expected:
+    if not isinstance(value, dict) or set(value) != expected:
         raise InputError(f"{place}: broken tokenizer file, its special ids are not {', '.join(sorted(expected))}")
-    ids = [index for name, index in given.items() if name != "mask" or index is not None]
+    ids = [index for name, index in value.items() if name != "mask" or index is not None]
     if any(type(index) is not int or not 0 <= index < len(vocabulary) for index in ids):
         raise InputError(f"{place}: broken tokenizer file, a special id is not one of its vocabulary")
-    if vocabulary.get(NAMES[UNKNOWN], given["unknown"]) != given["unknown"]:
+    if vocabulary.get(NAMES[UNKNOWN], value["unknown"]) != value["unknown"]:
         raise InputError(f"{place}: broken tokenizer file, entry {NAMES[UNKNOWN]!r} is not its unknown piece")
-    return SpecialTokens(**given)
+    return SpecialTokens(**value)
 
 
 def _check_bytes(vocabulary: Mapping[str, int], special: SpecialTokens, place: str) -> None:

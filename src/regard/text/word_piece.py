@@ -45,11 +45,11 @@ class WordPiece:
         words = [word for text in texts for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text))]
         letters = sorted({letter for word in words for letter in word})
         # The trainer numbers what it finds in an order of its own; what it is given first keeps the order given.
-        given = [*NAMES, MASK_NAME, *letters, *(INSIDE + letter for letter in letters)]
+        initial = [*NAMES, MASK_NAME, *letters, *(INSIDE + letter for letter in letters)]
         trainer = trainers.WordPieceTrainer(
             vocab_size=settings.size,
             min_frequency=settings.minimum_count,
-            special_tokens=given[: settings.size],
+            special_tokens=initial[: settings.size],
             continuing_subword_prefix=INSIDE,
             show_progress=False,
         )

@@ -39,7 +39,7 @@ class Monotonic(Align):
         last = _at_the_first(scores) if state is None else reaching(state, keys)
         rows = []
         for row, may in zip(energy.unbind(-2), allowed.unbind(-2), strict=True):
-            weights = expected(row, may, last) if self.training else first_taken(row, may, last)
+            weights = expected(row, may, last) if self.training else first_chosen(row, may, last)
             read = weights.sum(-1, keepdim=True) > 0
             last = weights if self.training else torch.where(read, weights, last)
             rows.append(weights)
@@ -55,7 +55,7 @@ def expected(energy: Tensor, allowed: Tensor, last: Tensor) -> Tensor:
     return energy.sigmoid().masked_fill(~allowed, 0.0) * reached
 
 
-def first_taken(energy: Tensor, allowed: Tensor, last: Tensor) -> Tensor:
+def first_chosen(energy: Tensor, allowed: Tensor, last: Tensor) -> Tensor:
     """One-hot weights of the first key, from the last one read on, with a probability above 1/2; zeros without one."""
     ahead = last.cumsum(-1) > 0
     takes = (energy > 0) & allowed & ahead

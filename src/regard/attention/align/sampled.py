@@ -41,11 +41,11 @@ class Hard(Align):
             return Aligned(_only(soft.argmax(-1), soft, mask), state)
         if state is None:
             state = torch.rand(scores.shape[:-2], device=scores.device) < self.soft_share
-        drawn = self.draw(soft.detach())
-        chosen = soft.gather(-1, drawn[..., None])[..., 0]
+        sampled = self.draw(soft.detach())
+        chosen = soft.gather(-1, sampled[..., None])[..., 0]
         unlearned = state[..., None] | (chosen == 0)
         log_probability = torch.where(unlearned, 1.0, chosen).log()
-        weights = torch.where(state[..., None, None], soft, _only(drawn, soft, mask))
+        weights = torch.where(state[..., None, None], soft, _only(sampled, soft, mask))
         return Aligned(weights, state, Draw(log_probability, row_entropy(soft), self.baseline))
 
     def draw(self, probabilities: Weights) -> Int[Tensor, "*batch query"]:

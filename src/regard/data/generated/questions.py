@@ -107,7 +107,7 @@ SUBJECTS = [
     "Fluid Dynamics",
 ]
 TERMS = "Spring", "Summer", "Autumn", "Winter"
-TOLD = (
+STATEMENTS = (
     "Professor {teacher} taught {subject} in the {term} .",
     "In the {term} , Professor {teacher} taught {subject} .",
     "{subject} was taught by Professor {teacher} in the {term} .",
@@ -117,9 +117,9 @@ BETWEEN = "The students enjoyed it .", "Many came .", "It was hard work .", "The
 
 
 class Form(NamedTuple):
-    """What is asked, its question and its answer."""
+    """The unknown part of a fact, its question and its answer."""
 
-    asked: str
+    unknown: str
     question: str
     answer: str
 
@@ -143,8 +143,8 @@ FORMS = (
 
 @dataclass(frozen=True)
 class Question:
-    """A question with its context, the answer, and for each of the answer's words that was asked for the place of that
-    word in the context, as links between words that blanks separate."""
+    """A question with its context, the answer, and for each word of the answer that the question leaves open the place
+    of that word in the context, as links between words that blanks separate."""
 
     text: str
     answer: str
@@ -165,19 +165,19 @@ def generate(sizes: tuple[int, int, int], facts: int, seed: int) -> tuple[list[Q
 
 def make(facts: int, random: Random) -> Question:
     """One question."""
-    told = [
+    stated = [
         {"teacher": teacher, "subject": subject, "term": random.choice(TERMS)}
         for teacher, subject in zip(random.sample(TEACHERS, facts), random.sample(SUBJECTS, facts), strict=True)
     ]
-    fact, form = told[0], random.choice(FORMS)
-    random.shuffle(told)
+    fact, form = stated[0], random.choice(FORMS)
+    random.shuffle(stated)
     words = form.question.format(**fact).split()
     places: list[int] = []
-    for each in told:
-        template = random.choice(TOLD).split()
+    for each in stated:
+        template = random.choice(STATEMENTS).split()
         for part in template:
             piece = part.format(**each).split()
-            if each is fact and part == f"{{{form.asked}}}":
+            if each is fact and part == f"{{{form.unknown}}}":
                 places = list(range(len(words), len(words) + len(piece)))
             words += piece
         words += random.choice(BETWEEN).split() if random.random() < 0.5 else []
@@ -185,7 +185,7 @@ def make(facts: int, random: Random) -> Question:
     links = set()
     for part in form.answer.split():
         piece = part.format(**fact).split()
-        if part == f"{{{form.asked}}}":
+        if part == f"{{{form.unknown}}}":
             links = {(place, len(answer) + number) for number, place in enumerate(places)}
         answer += piece
     return Question(" ".join(words), " ".join(answer), frozenset(links))

@@ -127,13 +127,13 @@ def unroll(decoder: Decoder[S], tokens: Tokens, state: S, forcing: float) -> Any
     else the decoder's own best guess: 1 is teacher forcing, 0 free running, between them scheduled sampling
     (Bengio 2015, 1506.03099). Draws from torch's generator."""
     features = []
-    given = tokens[:, 0]
+    token_in = tokens[:, 0]
     for position in range(tokens.shape[1]):
-        feature, state = decoder.advance(given, state)
+        feature, state = decoder.advance(token_in, state)
         features.append(feature)
         if position + 1 < tokens.shape[1]:
             with torch.no_grad():
                 own = decoder.output(feature).argmax(-1)
             forced = torch.rand(own.shape, device=own.device) < forcing
-            given = torch.where(forced, tokens[:, position + 1], own)
+            token_in = torch.where(forced, tokens[:, position + 1], own)
     return decoder.join(features)

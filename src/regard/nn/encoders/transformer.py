@@ -44,10 +44,10 @@ def encoded(layers: Iterable[nn.Module], states: States, lengths: Lengths) -> It
     """What each of such layers makes of states `(batch, position, width)` of these `lengths (batch,)`, the first of
     what it is given. Where much is padding, it is left out in between, and zeros stand in its place."""
     mask, packing = padding(lengths, states.shape[1]), Packing.of(lengths, states.shape[1])
-    given = () if packing is None else (packing,)
+    extra = () if packing is None else (packing,)
     states = states if packing is None else packing.pack(states)
     for layer in layers:
-        states = layer(states, mask, *given)
+        states = layer(states, mask, *extra)
         yield states if packing is None else packing.unpack(states)
 
 

@@ -66,7 +66,7 @@ def of_each(found: Sequence[Contributed], both: Sequence[Words]) -> list[np.ndar
     no tokens are not embedded where they would come first."""
     amounts = [np.zeros(len(words.indices)) for words in both]
     for call in found:
-        behind_mark = int(call.given.shape[1] > 0 and call.given[0, 0] == SPECIAL.start)
+        behind_mark = int(call.embedded.shape[1] > 0 and call.embedded[0, 0] == SPECIAL.start)
         for way, row in enumerate(call.amounts[0].double().cpu().numpy()):
             which = (way + behind_mark) % 2
             amounts[which] += row[behind_mark:][: len(amounts[which])]
