@@ -46,7 +46,7 @@ def test_a_case(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
 
 def test_sequences_are_as_long_as_is_said():
     found = copy.beyond(RepeatCopy(width=3), "repeat-copy")
-    assert {name: {len(each.answer) for each in some} for name, some in found.items()} == {
+    assert {name: {len(each.target) for each in some} for name, some in found.items()} == {
         f"{length} x {times}": {length * times + 1} for length, times in copy.REPEATS
     }
     recalled = copy.beyond(Recall(width=3), "recall")
