@@ -65,7 +65,7 @@ class PlainScores:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The scores, by their name."""
-        return {"given": self.known}
+        return {"known": self.known}
 
     def of_rows(self, rows: slice) -> "PlainScores":
         return PlainScores(self.known[:, :, rows])

@@ -15,6 +15,8 @@ from regard.pictures.labels import visible
 from regard.pictures.packed import BYTES, deflated, packed_map, packed_vectors
 
 FORMAT = 1
+PAGE_NAMES = {"known": "given"}
+"""Arrays of a breakdown that the component calls otherwise."""
 LARGEST = 16.0
 """Megabytes that a page may have unless its author says otherwise."""
 BREAKDOWN = 1_000_000
@@ -124,7 +126,7 @@ def _workings(workings: Workings, breakdown: int) -> dict[str, Any]:
         "workings": {
             "scale": workings.of.scale,
             "softmax": workings.softmax,
-            "numbers": {name: packed_vectors(each) for name, each in numbers.items()},
+            "numbers": {PAGE_NAMES.get(name, name): packed_vectors(each) for name, each in numbers.items()},
             "allowed": None if allowed is None else deflated(allowed.astype("u1").tobytes()),
         }
     }
