@@ -55,7 +55,10 @@ def test_it_is_measured_on_its_test_set(run: Path):
         ),
         (["predict", "RUN", "one", "--prefix", "u"], "the option prefix is not supported"),
         (["evaluate", "RUN", "a", "b"], "a run of the task multi-target is scored on its own test set only"),
-        (["show", "RUN", "one", "--out", "x.png"], "writes several languages; use `regard predict` or `evaluate`"),
+        (
+            ["show", "RUN", "one", "--out", "x.png"],
+            "a run of the task multi-target does not attribute; it can predict, evaluate",
+        ),
     ],
 )
 def test_what_it_cannot_do(arguments: list[str], said: str, run: Path, tmp_path: Path):
