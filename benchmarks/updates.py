@@ -21,7 +21,7 @@ from torch.nn import functional
 from torch.optim import AdamW
 
 from regard.data.batching import PairBatch
-from regard.models.catalog import MODEL_CONFIGS, MODELS
+from regard.models.catalog import MODELS
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.text.special import IGNORED
 from regard.training.allocator import keep_freed_memory
@@ -86,7 +86,7 @@ def ours(name: str, **sizes: Any) -> Update:
     """One of this library's, as `regard train` trains it."""
     keep_freed_memory()
     settings = Training(device="cpu", threads=1, precision="fp32")
-    model = MODELS[name](VOCABULARY, VOCABULARY, MODEL_CONFIGS[name](dropout=DROPOUT, **sizes)).train()
+    model = MODELS[name](VOCABULARY, VOCABULARY, MODELS[name].config_class(dropout=DROPOUT, **sizes)).train()
     optimizer, losses = make_optimizer(model, settings), LossModule(model, Ready())
     here, stop = Processes(settings), Stop()
     updaters = {

@@ -6,7 +6,7 @@ sequence gets in a padded batch what it gets alone.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_type_hints
 
 import torch
 from torch import nn
@@ -20,7 +20,7 @@ from regard.attention.memory import Memory
 from regard.attention.scores import Score
 from regard.models.aligns import ALIGNS
 from regard.models.aligns import HISTORIES as HISTORY_NAMES
-from regard.models.catalog import CAPTIONER_CONFIGS, MODEL_CONFIGS, build, build_captioner
+from regard.models.catalog import CAPTIONERS, MODELS, build, build_captioner
 from regard.models.luong import LuongDecoder
 from regard.models.pointer_network import PointerNetwork, PointerNetworkConfig
 from regard.nn.cells import Stack
@@ -170,7 +170,7 @@ REASONS = {
     "bottleneck": "it has no attention",
     "one-pass": "one score for a fused kernel; a history reads in turn, which takes as many passes as words",
     "pointer-generator": "the paper's score",
-    "transformer": "the paper's score; a history reads in turn, as above",
+    "transformer": "a history reads in turn, as above",
     "show-and-tell": "it has no attention",
     "show-attend-and-tell": "the paper's score; its penalty (`doubly_stochastic`) stands for a history",
     "spatial-attention": "the paper's score",
@@ -182,8 +182,10 @@ REASONS = {
 
 def run_files() -> str:
     """The table of what each model of a run file with a decoder that reads something may name."""
-    made = {name: (each, build(each(), 11, 11).decoder) for name, each in MODEL_CONFIGS.items()}
-    made |= {name: (each, build_captioner(each(), 11).decoder) for name, each in CAPTIONER_CONFIGS.items()}
+    seq2seq = {name: model.config_class for name, model in MODELS.items()}
+    captioners = {name: model.config_class for name, model in CAPTIONERS.items()}
+    made = {name: (each, build(each(), 11, 11).decoder) for name, each in seq2seq.items()}
+    made |= {name: (each, build_captioner(each(), 11).decoder) for name, each in captioners.items()}
     made["pointer-network"] = PointerNetworkConfig, PointerNetwork(2, PointerNetworkConfig()).decoder
     heads = ["`model: {name: ...}`", "`score:`", "`align:`", "`history:`", "no more, because"]
     return table(heads, {f"`{name}`": [*choices(*each), REASONS[name]] for name, each in made.items()})
@@ -191,12 +193,12 @@ def run_files() -> str:
 
 def choices(config: type[Any], decoder: Decoder) -> list[str]:
     """The scores, alignments and histories that a configuration takes."""
-    hints = get_type_hints(config)
+    hints = get_type_hints(config, include_extras=True)
     attends = [each for each in decoder.modules() if isinstance(each, Attend)]
     fixed = " ".join(sorted({f"`{type(each.score).__name__}`" for each in attends}))
     aligned = [name for name in ALIGNS if takes(config, name)] if "align" in hints else ["softmax"] if attends else []
     histories = [name for name in HISTORY_NAMES if name is not None] if "history" in hints else []
-    scored = names(get_args(hints["score"])) if "score" in hints else fixed
+    scored = names(hints["score"].__metadata__[0].names) if "score" in hints else fixed
     return [scored, "all" if aligned == list(ALIGNS) else names(aligned), names(histories)]
 
 

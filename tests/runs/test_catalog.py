@@ -1,24 +1,42 @@
 """The tables of names: each leads to a class that goes by that name, and all tables and types have the same ones."""
 
 import ast
+from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, get_args, get_type_hints
+from importlib.metadata import EntryPoint
+from typing import Any, Literal, get_args, get_type_hints
 
 import pytest
+import torch
+from torch import Tensor
 
+from regard.attention.align import Align
+from regard.attention.memory import Memory
+from regard.attention.scores import Score
 from regard.config.registry import Registry
+from regard.errors import InputError
 from regard.models import catalog
+from regard.models.aligns import ALIGNS
+from regard.models.luong import Luong, LuongConfig
+from regard.models.positions import POSITIONS
+from regard.models.scores import SCORES
+from regard.models.sizes import Sides
+from regard.nn.positions import Positions
+from regard.runs import run_file
+from regard.runs.recipes import path_of
 from regard.tasks.catalog import TASKS
 from regard.tasks.run import Run as Before
 from regard.tasks.task import LazyTask
 from regard.tasks.verbs import Run
+from regard.testing import check_decoder
 from tests.code.tree import modules
 
+TRANSFORMER = "{name: transformer, layers: 1, width: 6, hidden: 5, heads: 2, shared: false, score: laplace}"
 MODELS = {
-    "ModelConfig": (catalog.MODELS, catalog.MODEL_CONFIGS),
-    "CaptionerConfig": (catalog.CAPTIONERS, catalog.CAPTIONER_CONFIGS),
-    "LanguageModelConfig": (catalog.LANGUAGE_MODELS, catalog.LANGUAGE_MODEL_CONFIGS),
-    "ClassifierConfig": (catalog.CLASSIFIERS, catalog.CLASSIFIER_CONFIGS),
+    "ModelConfig": catalog.MODELS,
+    "CaptionerConfig": catalog.CAPTIONERS,
+    "LanguageModelConfig": catalog.LANGUAGE_MODELS,
+    "ClassifierConfig": catalog.CLASSIFIERS,
 }
 
 
@@ -31,10 +49,6 @@ def union(module: str, name: str) -> set[str]:
     ]
     assert len(given) == 1
     return set(ast.unparse(given[0]).split(" | "))
-
-
-def classes(names: Registry) -> set[str]:
-    return {home.split(":")[1] for home in names.places.values()}
 
 
 def part(name: str, place: str) -> Any:
@@ -57,15 +71,71 @@ def test_tasks(name: str):
 
 @pytest.mark.parametrize("kind", MODELS)
 def test_models(kind: str):
-    models, configs = MODELS[kind]
-    assert [*models] == [*configs]
-    assert union("regard.models.catalog", kind) == classes(configs)
-    for name in models:
-        assert get_args(get_type_hints(configs[name])["name"]) == (name,)
-        assert get_type_hints(models[name].__init__)["config"] is configs[name]
+    models = MODELS[kind]
+    configs = {name: models[name].config_class for name in models}
+    assert union("regard.models.catalog", kind) == {each.__name__ for each in configs.values()}
+    for name, config in configs.items():
+        assert get_args(get_type_hints(config)["name"]) == (name,)
+        assert get_type_hints(models[name].__init__)["config"] is config
+
+
+@pytest.mark.parametrize("registry", [SCORES, ALIGNS, POSITIONS], ids=lambda registry: registry.group)
+def test_parts_of_models(registry: Registry):
+    for name, place in registry.places.items():
+        assert place.partition(":")[2] == name.replace("-", "_")
+        assert isinstance(registry[name](6, 5), (Score, Align, Positions))
 
 
 def test_an_unknown_name():
     with pytest.raises(KeyError, match="transfomer"):
         catalog.MODELS["transfomer"]
     assert len(catalog.MODELS) == 6
+
+
+class Laplace(Score):
+    """Minus the distance by coordinates."""
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        return -(query[..., :, None, :] - key[..., None, :, :]).abs().sum(-1)
+
+
+def laplace(width: int, longest: int) -> Score:
+    return Laplace()
+
+
+@dataclass(frozen=True)
+class MineConfig(Sides):
+    name: Literal["mine"] = "mine"
+    width: int = 6
+
+
+class Mine(Luong):
+    config_class = MineConfig  # pyright: ignore[reportAssignmentType]
+
+    def __init__(self, source_vocabulary: int, target_vocabulary: int, config: MineConfig):
+        super().__init__(source_vocabulary, target_vocabulary, LuongConfig(embedding=5, width=config.width, layers=1))
+
+
+def add(monkeypatch: pytest.MonkeyPatch, registry: Registry, name: str, part: str) -> None:
+    """As an installed package would."""
+    point = EntryPoint(name, f"{__name__}:{part}", registry.group)
+    monkeypatch.setitem(vars(registry), "plugins", {name: [point]})
+
+
+@pytest.mark.parametrize("model", ["{name: luong, width: 6, score: laplace}", TRANSFORMER])
+def test_a_score_of_another_package_by_its_name(monkeypatch: pytest.MonkeyPatch, model: str):
+    with pytest.raises(InputError, match=r"model\.score: got 'laplace', expected dot, general, .* cosine or distance"):
+        run_file.read(path_of("dates"), [f"model={model}"])
+    add(monkeypatch, SCORES, "laplace", "laplace")
+    config = run_file.read(path_of("dates"), [f"model={model}"]).model
+    found = catalog.build(config, 11, 13).decoder
+    assert any(isinstance(each, Laplace) for each in found.modules())
+    memory = Memory.of(torch.randn(3, 5, 6), torch.tensor([5, 1, 3]), torch.randn(3, 6))
+    check_decoder(found.eval(), memory)
+
+
+def test_a_model_of_another_package_by_its_name(monkeypatch: pytest.MonkeyPatch):
+    add(monkeypatch, catalog.MODELS, "mine", "Mine")
+    config = run_file.read(path_of("dates"), ["model={name: mine, width: 4}"]).model
+    assert config == MineConfig(width=4)
+    assert isinstance(catalog.build(config, 11, 13), Mine)

@@ -79,6 +79,31 @@ def plugins_named(names: Iterable[str]) -> list[str]:
 
 
 @dataclass(frozen=True, eq=False)
+class Named:
+    """A note, `Annotated[str, Named(...)]`, on a field that names a part of `registry`, but for the names in `without`:
+    a run file may give any other, those that packages add too."""
+
+    registry: Registry
+    without: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that the field accepts."""
+        return tuple(name for name in self.registry if name not in self.without)
+
+    def check(self, name: str) -> str:
+        """The name. Raises ValueError for an unknown one."""
+        if name not in self.names:
+            raise ValueError(f"got {name!r}, expected one of {', '.join(self.names)}")
+        return name
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        from pydantic_core.core_schema import no_info_after_validator_function
+
+        return no_info_after_validator_function(self.check, handler(source))
+
+
+@dataclass(frozen=True, eq=False)
 class Discriminated:
     """A note, `Annotated[Any, Discriminated(...)]`, on a field that is one of several dataclasses: the part of
     `registry` that the field `key` names, or an attribute of that part."""

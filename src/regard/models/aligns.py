@@ -1,4 +1,8 @@
-"""The alignments and histories that a configuration can name."""
+"""Alignments by name, for configurations: those of this package, and of others under the entry points `regard.aligns`;
+and histories.
+
+Each name of an alignment stands for a function of the width of the queries and of a window, for those that are local.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,22 +22,64 @@ from regard.attention.align import (
     StraightThrough,
 )
 from regard.attention.history import Coverage, History, LocationAware
+from regard.config.registry import Named, Registry
 
-AlignName = Literal["softmax", "sparsemax", "entmax", "local-m", "local-p", "straight-through", "hard", "monotonic"]
-
+ALIGNS = Registry(
+    "regard.models",
+    {
+        "softmax": "aligns:softmax",
+        "sparsemax": "aligns:sparsemax",
+        "entmax": "aligns:entmax",
+        "local-m": "aligns:local_m",
+        "local-p": "aligns:local_p",
+        "straight-through": "aligns:straight_through",
+        "hard": "aligns:hard",
+        "monotonic": "aligns:monotonic",
+    },
+    group="regard.aligns",
+)
+AlignName = Annotated[str, Named(ALIGNS)]
 HistoryName = Literal["coverage", "location-aware"]
 
-ALIGNS: dict[AlignName, Callable[[int, int], Align]] = {
-    "softmax": lambda query_width, window: Softmax(),
-    "sparsemax": lambda query_width, window: Sparsemax(),
-    "entmax": lambda query_width, window: Entmax15(),
-    "local-m": lambda query_width, window: LocalMonotonic(window),
-    "local-p": lambda query_width, window: LocalPredictive(query_width, query_width, window),
-    "straight-through": lambda query_width, window: StraightThrough(),
-    "hard": lambda query_width, window: Hard(),
-    "monotonic": lambda query_width, window: Monotonic(),
-}
-"""Each is made for queries of a width; `window` is for the local ones alone."""
+
+def softmax(query_width: int, window: int) -> Align:
+    """exp(e) / sum exp(e)"""
+    return Softmax()
+
+
+def sparsemax(query_width: int, window: int) -> Align:
+    """The nearest point of the simplex."""
+    return Sparsemax()
+
+
+def entmax(query_width: int, window: int) -> Align:
+    """Between softmax and sparsemax, alpha 1.5."""
+    return Entmax15()
+
+
+def local_m(query_width: int, window: int) -> Align:
+    """Softmax in a window about the query's own position."""
+    return LocalMonotonic(window)
+
+
+def local_p(query_width: int, window: int) -> Align:
+    """Softmax in a window about a position that the query predicts."""
+    return LocalPredictive(query_width, query_width, window)
+
+
+def straight_through(query_width: int, window: int) -> Align:
+    """One key, drawn; the gradient is that of a softmax."""
+    return StraightThrough()
+
+
+def hard(query_width: int, window: int) -> Align:
+    """One key, drawn; the gradient is that of its log-probability."""
+    return Hard()
+
+
+def monotonic(query_width: int, window: int) -> Align:
+    """One key at or after the last one."""
+    return Monotonic()
 
 
 @dataclass(frozen=True)

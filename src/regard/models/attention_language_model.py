@@ -68,6 +68,8 @@ class AttentionLanguageModel(LanguageModel[AttentionState]):
     vocabulary has no c_t, and its sentinel no other use; here one lookup serves both.
     """
 
+    config_class = AttentionLanguageModelConfig
+
     self_attention = "attend"
 
     def __init__(self, vocabulary: int, config: AttentionLanguageModelConfig):

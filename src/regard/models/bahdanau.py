@@ -108,6 +108,8 @@ class Bahdanau(EncoderDecoder):
     """Bidirectional GRU encoder; additive attention from s_{t-1}; s_0 from the backward state of the first word; maxout
     readout."""
 
+    config_class = BahdanauConfig
+
     def __init__(self, source_vocabulary: int, target_vocabulary: int, config: BahdanauConfig):
         source = TokenEmbedding(source_vocabulary, config.embedding, dropout=config.dropout)
         target = TokenEmbedding(target_vocabulary, config.embedding, dropout=config.dropout)

@@ -165,6 +165,8 @@ class Bert(nn.Module):
 class BertClassifier(Classifier):
     """The encoder, the pooler of its first state and a linear layer."""
 
+    config_class = BertConfig
+
     self_attention = "encoder.layers.*.self_attention"
 
     def __init__(self, vocabulary: int, classes: int, config: BertConfig):

@@ -89,6 +89,8 @@ class BottleneckDecoder(Decoder[BottleneckState]):
 class Bottleneck(EncoderDecoder):
     """Everything the decoder knows of the source goes through one vector."""
 
+    config_class = BottleneckConfig
+
     def __init__(self, source_vocabulary: int, target_vocabulary: int, config: BottleneckConfig):
         source = TokenEmbedding(source_vocabulary, config.embedding, dropout=config.dropout)
         target = TokenEmbedding(target_vocabulary, config.embedding, dropout=config.dropout)

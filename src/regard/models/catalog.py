@@ -1,4 +1,7 @@
-"""The names of models, and what they stand for: each is loaded when a run has it."""
+"""Models by name, each loaded when a run has it: those of this package, and others under the entry points of a group.
+
+A name stands for the class of a model, whose `config_class` is the dataclass of its sizes.
+"""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,17 +18,7 @@ MODELS = Registry(
         "pointer-generator": "pointer_generator:PointerGenerator",
         "transformer": "transformer:Transformer",
     },
-)
-MODEL_CONFIGS = Registry(
-    "regard.models",
-    {
-        "bahdanau": "bahdanau:BahdanauConfig",
-        "luong": "luong:LuongConfig",
-        "bottleneck": "bottleneck:BottleneckConfig",
-        "one-pass": "one_pass:OnePassConfig",
-        "pointer-generator": "pointer_generator:PointerConfig",
-        "transformer": "transformer:TransformerConfig",
-    },
+    group="regard.models",
 )
 CAPTIONERS = Registry(
     "regard.models",
@@ -35,15 +28,7 @@ CAPTIONERS = Registry(
         "show-and-tell": "show_and_tell:ShowAndTell",
         "grid-transformer": "grid_transformer:GridTransformer",
     },
-)
-CAPTIONER_CONFIGS = Registry(
-    "regard.models",
-    {
-        "show-attend-and-tell": "show_attend_and_tell:ShowAttendAndTellConfig",
-        "spatial-attention": "spatial_attention:SpatialAttentionConfig",
-        "show-and-tell": "show_and_tell:ShowAndTellConfig",
-        "grid-transformer": "grid_transformer:GridTransformerConfig",
-    },
+    group="regard.captioners",
 )
 LANGUAGE_MODELS = Registry(
     "regard.models",
@@ -53,15 +38,7 @@ LANGUAGE_MODELS = Registry(
         "lstmn": "lstmn:LSTMN",
         "gpt2": "gpt2:GPT2",
     },
-)
-LANGUAGE_MODEL_CONFIGS = Registry(
-    "regard.models",
-    {
-        "recurrent": "recurrent_language_model:RecurrentLanguageModelConfig",
-        "attention": "attention_language_model:AttentionLanguageModelConfig",
-        "lstmn": "lstmn:LSTMNConfig",
-        "gpt2": "gpt2:GPT2Config",
-    },
+    group="regard.language_models",
 )
 CLASSIFIERS = Registry(
     "regard.models",
@@ -71,15 +48,7 @@ CLASSIFIERS = Registry(
         "flat-attention": "han:FlatAttention",
         "rocktaschel": "rocktaschel:Rocktaschel",
     },
-)
-CLASSIFIER_CONFIGS = Registry(
-    "regard.models",
-    {
-        "bert": "bert:BertConfig",
-        "han": "han:HanConfig",
-        "flat-attention": "han:FlatConfig",
-        "rocktaschel": "rocktaschel:RocktaschelConfig",
-    },
+    group="regard.classifiers",
 )
 
 if TYPE_CHECKING:
@@ -110,10 +79,10 @@ if TYPE_CHECKING:
     LanguageModelConfig = RecurrentLanguageModelConfig | AttentionLanguageModelConfig | LSTMNConfig | GPT2Config
     ClassifierConfig = BertConfig | HanConfig | FlatConfig | RocktaschelConfig
 else:
-    ModelConfig = Annotated[Any, Discriminated("name", MODEL_CONFIGS)]
-    CaptionerConfig = Annotated[Any, Discriminated("name", CAPTIONER_CONFIGS)]
-    LanguageModelConfig = Annotated[Any, Discriminated("name", LANGUAGE_MODEL_CONFIGS)]
-    ClassifierConfig = Annotated[Any, Discriminated("name", CLASSIFIER_CONFIGS)]
+    ModelConfig = Annotated[Any, Discriminated("name", MODELS, "config_class")]
+    CaptionerConfig = Annotated[Any, Discriminated("name", CAPTIONERS, "config_class")]
+    LanguageModelConfig = Annotated[Any, Discriminated("name", LANGUAGE_MODELS, "config_class")]
+    ClassifierConfig = Annotated[Any, Discriminated("name", CLASSIFIERS, "config_class")]
 
 
 def build(

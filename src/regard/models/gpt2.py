@@ -105,6 +105,8 @@ class GPT2(LanguageModel[GPT2State]):
     Weights start normal with deviation 0.02, those that end a residual with 0.02 / sqrt(2 layers) (section 2.3).
     """
 
+    config_class = GPT2Config
+
     self_attention = "blocks.*.self_attention"
 
     def __init__(self, vocabulary: int, config: GPT2Config):

@@ -33,6 +33,8 @@ class GridTransformerConfig(Eye):
 class GridTransformer(Captioner):
     """Each layer reads the words so far and then the image, with as many heads."""
 
+    config_class = GridTransformerConfig
+
     def __init__(self, vocabulary: int, config: GridTransformerConfig):
         width, dropout, encoder = config.width, config.dropout, config.encoder()
         layers = [

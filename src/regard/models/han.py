@@ -133,6 +133,8 @@ class Level(nn.Module):
 class Han(Classifier):
     """Words to sentences, sentences to a document, a document to its class (equations 1 to 11)."""
 
+    config_class = HanConfig
+
     def __init__(self, vocabulary: int, classes: int, config: HanConfig):
         super().__init__()
         self.embedding = make_embedding(vocabulary, config.embedding, config.dropout)
@@ -156,6 +158,8 @@ class Han(Classifier):
 
 class FlatAttention(Classifier):
     """One level over all words of a document."""
+
+    config_class = FlatConfig
 
     def __init__(self, vocabulary: int, classes: int, config: FlatConfig):
         super().__init__()

@@ -54,6 +54,8 @@ class LSTMN(LanguageModel[LSTMNState]):
     and then a step of an LSTM from (h~_t, c~_t) with x_t (equations 4 to 10); on an empty tape both are zero.
     """
 
+    config_class = LSTMNConfig
+
     self_attention = "attend"
 
     def __init__(self, vocabulary: int, config: LSTMNConfig):

@@ -146,6 +146,8 @@ class Luong(EncoderDecoder):
     The decoder starts from a learned map of the encoder's final state: the paper copies it, which needs equal sizes.
     """
 
+    config_class = LuongConfig
+
     def __init__(self, source_vocabulary: int, target_vocabulary: int, config: LuongConfig):
         source = TokenEmbedding(source_vocabulary, config.embedding, dropout=config.dropout)
         target = TokenEmbedding(target_vocabulary, config.embedding, dropout=config.dropout)

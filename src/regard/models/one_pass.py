@@ -96,6 +96,8 @@ class OnePassDecoder(SequenceDecoder[OnePassState]):
 class OnePass(EncoderDecoder):
     """Bidirectional LSTM encoder; one LSTM asks, scaled dot attention reads, another LSTM goes on."""
 
+    config_class = OnePassConfig
+
     def __init__(self, source_vocabulary: int, target_vocabulary: int, config: OnePassConfig):
         target = TokenEmbedding(target_vocabulary, config.width, dropout=config.dropout)
         source = target if config.shared else TokenEmbedding(source_vocabulary, config.width, dropout=config.dropout)

@@ -128,6 +128,8 @@ class PointerGenerator(EncoderDecoder):
         ValueError: the sides have vocabularies of different size.
     """
 
+    config_class = PointerConfig
+
     def __init__(self, source_vocabulary: int, target_vocabulary: int, config: PointerConfig):
         if source_vocabulary != target_vocabulary:
             raise ValueError(f"the vocabularies have {source_vocabulary} and {target_vocabulary} entries; share one")

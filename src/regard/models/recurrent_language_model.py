@@ -42,6 +42,8 @@ class RecurrentState(State):
 class RecurrentLanguageModel(LanguageModel[RecurrentState]):
     """h_t = f(E y_{t-1}, h_{t-1}); p(y_t) = softmax(W h_t). State goes on from one part of a text to the next."""
 
+    config_class = RecurrentLanguageModelConfig
+
     def __init__(self, vocabulary: int, config: RecurrentLanguageModelConfig):
         super().__init__()
         self.embedding = TokenEmbedding(vocabulary, config.embedding)

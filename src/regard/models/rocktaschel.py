@@ -112,6 +112,8 @@ class Rocktaschel(Classifier):
     and with no reading h* = tanh(W_x h_N). An empty premise leaves cell state and reads at zero.
     """
 
+    config_class = RocktaschelConfig
+
     def __init__(self, vocabulary: int, classes: int, config: RocktaschelConfig):
         super().__init__()
         width = config.width

@@ -1,7 +1,9 @@
-"""The scores that a configuration may name."""
+"""Scores by name, for configurations: those of this package, and of others under the entry points `regard.scores`.
 
-from collections.abc import Callable
-from typing import Literal
+Each name stands for a function of the width of queries and keys, and of the most keys that there are.
+"""
+
+from typing import Annotated
 
 from regard.attention.scores import (
     Additive,
@@ -14,18 +16,56 @@ from regard.attention.scores import (
     ScaledDot,
     Score,
 )
+from regard.config.registry import Named, Registry
 
-ContentScoreName = Literal["dot", "general", "concat", "scaled-dot", "cosine", "distance"]
+SCORES = Registry(
+    "regard.models",
+    {
+        "dot": "scores:dot",
+        "general": "scores:general",
+        "concat": "scores:concat",
+        "location": "scores:location",
+        "scaled-dot": "scores:scaled_dot",
+        "cosine": "scores:cosine",
+        "distance": "scores:distance",
+    },
+    group="regard.scores",
+)
+ScoreName = Annotated[str, Named(SCORES)]
+ContentScoreName = Annotated[str, Named(SCORES, without=("location",))]
 """Those that read the keys."""
-ScoreName = Literal["dot", "general", "concat", "location", "scaled-dot", "cosine", "distance"]
 
-SCORES: dict[ScoreName, Callable[[int, int], Score]] = {
-    "dot": lambda width, longest: Dot(),
-    "general": lambda width, longest: General(width, width),
-    "concat": lambda width, longest: Additive(width, width, width),
-    "location": lambda width, longest: Location(width, longest),
-    "scaled-dot": lambda width, longest: ScaledDot(),
-    "cosine": lambda width, longest: Cosine(LearnedSharpness(width**0.5)),
-    "distance": lambda width, longest: Distance(width**0.5),
-}
-"""For queries and keys of this width, and at most so many keys."""
+
+def dot(width: int, longest: int) -> Score:
+    """q . k"""
+    return Dot()
+
+
+def general(width: int, longest: int) -> Score:
+    """q^T W k"""
+    return General(width, width)
+
+
+def concat(width: int, longest: int) -> Score:
+    """v^T tanh(W q + U k), as wide inside as the queries."""
+    return Additive(width, width, width)
+
+
+def location(width: int, longest: int) -> Score:
+    """(W q)_j, whatever the keys are."""
+    return Location(width, longest)
+
+
+def scaled_dot(width: int, longest: int) -> Score:
+    """q . k / sqrt(width)"""
+    return ScaledDot()
+
+
+def cosine(width: int, longest: int) -> Score:
+    """cos(q, k) times a learned sharpness, which starts at sqrt(width)."""
+    return Cosine(LearnedSharpness(width**0.5))
+
+
+def distance(width: int, longest: int) -> Score:
+    """-|q - k|^2 in units of sqrt(width)."""
+    return Distance(width**0.5)

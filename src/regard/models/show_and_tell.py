@@ -48,6 +48,8 @@ class ShowAndTell(Captioner):
     classes, it is the state of that.
     """
 
+    config_class = ShowAndTellConfig
+
     def __init__(self, vocabulary: int, config: ShowAndTellConfig):
         encoder = config.encoder()
         recurrent = Recurrent("lstm", config.embedding, config.width)

@@ -113,6 +113,8 @@ class ShowAttendAndTell(Captioner):
     of the cells' mean, or of a trunk's [CLS], through one layer with a tanh each (the paper says an MLP and not how
     deep)."""
 
+    config_class = ShowAttendAndTellConfig
+
     def __init__(self, vocabulary: int, config: ShowAttendAndTellConfig):
         encoder = config.encoder()
         memory = encoder.memory_width

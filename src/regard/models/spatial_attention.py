@@ -42,6 +42,8 @@ class SpatialAttention(Captioner):
     here as Luong 2015 does it.
     """
 
+    config_class = SpatialAttentionConfig
+
     def __init__(self, vocabulary: int, config: SpatialAttentionConfig):
         encoder = config.encoder()
         memory = encoder.memory_width

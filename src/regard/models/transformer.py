@@ -8,15 +8,16 @@ from torch import nn
 from regard.attention import Attend
 from regard.attention.align import Align
 from regard.attention.heads import MultiHead
-from regard.attention.scores import ScaledDot
 from regard.models.aligns import AlignChoice, chosen_align
+from regard.models.positions import POSITIONS, PositionsName
+from regard.models.scores import SCORES, ContentScoreName
 from regard.models.sizes import Share, Sides, Size, check_heads
 from regard.nn.decoders.transformer import DecoderLayer, TransformerDecoder
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nn.encoders.transformer import EncoderLayer, TransformerEncoder
 from regard.nn.output import Output
-from regard.nn.positions import Integers, Learned, NoPositions, Positions, SinesThenCosines, Sinusoidal
+from regard.nn.positions import Positions
 from regard.nn.sublayers import FeedForward, PostNorm, PreNorm, Residual
 
 
@@ -28,7 +29,8 @@ class TransformerConfig(Sides):
     output layer's weight with the target embedding, `shared` both languages' embeddings (one vocabulary), which are
     multiplied by sqrt(width) if `scaled`. `max_length` bounds learned positions, and those that are sines, then
     cosines. `align` is that of the cross-attention (see `regard.attention.align`), with `window` if it is local. The
-    decoder has `decoder_layers`; None: as many as `layers`. `activation` is that of the position-wise network.
+    decoder has `decoder_layers`; None: as many as `layers`. `activation` is that of the position-wise network. All
+    heads have the `score`.
     """
 
     name: Literal["transformer"] = "transformer"
@@ -38,7 +40,7 @@ class TransformerConfig(Sides):
     heads: Size = 4
     key_value_heads: Size | None = None
     norm: Literal["before", "after"] = "before"
-    positions: Literal["sinusoidal", "sines-then-cosines", "learned", "integers", "none"] = "sinusoidal"
+    positions: PositionsName = "sinusoidal"
     max_length: Size = 256
     align: AlignChoice = "softmax"
     window: Size = 10
@@ -48,6 +50,7 @@ class TransformerConfig(Sides):
     decoder_layers: Size | None = None
     activation: Literal["relu", "gelu", "swish"] = "relu"
     scaled: bool = True
+    score: ContentScoreName = "scaled-dot"
 
     def __post_init__(self) -> None:
         if self.heads % (self.key_value_heads or self.heads):
@@ -59,6 +62,8 @@ class TransformerConfig(Sides):
 
 class Transformer(EncoderDecoder):
     """Self-attention on both sides, cross-attention between them."""
+
+    config_class = TransformerConfig
 
     def __init__(self, source_vocabulary: int, target_vocabulary: int, config: TransformerConfig):
         scale = None if config.scaled else 1.0
@@ -88,8 +93,8 @@ class Transformer(EncoderDecoder):
 
 
 def attention(config: TransformerConfig, align: Align | None = None) -> MultiHead:
-    """Heads of scaled dot products, `width / heads` wide."""
-    attend = Attend(ScaledDot(), align)
+    """Heads of the configuration's score, `width / heads` wide."""
+    attend = Attend(SCORES[config.score](config.width // config.heads, config.max_length), align)
     return MultiHead(config.width, config.heads, attend=attend, key_value_heads=config.key_value_heads)
 
 
@@ -110,11 +115,5 @@ def last_norm(config: TransformerConfig) -> nn.Module:
 
 
 def positions(config: TransformerConfig) -> Positions:
-    """What tells the tokens where they stand."""
-    return {
-        "sinusoidal": Sinusoidal,
-        "sines-then-cosines": SinesThenCosines,
-        "learned": lambda: Learned(config.max_length, config.width),
-        "integers": lambda: Integers(config.width),
-        "none": NoPositions,
-    }[config.positions]()
+    """Those of the tokens."""
+    return POSITIONS[config.positions](config.width, config.max_length)

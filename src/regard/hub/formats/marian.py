@@ -66,6 +66,7 @@ EXPECTED: dict[str, Any] = {
     "norm": "after",
     "positions": "sines-then-cosines",
     "align": "softmax",
+    "score": "scaled-dot",
     "tied": True,
     "shared": True,
 }

@@ -1,0 +1,47 @@
+"""Positions by name, for configurations: those of this package, and others under the entry points `regard.positions`.
+
+Each name stands for a function of the width of the states, and of the most positions that there are.
+"""
+
+from typing import Annotated
+
+from regard.config.registry import Named, Registry
+from regard.nn.positions import Integers, Learned, NoPositions, Positions, SinesThenCosines, Sinusoidal
+
+POSITIONS = Registry(
+    "regard.models",
+    {
+        "sinusoidal": "positions:sinusoidal",
+        "sines-then-cosines": "positions:sines_then_cosines",
+        "learned": "positions:learned",
+        "integers": "positions:integers",
+        "none": "positions:none",
+    },
+    group="regard.positions",
+)
+PositionsName = Annotated[str, Named(POSITIONS)]
+
+
+def sinusoidal(width: int, longest: int) -> Positions:
+    """Sines and cosines, one beside the other."""
+    return Sinusoidal()
+
+
+def sines_then_cosines(width: int, longest: int) -> Positions:
+    """The same numbers, all sines before all cosines."""
+    return SinesThenCosines()
+
+
+def learned(width: int, longest: int) -> Positions:
+    """A vector for each position."""
+    return Learned(longest, width)
+
+
+def integers(width: int, longest: int) -> Positions:
+    """Multiples of one learned direction."""
+    return Integers(width)
+
+
+def none(width: int, longest: int) -> Positions:
+    """Nothing."""
+    return NoPositions()
