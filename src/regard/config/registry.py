@@ -97,10 +97,10 @@ class Named:
             raise ValueError(f"got {name!r}, expected one of {', '.join(self.names)}")
         return name
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        from pydantic_core.core_schema import no_info_after_validator_function
-
-        return no_info_after_validator_function(self.check, handler(source))
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> dict[str, Any]:
+        """How pydantic checks such a field: first the type, then the name."""
+        check = {"type": "no-info", "function": self.check}
+        return {"type": "function-after", "function": check, "schema": handler(source)}
 
 
 @dataclass(frozen=True, eq=False)
