@@ -6,7 +6,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from regard.config.registry import Discriminated, Named
+from regard.config.registry import Discriminated, RegisteredName
 from regard.config.yaml_nodes import Node
 
 WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null"}
@@ -39,7 +39,7 @@ def expected(annotation: Any) -> str:
         return f"a mapping with {named.key}: {expected(Literal[tuple(named.registry)])}"
     if get_origin(annotation) is Annotated:
         inner, *notes = get_args(annotation)
-        known = next((note for note in notes if isinstance(note, Named)), None)
+        known = next((note for note in notes if isinstance(note, RegisteredName)), None)
         if known is not None:
             return expected(Literal[known.names])
         bounds = _bounds(notes)

@@ -79,8 +79,8 @@ def plugins_named(names: Iterable[str]) -> list[str]:
 
 
 @dataclass(frozen=True, eq=False)
-class Named:
-    """A note, `Annotated[str, Named(...)]`, on a field that names a part of `registry`, but for the names in `without`:
+class RegisteredName:
+    """A note, `Annotated[str, RegisteredName(...)]`, on a field that names a part of `registry`, but for the names in `without`:
     a run file may give any other, those that packages add too."""
 
     registry: Registry

@@ -22,7 +22,7 @@ from regard.attention.align import (
     StraightThrough,
 )
 from regard.attention.history import Coverage, History, LocationAware
-from regard.config.registry import Named, Registry
+from regard.config.registry import RegisteredName, Registry
 
 ALIGNS = Registry(
     "regard.models",
@@ -38,7 +38,7 @@ ALIGNS = Registry(
     },
     group="regard.aligns",
 )
-AlignName = Annotated[str, Named(ALIGNS)]
+AlignName = Annotated[str, RegisteredName(ALIGNS)]
 HistoryName = Literal["coverage", "location-aware"]
 
 

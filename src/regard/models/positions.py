@@ -5,7 +5,7 @@ Each name stands for a function of the width of the states, and of the most posi
 
 from typing import Annotated
 
-from regard.config.registry import Named, Registry
+from regard.config.registry import RegisteredName, Registry
 from regard.nn.positions import Integers, Learned, NoPositions, Positions, SinesThenCosines, Sinusoidal
 
 POSITIONS = Registry(
@@ -19,7 +19,7 @@ POSITIONS = Registry(
     },
     group="regard.positions",
 )
-PositionsName = Annotated[str, Named(POSITIONS)]
+PositionsName = Annotated[str, RegisteredName(POSITIONS)]
 
 
 def sinusoidal(width: int, longest: int) -> Positions:

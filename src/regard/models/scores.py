@@ -16,7 +16,7 @@ from regard.attention.scores import (
     ScaledDot,
     Score,
 )
-from regard.config.registry import Named, Registry
+from regard.config.registry import RegisteredName, Registry
 
 SCORES = Registry(
     "regard.models",
@@ -31,8 +31,8 @@ SCORES = Registry(
     },
     group="regard.scores",
 )
-ScoreName = Annotated[str, Named(SCORES)]
-ContentScoreName = Annotated[str, Named(SCORES, without=("location",))]
+ScoreName = Annotated[str, RegisteredName(SCORES)]
+ContentScoreName = Annotated[str, RegisteredName(SCORES, without=("location",))]
 """Those that read the keys."""
 
 
