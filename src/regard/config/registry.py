@@ -80,8 +80,8 @@ def plugins_named(names: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class RegisteredName:
-    """A note, `Annotated[str, RegisteredName(...)]`, on a field that names a part of `registry`, but for the names in `without`:
-    a run file may give any other, those that packages add too."""
+    """A note, `Annotated[str, RegisteredName(...)]`, on a field that names a part of `registry`. A run file may give
+    any name but those in `without`, the names that packages add too."""
 
     registry: Registry
     without: tuple[str, ...] = ()
