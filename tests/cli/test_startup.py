@@ -71,6 +71,7 @@ def test_an_answer_waits_for_its_own_task_and_model_alone(run: Path):
     tables = (catalog.MODELS, catalog.CAPTIONERS, catalog.LANGUAGE_MODELS, catalog.CLASSIFIERS)
     assert found & {home for table in tables for home in places(table)} == {"regard.models.bahdanau"}
     assert not {name for name in found if "gpt2" in name}
+    assert "regard.training.allocator" not in found
     assert not found & {"accelerate", "matplotlib", "sacrebleu", "sympy", "transformers", "triton", *IDLE}
     assert {name for name in found - bare if name.split(".")[0] in ("torch", "torchgen", "functorch")} == set()
 

@@ -8,15 +8,11 @@ from contextlib import contextmanager
 @contextmanager
 def loading() -> Iterator[None]:
     """Nothing looks for garbage while modules and a run are loaded, nor later among what has come by then, which stays:
-    to look through all that PyTorch brings again and again, and once more at the end, takes longer than an answer.
-    The memory of freed tensors is kept from then on: to have it cleared anew is a seventh of a batch's answers."""
+    to look through all that PyTorch brings again and again, and once more at the end, takes longer than an answer."""
     searching = gc.isenabled()
     gc.disable()
     try:
         yield
-        from regard.training.allocator import keep_freed_memory
-
-        keep_freed_memory()
     finally:
         gc.freeze()
         if searching:

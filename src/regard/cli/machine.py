@@ -48,9 +48,9 @@ def active() -> dict[str, str]:
         if fused_layer.library() is not None
         else "module by module; with a C++ compiler that works they are one call on a CPU, and faster",
         "cross-entropy": "chunk by chunk",
-        "tensors' memory": f"kept when freed; compiled by {program}"
+        "tensors' memory": f"kept when freed, in training; compiled by {program}"
         if compiled("allocator") is not None
-        else "the system's; with a C++ compiler that works it is kept when freed, and all is faster",
+        else "the system's; with a C++ compiler that works it is kept when freed in training, which is faster",
     }
 
 
