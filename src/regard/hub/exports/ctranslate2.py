@@ -8,7 +8,7 @@ from einops import rearrange, repeat
 from torch import Tensor, nn
 
 from regard.attention.heads import MultiHead
-from regard.data.pair_batch import collate
+from regard.data.batching import collate
 from regard.errors import InputError
 from regard.hub.exports.tokenizers import write_tokenizers
 from regard.hub.tolerances import SHAPES, compare
