@@ -25,9 +25,8 @@ from regard.nn.positions import Positions
 from regard.runs import run_file
 from regard.runs.recipes import path_of
 from regard.tasks.catalog import TASKS
-from regard.tasks.run import Run as Before
+from regard.tasks.run import Run
 from regard.tasks.task import LazyTask
-from regard.tasks.verbs import Run
 from regard.testing import check_decoder
 from tests.code.tree import modules
 
@@ -63,7 +62,7 @@ def test_tasks(name: str):
     assert get_args(get_type_hints(task.config)["task"]) == (name,)
     run: Any = part(name, task.run_place)
     setup = part(name, task.setup_place)
-    assert {Before, Run} & {*run.__mro__}
+    assert Run in run.__mro__
     assert get_type_hints(run.open)["config"] is task.config
     assert get_type_hints(setup)["config"] is task.config
     assert task.package.removeprefix("regard.tasks.").replace("_", "-") == name

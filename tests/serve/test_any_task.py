@@ -31,7 +31,7 @@ from regard.tasks.pointer.config import Pointer
 from regard.tasks.pointer.data import Sorting
 from regard.tasks.pointer.run import PointerRun
 from regard.tasks.prediction import TextPrediction
-from regard.tasks.verbs import Run
+from regard.tasks.run import Run
 from tests.serve.serving import serving
 from tests.serve.test_runs import image, of, pixels, post
 

@@ -17,9 +17,9 @@ from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.prediction import TextPrediction
+from regard.tasks.run import Run
 from regard.tasks.setup import Setup
 from regard.tasks.task import LazyTask
-from regard.tasks.verbs import Run
 from regard.training.settings import Training
 from regard_interpolation.model import Interpolator
 

@@ -16,7 +16,7 @@ from regard.errors import InputError
 if TYPE_CHECKING:
     from regard.tasks.options import PredictOptions
     from regard.tasks.prediction import Prediction, SearchedPrediction
-    from regard.tasks.verbs import Run
+    from regard.tasks.run import Run
 
 Texts = Annotated[str, Parameter(name="TEXT", help="What to predict for. None: the lines of standard input.")]
 With = Annotated[

@@ -15,7 +15,7 @@ from regard.tasks.options import AttributionOptions, FigureOptions, ViewName
 
 if TYPE_CHECKING:
     from regard.tasks.attribution import Attribution
-    from regard.tasks.verbs import Run
+    from regard.tasks.run import Run
 
 PAGE = ".html"
 

@@ -8,7 +8,7 @@ from regard.errors import InputError
 from regard.runs.load import load
 from regard.serve.operation import ServedRun
 from regard.serve.operations import operations_of
-from regard.tasks.verbs import Run
+from regard.tasks.run import Run
 
 FIELDS: dict[Any, str] = {str: "text", str | None: "text", bytes: "file"}
 """The page's fields by the types of inputs; others are written as JSON."""

@@ -17,7 +17,7 @@ from regard.serve.request import AttributionKinds, RequestBody, body_type, reque
 from regard.serve.stream import LastViews, stream_parts
 from regard.tasks.capabilities import Aligns, Scores
 from regard.tasks.options import AttributionOptions, PredictOptions, StreamOptions
-from regard.tasks.verbs import Run
+from regard.tasks.run import Run
 
 P = TypeVar("P", bound=PredictOptions)
 

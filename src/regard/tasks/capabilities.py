@@ -11,7 +11,7 @@ from regard.errors import InputError
 from regard.maps.alignment import Alignment
 from regard.tasks.options import PredictOptions
 from regard.tasks.prediction import Prediction
-from regard.tasks.verbs import Run
+from regard.tasks.run import Run
 
 C = TypeVar("C")
 
@@ -95,6 +95,6 @@ VERBS: dict[type, str] = {
 def capable(run: Any, capability: type[C], path: Path | str) -> C:
     """The run, if it has the capability. Raises InputError for another, with what that one can do."""
     if not isinstance(run, capability):
-        verbs = ", ".join(run.supports) if isinstance(run, Run) else "evaluate"
+        verbs = ", ".join(run.supports)
         raise InputError(f"{path}: a run of the task {run.config.task} does not {VERBS[capability]}; it can {verbs}")
     return run

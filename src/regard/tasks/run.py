@@ -1,26 +1,227 @@
-"""A trained run, opened."""
+"""A trained run, opened: a model with all that is needed to use it, and the verbs that every task shares."""
 
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+
+from regard.errors import InputError
+from regard.tasks.options import (
+    AttributionOptions,
+    EvaluationOptions,
+    Options,
+    PredictOptions,
+    StreamOptions,
+    Verb,
+    options_of,
+)
+from regard.tasks.prediction import Prediction
+
+if TYPE_CHECKING:
+    from regard.attribution.kinds import Kind
+    from regard.decoding.streaming import StreamEvent
+    from regard.tasks.attribution import Attribution
 
 
-class Run(ABC):
-    """A trained model with all that belongs to it; what can be asked of it depends on its task."""
+E = TypeVar("E")
+P = TypeVar("P", bound=Prediction)
+Chosen = TypeVar("Chosen", bound=Options)
+
+
+class Run(ABC, Generic[E, P]):
+    """A trained model with all that is needed to use it.
+
+    A task implements the underscored methods of the verbs that `supports` names. The public ones check options first:
+    what a run does not support is refused here, in one sentence.
+
+    config: its run file.
+    model: its model, in evaluation mode.
+    supports: for each verb that the run has the names of its options; of `evaluate` also `files`.
+    """
+
+    config: Any
+    model: Any
+    supports: Mapping[Verb, frozenset[str]]
+    inputs: Mapping[str, Any] = {"text": str}
+    """The keys of an example in JSON with their types: `bytes` stand there in base64, what may be None may be left
+    out."""
+
+    @abstractmethod
+    def parse(self, line: str, place: str = "text 1") -> E:
+        """The example that a line of text describes: itself, JSON, the path of an image, numbers.
+
+        Raises:
+            InputError: the line describes no example of this task; it names the `place`.
+        """
+
+    def example(self, values: Mapping[str, Any], /) -> E:
+        """The example of some values, one for each key of `inputs`; by default that of a line `text`. They come from
+        the network: none may name a file of this machine.
+
+        Raises:
+            InputError: the values describe no example of this task.
+        """
+        return self.parse(values["text"])
+
+    def record(self, example: Any) -> dict[str, Any]:
+        """The example as plain values, which stand before its prediction in JSON."""
+        return {"text": example}
+
+    def predict(self, examples: Sequence[E], options: PredictOptions | None = None, /, **settings: Any) -> list[P]:
+        """The prediction for each example. `settings` are fields of `PredictOptions`.
+
+        Raises:
+            TypeError: `examples` is one example; put it in a list. An unknown setting.
+            InputError: an option that the run does not support, or an example that the model cannot take.
+        """
+        refuse_one(examples)
+        chosen = self._options("predict", PredictOptions, options, settings)
+        with fitting(chosen):
+            return self._predict(examples, chosen)
+
+    def stream(
+        self,
+        examples: Sequence[E],
+        options: StreamOptions | None = None,
+        /,
+        *,
+        active: "Callable[[int], bool]" = lambda number: True,
+        **settings: Any,
+    ) -> "Iterator[StreamEvent]":
+        """The predictions token by token, all examples at each step. `active(number)` is called before each step:
+        whether that example goes on.
+
+        Raises:
+            TypeError and InputError: as `predict`.
+        """
+        refuse_one(examples)
+        return self._stream(examples, self._options("stream", StreamOptions, options, settings), active)
+
+    def evaluate(
+        self, examples: Any = None, options: EvaluationOptions | None = None, /, **settings: Any
+    ) -> dict[str, float]:
+        """The run's metrics on examples, by default its own test set. `settings` are fields of `EvaluationOptions`.
+
+        Raises:
+            InputError: an option that the run does not support, or there are neither examples nor a test set.
+        """
+        chosen = self._options("evaluate", EvaluationOptions, options, settings)
+        with fitting(chosen):
+            return self._evaluate(examples, chosen)
+
+    def attribute(self, example: E, options: AttributionOptions | None = None, /, **settings: Any) -> "Attribution":
+        """The prediction for an example and what it depends on. `settings` are fields of `AttributionOptions`.
+
+        Raises:
+            InputError: an option that the run does not support, or a model that attends to nothing.
+        """
+        chosen = self._options("attribute", AttributionOptions, options, settings)
+        with fitting(chosen):
+            return self._attribute(example, chosen)
+
+    def read(self, files: Sequence[Path], options: EvaluationOptions) -> list[Any]:
+        """The examples of files for `evaluate`. Raises InputError for a file that is not as the run's data is."""
+        raise InputError(
+            f"a file is named, but a run of the task {self.config.task} is scored on its own test set only"
+        )
+
+    def samples(self, options: PredictOptions) -> bool:
+        """Whether predictions are sampled, so that they depend on which examples are predicted together."""
+        return bool(options.sampling)
+
+    @property
+    def kinds(self) -> "Sequence[Kind]":
+        """What its predictions can be attributed to: the first is what `attribute` shows by default."""
+        return ("weights",) if "attribute" in self.supports else ()
+
+    def description(self) -> dict[str, Any]:
+        """What a page has to know about it, as plain values: `kind`, how examples and predictions look (`plain`: a
+        field for each of its `inputs`, and a text), its task and its model; in the room's own form also `classes`, the
+        `beam` and the `temperature` of its search, the token that is the `end` of an output."""
+        return {"kind": "plain", "task": self.config.task, "model": type(self.model).__name__, "kinds": self.kinds}
+
+    def parts(self) -> "Mapping[str, Run[Any, Any]]":
+        """Runs by name that a server offers in its place; by default it is one itself."""
+        return {}
+
+    def check_size(self, example: E, options: AttributionOptions, most: int) -> None:
+        """Raises InputError for an example and a target of more tokens than `most`, whose lookups would not fit on a
+        page; by default the model's own context is limit enough."""
 
     def convention(self) -> str | None:
         """What its figures count, in a line, where that may be done in several ways."""
         return None
 
+    def check_supported(self, verb: Verb, options: Options) -> None:
+        """Raises InputError for a verb or an option that the run does not support."""
+        if verb not in self.supports:
+            known = ", ".join(self.supports)
+            raise InputError(f"a run of the task {self.config.task} does not {verb}; it can {known}")
+        for name in options.chosen():
+            self.require(verb, name)
+
+    def require(self, verb: Verb, name: str) -> None:
+        """Raises InputError for an option that the run does not support where it does the verb."""
+        supported = self.supports.get(verb, frozenset())
+        if name not in supported:
+            known = ", ".join(map(dashed, sorted(supported))) or "none"
+            raise InputError(
+                f"the option {dashed(name)} is not supported where a run of the task {self.config.task} "
+                f"{verb}s; supported: {known}"
+            )
+
+    def _options(self, verb: Verb, kind: type[Chosen], options: Chosen | None, settings: Mapping[str, Any]) -> Chosen:
+        """The options of a verb, checked. Raises TypeError for both ways at once, InputError as `check_supported`."""
+        chosen = options_of(kind, options, settings)
+        self.check_supported(verb, chosen)
+        return chosen
+
+    def _predict(self, examples: Sequence[E], options: PredictOptions, /) -> list[P]:
+        raise self._missing("predict")
+
+    def _stream(
+        self, examples: Sequence[E], options: StreamOptions, active: "Callable[[int], bool]", /
+    ) -> "Iterator[StreamEvent]":
+        raise self._missing("stream")
+
     @abstractmethod
-    def evaluate(self, examples: Any = None, /) -> dict[str, float]:
-        """The run's metrics on examples of its kind, by default its own test set.
+    def _evaluate(self, examples: Any, options: EvaluationOptions, /) -> dict[str, float]: ...
 
-        Raises:
-            InputError: the run has no test set and no examples are given.
-        """
+    def _attribute(self, example: E, options: AttributionOptions, /) -> "Attribution":
+        raise self._missing("attribute")
+
+    def _missing(self, verb: Verb) -> AssertionError:
+        """`supports` names a verb that the class does not implement: a mistake of its author."""
+        return AssertionError(f"{type(self).__name__} supports {verb!r} but does not implement _{verb}")
 
 
-def refuse_one_text(given: object, name: str = "texts") -> None:
-    """Raises TypeError for a single text where a list of them is wanted, which would be read letter by letter."""
-    if isinstance(given, str):
-        raise TypeError(f"{name} is one str; give a list of them")
+@contextmanager
+def fitting(options: Options) -> Iterator[None]:
+    """Numbers that do not fit a model or each other are the user's fault where the user chose an option: a ValueError
+    becomes an InputError then."""
+    try:
+        yield
+    except InputError:
+        raise
+    except ValueError as error:
+        if not options.chosen():
+            raise
+        raise InputError(str(error)) from error
+
+
+def refuse_one(examples: object, name: str = "examples") -> None:
+    """Raises TypeError for a single example where a list is expected: a text would be read letter by letter."""
+    if isinstance(examples, str | Path | np.ndarray):
+        raise TypeError(f"{name} is one {type(examples).__name__}; put it in a list")
+
+
+def dashed(name: str) -> str:
+    """An option's name as the command line writes it."""
+    return SINGULAR.get(name, name).replace("_", "-")
+
+
+SINGULAR = {"phrases": "phrase", "maps": "map", "kinds": "kind", "mbr": "least_risk"}
+"""Options that the command line repeats, by the name that it gives them."""

@@ -5,9 +5,8 @@ from importlib import import_module
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.run import Run as Before
+from regard.tasks.run import Run
 from regard.tasks.setup import Setup
-from regard.tasks.verbs import Run
 from regard.training.settings import Training
 
 
@@ -47,7 +46,7 @@ class Task(Protocol):
         """
         ...
 
-    def open(self, folder: RunDirectory, config: Any) -> Run[Any, Any] | Before:
+    def open(self, folder: RunDirectory, config: Any) -> Run[Any, Any]:
         """The run in a folder, its model with fresh weights. Raises InputError for a damaged file."""
         ...
 
@@ -73,7 +72,7 @@ class LazyTask:
         """As `Task.setup`."""
         return self._part(self.setup_place)(config, folder, processes)
 
-    def open(self, folder: RunDirectory, config: Any) -> Run[Any, Any] | Before:
+    def open(self, folder: RunDirectory, config: Any) -> Run[Any, Any]:
         """As `Task.open`."""
         return self._part(self.run_place).open(folder, config)
 

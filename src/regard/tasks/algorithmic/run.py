@@ -20,7 +20,7 @@ from regard.tasks.algorithmic.data import BitSequence
 from regard.tasks.algorithmic.training import collate_bits, figures
 from regard.tasks.attribution import Attribution
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
-from regard.tasks.verbs import Run
+from regard.tasks.run import Run
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,8 +19,8 @@ from regard.tasks.bidirectional_language_model.config import BidirectionalLangua
 from regard.tasks.bidirectional_language_model.training import figures
 from regard.tasks.options import EvaluationOptions
 from regard.tasks.prediction import Prediction
+from regard.tasks.run import Run, refuse_one
 from regard.tasks.tokenizer_file import TOKENIZER
-from regard.tasks.verbs import Run, refuse_one
 from regard.text import Tokenizer
 from regard.text.spelling import spell
 

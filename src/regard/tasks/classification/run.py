@@ -28,8 +28,8 @@ from regard.tasks.classification.forms.catalog import form_of
 from regard.tasks.classification.training import figures, numbers, probabilities
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.prediction import flat
+from regard.tasks.run import Run
 from regard.tasks.tokenizer_file import TOKENIZER
-from regard.tasks.verbs import Run
 from regard.text import Tokenizer
 
 LABELS = "labels.json"

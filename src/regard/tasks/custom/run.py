@@ -10,8 +10,8 @@ from regard.storage.run_folder import WEIGHTS, RunDirectory
 from regard.storage.tensors import load_into
 from regard.tasks.custom.config import Custom
 from regard.tasks.options import EvaluationOptions
+from regard.tasks.run import Run
 from regard.tasks.setup import Setup
-from regard.tasks.verbs import Run
 from regard.training.objective import Objective
 
 M = TypeVar("M", bound=nn.Module)

@@ -25,8 +25,8 @@ from regard.tasks.extractive_qa.config import ExtractiveQA
 from regard.tasks.extractive_qa.data import Window
 from regard.tasks.extractive_qa.training import WindowedQuestions, window_logits, windowed
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
+from regard.tasks.run import Run
 from regard.tasks.tokenizer_file import TOKENIZER
-from regard.tasks.verbs import Run
 from regard.text import Tokenizer
 
 EXPECTED = 'expected an object with "question" and "context", both texts'

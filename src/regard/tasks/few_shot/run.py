@@ -24,7 +24,7 @@ from regard.tasks.classification.run import ClassPrediction
 from regard.tasks.few_shot.config import FewShot
 from regard.tasks.few_shot.training import figures, pixels_of, pool
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
-from regard.tasks.verbs import Run
+from regard.tasks.run import Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

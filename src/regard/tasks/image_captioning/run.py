@@ -29,8 +29,8 @@ from regard.tasks.image_captioning.data import Captioned
 from regard.tasks.image_captioning.training import decode, encoded, figures, read
 from regard.tasks.options import SAMPLING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
 from regard.tasks.prediction import TextPrediction, flat
+from regard.tasks.run import Run
 from regard.tasks.tokenizer_file import TOKENIZER
-from regard.tasks.verbs import Run
 from regard.text import Tokenizer
 
 

@@ -26,7 +26,7 @@ from regard.tasks.image_classification.attribution import KINDS, PatchWeights, r
 from regard.tasks.image_classification.config import ImageClassification
 from regard.tasks.image_classification.training import pixels_of, probabilities
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
-from regard.tasks.verbs import Run
+from regard.tasks.run import Run
 
 MARKS = "[CLS]", "[DIST]"
 """What stands before the patches."""

@@ -36,8 +36,8 @@ from regard.tasks.language_model.continuation import Begun, Continuation, behind
 from regard.tasks.language_model.training import convention, figures
 from regard.tasks.options import SAMPLING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
 from regard.tasks.prediction import TextPrediction
+from regard.tasks.run import Run
 from regard.tasks.tokenizer_file import TOKENIZER
-from regard.tasks.verbs import Run
 from regard.text import Tokenizer
 
 Beyond = Literal["stop", "slide"]

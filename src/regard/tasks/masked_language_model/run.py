@@ -28,8 +28,8 @@ from regard.tasks.masked_language_model.data import Document
 from regard.tasks.masked_language_model.training import SEED, figures, masked_texts
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.prediction import TextPrediction, flat
+from regard.tasks.run import Run, refuse_one
 from regard.tasks.tokenizer_file import TOKENIZER
-from regard.tasks.verbs import Run, refuse_one
 from regard.text import Tokenizer
 
 BLANK = "[MASK]"

@@ -19,7 +19,7 @@ from regard.tasks.meta_rl.config import MetaRL
 from regard.tasks.meta_rl.environments import Environments, Trajectories, act
 from regard.tasks.meta_rl.training import environments_of, figures
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
-from regard.tasks.verbs import Run
+from regard.tasks.run import Run
 
 
 @dataclass(frozen=True)

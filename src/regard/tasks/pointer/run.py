@@ -20,7 +20,7 @@ from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictO
 from regard.tasks.pointer.config import Pointer
 from regard.tasks.pointer.data import Element, PointedSet
 from regard.tasks.pointer.training import collate_sets, decode, figures, places
-from regard.tasks.verbs import Run
+from regard.tasks.run import Run
 
 Set = str | Sequence[Element]
 """A set as its elements, or as the command line has it: `0.5 0.1 0.7`, of points `0.5,0.2 0.1,0.9`."""

@@ -6,8 +6,8 @@ from regard.data.tokenizer_pair import Tokenizers
 from regard.decoding.texts import limited
 from regard.errors import InputError
 from regard.tasks.options import PredictOptions
+from regard.tasks.run import Run
 from regard.tasks.seq2seq.prediction import Prediction
-from regard.tasks.verbs import Run
 
 
 class Conversation:

@@ -36,11 +36,11 @@ from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
 from regard.tasks.options import SAMPLING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
 from regard.tasks.prediction import TextPrediction
+from regard.tasks.run import Run
 from regard.tasks.seq2seq.config import Seq2Seq
 from regard.tasks.seq2seq.conversation import Conversation
 from regard.tasks.seq2seq.metrics import Scoring, figures
 from regard.tasks.seq2seq.prediction import Prediction
-from regard.tasks.verbs import Run
 from regard.text import Tokenizer
 from regard.text.words import word_indices
 
