@@ -22,14 +22,14 @@ def test_every_token_is_expected_at_most_once_and_follows_what_is_given(windows:
         expected = torch.cat([batch.expected.flatten() for batch in found])
         assert len(expected.unique()) == len(expected) > 190
         for batch in found:
-            assert torch.equal(batch.expected, batch.given + 1)
+            assert torch.equal(batch.expected, batch.inputs + 1)
         assert windows.batches(epoch) == windows.batches(epoch)
 
 
 def test_epochs_are_cut_at_different_places():
-    starts = {batches(Consecutive(TOKENS, 7, 3, 1), epoch)[0].given[0, 0].item() for epoch in range(20)}
+    starts = {batches(Consecutive(TOKENS, 7, 3, 1), epoch)[0].inputs[0, 0].item() for epoch in range(20)}
     assert len(starts) > 3
-    assert {batches(Shuffled(TOKENS, 7, 3, seed), 0)[0].given[0, 0].item() for seed in range(9)} != {0}
+    assert {batches(Shuffled(TOKENS, 7, 3, seed), 0)[0].inputs[0, 0].item() for seed in range(9)} != {0}
 
 
 @pytest.mark.parametrize("processes", [1, 2, 3])
@@ -41,23 +41,23 @@ def test_each_process_reads_its_own_parts_in_order(processes: int):
         own = found[rank::processes]
         assert [batch.fresh for batch in own] == [True] + [False] * (len(own) - 1)
         for before, after in pairwise(own):
-            assert torch.equal(after.given[:, 0], before.expected[:, -1])
-        assert all(batch.given.shape == (2, 5) for batch in own[:-1])
+            assert torch.equal(after.inputs[:, 0], before.expected[:, -1])
+        assert all(batch.inputs.shape == (2, 5) for batch in own[:-1])
 
 
 def test_shuffled_windows_stand_alone():
     windows = Shuffled(TOKENS, 7, 3, 1)
     found = batches(windows, 0)
     assert all(batch.fresh for batch in found)
-    assert found[0].given[0, 0] != windows.first(0)
-    order = [int(batch.given[0, 0]) for batch in found]
+    assert found[0].inputs[0, 0] != windows.first(0)
+    order = [int(batch.inputs[0, 0]) for batch in found]
     assert order != sorted(order)
 
 
 def test_text_of_exactly_one_batch_is_enough():
     for kind in (Shuffled, Consecutive):
         (batch,) = batches(kind(torch.arange(22), 7, 3, 1), 4)
-        assert batch.given.shape == (3, 7)
+        assert batch.inputs.shape == (3, 7)
 
 
 @pytest.mark.parametrize("kind", [Shuffled, Consecutive])
@@ -68,4 +68,4 @@ def test_too_little_text(kind: type[Windows]):
 
 def test_a_batch_moves():
     batch = Shuffled(TOKENS, 7, 3, 1).batch(0, [0, 1])
-    assert batch.to("cpu").given.tolist() == batch.given.tolist()
+    assert batch.to("cpu").inputs.tolist() == batch.inputs.tolist()

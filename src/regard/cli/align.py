@@ -51,9 +51,9 @@ def align(
         say(line)
 
 
-def _refuse_with_pick(given: Mapping[str, object]) -> None:
+def _refuse_with_pick(options: Mapping[str, object]) -> None:
     """Raises InputError for options that would change nothing."""
-    for option, value in given.items():
+    for option, value in options.items():
         if value is not None:
             raise InputError(
                 f"--pick and {option} are both given; --pick ranks every map of one run, so leave {option} out"

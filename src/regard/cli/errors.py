@@ -39,10 +39,10 @@ def explain(error: BaseException) -> tuple[str, int]:
 def _usage(error: CycloptsError) -> str:
     error.verbose = False
     command = " ".join(("regard", *(error.command_chain or ())))
-    said = one_line(str(error)).removesuffix(".")
+    message = one_line(str(error)).removesuffix(".")
     text = isinstance(error, UnknownOptionError) and command.endswith((" predict", " show"))
     hint = "; a text that begins with - goes after --" if text else ""
-    return f"{said}{hint}; see `{command} --help`"
+    return f"{message}{hint}; see `{command} --help`"
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

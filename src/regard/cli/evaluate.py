@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from regard.cli.loading import loading
-from regard.cli.options import Beam, Json, Opening, RunFolder, check_search
+from regard.cli.options import Beam, Json, LoadFlags, RunFolder, check_search
 from regard.cli.output import say, table
 
 Files = Annotated[
@@ -34,7 +34,7 @@ CacheSettings = Annotated[
         help="Of a language model, with a cache beside it: its states, share and sharpness (2000 0.1 0.3).",
     ),
 ]
-AS_THEY_ARE = Opening()
+STORED = LoadFlags()
 
 
 def evaluate(
@@ -45,7 +45,7 @@ def evaluate(
     skip_bad: SkipBad = False,
     beam: Beam = None,
     cache: CacheSettings = None,
-    opening: Opening = AS_THEY_ARE,
+    weights: LoadFlags = STORED,
     json_: Json = False,
 ) -> None:
     """Score a run on its test set, or on your files."""
@@ -54,7 +54,7 @@ def evaluate(
         from regard.runs.load import load
         from regard.tasks.options import EvaluationOptions
 
-        opened = load(run, allow_missing=opening.allow_missing, int8=opening.int8)
+        opened = load(run, allow_missing=weights.allow_missing, int8=weights.int8)
     options = EvaluationOptions(beam=beam, columns=columns, skip_bad=skip_bad, cache=cache)
     opened.check_supported("evaluate", options)
     figures = opened.evaluate(opened.read(files, options) if files else None, options)

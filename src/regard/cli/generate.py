@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from regard.cli.loading import loading
-from regard.cli.options import Json, Opening, Piped, RunFolder, SearchFlags, check_source
+from regard.cli.options import Json, LoadFlags, Piped, RunFolder, SearchFlags, check_source
 from regard.cli.output import say
 
 Prompts = Annotated[str, Parameter(name="PROMPT", help="What the text begins with. None: nothing.")]
-OWN, AS_THEY_ARE = SearchFlags(), Opening()
+OWN, STORED = SearchFlags(), LoadFlags()
 
 
 def generate(
@@ -24,7 +24,7 @@ def generate(
         Literal["stop", "slide"] | None,
         Parameter(help="Where a text outgrows the model's context: end it, or read its last part anew and continue."),
     ] = None,
-    opening: Opening = AS_THEY_ARE,
+    weights: LoadFlags = STORED,
     json_: Json = False,
     piped: Piped = False,
 ) -> None:
@@ -35,7 +35,7 @@ def generate(
         from regard.cli.predict import predictions, ranked
         from regard.runs.load import load
 
-        loaded = load(run, allow_missing=opening.allow_missing, int8=opening.int8)
+        loaded = load(run, allow_missing=weights.allow_missing, int8=weights.int8)
         loaded.require("predict", "tokens")
     options = replace(flags.options(), tokens=tokens, beyond=beyond)
     for prompt, best in predictions(loaded, () if piped else prompts or ("",), options):

@@ -61,16 +61,16 @@ def application() -> App:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command line and returns its exit code: 0 done, 1 failed, 2 bad usage or input, 130 interrupted, 143
     terminated while training. An error is told on standard error, in one line for each thing wrong."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    debug = "--debug" in (given[: given.index("--")] if "--" in given else given)
+    argv = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in (argv[: argv.index("--")] if "--" in argv else argv)
     if debug:
-        given.remove("--debug")
+        argv.remove("--debug")
     heard = logging.StreamHandler()  # writes to standard error
     logging.basicConfig(level=logging.WARNING, format="regard: %(message)s", handlers=[heard], force=True)
     logging.getLogger("regard").setLevel(logging.INFO)
     try:
         with _watching(debug):
-            application()(given, print_error=False, exit_on_error=False, result_action="return_none")
+            application()(argv, print_error=False, exit_on_error=False, result_action="return_none")
     except OutputClosed:
         return 0
     except (Exception, KeyboardInterrupt) as error:

@@ -103,8 +103,8 @@ class PredictFlags(SearchFlags):
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Opening:
-    """How the user wants the weights of runs that answer."""
+class LoadFlags:
+    """How the weights of a run are loaded."""
 
     allow_missing: AllowMissing = False
     int8: Int8 = False

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from regard.cli.loading import loading
-from regard.cli.options import Json, Opening, Piped, PredictFlags, RunFolder, check_source
+from regard.cli.options import Json, LoadFlags, Piped, PredictFlags, RunFolder, check_source
 from regard.cli.output import say, warn_of_missing, warn_of_unfinished
 from regard.errors import InputError
 
@@ -25,7 +25,7 @@ With = Annotated[
         name="--with", negative="", show_default=False, help="Predict together with this run of the same tokenizers."
     ),
 ]
-OWN, AS_THEY_ARE = PredictFlags(), Opening()
+OWN, STORED = PredictFlags(), LoadFlags()
 
 
 def predict(
@@ -34,7 +34,7 @@ def predict(
     *texts: Texts,
     flags: PredictFlags = OWN,
     with_: With = (),
-    opening: Opening = AS_THEY_ARE,
+    weights: LoadFlags = STORED,
     json_: Json = False,
     piped: Piped = False,
 ) -> None:
@@ -47,11 +47,11 @@ def predict(
         from regard.runs.load import load
         from regard.tasks.capabilities import Ensembles, capable
 
-        loaded = load(run, allow_missing=opening.allow_missing, int8=opening.int8)
+        loaded = load(run, allow_missing=weights.allow_missing, int8=weights.int8)
         options = flags.options()
         loaded.check_supported("predict", options)
         if with_:
-            others = [load(each, allow_missing=opening.allow_missing, int8=opening.int8) for each in with_]
+            others = [load(each, allow_missing=weights.allow_missing, int8=weights.int8) for each in with_]
             loaded = capable(loaded, Ensembles, run).ensemble(others)
     report(loaded, predictions(loaded, texts, options), options, as_json=json_)
 

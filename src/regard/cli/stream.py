@@ -25,9 +25,9 @@ def chunks(stream: BufferedReader, longest: int = DEFAULT_LIMITS.max_line, most:
     r"""The lines of UTF-8 text that have arrived, at most `most` at a time; waits only when there are none.
 
     Only `\n` and `\r\n` end a line. Raises InputError for a line of more than `longest` characters, or one that is not
-    text, once the lines before it are taken.
+    text, once the lines before it are yielded.
     """
-    taken, rest = 0, b""
+    count, rest = 0, b""
     ended = False
     while not ended:
         data = stream.read1(1 << 16)
@@ -36,7 +36,7 @@ def chunks(stream: BufferedReader, longest: int = DEFAULT_LIMITS.max_line, most:
         if ended and rest:
             whole, rest = [rest], b""
         ready: list[str] = []
-        for number, raw in enumerate(whole, taken + 1):
+        for number, raw in enumerate(whole, count + 1):
             fault, line = _decode(raw.removesuffix(b"\r"), number == 1, longest)
             if (fault or len(ready) == most) and ready:
                 yield ready
@@ -46,9 +46,9 @@ def chunks(stream: BufferedReader, longest: int = DEFAULT_LIMITS.max_line, most:
             ready.append(line)
         if ready:
             yield ready
-        taken += len(whole)
+        count += len(whole)
         if len(rest) > 4 * longest:  # no character takes more than four bytes
-            raise InputError(f"{NAME}:{taken + 1}: {_too_long(longest)}")
+            raise InputError(f"{NAME}:{count + 1}: {_too_long(longest)}")
 
 
 def parts(texts: Sequence[str]) -> Iterable[Sequence[str]]:

@@ -73,15 +73,16 @@ def train(
     allow_change: AllowChange = False,
 ) -> None:
     """Train a recipe, or your own run file."""
-    path, given = _run_file(recipe, out, resume), [*(["training.compile=true"] if compile else []), *(settings or ())]
+    path = _run_file(recipe, out, resume)
+    overrides = [*(["training.compile=true"] if compile else []), *(settings or ())]
     from regard.runs import run_file
     from regard.runs import train as launch
 
     name = path.stem
     if path.is_dir():
-        name, given, path = f"{path.name}-trained", [f"training.start={path}", *given], path / CONFIG
+        name, overrides, path = f"{path.name}-trained", [f"training.start={path}", *overrides], path / CONFIG
     folder = Path("runs") / name if out is None else out
-    config = run_file.read(path, given)
+    config = run_file.read(path, overrides)
     figures = launch.train(config, folder, resume=resume, allow_change=allow_change)
     if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
         say(table(figures))

@@ -32,7 +32,7 @@ class BidirectionalObjective:
     def loss(self, model: nn.Module, batch: SpelledBatch, update: int, carried: Carried | None = None) -> Loss:
         assert isinstance(model, Elmo)
         (forward, _), (backward, _) = losses(model, batch, self.settings.label_smoothing)
-        return Loss(forward + backward, 2 * told(batch))
+        return Loss(forward + backward, 2 * count_words(batch))
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         assert isinstance(model, Elmo)
@@ -52,8 +52,8 @@ def cut(texts: SpelledTexts, tokens: int, seed: int, epoch: int) -> list[list[in
     return token_batches([(length, length) for length in texts.lengths], tokens, seed, epoch)
 
 
-def told(batch: SpelledBatch) -> int:
-    """How many words each direction tells."""
+def count_words(batch: SpelledBatch) -> int:
+    """The number of words that each direction predicts."""
     return int((batch.tokens[:, 1:] != IGNORED).sum())
 
 
@@ -66,7 +66,7 @@ def figures(model: Elmo, texts: SpelledTexts, tokens: int) -> dict[str, float]:
     for examples in cut(texts, tokens, 0, 0):
         batch = texts.batch(examples).to(device)
         (ahead, _), (back, _) = losses(model, batch)
-        forward, backward, count = forward + float(ahead), backward + float(back), count + told(batch)
+        forward, backward, count = forward + float(ahead), backward + float(back), count + count_words(batch)
     return {
         "perplexity": perplexity((forward + backward) / (2 * count)),
         "forward-perplexity": perplexity(forward / count),

@@ -138,7 +138,7 @@ class ClassificationRun(Run[Text, ClassPrediction]):
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        if self.form.listens is None:
+        if self.form.attention_modules is None:
             return BLIND
         return LAYERED if self.form.several else PLAIN
 
@@ -208,7 +208,7 @@ class ClassificationRun(Run[Text, ClassPrediction]):
         if kind == "gradient":
             check_no_maps(maps)
             return self._gradient(example)
-        if self.form.listens is None:
+        if self.form.attention_modules is None:
             raise InputError(f"this run's {name} does not attend to what it reads; {SHOWN}")
         if maps is not None and not self.form.several:
             raise InputError(f"a map is chosen, but this run's {name} has one alone; choose none")
@@ -216,8 +216,8 @@ class ClassificationRun(Run[Text, ClassPrediction]):
             raise InputError(
                 f"a rollout is of layers of self-attention with residuals, which this run's {name} has not"
             )
-        joining, listens = JOININGS[kind], self.form.listens
-        recording = record_breakdown(self.model, listens, joining.measure(self.model))
+        joining, attention_modules = JOININGS[kind], self.form.attention_modules
+        recording = record_breakdown(self.model, attention_modules, joining.measure(self.model))
         with torch.no_grad(), guarded(self.model), recording as found:
             (row,) = self._logits(example).softmax(-1).tolist()
         weights = self.form.attention(example, found, lambda found: joining.joined(found, maps))

@@ -77,8 +77,8 @@ def attended(model: Captioner, image: Pixels, ids: Sequence[int], config: ImageC
     assert readers is not None
     names = (readers,) if isinstance(readers, str) else readers
     batch = one(model, image, ids, config)
-    listened = names if gate is None else (*names, gate)
-    with record_breakdown(model.decoder, listened) as maps:
+    observed = names if gate is None else (*names, gate)
+    with record_breakdown(model.decoder, observed) as maps:
         model(batch.images, batch.target_in)
     every = maps.without(gate).layered()[0].double().cpu().numpy()
     opened = None if gate is None else tuple(maps[gate][0, : len(ids), 0].tolist())

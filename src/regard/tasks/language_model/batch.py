@@ -18,10 +18,10 @@ from regard.shapes import Int
 
 @dataclass(frozen=True)
 class WindowBatch(Batch):
-    """Parts of a text, `given (batch, position)`, and what follows each token, `expected`. With `fresh` they do not go
+    """Parts of a text, `inputs (batch, position)`, and what follows each token, `expected`. With `fresh` they do not go
     on where the batch before ended."""
 
-    given: Int[Tensor, "batch position"]
+    inputs: Int[Tensor, "batch position"]
     expected: Int[Tensor, "batch position"]
     fresh: bool = True
 

@@ -226,8 +226,8 @@ class LanguageModelRun(Run[str, Continuation]):
 
     def _next(self, ids: Sequence[int]) -> Float[Tensor, "position vocabulary"]:
         """The logits of what follows each of a text's tokens."""
-        given = torch.tensor([ids], device=next(self.model.parameters()).device)
-        return self.model(given, self.model.begin(1))[0][0]
+        inputs = torch.tensor([ids], device=next(self.model.parameters()).device)
+        return self.model(inputs, self.model.begin(1))[0][0]
 
     def _begun(self, prompts: Sequence[str], tokens: int, beyond: Beyond | None) -> Begun:
         """Prompts of any lengths, read together. Raises InputError for what the model cannot take."""

@@ -36,10 +36,10 @@ class LanguageModelObjective:
 
     def loss(self, model: nn.Module, batch: WindowBatch, update: int, carried: Carried | None) -> Loss:
         assert isinstance(model, LanguageModel)
-        state = model.begin(len(batch.given))
+        state = model.begin(len(batch.inputs))
         if carried is not None and not batch.fresh:
             state = type(state)(**carried)
-        features, state = model.run(batch.given, state)
+        features, state = model.run(batch.inputs, state)
         total, _ = model.output.loss(features, batch.expected, self.settings.label_smoothing)
         after = model.carried(state)
         return Loss(total, batch.expected.numel(), None if after is None else after.tensors())

@@ -60,12 +60,12 @@ def packed(sentences: Sequence[Ids], room: int) -> list[Ids]:
 
 def halved(sentences: Sequence[Ids], room: int) -> list[Ids]:
     """As `packed`, but a document of several sentences that would be a single span is two, as even as may be."""
-    spans, told = packed(sentences, room), [sentence for sentence in sentences if sentence]
-    if len(spans) > 1 or len(told) < 2:
+    spans, full = packed(sentences, room), [sentence for sentence in sentences if sentence]
+    if len(spans) > 1 or len(full) < 2:
         return spans
-    ends = list(accumulate(map(len, told)))
-    cut = min(range(1, len(told)), key=lambda cut: abs(2 * ends[cut - 1] - ends[-1]))
-    return [*packed(told[:cut], room), *packed(told[cut:], room)]
+    ends = list(accumulate(map(len, full)))
+    cut = min(range(1, len(full)), key=lambda cut: abs(2 * ends[cut - 1] - ends[-1]))
+    return [*packed(full[:cut], room), *packed(full[cut:], room)]
 
 
 class MaskedTexts:
@@ -129,24 +129,24 @@ class MaskedTexts:
 
     def batch(self, epoch: int, examples: Sequence[int]) -> MaskedBatch:
         """The texts that are meant, with their blanks."""
-        texts, segments, told, follows = [], [], [], []
+        texts, segments, blanks, follows = [], [], [], []
         for example in examples:
             first, second, next_ = self.pair(epoch, example)
             ids, parts = bert_input(self.special, first, second)
             random = Random(f"{self.seed}/{epoch}/{example}/blanks")
             chosen = self._chosen(ids, random)
-            told.append([(place, ids[place]) for place in chosen])
+            blanks.append([(place, ids[place]) for place in chosen])
             texts.append(self._blanked(ids, chosen, random))
             segments.append(parts)
             follows.append(next_)
         tokens, lengths = padded(texts)
-        places = [row * tokens.shape[1] + place for row, found in enumerate(told) for place, _ in found]
+        places = [row * tokens.shape[1] + place for row, found in enumerate(blanks) for place, _ in found]
         return MaskedBatch(
             tokens,
             lengths,
             padded(segments)[0],
             torch.tensor(places, dtype=torch.int64),
-            torch.tensor([index for found in told for _, index in found], dtype=torch.int64),
+            torch.tensor([index for found in blanks for _, index in found], dtype=torch.int64),
             torch.tensor(follows) if self.paired else None,
         )
 
@@ -160,11 +160,11 @@ class MaskedTexts:
                 words[-1].append(place)
             else:
                 words.append([place])
-        wanted = max(1, round(self.masking.share * sum(map(len, words))))
+        count = max(1, round(self.masking.share * sum(map(len, words))))
         random.shuffle(words)
         chosen: list[int] = []
         for word in words:
-            if chosen and len(chosen) + len(word) > wanted:
+            if chosen and len(chosen) + len(word) > count:
                 continue
             chosen += word
         return sorted(chosen)

@@ -40,7 +40,7 @@ Pool = Literal["mean", "first"]
 
 
 @dataclass(frozen=True)
-class Filled:
+class FilledBlank:
     """A way to fill one blank of a text: the `token`, readable, its probability, and the text with it in place, the
     other blanks filled with their most likely tokens."""
 
@@ -57,7 +57,7 @@ class Filled:
 class FilledText:
     """For each blank of a text the ways to fill it, the most likely first."""
 
-    blanks: Sequence[Sequence[Filled]]
+    blanks: Sequence[Sequence[FilledBlank]]
 
     @property
     def text(self) -> str:
@@ -132,7 +132,7 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
         return [FilledText(blanks) for blanks in self.fill(texts, best=options.n_best)]
 
     @torch.no_grad()
-    def fill(self, texts: Sequence[str], *, best: int = 5, blank: str = BLANK) -> list[list[list[Filled]]]:
+    def fill(self, texts: Sequence[str], *, best: int = 5, blank: str = BLANK) -> list[list[list[FilledBlank]]]:
         """For each text, for each `blank` in it, the `best` ways to fill it, the most likely first.
 
         Raises:
@@ -229,7 +229,7 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
         assert self.model.predictions is not None
         return self.model.predictions(self._states([ids])[0, places])
 
-    def _fill(self, text: str, best: int, blank: str) -> list[list[Filled]]:
+    def _fill(self, text: str, best: int, blank: str) -> list[list[FilledBlank]]:
         if blank not in text:
             raise InputError(f"{shown(text)} has no blank; write {blank} where one is")
         marked = self._blanked(text, blank)
@@ -246,10 +246,10 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
             found.append(ways)
         return found
 
-    def _filled(self, ids: Sequence[int], chosen: Sequence[int], token: int, probability: float) -> Filled:
+    def _filled(self, ids: Sequence[int], chosen: Sequence[int], token: int, probability: float) -> FilledBlank:
         left = iter(chosen)
         whole = [next(left) if index == self._mask else index for index in ids]
-        return Filled(self.tokenizer.decode(whole), self.tokenizer.pieces([token])[0], probability)
+        return FilledBlank(self.tokenizer.decode(whole), self.tokenizer.pieces([token])[0], probability)
 
     def _states(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """The last states of texts, `(text, position, width)`."""

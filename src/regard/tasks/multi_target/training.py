@@ -68,8 +68,8 @@ class MultiTargetObjective:
     def loss(self, model: nn.Module, batch: ManyBatch, update: int, carried: Carried | None = None) -> Loss:
         first = next(iter(batch.parts.values()))
         assert isinstance(model, OneToMany)
-        given = {name: part.target_in for name, part in batch.parts.items()}
-        features = model.features(first.source, first.source_lengths, given, forcing(self.settings, update))
+        targets = {name: part.target_in for name, part in batch.parts.items()}
+        features = model.features(first.source, first.source_lengths, targets, forcing(self.settings, update))
         totals = [
             model.output(name).loss(features[name], part.target_out, self.settings.label_smoothing)[0]
             for name, part in batch.parts.items()

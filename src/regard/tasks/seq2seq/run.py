@@ -162,8 +162,10 @@ class Seq2SeqRun(Run[str, Prediction]):
         flat = [(text, each) for text, hypotheses in zip(texts, found, strict=True) for each in hypotheses]
         attends = attention and self.model.decoder.source_attention is not None
         alignments = self._attended(flat) if attends else [None] * len(flat)
-        made = iter([self._prediction(*each, alignment) for each, alignment in zip(flat, alignments, strict=True)])
-        return [replace(next(made), alternatives=tuple(next(made) for _ in rest)) for _, *rest in found]
+        predictions = iter(
+            [self._prediction(*each, alignment) for each, alignment in zip(flat, alignments, strict=True)]
+        )
+        return [replace(next(predictions), alternatives=tuple(next(predictions) for _ in rest)) for _, *rest in found]
 
     def _attribute(self, example: str, options: AttributionOptions) -> Attribution:
         """What the output for a text, or the one that is forced, depended on; or with another role what the encoder

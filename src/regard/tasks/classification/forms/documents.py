@@ -31,7 +31,7 @@ def sentences_of(example: Labelled) -> tuple[str, ...]:
 class Documents(Form[Sentences]):
     """Sentences of at most `longest_sentence` tokens; a longer one becomes several."""
 
-    listens = "*.summary"
+    attention_modules = "*.summary"
 
     def __init__(self, tokenizer: Tokenizer, config: HanConfig):
         self.tokenizer, self.config = tokenizer, config
@@ -81,7 +81,7 @@ class Documents(Form[Sentences]):
 class WholeTexts(Form[Sentences]):
     """All sentences of a document as one."""
 
-    listens = WORDS
+    attention_modules = WORDS
 
     def __init__(self, tokenizer: Tokenizer, config: FlatConfig):
         self.tokenizer, self.config = tokenizer, config

@@ -23,7 +23,7 @@ class MarkedTexts(Form[Texts]):
     """At most `context` tokens with their marks; more are refused, or cut with `truncate`: the longer of two texts
     first. The tokens attend to each other."""
 
-    listens = BertClassifier.self_attention
+    attention_modules = BertClassifier.self_attention
     several = True
 
     def __init__(self, tokenizer: Tokenizer, context: int, *, truncate: bool = False):

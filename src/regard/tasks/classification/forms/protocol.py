@@ -21,7 +21,7 @@ Joined = Callable[[Maps], np.ndarray]
 class Form(ABC, Generic[E]):
     """How texts become the inputs of a kind of model."""
 
-    listens: str | None = None
+    attention_modules: str | None = None
     """The names of the modules whose weights are the attention; None for a model without."""
     several: bool = False
     """Whether every layer and head has a map of its own."""

@@ -24,7 +24,7 @@ READING = "reading"
 class TwoTexts(Form[Texts]):
     """Each word of the second text, or all of it, attends to the first text."""
 
-    listens = READING
+    attention_modules = READING
 
     def __init__(self, tokenizer: Tokenizer, reading: ReadingName):
         self.tokenizer, self.reading = tokenizer, reading
