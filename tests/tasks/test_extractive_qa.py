@@ -211,7 +211,7 @@ def test_what_a_question_and_its_context_read(regard, folder: Path, tmp_path: Pa
             "the option beam is not supported where a run of the task",
         ),
         (("evaluate", "--beam", "2"), "a run of the task extractive-qa evaluates; supported: files"),
-        (("generate", "who?"), "answers questions about contexts; use `regard predict` with JSON, or `evaluate`"),
+        (("generate", "who?"), "the option tokens is not supported where a run of the task"),
     ],
 )
 def test_commands_refuse(regard, folder: Path, arguments: tuple[str, ...], said: str):

@@ -1,13 +1,12 @@
 """`regard import`."""
 
-import shlex
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from regard.cli.output import say
-from regard.cli.train import CONFIG, NEXT
+from regard.cli.train import CONFIG, trained
 
 Source = Annotated[
     str, Parameter(name="SOURCE", help="Folder of a published model, or its name on the hub, OWNER/NAME.")
@@ -26,5 +25,4 @@ def import_(source: Source, /, *, out: Out = None, revision: Revision = None, pa
 
     folder = Path("runs") / Path(source).resolve().name if out is None else out
     import_run(source, folder, revision, paired=pairs)
-    following = NEXT[run_file.read(folder / CONFIG).task]
-    say(f"The run is in {folder}. Next: {following.replace('{}', shlex.quote(str(folder)))}")
+    say(trained(folder, run_file.read(folder / CONFIG)))

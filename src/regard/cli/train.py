@@ -3,30 +3,16 @@
 import os
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from regard.cli.output import say, table
 from regard.errors import InputError
 
-NEXT = {
-    "seq2seq": "regard predict {} TEXT",
-    "multi-target": "regard predict {} TEXT",
-    "language-model": "regard generate {} PROMPT",
-    "masked-language-model": "regard fill {} 'TEXT WITH A [MASK]', or regard embed {} TEXT",
-    "bidirectional-language-model": "regard embed {} TEXT --words",
-    "classification": "regard predict {} TEXT",
-    "image-classification": "regard predict {} IMAGE",
-    "image-captioning": "regard predict {} IMAGE",
-    "extractive-qa": """regard predict {} '{"question": "...", "context": "..."}'""",
-    "pointer": "regard predict {} 'NUMBER NUMBER ...'",
-    "few-shot": """regard predict {} '{"examples": {"a": ["a1.png"], ...}, "image": "x.png"}'""",
-    "algorithmic": "regard predict {} 'BITS BITS ...'",
-    "meta-rl": "regard evaluate {}",
-}
-"""What a run of each task is for."""
-CHAT, SCORE = "regard chat {}", "regard evaluate {}"
+if TYPE_CHECKING:
+    from regard.tasks.task import RunConfig
+
 CONFIG = "config.yaml"
 
 Recipe = Annotated[
@@ -86,8 +72,15 @@ def train(
     figures = launch.train(config, folder, resume=resume, allow_change=allow_change)
     if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
         say(table(figures))
-        following = CHAT if getattr(config.data, "kind", "") == "dialogue" else NEXT.get(config.task, SCORE)
-        say(f"The run is in {folder}. Next: {following.replace('{}', shlex.quote(str(folder)))}")
+        say(trained(folder, config))
+
+
+def trained(folder: Path, config: "RunConfig") -> str:
+    """Where a run is, and how it is used."""
+    from regard.tasks.catalog import TASKS
+
+    usage = TASKS[config.task].usage(config).replace("{}", shlex.quote(str(folder)))
+    return f"The run is in {folder}. Next: {usage}"
 
 
 def _run_file(recipe: str | None, out: Path | None, resume: bool) -> Path:

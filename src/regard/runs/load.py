@@ -14,22 +14,6 @@ from regard.training.devices import choose_device
 
 CONFIG = "config.yaml"
 R = TypeVar("R")
-WHAT: dict[str, str] = {
-    "language-model": "is a language model, which has no source; use `regard generate` or `regard evaluate`",
-    "masked-language-model": "fills in blanks and writes no text; use `regard fill`, `embed` or `evaluate`",
-    "bidirectional-language-model": "tells words from both sides and writes no text; use `regard embed` or `evaluate`",
-    "classification": "tells classes and writes no text; use `regard predict`, `show` or `evaluate`",
-    "image-classification": "tells classes of images and writes no text; use `regard predict` or `evaluate`",
-    "image-captioning": "tells of images; use `regard predict`, `show` or `evaluate`",
-    "extractive-qa": "answers questions about contexts; use `regard predict` with JSON, or `evaluate`",
-    "pointer": "points to elements of a set and writes no text; use `regard predict`, `show` or `evaluate`",
-    "algorithmic": "answers sequences of bits and writes no text; use `regard predict`, `show` or `evaluate`",
-    "few-shot": "tells classes after a few examples and writes no text; use `regard predict`, `show` or `evaluate`",
-    "meta-rl": "acts in environments and writes no text; use `regard predict`, `show` or `evaluate`",
-    "multi-target": "writes several languages; use `regard predict` or `evaluate`, or in Python one of them, .of(...)",
-    "seq2seq": "makes texts of texts, and continues none; use `regard predict`",
-}
-"""What a run of each task is, and what it is for."""
 
 
 @overload
@@ -72,5 +56,8 @@ def load(
 def expect(run: Any, task: type[R], path: Path | str) -> R:
     """The run of the folder `path`, if it is of this task. Raises InputError for one of another."""
     if not isinstance(run, task):
-        raise InputError(f"{path}: {WHAT.get(run.config.task, f'is a run of the task {run.config.task}')}")
+        verbs = ", ".join(run.supports)
+        raise InputError(
+            f"{path}: is a run of the task {run.config.task}, which can {verbs}; expected a {task.__name__}"
+        )
     return run

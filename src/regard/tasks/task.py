@@ -1,5 +1,6 @@
 """What a task gives the commands: the class of its run file, its setup for training, its runs."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -50,18 +51,23 @@ class Task(Protocol):
         """The run in a folder, its model with fresh weights. Raises InputError for a damaged file."""
         ...
 
+    def usage(self, config: Any) -> str:
+        """The command that uses a run of this run file, with `{}` for the run's folder."""
+        ...
+
 
 @dataclass(frozen=True)
 class LazyTask:
     """A task whose parts are imported when they are used: a prediction waits for no training code.
 
-    Each part is `module:attribute` within `package`.
+    Each part is `module:attribute` within `package`. `command` is the task's `usage`, or gives that of a run file.
     """
 
     package: str
     config_place: str
     setup_place: str
     run_place: str
+    command: str | Callable[[Any], str] = "regard evaluate {}"
 
     @property
     def config(self) -> type:
@@ -75,6 +81,10 @@ class LazyTask:
     def open(self, folder: RunDirectory, config: Any) -> Run[Any, Any]:
         """As `Task.open`."""
         return self._part(self.run_place).open(folder, config)
+
+    def usage(self, config: Any) -> str:
+        """As `Task.usage`."""
+        return self.command if isinstance(self.command, str) else self.command(config)
 
     def _part(self, place: str) -> Any:
         module, _, attribute = place.partition(":")

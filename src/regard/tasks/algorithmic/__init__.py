@@ -2,4 +2,6 @@
 
 from regard.tasks.task import LazyTask
 
-TASK = LazyTask(__name__, "config:Algorithmic", "setup:setup", "run:AlgorithmicRun")
+TASK = LazyTask(
+    __name__, "config:Algorithmic", "setup:setup", "run:AlgorithmicRun", command="regard predict {} 'BITS BITS ...'"
+)

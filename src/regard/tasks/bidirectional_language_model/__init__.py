@@ -2,4 +2,10 @@
 
 from regard.tasks.task import LazyTask
 
-TASK = LazyTask(__name__, "config:BidirectionalLanguageModelling", "setup:setup", "run:ElmoRun")
+TASK = LazyTask(
+    __name__,
+    "config:BidirectionalLanguageModelling",
+    "setup:setup",
+    "run:ElmoRun",
+    command="regard embed {} TEXT --words",
+)

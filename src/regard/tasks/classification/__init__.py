@@ -2,4 +2,6 @@
 
 from regard.tasks.task import LazyTask
 
-TASK = LazyTask(__name__, "config:Classification", "setup:setup", "run:ClassificationRun")
+TASK = LazyTask(
+    __name__, "config:Classification", "setup:setup", "run:ClassificationRun", command="regard predict {} TEXT"
+)

@@ -2,4 +2,10 @@
 
 from regard.tasks.task import LazyTask
 
-TASK = LazyTask(__name__, "config:ExtractiveQA", "setup:setup", "run:ExtractiveQARun")
+TASK = LazyTask(
+    __name__,
+    "config:ExtractiveQA",
+    "setup:setup",
+    "run:ExtractiveQARun",
+    command="""regard predict {} '{"question": "...", "context": "..."}'""",
+)

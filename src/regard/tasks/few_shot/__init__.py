@@ -2,4 +2,10 @@
 
 from regard.tasks.task import LazyTask
 
-TASK = LazyTask(__name__, "config:FewShot", "setup:setup", "run:FewShotRun")
+TASK = LazyTask(
+    __name__,
+    "config:FewShot",
+    "setup:setup",
+    "run:FewShotRun",
+    command="""regard predict {} '{"examples": {"a": ["a1.png"], ...}, "image": "x.png"}'""",
+)

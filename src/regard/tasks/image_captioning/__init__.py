@@ -2,4 +2,6 @@
 
 from regard.tasks.task import LazyTask
 
-TASK = LazyTask(__name__, "config:ImageCaptioning", "setup:setup", "run:ImageCaptioningRun")
+TASK = LazyTask(
+    __name__, "config:ImageCaptioning", "setup:setup", "run:ImageCaptioningRun", command="regard predict {} IMAGE"
+)

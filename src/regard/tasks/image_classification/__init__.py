@@ -2,4 +2,10 @@
 
 from regard.tasks.task import LazyTask
 
-TASK = LazyTask(__name__, "config:ImageClassification", "setup:setup", "run:ImageClassificationRun")
+TASK = LazyTask(
+    __name__,
+    "config:ImageClassification",
+    "setup:setup",
+    "run:ImageClassificationRun",
+    command="regard predict {} IMAGE",
+)

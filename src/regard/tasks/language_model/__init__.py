@@ -2,4 +2,6 @@
 
 from regard.tasks.task import LazyTask
 
-TASK = LazyTask(__name__, "config:LanguageModelling", "setup:setup", "run:LanguageModelRun")
+TASK = LazyTask(
+    __name__, "config:LanguageModelling", "setup:setup", "run:LanguageModelRun", command="regard generate {} PROMPT"
+)

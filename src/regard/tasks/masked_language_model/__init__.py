@@ -2,4 +2,10 @@
 
 from regard.tasks.task import LazyTask
 
-TASK = LazyTask(__name__, "config:MaskedLanguageModelling", "setup:setup", "run:MaskedLanguageModelRun")
+TASK = LazyTask(
+    __name__,
+    "config:MaskedLanguageModelling",
+    "setup:setup",
+    "run:MaskedLanguageModelRun",
+    command="regard fill {} 'TEXT WITH A [MASK]', or regard embed {} TEXT",
+)

@@ -2,4 +2,4 @@
 
 from regard.tasks.task import LazyTask
 
-TASK = LazyTask(__name__, "config:MultiTarget", "setup:setup", "run:MultiTargetRun")
+TASK = LazyTask(__name__, "config:MultiTarget", "setup:setup", "run:MultiTargetRun", command="regard predict {} TEXT")

@@ -2,4 +2,6 @@
 
 from regard.tasks.task import LazyTask
 
-TASK = LazyTask(__name__, "config:Pointer", "setup:setup", "run:PointerRun")
+TASK = LazyTask(
+    __name__, "config:Pointer", "setup:setup", "run:PointerRun", command="regard predict {} 'NUMBER NUMBER ...'"
+)

@@ -1,5 +1,13 @@
 """Texts that become other texts: dates, translation, summaries."""
 
+from typing import Any
+
 from regard.tasks.task import LazyTask
 
-TASK = LazyTask(__name__, "config:Seq2Seq", "setup:setup", "run:Seq2SeqRun")
+
+def command(config: Any) -> str:
+    """How a run is used: one of dialogue replies to what was said before."""
+    return "regard chat {}" if config.data.kind == "dialogue" else "regard predict {} TEXT"
+
+
+TASK = LazyTask(__name__, "config:Seq2Seq", "setup:setup", "run:Seq2SeqRun", command=command)
