@@ -33,8 +33,6 @@ ALLOWED = {
     "connection_made": "a method of asyncio's protocols",
 }
 """A name that stays, and why."""
-PENDING = listed("hub")
-"""Packages whose names are still to be changed."""
 
 
 def words(name: str) -> set[str]:
@@ -70,8 +68,6 @@ def is_dialect(name: str) -> bool:
 
 @pytest.mark.parametrize("name", modules())
 def test_names_are_words_of_the_field(name: str):
-    if name.split(".")[1:2] and name.split(".")[1] in PENDING:
-        return
     found = [f"{place} {defined}" for defined, place in names(modules()[name]) if is_dialect(defined)]
     assert not found, f"give these the field's word (design notes, CONTRIBUTING.md): {found}"
 

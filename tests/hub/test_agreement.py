@@ -11,10 +11,10 @@ from regard import load
 from regard.errors import RunError
 from regard.hub import export_run, import_run
 from regard.hub.formats import families
-from regard.hub.formats.pretrained_model import Opened
-from regard.hub.parity import checked, outputs, run_by_transformers
-from regard.hub.parity_texts import Given
-from regard.hub.text_runs import context, reopened
+from regard.hub.formats.pretrained_model import PretrainedModel
+from regard.hub.parity import check_parity, outputs, run_by_transformers
+from regard.hub.parity_texts import ParityBatch
+from regard.hub.text_runs import context, pretrained_of_run
 from regard.hub.tolerances import SHAPES
 from tests.hub.published import BERTS, CONFIGURATIONS, filler, gpt2, quiet
 from tests.hub.test_bert_heads import CLASSES, SPANS, headed
@@ -46,16 +46,16 @@ def test_every_tensor_that_is_not_what_was_written_is_noticed(family: str, tmp_p
     out = tmp_path / "out"
     export_run(tmp_path / "run", out)
     run = load(tmp_path / "run", "cpu")
-    opened = reopened(run, tmp_path / "run")
-    assert isinstance(opened, Opened)
+    opened = pretrained_of_run(run, tmp_path / "run")
+    assert isinstance(opened, PretrainedModel)
     files, most = families.write(opened), context(opened.config)
-    examples = [Given.of(texts, min(tokens, most), run.model, opened.tokenizer) for texts, tokens in SHAPES]
+    examples = [ParityBatch.of(texts, min(tokens, most), run.model, opened.tokenizer) for texts, tokens in SHAPES]
     expected = [outputs(run.model, each) for each in examples]
     tensors, unnoticed = load_file(out / "model.safetensors"), []
     for name in tensors:
         save_file(tensors | {name: spoilt(tensors[name])}, out / "model.safetensors", {"format": "pt"})
         with pytest.raises(RunError, match=f"{name} is not in the files as it was written"):
-            checked(run.model, most, out, files, opened.tokenizer)
+            check_parity(run.model, most, out, files, opened.tokenizer)
         try:
             for kind in expected[0]:
                 run_by_transformers(examples, expected, kind, out)

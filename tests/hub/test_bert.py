@@ -14,7 +14,7 @@ from regard.errors import InputError
 from regard.hub import export_run, import_run
 from regard.hub.formats import families
 from regard.hub.formats.folder import Folder
-from regard.hub.formats.pretrained_model import Opened
+from regard.hub.formats.pretrained_model import PretrainedModel
 from regard.models.bert import Bert, BertConfig
 from regard.storage.tensors import load_into
 from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
@@ -27,7 +27,7 @@ cases = pytest.mark.parametrize(
 )
 
 
-def opened(folder: Path, kind: str, sizes: dict[str, Any]) -> tuple[Bert, Opened, Any]:
+def opened(folder: Path, kind: str, sizes: dict[str, Any]) -> tuple[Bert, PretrainedModel, Any]:
     theirs = filler(folder, kind, **sizes)
     found = families.read(Folder(folder))
     assert isinstance(found.config, BertConfig)

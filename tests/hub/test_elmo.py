@@ -19,7 +19,7 @@ from regard.hub import formats as regard_pretrained
 from regard.hub import import_run
 from regard.hub.formats.elmo import read
 from regard.hub.formats.folder import Folder
-from regard.hub.text_runs import built as of_a_run
+from regard.hub.text_runs import build_model as of_a_run
 from regard.models.elmo import Elmo, ElmoConfig
 from regard.runs import load as runs
 from regard.storage.tensors import load_into
@@ -42,7 +42,7 @@ def publish(folder: Path, options: dict[str, Any], **more: Any) -> Path:
     return folder
 
 
-def built(folder: Path) -> tuple[Elmo, Mapping[str, torch.Tensor]]:
+def build_model(folder: Path) -> tuple[Elmo, Mapping[str, torch.Tensor]]:
     """The model without its weights, and these."""
     opened = read(Folder(folder))
     assert isinstance(opened.config, ElmoConfig)
@@ -52,7 +52,7 @@ def built(folder: Path) -> tuple[Elmo, Mapping[str, torch.Tensor]]:
 @pytest.mark.parametrize("options", elmo.ODD, ids=["plain", "cut", "small"])
 @torch.no_grad()
 def test_what_is_read_computes_the_same(options: dict[str, Any], tmp_path: Path):
-    model, tensors = built(publish(tmp_path, options))
+    model, tensors = build_model(publish(tmp_path, options))
     model = model.double()
     load_into(model, tensors)
     size = options["char_cnn"]["max_characters_per_token"]
@@ -77,14 +77,14 @@ def test_a_run_of_it(tmp_path: Path, regard):
     np.testing.assert_allclose(found.states.numpy(), wanted[:, 1:-1], rtol=1e-4, atol=1e-5)
     assert run.embedding(Tokenizer.train(TokenizerSettings("word"), TEXTS)).width == 14
     for problem in (run.evaluate, lambda: run.evaluate(["dog"])):
-        with pytest.raises(InputError, match="this model tells no words"):
+        with pytest.raises(InputError, match="this model predicts no words"):
             problem()
     code, _, errors = regard("export", str(tmp_path / "run"), "--out", str(tmp_path / "exported"))
     assert (code, "regard exports gpt2, bert, transformer and vit" in errors) == (2, True)
 
 
 def test_every_parameter_is_told(tmp_path: Path):
-    model, tensors = built(publish(tmp_path, elmo.ODD[0]))
+    model, tensors = build_model(publish(tmp_path, elmo.ODD[0]))
     assert set(tensors) == set(model.state_dict())
 
 

@@ -18,7 +18,7 @@ from regard.hub import export_run, import_run
 from regard.hub.folders import write_run
 from regard.hub.formats import families
 from regard.hub.formats.folder import Folder
-from regard.hub.formats.pretrained_model import Opened
+from regard.hub.formats.pretrained_model import PretrainedModel
 from regard.models.gpt2 import GPT2Config
 from regard.models.softmax import AdaptiveSoftmax
 from regard.runs import run_file
@@ -198,7 +198,7 @@ def test_a_run_that_an_older_version_imported(tmp_path: Path):
     tensors = run.model.state_dict() | {"embedding.table.weight": rows, "output.weight": rows}
     config = replace(run.config.model, closed=3)
     assert isinstance(config, GPT2Config)
-    write_run(Opened(config, tensors, older), {}, tmp_path / "older")
+    write_run(PretrainedModel(config, tensors, older), {}, tmp_path / "older")
     again = load(tmp_path / "older", "cpu", task=LanguageModelRun)
     assert again.tokenizer.special == SPECIAL
     for ours, theirs in zip(*(each.predict(PROMPTS, tokens=5, beam=1) for each in (again, run)), strict=True):

@@ -14,7 +14,7 @@ from regard.hub import export_run, import_run
 from regard.hub.folders import write_run
 from regard.hub.formats import families, word_pieces
 from regard.hub.formats.folder import Folder
-from regard.hub.formats.pretrained_model import Opened
+from regard.hub.formats.pretrained_model import PretrainedModel
 from regard.models.gpt2 import GPT2, GPT2Config
 from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
 from regard.text import Tokenizer, TokenizerSettings
@@ -66,7 +66,7 @@ def test_a_language_model_trained_here_goes_out_and_comes_back(kind: KindName, t
     size = Tokenizer.train(TokenizerSettings(kind, 290), TEXTS).size
     tokenizer = Tokenizer.train(TokenizerSettings(kind, size), TEXTS)
     config = GPT2Config(layers=1, width=6, heads=3, context=11)
-    write_run(Opened(config, GPT2(size, config).state_dict(), tokenizer), {}, tmp_path / "run")
+    write_run(PretrainedModel(config, GPT2(size, config).state_dict(), tokenizer), {}, tmp_path / "run")
     assert export_run(tmp_path / "run", tmp_path / "exported") == CHECKED
     import_run(str(tmp_path / "exported"), tmp_path / "again")
     for name in ("weights.safetensors", "tokenizer.json"):
@@ -93,8 +93,8 @@ def test_texts_with_blanks_are_those_of_transformers(kind: str, tmp_path: Path):
 
 def test_row_55_a_tokenizer_that_differs_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     import_run(str(publish(tmp_path / "published", "cased bert")), tmp_path / "run")
-    about = word_pieces.about
-    monkeypatch.setattr(word_pieces, "about", lambda *given: about(*given) | {"do_lower_case": True})
+    about = word_pieces.tokenizer_config
+    monkeypatch.setattr(word_pieces, "tokenizer_config", lambda *given: about(*given) | {"do_lower_case": True})
     with pytest.raises(RunError, match="transformers cuts text otherwise than the run: 'The cat sat on"):
         export_run(tmp_path / "run", tmp_path / "exported")
     assert not (tmp_path / "exported").exists()

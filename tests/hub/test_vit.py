@@ -16,7 +16,7 @@ from regard.errors import InputError
 from regard.hub import export_run, import_run
 from regard.hub.formats import families
 from regard.hub.formats.folder import Folder
-from regard.hub.formats.pretrained_model import OpenedImages
+from regard.hub.formats.pretrained_model import PretrainedImageModel
 from regard.images import Preparation
 from regard.models.vit import Vit
 from regard.nn.grid_positions import LearnedGrid
@@ -30,10 +30,10 @@ cases = pytest.mark.parametrize(
 )
 
 
-def opened(folder: Path, kind: str, sizes: dict[str, Any]) -> tuple[Vit, OpenedImages, Any]:
+def opened(folder: Path, kind: str, sizes: dict[str, Any]) -> tuple[Vit, PretrainedImageModel, Any]:
     theirs = classifier(folder, kind, **sizes)
     found = families.read(Folder(folder))
-    assert isinstance(found, OpenedImages)
+    assert isinstance(found, PretrainedImageModel)
     model = Vit(len(found.labels), found.config)
     load_into(model, found.tensors)
     return model.eval(), found, theirs

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.hub.formats.elmo_tensors import renamed
+from regard.hub.formats.elmo_tensors import convert_tensors
 from regard.models.elmo import ORIGINAL, Elmo, ElmoConfig
 from regard.storage.tensors import load_into
 from regard.tasks.bidirectional_language_model.char_words import SpelledBatch, stacked
@@ -41,7 +41,7 @@ def config(options: dict[str, Any], **more: Any) -> ElmoConfig:
 def make(options: dict[str, Any]) -> Elmo:
     model = Elmo(0, config(options)).double().eval()
     given = {name: torch.from_numpy(array) for name, array in elmo.weights(options).items()}
-    load_into(model, renamed(config(options), given))
+    load_into(model, convert_tensors(config(options), given))
     return model
 
 

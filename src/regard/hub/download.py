@@ -19,9 +19,9 @@ from regard.hub.formats import elmo
 from regard.hub.formats.folder import Folder
 from regard.storage.atomic import FULL, REFUSED
 
-WANTED = ["config.json", "generation_config.json", "preprocessor_config.json"]
-WANTED += ["*.safetensors", "*.safetensors.index.json", "tokenizer*", "vocab*", "merges.txt", "*.spm"]
-WANTED += [f"*{elmo.OPTIONS}", f"*{elmo.WEIGHTS}"]
+FILES = ["config.json", "generation_config.json", "preprocessor_config.json"]
+FILES += ["*.safetensors", "*.safetensors.index.json", "tokenizer*", "vocab*", "merges.txt", "*.spm"]
+FILES += [f"*{elmo.OPTIONS}", f"*{elmo.WEIGHTS}"]
 """The files that are read; pickles and code are not even fetched."""
 NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
@@ -37,13 +37,13 @@ def fetch(name: str, revision: str | None) -> tuple[Folder, str]:
     if not NAME.fullmatch(name):
         raise InputError(f"{name}: no such folder, nor the name of a model on the hub, as OWNER/NAME")
     try:
-        path = Path(snapshot_download(name, revision=revision, allow_patterns=WANTED))
+        path = Path(snapshot_download(name, revision=revision, allow_patterns=FILES))
     except Exception as error:  # what breaks off is told by the transport's errors, and its library is not always one
-        raise _told(error, name, revision) from error
+        raise _error(error, name, revision) from error
     return Folder(path, root=path.parents[1]), path.name  # a snapshot's files are links into the cache's own folder
 
 
-def _told(error: Exception, name: str, revision: str | None) -> InputError | RunError:
+def _error(error: Exception, name: str, revision: str | None) -> InputError | RunError:
     """What went wrong, and what to do."""
     at = "" if revision is None else f" at {revision}"
     refused = error.__cause__ if isinstance(error, LocalEntryNotFoundError) else None  # why a copy was looked for

@@ -11,10 +11,10 @@ from regard.hub import download as hub
 from regard.hub.formats import families
 from regard.hub.formats.folder import WEIGHTS as PUBLISHED_WEIGHTS
 from regard.hub.formats.folder import Folder
-from regard.hub.formats.pretrained_model import Opened, OpenedImages
-from regard.hub.image_runs import checked_images
-from regard.hub.parity import checked
-from regard.hub.text_runs import built, context, described, labels_of, of_pairs, reopened, tokenizers
+from regard.hub.formats.pretrained_model import PretrainedImageModel, PretrainedModel
+from regard.hub.image_runs import check_image_parity
+from regard.hub.parity import check_parity
+from regard.hub.text_runs import as_paired, build_model, context, labels_of, pretrained_of_run, run_config, tokenizers
 from regard.hub.tokenizer_parity import check_tokens
 from regard.runs import run_file
 from regard.runs.load import CONFIG, load
@@ -40,22 +40,24 @@ def import_run(source: str, out: Path, revision: str | None = None, *, paired: b
     else:
         folder, commit = hub.fetch(source, revision)
         origin = {"model": source, "revision": commit}
-    opened = families.read(folder)
-    write_run(of_pairs(opened, source) if paired else opened, origin, out)
+    pretrained = families.read(folder)
+    write_run(as_paired(pretrained, source) if paired else pretrained, origin, out)
 
 
-def write_run(opened: Opened | OpenedImages, origin: Mapping[str, str], out: Path) -> None:
-    """Write an opened model as a run in the folder `out`. Raises InputError for one whose numbers no run file may have,
-    or whose tensors do not fit it."""
-    config, model = _readable(run_file.dump(described(opened))), built(opened)
+def write_run(pretrained: PretrainedModel | PretrainedImageModel, origin: Mapping[str, str], out: Path) -> None:
+    """Write a pretrained model as a run in the folder `out`.
+
+    Raises InputError: a number is out of a run file's range, or the tensors do not fit the model.
+    """
+    config, model = _readable(run_file.dump(run_config(pretrained))), build_model(pretrained)
     with RunDirectory.create(out) as run:
         run.write_text(CONFIG, config)
         run.write_json(ORIGIN, dict(origin))
-        labels = labels_of(opened)
+        labels = labels_of(pretrained)
         if labels:
             run.write_json(LABELS, list(labels))
-        if isinstance(opened, Opened):
-            for name, tokenizer in tokenizers(opened).items():
+        if isinstance(pretrained, PretrainedModel):
+            for name, tokenizer in tokenizers(pretrained).items():
                 with run.writing(name) as path:
                     tokenizer.save(path)
         run.save_tensors(WEIGHTS, model.state_dict())
@@ -76,24 +78,24 @@ def _readable(text: str) -> str:
 def export_run(path: Path, out: Path) -> list[str]:
     """Write a run's model to the folder `out` as Hugging Face's libraries read it, and check what was written.
 
-    Returns: what it was checked against.
+    Returns: what it was checked checked_against.
 
     Raises:
         InputError: the run's model is of no family that is published, or `out` exists.
         RunError: what was written does not compute the same; it is removed.
     """
     run = load(path, "cpu")
-    opened = reopened(run, path)
-    files = families.write(opened)
+    pretrained = pretrained_of_run(run, path)
+    files = families.write(pretrained)
     with new_folder(out):
         for name, document in files.documents.items():
             write(out / name, document)
         with explained(out):
             tensors.write(out / PUBLISHED_WEIGHTS, files.tensors, {"format": "pt"})
-        if isinstance(opened, OpenedImages):
-            return checked_images(run.model, out)
-        check_tokens(opened.tokenizer, out)
-        return checked(run.model, context(opened.config), out, files, opened.tokenizer)
+        if isinstance(pretrained, PretrainedImageModel):
+            return check_image_parity(run.model, out)
+        check_tokens(pretrained.tokenizer, out)
+        return check_parity(run.model, context(pretrained.config), out, files, pretrained.tokenizer)
 
 
 def write(path: Path, value: Mapping[str, Any] | bytes) -> None:

@@ -1,4 +1,4 @@
-"""What an opened model for images is as a run, and whether what was exported of one computes the same."""
+"""What a pretrained model for images is as a run, and whether what was exported of one computes the same."""
 
 from pathlib import Path
 
@@ -7,8 +7,8 @@ import torch
 from regard.data.images import ImageFolders
 from regard.hub.formats import families
 from regard.hub.formats.folder import Folder
-from regard.hub.formats.pretrained_model import OpenedImages
-from regard.hub.tolerances import against, as_transformers, compare
+from regard.hub.formats.pretrained_model import PretrainedImageModel
+from regard.hub.tolerances import as_transformers, checked_against, compare
 from regard.models.vit import Vit
 from regard.storage.tensors import load_into
 from regard.tasks.image_classification.config import ImageClassification
@@ -18,23 +18,24 @@ BATCHES = 1, 2, 3
 """Images with which an export is checked."""
 
 
-def described_for_images(opened: OpenedImages, rate: float) -> ImageClassification:
+def image_run_config(pretrained: PretrainedImageModel, rate: float) -> ImageClassification:
     """The run file of an imported model: its data are still to be named."""
-    positions = opened.config.marks + ((opened.images.size or opened.config.image) // opened.config.patch) ** 2
+    config, images = pretrained.config, pretrained.images
+    positions = config.marks + ((images.size or config.image) // config.patch) ** 2
     training = Training(batch_tokens=max(Training.batch_tokens, 16 * positions), learning_rate=rate)
-    return ImageClassification(data=ImageFolders(), images=opened.images, model=opened.config, training=training)
+    return ImageClassification(data=ImageFolders(), images=images, model=config, training=training)
 
 
-def built_for_images(opened: OpenedImages) -> Vit:
+def build_image_model(pretrained: PretrainedImageModel) -> Vit:
     """The model with its weights. Raises InputError that lists what does not fit."""
-    model = Vit(len(opened.labels), opened.config)
-    load_into(model, opened.tensors)
+    model = Vit(len(pretrained.labels), pretrained.config)
+    load_into(model, pretrained.tensors)
     return model.eval()
 
 
-def checked_images(model: Vit, out: Path) -> list[str]:
+def check_image_parity(model: Vit, out: Path) -> list[str]:
     """As `checked`, of a model for images."""
-    again, config = built_for_images(families.read(Folder(out))), model.config
+    again, config = build_image_model(families.read(Folder(out))), model.config
     kind = "DeiTForImageClassificationWithTeacher" if config.distilled else "ViTForImageClassification"
     loaded = as_transformers(out, kind)
     for images in BATCHES:
@@ -45,4 +46,4 @@ def checked_images(model: Vit, out: Path) -> list[str]:
             compare(own, again(pixels), out)
             if loaded is not None:
                 compare(own, loaded(pixels).logits, out)
-    return against(loaded is not None)
+    return checked_against(loaded is not None)

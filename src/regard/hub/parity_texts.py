@@ -13,7 +13,7 @@ from regard.text.special import SpecialTokens
 
 
 @dataclass(frozen=True)
-class Given:
+class ParityBatch:
     """Tokens `(batch, position)`, padded past each of the `lengths`, and their segments where the model tells these
     apart; `special` are the ids of the vocabulary."""
 
@@ -23,7 +23,7 @@ class Given:
     special: SpecialTokens
 
     @classmethod
-    def of(cls, texts: int, tokens: int, model: nn.Module, tokenizer: Tokenizer) -> "Given":
+    def of(cls, texts: int, tokens: int, model: nn.Module, tokenizer: Tokenizer) -> "ParityBatch":
         """All different tokens as far as the vocabulary goes, each text shorter than the one before, and every segment
         that the model knows."""
         special = tokenizer.special
@@ -40,14 +40,14 @@ class Given:
         return padding(self.lengths, self.tokens.shape[1]).readable()
 
     @property
-    def begun(self) -> Tokens:
+    def target_in(self) -> Tokens:
         """What a decoder is given to write the tokens: the start, and all but the last."""
         return torch.cat([torch.full_like(self.tokens[:, :1], self.special.start), self.tokens[:, :-1]], 1)
 
-    def named(self, kind: str) -> dict[str, Tensor]:
+    def inputs(self, kind: str) -> dict[str, Tensor]:
         """As the class `kind` of transformers is given them."""
         segments = {} if self.segments is None else {"token_type_ids": self.segments}
-        written = {"decoder_input_ids": self.begun} if kind == "AutoModelForSeq2SeqLM" else {}
+        written = {"decoder_input_ids": self.target_in} if kind == "AutoModelForSeq2SeqLM" else {}
         return {"input_ids": self.tokens, "attention_mask": self.real.long(), **segments, **written}
 
 

@@ -1,4 +1,4 @@
-"""What an opened model is as a run, and a run as an opened model."""
+"""What a pretrained model is as a run, and a run as a pretrained model."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,8 +11,8 @@ from regard.data.sources import Parallel
 from regard.data.texts import RunningText
 from regard.errors import InputError
 from regard.hub.formats import bert_heads, families
-from regard.hub.formats.pretrained_model import Classes, Opened, OpenedImages, Spans
-from regard.hub.image_runs import built_for_images, described_for_images
+from regard.hub.formats.pretrained_model import Classes, PretrainedImageModel, PretrainedModel, Spans
+from regard.hub.image_runs import build_image_model, image_run_config
 from regard.models.bert import Bert, BertClassifier, BertConfig, BertSpans
 from regard.models.catalog import build, build_language_model
 from regard.models.elmo import Elmo, ElmoConfig
@@ -47,47 +47,47 @@ def context(config: Any) -> int:
     return config.max_length if isinstance(config, TransformerConfig) else config.context
 
 
-def described(opened: Opened | OpenedImages) -> run_file.RunConfig:
+def run_config(pretrained: PretrainedModel | PretrainedImageModel) -> run_file.RunConfig:
     """The run file of an imported model: its data are still to be named."""
-    if isinstance(opened, OpenedImages):
-        return described_for_images(opened, RATE)
-    config, tokenizer = opened.config, opened.tokenizer.settings
+    if isinstance(pretrained, PretrainedImageModel):
+        return image_run_config(pretrained, RATE)
+    config, tokenizer = pretrained.config, pretrained.tokenizer.settings
     if isinstance(config, ElmoConfig):
         return BidirectionalLanguageModelling(data=RunningText(), tokenizer=tokenizer, model=config)
     training = Training(batch_tokens=max(Training.batch_tokens, context(config)), learning_rate=RATE)
     match config:
         case TransformerConfig():
-            assert opened.target is not None
-            assert opened.search is not None
+            assert pretrained.target is not None
+            assert pretrained.search is not None
             return Seq2Seq(
                 data=Parallel(),
-                tokenizers=TokenizerPair(tokenizer, opened.target.settings),
+                tokenizers=TokenizerPair(tokenizer, pretrained.target.settings),
                 model=config,
                 metrics=("bleu", "chrf"),
                 training=training,
-                search=opened.search,
+                search=pretrained.search,
             )
         case BertConfig():
-            return described_bert(opened, config, training)
+            return bert_run_config(pretrained, config, training)
         case GPT2Config():
             return LanguageModelling(
                 data=RunningText(), tokenizer=tokenizer, model=config, window=config.context, training=training
             )
 
 
-def of_pairs(opened: Opened | OpenedImages, source: str) -> Opened:
+def as_paired(pretrained: PretrainedModel | PretrainedImageModel, source: str) -> PretrainedModel:
     """As one that tells classes of two texts. Raises InputError for one that does not."""
-    if not isinstance(opened, Opened) or not isinstance(opened.head, Classes):
+    if not isinstance(pretrained, PretrainedModel) or not isinstance(pretrained.head, Classes):
         raise InputError(f"{source}: does not tell classes of texts, so none come in pairs; import it without --pairs")
-    if families.name(opened) == "roberta":
+    if families.name(pretrained) == "roberta":
         bert_heads.ROBERTA.classes.check(source, paired=True)
-    return replace(opened, head=replace(opened.head, paired=True))
+    return replace(pretrained, head=replace(pretrained.head, paired=True))
 
 
-def described_bert(opened: Opened, config: BertConfig, training: Training) -> run_file.RunConfig:
+def bert_run_config(pretrained: PretrainedModel, config: BertConfig, training: Training) -> run_file.RunConfig:
     """The run file of an imported BERT, whose task is that of its head."""
-    tokenizer = opened.tokenizer.settings
-    match opened.head:
+    tokenizer = pretrained.tokenizer.settings
+    match pretrained.head:
         case Classes(_, paired):
             data = LabelledTables(second="second" if paired else None)
             return Classification(data=data, tokenizer=tokenizer, model=config, training=training)
@@ -97,29 +97,29 @@ def described_bert(opened: Opened, config: BertConfig, training: Training) -> ru
             return MaskedLanguageModelling(data=Documents(), tokenizer=tokenizer, model=config, training=training)
 
 
-def built(opened: Opened | OpenedImages) -> nn.Module:
+def build_model(pretrained: PretrainedModel | PretrainedImageModel) -> nn.Module:
     """The model with its weights. Raises InputError that lists what does not fit."""
-    if isinstance(opened, OpenedImages):
-        return built_for_images(opened)
-    config, size = opened.config, opened.tokenizer.size
+    if isinstance(pretrained, PretrainedImageModel):
+        return build_image_model(pretrained)
+    config, size = pretrained.config, pretrained.tokenizer.size
     match config:
         case TransformerConfig():
-            target = opened.target or opened.tokenizer
-            model = build(config, size, target.size, (opened.tokenizer.special, target.special))
+            target = pretrained.target or pretrained.tokenizer
+            model = build(config, size, target.size, (pretrained.tokenizer.special, target.special))
         case BertConfig():
-            model = built_bert(opened, config)
+            model = build_bert(pretrained, config)
         case GPT2Config():
-            model = build_language_model(config, size, opened.tokenizer.special)
+            model = build_language_model(config, size, pretrained.tokenizer.special)
         case ElmoConfig():
             model = Elmo(size, config)
-    load_into(model, opened.tensors)
+    load_into(model, pretrained.tensors)
     return model.eval()
 
 
-def built_bert(opened: Opened, config: BertConfig) -> nn.Module:
+def build_bert(pretrained: PretrainedModel, config: BertConfig) -> nn.Module:
     """The model of a BERT with its head, if it has one, and fresh weights."""
-    size = opened.tokenizer.size
-    match opened.head:
+    size = pretrained.tokenizer.size
+    match pretrained.head:
         case Classes(labels):
             return BertClassifier(size, len(labels), config)
         case Spans():
@@ -128,36 +128,36 @@ def built_bert(opened: Opened, config: BertConfig) -> nn.Module:
             return Bert(size, config)
 
 
-def tokenizers(opened: Opened) -> Mapping[str, Tokenizer]:
+def tokenizers(pretrained: PretrainedModel) -> Mapping[str, Tokenizer]:
     """By the names of the files that keep them."""
-    if opened.target is None:
-        return {TOKENIZER: opened.tokenizer}
-    return {SOURCE: opened.tokenizer, TARGET: opened.target}
+    if pretrained.target is None:
+        return {TOKENIZER: pretrained.tokenizer}
+    return {SOURCE: pretrained.tokenizer, TARGET: pretrained.target}
 
 
-def labels_of(opened: Opened | OpenedImages) -> tuple[str, ...]:
+def labels_of(pretrained: PretrainedModel | PretrainedImageModel) -> tuple[str, ...]:
     """The classes that a model tells, if it tells any."""
-    if isinstance(opened, OpenedImages):
-        return tuple(opened.labels)
-    return opened.head.labels if isinstance(opened.head, Classes) else ()
+    if isinstance(pretrained, PretrainedImageModel):
+        return tuple(pretrained.labels)
+    return pretrained.head.labels if isinstance(pretrained.head, Classes) else ()
 
 
-def reopened(run: Any, path: Path) -> Opened | OpenedImages:
+def pretrained_of_run(run: Any, path: Path) -> PretrainedModel | PretrainedImageModel:
     """The model of a run. Raises InputError for one of no family that is published."""
     config = run.config.model
     if isinstance(run, ImageClassificationRun):
-        return OpenedImages(run.config.model, run.model.state_dict(), run.labels, run.config.images)
+        return PretrainedImageModel(run.config.model, run.model.state_dict(), run.labels, run.config.images)
     if isinstance(config, TransformerConfig) and isinstance(run, Seq2SeqRun):
         both = run.tokenizers
-        return Opened(config, run.model.state_dict(), both.source, both.target, run.config.search)
+        return PretrainedModel(config, run.model.state_dict(), both.source, both.target, run.config.search)
     if isinstance(config, GPT2Config):
-        return Opened(config, run.model.state_dict(), run.tokenizer)
+        return PretrainedModel(config, run.model.state_dict(), run.tokenizer)
     if isinstance(config, BertConfig):
-        return reopened_bert(run, config)
+        return pretrained_bert_of_run(run, config)
     raise InputError(f"{path}: is a model named {config.name}; regard exports gpt2, bert, transformer and vit")
 
 
-def reopened_bert(run: Any, config: BertConfig) -> Opened:
+def pretrained_bert_of_run(run: Any, config: BertConfig) -> PretrainedModel:
     """The BERT of a run, with the head of its task. Raises InputError for a tokenizer that is never published so."""
     check_tokenizer(run.tokenizer)
     match run:
@@ -166,6 +166,6 @@ def reopened_bert(run: Any, config: BertConfig) -> Opened:
         case ExtractiveQARun():
             head = Spans()
         case _:
-            return Opened(config, run.model.state_dict(), run.tokenizer)
+            return PretrainedModel(config, run.model.state_dict(), run.tokenizer)
     encoder = replace(config, predictions=False, pooler=isinstance(head, Classes), next_sentence=False)
-    return Opened(encoder, run.model.state_dict(), run.tokenizer, head=head)
+    return PretrainedModel(encoder, run.model.state_dict(), run.tokenizer, head=head)

@@ -46,11 +46,11 @@ def check_tokens(tokenizer: Tokenizer, out: Path) -> None:
         for text in TEXTS:
             _compare(tokenizer.encode(text), cut, text, f"{out}: {name}")
     if loaded is not None and loaded.mask_token is not None:
-        for text, ids in _marked(tokenizer, loaded.mask_token):
+        for text, ids in _masked_examples(tokenizer, loaded.mask_token):
             _compare(ids, lambda text: _ids(loaded, text), text, f"{out}: transformers")
 
 
-def _marked(tokenizer: Tokenizer, mask: str) -> Iterator[tuple[str, list[int]]]:
+def _masked_examples(tokenizer: Tokenizer, mask: str) -> Iterator[tuple[str, list[int]]]:
     """Texts with what a model that fills in blanks is given for them."""
     before, after, special = tokenizer.encode(BEFORE), tokenizer.encode(AFTER), tokenizer.special
     assert special.mask is not None
@@ -61,8 +61,8 @@ def _marked(tokenizer: Tokenizer, mask: str) -> Iterator[tuple[str, list[int]]]:
 def _compare(ids: Sequence[int], cut: Callable[[str], Sequence[int]], text: str, who: str) -> None:
     """Raises RunError where a text is cut otherwise."""
     if (found := list(cut(text))) != list(ids):
-        told = f"{shown(text)} becomes {shown(str(found))}, expected {shown(str(list(ids)))}"
-        raise RunError(f"{who} cuts text otherwise than the run: {told}; it is removed")
+        difference = f"{shown(text)} becomes {shown(str(found))}, expected {shown(str(list(ids)))}"
+        raise RunError(f"{who} cuts text otherwise than the run: {difference}; it is removed")
 
 
 def _ids(loaded: Any, text: str, **how: Any) -> Sequence[int]:

@@ -28,20 +28,20 @@ def as_transformers(folder: Path, kind: str) -> Any:
 
 
 @contextmanager
-def quiet(said: Any) -> Iterator[None]:
+def quiet(log: Any) -> Iterator[None]:
     """Without progress bars and without reports of what is loaded, given what decides about these in transformers."""
-    level, bars = said.get_verbosity(), said.is_progress_bar_enabled()
-    said.set_verbosity_error()
-    said.disable_progress_bar()
+    level, bars = log.get_verbosity(), log.is_progress_bar_enabled()
+    log.set_verbosity_error()
+    log.disable_progress_bar()
     try:
         yield
     finally:
-        said.set_verbosity(level)
+        log.set_verbosity(level)
         if bars:
-            said.enable_progress_bar()
+            log.enable_progress_bar()
 
 
-def against(loaded: bool) -> list[str]:
+def checked_against(loaded: bool) -> list[str]:
     """What an export is checked against, where transformers is installed and where it is not."""
     return ["the files as regard reads them", *(["transformers"] if loaded else [])]
 

@@ -36,7 +36,7 @@ class Graph:
     most: int
 
 
-class Filling(nn.Module):
+class ExportedBert(nn.Module):
     """Tokens, lengths and segments -> the last states, and the logits of what stands at each position."""
 
     def __init__(self, model: Bert):
@@ -48,7 +48,7 @@ class Filling(nn.Module):
         return states if self.model.predictions is None else (states, self.model.predictions(states))
 
 
-class Continuing(nn.Module):
+class ExportedGPT2(nn.Module):
     """Tokens, the end first -> the logits of what follows each."""
 
     def __init__(self, model: GPT2):
@@ -59,7 +59,7 @@ class Continuing(nn.Module):
         return self.model(tokens, self.model.begin(tokens.shape[0]))[0]
 
 
-class Encoding(nn.Module):
+class ExportedEncoder(nn.Module):
     """Source tokens with the end and their lengths -> the encoder's states."""
 
     def __init__(self, model: Transformer):
@@ -70,7 +70,7 @@ class Encoding(nn.Module):
         return self.encoder(source, source_lengths).value
 
 
-class Decoding(nn.Module):
+class ExportedDecoder(nn.Module):
     """The encoder's states, the sources' lengths and what is written so far, the start first -> the logits of what
     follows each token of it."""
 
@@ -88,7 +88,7 @@ def graphs(model: nn.Module) -> list[Graph]:
     match model:
         case Bert():
             outputs = ("states",) if model.predictions is None else ("states", "logits")
-            return [_read_at_once(Filling(model), model.encoder, outputs)]
+            return [_read_at_once(ExportedBert(model), model.encoder, outputs)]
         case BertClassifier() | BertSpans():
             return [_read_at_once(model, model.encoder, ("logits",))]
         case GPT2():
@@ -98,7 +98,7 @@ def graphs(model: nn.Module) -> list[Graph]:
                 return (_ids(texts, positions, size),)
 
             most = len(model.positions.table)
-            return [Graph("model", Continuing(model), {"tokens": ROWS}, ("logits",), tokens, most)]
+            return [Graph("model", ExportedGPT2(model), {"tokens": ROWS}, ("logits",), tokens, most)]
         case Transformer():
             return _in_two(model)
     raise InputError(
@@ -132,8 +132,8 @@ def _in_two(model: Transformer) -> list[Graph]:
     sources = {"source": {0: "batch", 1: "source_position"}, "source_lengths": BATCH}
     memory = {"states": {0: "batch", 1: "source_position"}, "source_lengths": BATCH}
     return [
-        Graph("encoder", Encoding(model), sources, ("states",), read, most),
-        Graph("decoder", Decoding(model), memory | {"target": ROWS}, ("logits",), written, most),
+        Graph("encoder", ExportedEncoder(model), sources, ("states",), read, most),
+        Graph("decoder", ExportedDecoder(model), memory | {"target": ROWS}, ("logits",), written, most),
     ]
 
 

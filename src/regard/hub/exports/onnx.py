@@ -20,7 +20,7 @@ def export_onnx(path: Path, out: Path) -> list[str]:
     """Write a run's model to the folder `out` as graphs, NAME.onnx, beside its tokenizers, and check the graphs: at
     three sizes, run by onnxruntime.
 
-    Returns: what it was checked against.
+    Returns: what it was checked checked_against.
 
     Raises:
         InputError: no graph is made of the run's model, or `out` exists.
@@ -80,9 +80,9 @@ def check(graph: Graph, path: Path) -> None:
     onnxruntime.disable_telemetry_events()
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     for texts, positions in SHAPES:
-        given = graph.example(texts, max(2, min(positions, graph.most)))
-        named = {name: tensor.numpy() for name, tensor in zip(graph.axes, given, strict=True)}
-        found = graph.module(*given)
+        inputs = graph.example(texts, max(2, min(positions, graph.most)))
+        named = {name: tensor.numpy() for name, tensor in zip(graph.axes, inputs, strict=True)}
+        found = graph.module(*inputs)
         expected = (found,) if isinstance(found, torch.Tensor) else found
         for own, other in zip(expected, session.run(None, named), strict=True):
             compare(own, torch.from_numpy(other), path.parent)

@@ -1,5 +1,5 @@
 """BERT as it is published (MiniLM has its names), and the two that differ from it in little: DistilBERT, which has no
-segments and no pooler, and RoBERTa, whose positions count from 2, without segments, over GPT-2's kind of tokens."""
+segments and no pooler, and RoBERTa, whose positions count from 2, without segments, over GPT-2's tokens."""
 
 import re
 from collections.abc import Mapping
@@ -11,10 +11,10 @@ from torch import Tensor
 
 from regard.errors import InputError
 from regard.hub.formats import bert_heads, word_pieces
-from regard.hub.formats.bert_heads import POOLER, Form, Heads
+from regard.hub.formats.bert_heads import POOLER, Heads, PublishedHead
 from regard.hub.formats.folder import CONFIG, Folder
 from regard.hub.formats.names import Part, Sizes, check_sizes, exported, imported, linear
-from regard.hub.formats.pretrained_model import Classes, Files, Opened
+from regard.hub.formats.pretrained_model import Classes, Files, PretrainedModel
 from regard.hub.formats.settings import Settings
 from regard.hub.formats.tokenizer_json import ABOUT, TOKENIZER
 from regard.models.bert import BertConfig
@@ -87,7 +87,7 @@ def predictions(dense: str, norm: str, bias: str) -> tuple[Part, ...]:
 
 
 @dataclass(frozen=True)
-class Kind:
+class BertVariant:
     """What the models of one `model_type` call things. `prefix` stands before the encoder's tensors in files that have
     more; `doubles` are tensors that must be the same as another; `tokenizer` is transformers' class for text; `behind`
     padding's id, positions are counted from the next number."""
@@ -123,7 +123,7 @@ class Kind:
         }
 
 
-BERT = Kind(
+BERT = BertVariant(
     "bert",
     "BertForPreTraining",
     "bert.",
@@ -138,7 +138,7 @@ BERT = Kind(
     bert_heads.BERT,
     "BertTokenizer",
 )
-ROBERTA = Kind(
+ROBERTA = BertVariant(
     "roberta",
     "RobertaForMaskedLM",
     "roberta.",
@@ -151,7 +151,7 @@ ROBERTA = Kind(
     "RobertaTokenizer",
     behind=True,
 )
-DISTILBERT = Kind(
+DISTILBERT = BertVariant(
     "distilbert",
     "DistilBertForMaskedLM",
     "distilbert.",
@@ -173,100 +173,100 @@ DISTILBERT = Kind(
 )
 
 
-def read(folder: Folder, kind: Kind) -> Opened:
-    """The model in a folder. Raises InputError for whatever is not one of this kind."""
+def read(folder: Folder, variant: BertVariant) -> PretrainedModel:
+    """The model in a folder. Raises InputError for whatever is not one of this variant."""
     settings = Settings(folder.json(CONFIG), str(folder.path / CONFIG))
     sizes = ("vocab_size", "max_position_embeddings", "type_vocab_size", "layer_norm_eps")
     unused = ("attention_dropout", "qa_dropout", "seq_classif_dropout", "output_past", "tie_weights_")
-    settings.check((*kind.keys.values(), *sizes), kind.fixed, (*IGNORED, *unused))
+    settings.check((*variant.keys.values(), *sizes), variant.fixed, (*IGNORED, *unused))
     tokenizer = word_pieces.read(folder, settings.size("vocab_size"))
-    offset = kind.offset(tokenizer.special)
+    offset = variant.offset(tokenizer.special)
     if offset and settings.index("pad_token_id", 1) != tokenizer.special.pad:
         padding = tokenizer.special.pad
         raise InputError(f"{settings.place}: pad_token_id is not {padding}, the tokenizer's; is it of another model?")
-    given = _plain(folder, kind)
-    head = kind.heads.read(settings, given)
-    form = None if head is None else kind.heads.form(head)
-    config = settings.made(
+    weights = _plain(folder, variant)
+    head = variant.heads.read(settings, weights)
+    form = None if head is None else variant.heads.form(head)
+    config = settings.build(
         BertConfig,
-        layers=settings.size(kind.keys["layers"]),
-        width=settings.size(kind.keys["width"]),
-        heads=settings.size(kind.keys["heads"]),
-        hidden=settings.size(kind.keys["hidden"]),
+        layers=settings.size(variant.keys["layers"]),
+        width=settings.size(variant.keys["width"]),
+        heads=settings.size(variant.keys["heads"]),
+        hidden=settings.size(variant.keys["hidden"]),
         context=settings.size("max_position_embeddings", 512) - offset,
-        segments=settings.size("type_vocab_size", 2) if kind.segmented else 0,
-        dropout=settings.share(kind.keys["dropout"], 0.1),
-        epsilon=kind.epsilon or settings.above("layer_norm_eps", 1e-12),
-        predictions=form is None and kind.predictions[0].published in given,
-        pooler=POOLER[0].published in given if form is None else isinstance(head, Classes),
-        next_sentence=form is None and NEXT_SENTENCE[0].published in given,
+        segments=settings.size("type_vocab_size", 2) if variant.segmented else 0,
+        dropout=settings.share(variant.keys["dropout"], 0.1),
+        epsilon=variant.epsilon or settings.above("layer_norm_eps", 1e-12),
+        predictions=form is None and variant.predictions[0].published in weights,
+        pooler=POOLER[0].published in weights if form is None else isinstance(head, Classes),
+        next_sentence=form is None and NEXT_SENTENCE[0].published in weights,
     )
-    check_sizes(settings.place, given, {kind.keys["layers"]: config.layers}, kind.sizes(config, tokenizer))
-    read = {name: tensor for name, tensor in given.items() if form is None or name not in form.unused}
-    tensors = imported(parts(kind, config, form), read, config.layers)
+    check_sizes(settings.place, weights, {variant.keys["layers"]: config.layers}, variant.sizes(config, tokenizer))
+    read = {name: tensor for name, tensor in weights.items() if form is None or name not in form.unused}
+    tensors = imported(parts(variant, config, form), read, config.layers)
     tensors[POSITIONS] = tensors[POSITIONS][offset:]
     if config.predictions:
         tensors["predictions.output.weight"] = tensors[TABLE]
-    return Opened(config, tensors, tokenizer, head=head)
+    return PretrainedModel(config, tensors, tokenizer, head=head)
 
 
-def write(opened: Opened, kind: Kind) -> Files:
+def write(pretrained: PretrainedModel, variant: BertVariant) -> Files:
     """What is published of a model. Raises InputError for one whose head computes something else there."""
-    config, tokenizer, head = opened.config, opened.tokenizer, opened.head
+    config, tokenizer, head = pretrained.config, pretrained.tokenizer, pretrained.head
     assert isinstance(config, BertConfig)
-    form = None if head is None else kind.heads.form(head)
+    form = None if head is None else variant.heads.form(head)
     if form is not None:
         form.check("this run", paired=isinstance(head, Classes) and head.paired)
-    offset = kind.offset(tokenizer.special)
-    sizes = {name: getattr(config, field) for field, name in kind.keys.items()}
-    described = {
-        "architectures": [kind.architecture if form is None else form.architecture],
-        "model_type": kind.name,
+    offset = variant.offset(tokenizer.special)
+    sizes = {name: getattr(config, field) for field, name in variant.keys.items()}
+    document = {
+        "architectures": [variant.architecture if form is None else form.architecture],
+        "model_type": variant.name,
         "vocab_size": tokenizer.size,
         "max_position_embeddings": config.context + offset,
-        **({"type_vocab_size": config.segments} if kind.segmented else {}),
-        **({} if kind.epsilon else {"layer_norm_eps": config.epsilon}),
-        **{key: values[0] for key, values in kind.fixed.items() if key in ("hidden_act", "activation")},
+        **({"type_vocab_size": config.segments} if variant.segmented else {}),
+        **({} if variant.epsilon else {"layer_norm_eps": config.epsilon}),
+        **{key: values[0] for key, values in variant.fixed.items() if key in ("hidden_act", "activation")},
         **sizes,
         "pad_token_id": tokenizer.special.pad,
-        **bert_heads.written(head),
+        **bert_heads.head_keys(head),
     }
-    own = dict(opened.tensors)
+    own = dict(pretrained.tensors)
     unused = own[POSITIONS].new_zeros(offset, config.width)
     own[POSITIONS] = torch.cat([unused, own[POSITIONS]])
-    tensors = exported(parts(kind, config, form), own, config.layers)
-    heads = {part.published for part in (*kind.predictions, *NEXT_SENTENCE, *(form.parts if form else ()))}
+    tensors = exported(parts(variant, config, form), own, config.layers)
+    heads = {part.published for part in (*variant.predictions, *NEXT_SENTENCE, *(form.parts if form else ()))}
     heads -= {part.published for part in POOLER}
-    prefix = kind.prefix if heads & set(tensors) else ""
+    prefix = variant.prefix if heads & set(tensors) else ""
     named = {name if name in heads else prefix + name: tensor for name, tensor in tensors.items()}
-    about = word_pieces.about(tokenizer, kind.tokenizer, config.context)
-    documents = {CONFIG: described, TOKENIZER: word_pieces.written(tokenizer), ABOUT: about}
+    about = word_pieces.tokenizer_config(tokenizer, variant.tokenizer, config.context)
+    documents = {CONFIG: document, TOKENIZER: word_pieces.tokenizer_document(tokenizer), ABOUT: about}
     return Files(documents, named)
 
 
-def parts(kind: Kind, config: BertConfig, form: Form | None = None) -> tuple[Part, ...]:
+def parts(variant: BertVariant, config: BertConfig, form: PublishedHead | None = None) -> tuple[Part, ...]:
     """The tensors that a model of this configuration has, or one with a head."""
-    encoder = (*TRANSFORMER, *(SEGMENTS if config.segments else ()), *kind.layers)
+    encoder = (*TRANSFORMER, *(SEGMENTS if config.segments else ()), *variant.layers)
     if form is not None:
         return (*encoder, *form.parts)
     return (
         *encoder,
         *(POOLER if config.pooler else ()),
-        *(kind.predictions if config.predictions else ()),
+        *(variant.predictions if config.predictions else ()),
         *(NEXT_SENTENCE if config.next_sentence else ()),
     )
 
 
-def _plain(folder: Folder, kind: Kind) -> dict[str, Tensor]:
+def _plain(folder: Folder, variant: BertVariant) -> dict[str, Tensor]:
     """The tensors without prefix, without constants and without those that double another. Raises InputError where two
     differ that should be one."""
-    given: dict[str, Tensor] = {}
+    weights: dict[str, Tensor] = {}
     for name, tensor in folder.tensors().items():
         for old, new in OLD:
             name = name.replace(old, new)
-        given[name.removeprefix(kind.prefix)] = tensor
-    for double, original in kind.doubles.items():
-        found = given.pop(double, None)
-        if found is not None and not torch.equal(found, given.get(original, found)):
+        weights[name.removeprefix(variant.prefix)] = tensor
+    for double, original in variant.doubles.items():
+        found = weights.pop(double, None)
+        if found is not None and not torch.equal(found, weights.get(original, found)):
             raise InputError(f"{folder.path}: {double} differs from {original}; regard has one for both")
-    return {name: tensor for name, tensor in given.items() if not re.fullmatch(r"embeddings\.position_ids", name)}
+    return {name: tensor for name, tensor in weights.items() if not re.fullmatch(r"embeddings\.position_ids", name)}

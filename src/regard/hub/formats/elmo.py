@@ -3,10 +3,10 @@
 import math
 
 from regard.errors import InputError
-from regard.hub.formats.elmo_tensors import renamed
+from regard.hub.formats.elmo_tensors import convert_tensors
 from regard.hub.formats.folder import Folder
 from regard.hub.formats.names import check_sizes
-from regard.hub.formats.pretrained_model import Opened
+from regard.hub.formats.pretrained_model import PretrainedModel
 from regard.hub.formats.settings import Settings
 from regard.models.elmo import ElmoConfig
 from regard.text import Tokenizer, TokenizerSettings
@@ -21,7 +21,7 @@ TRAINING = (
 """Options that are of training alone."""
 
 
-def read(folder: Folder) -> Opened:
+def read(folder: Folder) -> PretrainedModel:
     """The model in a folder; its tokenizer cuts words and knows none, as what tells words was not published.
 
     Raises:
@@ -36,7 +36,7 @@ def read(folder: Folder) -> Opened:
     tokenizer = Tokenizer.of(TokenizerSettings("word"), {name: index for index, name in enumerate(NAMES)})
     tensors = hdf5.read(weights)
     check_sizes(str(folder.path / options), tensors, {"n_layers": config.layers, "n_highway": config.highways}, {})
-    return Opened(config, renamed(config, tensors), tokenizer)
+    return PretrainedModel(config, convert_tensors(config, tensors), tokenizer)
 
 
 def present(folder: Folder) -> bool:
@@ -48,8 +48,8 @@ def only(place: Folder, ending: str) -> str:
     """The one file whose name ends so. Raises InputError for none or several."""
     names = sorted(path.name for path in place.path.glob(f"*{ending}"))
     if len(names) != 1:
-        told = f"has {', '.join(names)}; leave one of them" if names else f"has no {ending}"
-        raise InputError(f"{place.path}: {told}; expected the folder of a published ELMo, *{OPTIONS} and *{WEIGHTS}")
+        problem = f"has {', '.join(names)}; leave one of them" if names else f"has no {ending}"
+        raise InputError(f"{place.path}: {problem}; expected the folder of a published ELMo, *{OPTIONS} and *{WEIGHTS}")
     return names[0]
 
 
@@ -57,24 +57,24 @@ def sizes(place: Folder, name: str) -> ElmoConfig:
     """What the options say. Raises InputError for what the model here does not compute."""
     whole, path = place.json(name), str(place.path / name)
     parts = {part: whole.get(part) for part in ("lstm", "char_cnn")}
-    for part, given in parts.items():
-        if not isinstance(given, dict):
-            raise InputError(f"{path}: {part} is {given!r}; expected an object of ELMo's options")
+    for part, options in parts.items():
+        if not isinstance(options, dict):
+            raise InputError(f"{path}: {part} is {options!r}; expected an object of ELMo's options")
     Settings(whole, path).check(tuple(parts), {"bidirectional": (True,)}, TRAINING)
-    lstm, words = (Settings(given or {}, f"{path}: {part}") for part, given in parts.items())
+    lstm, words = (Settings(options or {}, f"{path}: {part}") for part, options in parts.items())
     lstm.check(
         ("projection_dim", "dim", "n_layers", "cell_clip", "proj_clip"), {"use_skip_connections": (True,)}, TRAINING
     )
     used = ("embedding", "filters", "n_highway", "max_characters_per_token")
     fixed = {"activation": ("relu", "tanh"), "n_characters": (ALPHABET - 1, ALPHABET)}
     words.check(used, fixed)
-    embedding = words.given.get("embedding")
+    embedding = words.values.get("embedding")
     try:
         return ElmoConfig(
             characters=words.size("max_characters_per_token", 50),
             character_width=Settings(embedding if isinstance(embedding, dict) else {}, words.place).size("dim"),
             filters=filters(words),
-            activation=words.given.get("activation", "relu"),
+            activation=words.values.get("activation", "relu"),
             highways=words.index("n_highway", 0),
             projection=lstm.size("projection_dim"),
             cell=lstm.size("dim"),
@@ -91,18 +91,18 @@ def sizes(place: Folder, name: str) -> ElmoConfig:
 
 def filters(words: Settings) -> tuple[tuple[int, int], ...]:
     """Pairs of whole numbers. Raises InputError for anything else."""
-    given = words.given.get("filters")
-    match given:
+    value = words.values.get("filters")
+    match value:
         case [[int(), int()], *_] if all(
-            isinstance(pair, list) and len(pair) == 2 and all(type(n) is int and n > 0 for n in pair) for pair in given
+            isinstance(pair, list) and len(pair) == 2 and all(type(n) is int and n > 0 for n in pair) for pair in value
         ):
-            return tuple((size, count) for size, count in given)
-    raise InputError(f"{words.place}: filters is {given!r}; expected pairs such as [3, 64]")
+            return tuple((size, count) for size, count in value)
+    raise InputError(f"{words.place}: filters is {value!r}; expected pairs such as [3, 64]")
 
 
 def clip(lstm: Settings, key: str) -> float | None:
     """A size, or None where there is none. Raises InputError for what is neither."""
-    value = lstm.given.get(key)
+    value = lstm.values.get(key)
     if value is None or value == 0:
         return None
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < math.inf:

@@ -17,7 +17,7 @@ Turn = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
-class Piece:
+class PublishedTensor:
     """One published tensor: its shape, and the function from it to parameters here."""
 
     published: str
@@ -25,30 +25,30 @@ class Piece:
     convert: Callable[[Tensor], Tensors]
 
 
-def renamed(config: ElmoConfig, given: Mapping[str, Tensor]) -> Tensors:
+def convert_tensors(config: ElmoConfig, weights: Mapping[str, Tensor]) -> Tensors:
     """Published tensors -> parameters here. Raises InputError that lists the first ten each of those that are missing,
     not known or misshaped."""
-    known = list(pieces(config))
+    known = list(published_tensors(config))
     wrong = [
-        f"{piece.published} is {tuple(given[piece.published].shape)}, expected {piece.shape}"
-        for piece in known
-        if piece.published in given and tuple(given[piece.published].shape) != piece.shape
+        f"{part.published} is {tuple(weights[part.published].shape)}, expected {part.shape}"
+        for part in known
+        if part.published in weights and tuple(weights[part.published].shape) != part.shape
     ]
-    problems = {
-        "missing": [piece.published for piece in known if piece.published not in given],
-        "not known": sorted(set(given) - {piece.published for piece in known}),
+    faults = {
+        "missing": [part.published for part in known if part.published not in weights],
+        "not known": sorted(set(weights) - {part.published for part in known}),
         "misshaped": wrong,
     }
-    if any(problems.values()):
-        told = "; ".join(f"{len(names)} {what}: {first(names)}" for what, names in problems.items() if names)
-        raise InputError(f"the tensors are not those of such a model: {told}")
+    if any(faults.values()):
+        problems = "; ".join(f"{len(names)} {what}: {first(names)}" for what, names in faults.items() if names)
+        raise InputError(f"the tensors are not those of such a model: {problems}")
     result: Tensors = {}
-    for piece in known:
-        result |= piece.convert(given[piece.published])
+    for part in known:
+        result |= part.convert(weights[part.published])
     return result
 
 
-def pieces(config: ElmoConfig) -> Iterator[Piece]:
+def published_tensors(config: ElmoConfig) -> Iterator[PublishedTensor]:
     """All tensors of a model of these sizes."""
     width, total = config.character_width, sum(count for _, count in config.filters)
     shape = ALPHABET - 1, width
@@ -67,13 +67,13 @@ def pieces(config: ElmoConfig) -> Iterator[Piece]:
             yield from _lstm(LSTM.format(direction, number), f"reader.{name}.{number}.cell", config)
 
 
-def _linear(published: str, ours: str, shape: tuple[int, int]) -> Iterator[Piece]:
+def _linear(published: str, ours: str, shape: tuple[int, int]) -> Iterator[PublishedTensor]:
     """TensorFlow multiplies from the other side."""
     yield _one(published.format("W"), shape, f"{ours}.weight", torch.t)
     yield _one(published.format("b"), shape[1:], f"{ours}.bias")
 
 
-def _lstm(published: str, ours: str, config: ElmoConfig) -> Iterator[Piece]:
+def _lstm(published: str, ours: str, config: ElmoConfig) -> Iterator[PublishedTensor]:
     """One weight for input and state, gates in the order in, new, forget, out; the forget gate is open by one more than
     its bias says."""
     projection, cell = config.projection, config.cell
@@ -87,7 +87,7 @@ def _lstm(published: str, ours: str, config: ElmoConfig) -> Iterator[Piece]:
         """One where the forget gate is, in the order here."""
         return torch.zeros_like(tensor).index_fill(0, torch.arange(cell, 2 * cell), 1.0)
 
-    yield Piece(f"{published}/W_0", (2 * projection, 4 * cell), weights)
+    yield PublishedTensor(f"{published}/W_0", (2 * projection, 4 * cell), weights)
     yield _one(f"{published}/B", (4 * cell,), f"{ours}.recurrent.bias", lambda t: _exchanged(t) + opener(t))
     yield _one(f"{published}/W_P_0", (cell, projection), f"{ours}.projection.weight", torch.t)
 
@@ -98,6 +98,6 @@ def _exchanged(gates: Tensor) -> Tensor:
     return torch.cat([inward, third, second, out])
 
 
-def _one(published: str, shape: tuple[int, ...], ours: str, turn: Turn = torch.clone) -> Piece:
+def _one(published: str, shape: tuple[int, ...], ours: str, turn: Turn = torch.clone) -> PublishedTensor:
     """A tensor that becomes one parameter, turned."""
-    return Piece(published, shape, lambda tensor: {ours: turn(tensor).contiguous()})
+    return PublishedTensor(published, shape, lambda tensor: {ours: turn(tensor).contiguous()})

@@ -8,7 +8,7 @@ from typing import Any
 from regard.errors import InputError
 from regard.hub.formats import bert, elmo, gpt2, marian, vit
 from regard.hub.formats.folder import CONFIG, Folder
-from regard.hub.formats.pretrained_model import Files, Opened, OpenedImages
+from regard.hub.formats.pretrained_model import Files, PretrainedImageModel, PretrainedModel
 from regard.models.bert import BertConfig
 from regard.models.gpt2 import GPT2Config
 
@@ -21,8 +21,8 @@ class Family:
     write: Callable[[Any], Any]
 
 
-def _bert(kind: bert.Kind) -> Family:
-    return Family(partial(bert.read, kind=kind), partial(bert.write, kind=kind))
+def _bert(variant: bert.BertVariant) -> Family:
+    return Family(partial(bert.read, variant=variant), partial(bert.write, variant=variant))
 
 
 FAMILIES: Mapping[str, Family] = {
@@ -30,32 +30,32 @@ FAMILIES: Mapping[str, Family] = {
     "bert": _bert(bert.BERT),
     "roberta": _bert(bert.ROBERTA),
     "distilbert": _bert(bert.DISTILBERT),
-    "vit": Family(partial(vit.read, kind=vit.VIT), vit.write),
-    "deit": Family(partial(vit.read, kind=vit.DEIT), vit.write),
+    "vit": Family(partial(vit.read, variant=vit.VIT), vit.write),
+    "deit": Family(partial(vit.read, variant=vit.DEIT), vit.write),
     "marian": Family(marian.read, marian.write),
 }
 
 
-def name(opened: Opened | OpenedImages) -> str:
+def name(pretrained: PretrainedModel | PretrainedImageModel) -> str:
     """The `model_type` that a model is written as."""
-    if isinstance(opened, OpenedImages):
-        return "deit" if opened.config.distilled else "vit"
-    config = opened.config
+    if isinstance(pretrained, PretrainedImageModel):
+        return "deit" if pretrained.config.distilled else "vit"
+    config = pretrained.config
     if not isinstance(config, BertConfig):
         return "gpt2" if isinstance(config, GPT2Config) else "marian"
-    if not opened.tokenizer.settings.kind.startswith("wordpiece"):
+    if not pretrained.tokenizer.settings.kind.startswith("wordpiece"):
         return "roberta"
     return "bert" if config.segments else "distilbert"
 
 
-def write(opened: Opened | OpenedImages) -> Files:
+def write(pretrained: PretrainedModel | PretrainedImageModel) -> Files:
     """What is published of a model. Raises InputError for one that its family does not have."""
-    return FAMILIES[name(opened)].write(opened)
+    return FAMILIES[name(pretrained)].write(pretrained)
 
 
 def read(folder: Folder) -> Any:
-    """The model in a folder, `Opened`, or `OpenedImages` where it is for images: one of these families', or ELMo, whose
-    config.json, if there is one, says nothing of it. Raises InputError for whatever is neither."""
+    """Read the model in a folder: a `PretrainedModel` or a `PretrainedImageModel`. ELMo is known by its files, since
+    its config.json, if any, names no type. Raises InputError for another family."""
     bare = elmo.present(folder)
     kind: Any = None if bare and not folder.has(CONFIG) else folder.json(CONFIG).get("model_type")
     known = isinstance(kind, str) and kind in FAMILIES

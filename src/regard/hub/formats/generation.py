@@ -14,11 +14,11 @@ GENERATION = "generation_config.json"
 def read(folder: Folder, longest: int) -> Search:
     """The beam, its length penalty, the most tokens, by default `longest`, and what may not stand twice. The penalty
     divides by length^p. Raises InputError for values that are none."""
-    given = folder.json(CONFIG)
+    values = folder.json(CONFIG)
     place = folder.path / (GENERATION if folder.has(GENERATION) else CONFIG)
-    given |= folder.json(GENERATION) if folder.has(GENERATION) else {}
-    settings = Settings({key: value for key, value in given.items() if value is not None}, str(place))
-    penalty = settings.given.get("length_penalty", 1.0)
+    values |= folder.json(GENERATION) if folder.has(GENERATION) else {}
+    settings = Settings({key: value for key, value in values.items() if value is not None}, str(place))
+    penalty = settings.values.get("length_penalty", 1.0)
     if not isinstance(penalty, int | float) or isinstance(penalty, bool) or not penalty >= 0:
         raise InputError(f"{place}: length_penalty is {penalty!r}; expected a number of at least 0")
     return Search(
@@ -31,7 +31,7 @@ def read(folder: Folder, longest: int) -> Search:
     )
 
 
-def written(search: Search, longest: int) -> dict[str, Any]:
+def generation_config(search: Search, longest: int) -> dict[str, Any]:
     """The settings of a search that mean the same there."""
     comparable = search.beam > 1 and (not search.length_penalty or not search.length_offset)
     return {

@@ -8,7 +8,7 @@ from regard.errors import InputError
 from regard.hub.formats import vocabulary
 from regard.hub.formats.folder import CONFIG, Folder
 from regard.hub.formats.names import Part, check_sizes, exported, imported, linear
-from regard.hub.formats.pretrained_model import Files, Opened
+from regard.hub.formats.pretrained_model import Files, PretrainedModel
 from regard.hub.formats.settings import Settings
 from regard.hub.formats.tokenizer_json import ABOUT, TOKENIZER
 from regard.models.gpt2 import GPT2Config
@@ -51,24 +51,24 @@ MASKS = re.compile(r"h\.\d+\.attn\.(masked_)?bias")
 """Constants that some files keep among the weights."""
 
 
-def read(folder: Folder) -> Opened:
+def read(folder: Folder) -> PretrainedModel:
     """The model in a folder. Raises InputError for whatever is not a GPT-2's."""
     settings = Settings(folder.json(CONFIG), str(folder.path / CONFIG))
     settings.check(USED, FIXED, IGNORED)
     tokenizer = vocabulary.read(folder, settings.size("vocab_size", 50257), settings.index("eos_token_id", LAST))
-    config = settings.made(
+    config = settings.build(
         GPT2Config,
         layers=settings.size("n_layer", 12),
         width=settings.size("n_embd", 768),
         heads=settings.size("n_head", 12),
         context=settings.size("n_positions", 1024),
         dropout=settings.share("resid_pdrop", 0.1),
-        hidden=settings.size("n_inner") if settings.given.get("n_inner") else None,
+        hidden=settings.size("n_inner") if settings.values.get("n_inner") else None,
     )
-    given = {name.removeprefix("transformer."): tensor for name, tensor in folder.tensors().items()}
-    given = {name: tensor for name, tensor in given.items() if not MASKS.fullmatch(name)}
-    head = given.pop("lm_head.weight", None)
-    if head is not None and not torch.equal(head, given.get("wte.weight", head)):
+    weights = {name.removeprefix("transformer."): tensor for name, tensor in folder.tensors().items()}
+    weights = {name: tensor for name, tensor in weights.items() if not MASKS.fullmatch(name)}
+    head = weights.pop("lm_head.weight", None)
+    if head is not None and not torch.equal(head, weights.get("wte.weight", head)):
         raise InputError(f"{folder.path}: the output layer has weights of its own; a GPT-2's are its embedding's")
     sizes = {
         "vocab_size": (tokenizer.size, "wte.weight", 0),
@@ -76,15 +76,15 @@ def read(folder: Folder) -> Opened:
         "n_positions": (config.context, "wpe.weight", 0),
         "n_inner": (config.hidden or 4 * config.width, "h.0.mlp.c_fc.weight", 1),
     }
-    check_sizes(settings.place, given, {"n_layer": config.layers}, sizes)
-    tensors = imported(PARTS, given, config.layers)
-    return Opened(config, tensors | {"output.weight": tensors["embedding.table.weight"]}, tokenizer)
+    check_sizes(settings.place, weights, {"n_layer": config.layers}, sizes)
+    tensors = imported(PARTS, weights, config.layers)
+    return PretrainedModel(config, tensors | {"output.weight": tensors["embedding.table.weight"]}, tokenizer)
 
 
-def write(opened: Opened) -> Files:
+def write(pretrained: PretrainedModel) -> Files:
     """What is published of a model. Raises InputError for one with an adaptive softmax, or with tokens that it never
     predicts."""
-    config, tokenizer = opened.config, opened.tokenizer
+    config, tokenizer = pretrained.config, pretrained.tokenizer
     assert isinstance(config, GPT2Config)
     if isinstance(config.softmax, AdaptiveSoftmax):
         raise InputError(
@@ -97,7 +97,7 @@ def write(opened: Opened) -> Files:
             "its own, and a published GPT-2 would predict them; import the model again to export it"
         )
     end = tokenizer.special.end
-    described = {
+    document = {
         "architectures": ["GPT2LMHeadModel"],
         "model_type": "gpt2",
         "vocab_size": tokenizer.size,
@@ -114,7 +114,7 @@ def write(opened: Opened) -> Files:
         "bos_token_id": end,
         "eos_token_id": end,
     }
-    tensors = exported(PARTS, opened.tensors, config.layers)
+    tensors = exported(PARTS, pretrained.tensors, config.layers)
     named = {f"transformer.{name}": tensor for name, tensor in tensors.items()}
-    about = vocabulary.about(tokenizer, config.context)
-    return Files({CONFIG: described, TOKENIZER: vocabulary.written(tokenizer), ABOUT: about}, named)
+    about = vocabulary.tokenizer_config(tokenizer, config.context)
+    return Files({CONFIG: document, TOKENIZER: vocabulary.tokenizer_document(tokenizer), ABOUT: about}, named)

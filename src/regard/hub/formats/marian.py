@@ -15,7 +15,7 @@ from regard.hub.formats import generation
 from regard.hub.formats import unigram_pairs as unigrams
 from regard.hub.formats.folder import CONFIG, Folder
 from regard.hub.formats.names import Part, check_sizes, exported, imported, linear
-from regard.hub.formats.pretrained_model import Files, Opened
+from regard.hub.formats.pretrained_model import Files, PretrainedModel
 from regard.hub.formats.settings import Settings
 from regard.models.transformer import TransformerConfig
 from regard.nn.positions import SinesThenCosines
@@ -41,7 +41,7 @@ SIZES = {
     "max_length": ("max_position_embeddings", 1024),
     "decoder_layers": ("decoder_layers", 12),
 }
-"""What the sizes are called there, and what one is that is not given."""
+"""What the sizes are called there, and what one is by default."""
 USED = ("vocab_size", "dropout", "scale_embedding", "length_penalty", "no_repeat_ngram_size")
 FIXED = {
     "activation_function": tuple(ACTIVATIONS),
@@ -73,24 +73,24 @@ EXPECTED: dict[str, Any] = {
 """What such a model is here."""
 
 
-def read(folder: Folder) -> Opened:
+def read(folder: Folder) -> PretrainedModel:
     """The model in a folder. Raises InputError for whatever is not one of Marian's."""
-    given = {key: value for key, value in folder.json(CONFIG).items() if value is not None}
-    settings = Settings(given, str(folder.path / CONFIG))
+    values = {key: value for key, value in folder.json(CONFIG).items() if value is not None}
+    settings = Settings(values, str(folder.path / CONFIG))
     size, start = settings.size("vocab_size", 58101), settings.index("pad_token_id")
     config = _config(settings, size, start)
     source, target = unigrams.read(folder, size, start, settings.index("eos_token_id"))
-    given = _plain(folder, config, size)
+    weights = _plain(folder, config, size)
     sizes = {
         "vocab_size": (size, SHARED, 0),
         "d_model": (config.width, SHARED, 1),
         "encoder_ffn_dim": (config.hidden, "model.encoder.layers.0.fc1.weight", 0),
     }
     layers = {"encoder_layers": config.layers, "decoder_layers": config.decoder_layers or config.layers}
-    check_sizes(settings.place, given, layers, sizes)
-    tensors = imported(tuple(parts(config)), given, 0)
+    check_sizes(settings.place, weights, layers, sizes)
+    tensors = imported(tuple(parts(config)), weights, 0)
     tensors |= dict.fromkeys(SAME, tensors[TABLE])
-    return Opened(config, tensors, source, target, generation.read(folder, config.max_length))
+    return PretrainedModel(config, tensors, source, target, generation.read(folder, config.max_length))
 
 
 def _config(settings: Settings, size: int, start: int) -> TransformerConfig:
@@ -109,8 +109,8 @@ def _config(settings: Settings, size: int, start: int) -> TransformerConfig:
         raise InputError(f"{settings.place}: d_model is {sizes['width']}, not divisible by {sizes['heads']} heads")
     chosen: dict[str, Any] = EXPECTED | {
         "dropout": settings.share("dropout", 0.1),
-        "activation": ACTIVATIONS[settings.given.get("activation_function", "gelu")],
-        "scaled": settings.given.get("scale_embedding", False),
+        "activation": ACTIVATIONS[settings.values.get("activation_function", "gelu")],
+        "scaled": settings.values.get("scale_embedding", False),
     }
     return TransformerConfig(**sizes, **chosen)
 
@@ -135,24 +135,26 @@ def require(config: TransformerConfig, source: Tokenizer, target: Tokenizer | No
     return target
 
 
-def write(opened: Opened) -> Files:
+def write(pretrained: PretrainedModel) -> Files:
     """What is published of a model. Raises InputError as `require`."""
-    config, source = opened.config, opened.tokenizer
+    config, source = pretrained.config, pretrained.tokenizer
     assert isinstance(config, TransformerConfig)
-    target = require(config, source, opened.target)
+    target = require(config, source, pretrained.target)
     start = source.special.start
-    tensors = exported(tuple(parts(config)), opened.tensors, 0)
+    tensors = exported(tuple(parts(config)), pretrained.tensors, 0)
     tensors[LOGITS] = tensors[LOGITS][None]
     special = {"pad_token_id": start, "eos_token_id": source.special.end, "decoder_start_token_id": start}
-    documents = unigrams.written(source, target, config.max_length)
-    documents |= {CONFIG: described(config, source.size) | special}
-    if opened.search is not None:
+    documents = unigrams.tokenizer_files(source, target, config.max_length)
+    documents |= {CONFIG: config_document(config, source.size) | special}
+    if pretrained.search is not None:
         never = {"bad_words_ids": [[start]]}
-        documents |= {generation.GENERATION: generation.written(opened.search, config.max_length) | special | never}
+        documents |= {
+            generation.GENERATION: generation.generation_config(pretrained.search, config.max_length) | special | never
+        }
     return Files(documents, tensors)
 
 
-def described(config: TransformerConfig, size: int) -> dict[str, Any]:
+def config_document(config: TransformerConfig, size: int) -> dict[str, Any]:
     """The published configuration of a model of `size` tokens."""
     return {
         "architectures": ["MarianMTModel"],
@@ -203,18 +205,18 @@ def _layer(theirs: str, ours: str, attentions: Mapping[str, str]) -> Iterator[Pa
 def _plain(folder: Folder, config: TransformerConfig, size: int) -> dict[str, Tensor]:
     """The tensors without those that double the embedding and without constants. Raises InputError where a double
     differs, or positions are other than sines and cosines."""
-    given = folder.tensors()
+    weights = folder.tensors()
     for name in DOUBLES:
-        found = given.pop(name, None)
-        if found is not None and not torch.equal(given.setdefault(SHARED, found), found):
+        found = weights.pop(name, None)
+        if found is not None and not torch.equal(weights.setdefault(SHARED, found), found):
             raise InputError(f"{folder.path}: {name} differs from {SHARED}; regard has one for both")
     for name in POSITIONS:
-        found = given.pop(name, None)
+        found = weights.pop(name, None)
         if found is not None and not _sinusoidal(found, config):
             raise InputError(f"{folder.path}: {name} is not of sines, then cosines; regard computes these alone")
-    bias = given.get(LOGITS, torch.zeros(1, size))
-    given[LOGITS] = bias[0] if bias.ndim == 2 and len(bias) == 1 else bias
-    return given
+    bias = weights.get(LOGITS, torch.zeros(1, size))
+    weights[LOGITS] = bias[0] if bias.ndim == 2 and len(bias) == 1 else bias
+    return weights
 
 
 def _sinusoidal(table: Tensor, config: TransformerConfig) -> bool:

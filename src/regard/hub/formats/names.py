@@ -36,17 +36,17 @@ def linear(published: str, *ours: str, transposed: bool = False) -> tuple[Part, 
     )
 
 
-def check_sizes(place: str, given: Mapping[str, Tensor], layers: Mapping[str, int], sizes: Sizes) -> None:
+def check_sizes(place: str, weights: Mapping[str, Tensor], layers: Mapping[str, int], sizes: Sizes) -> None:
     """Compare numbers of `layers` and sizes that a configuration tells with the tensors, before anything so large is
     made.
 
     Raises:
         InputError: there are fewer tensors than layers, or a tensor has another size.
     """
-    many = {key: count for key, count in layers.items() if count > len(given)}
-    wrong = [f"{key} is {count}, and there are {len(given)} tensors" for key, count in many.items()]
+    many = {key: count for key, count in layers.items() if count > len(weights)}
+    wrong = [f"{key} is {count}, and there are {len(weights)} tensors" for key, count in many.items()]
     for key, (size, name, axis) in sizes.items():
-        shape = given[name].shape if name in given else None
+        shape = weights[name].shape if name in weights else None
         found = size if shape is None else shape[axis] if -len(shape) <= axis < len(shape) else tuple(shape)
         if found != size:
             wrong.append(f"{key} is {size}, and {name} has {found}")
@@ -54,26 +54,26 @@ def check_sizes(place: str, given: Mapping[str, Tensor], layers: Mapping[str, in
         raise InputError(f"{place}: {'; '.join(wrong)}; are the weights those of another model?")
 
 
-def imported(parts: Sequence[Part], given: Mapping[str, Tensor], layers: int) -> dict[str, Tensor]:
+def imported(parts: Sequence[Part], weights: Mapping[str, Tensor], layers: int) -> dict[str, Tensor]:
     """Published tensors -> parameters here.
 
     Raises:
         InputError: lists the first ten tensors that are missing, that are not known, or that cannot be divided.
     """
     known = list(_every(parts, layers))
-    missing = [part.published for part in known if part.published not in given]
-    unknown = sorted(set(given) - {part.published for part in known})
-    present = [part for part in known if part.published in given]
-    uneven = [part.published for part in present if not given[part.published].ndim]
-    present = [part for part in present if given[part.published].ndim]
-    uneven += [part.published for part in present if len(_turned(part, given)) % len(part.ours)]
+    missing = [part.published for part in known if part.published not in weights]
+    unknown = sorted(set(weights) - {part.published for part in known})
+    present = [part for part in known if part.published in weights]
+    uneven = [part.published for part in present if not weights[part.published].ndim]
+    present = [part for part in present if weights[part.published].ndim]
+    uneven += [part.published for part in present if len(_turned(part, weights)) % len(part.ours)]
     found = {"missing": missing, "not known": unknown, "of an unexpected shape": uneven}
     if any(found.values()):
-        told = "; ".join(f"{len(names)} {what}: {first(names)}" for what, names in found.items() if names)
-        raise InputError(f"the tensors are not those of such a model: {told}")
+        problems = "; ".join(f"{len(names)} {what}: {first(names)}" for what, names in found.items() if names)
+        raise InputError(f"the tensors are not those of such a model: {problems}")
     result = {}
     for part in known:
-        result |= dict(zip(part.ours, _turned(part, given).chunk(len(part.ours)), strict=True))
+        result |= dict(zip(part.ours, _turned(part, weights).chunk(len(part.ours)), strict=True))
     return result
 
 
@@ -91,8 +91,8 @@ def _every(parts: Sequence[Part], layers: int) -> Iterator[Part]:
         yield from (part.of_layer(number) for number in range(layers)) if "{}" in part.published else (part,)
 
 
-def _turned(part: Part, given: Mapping[str, Tensor]) -> Tensor:
-    tensor = given[part.published]
+def _turned(part: Part, weights: Mapping[str, Tensor]) -> Tensor:
+    tensor = weights[part.published]
     return tensor.mT if part.transposed and tensor.ndim > 1 else tensor
 
 

@@ -31,22 +31,22 @@ def read(folder: Folder, config: VitConfig) -> Preparation:
         raise InputError(f"{place}: no such file; expected what says how images are resized and scaled")
     settings = Settings(folder.json(PREPROCESSOR), place)
     settings.check(USED, FIXED, IGNORED)
-    given = settings.given
-    factor = given.get("rescale_factor", 1 / 255)
+    values = settings.values
+    factor = values.get("rescale_factor", 1 / 255)
     if not isinstance(factor, int | float) or not math.isclose(factor, 1 / 255, rel_tol=1e-6):
         raise InputError(f"{place}: rescale_factor is {factor!r}; regard scales by 1 / 255 alone")
-    resize, shape = _sides(given.get("size"), "size", place)
-    kind = given.get("image_processor_type") or given.get("feature_extractor_type") or ""
+    resize, shape = _sides(values.get("size"), "size", place)
+    kind = values.get("image_processor_type") or values.get("feature_extractor_type") or ""
     crops = str(kind).startswith(CROPPING)
     size = resize
-    if given.get("do_center_crop", crops):
-        size, _ = _sides(given.get("crop_size"), "crop_size", place)
+    if values.get("do_center_crop", crops):
+        size, _ = _sides(values.get("crop_size"), "crop_size", place)
     elif shape == "kept":
         raise InputError(f"{place}: size keeps the shape of images and nothing is cropped; regard takes squares")
     if size % config.patch:
         raise InputError(f"{place}: images of {size} pixels are no whole number of patches of {config.patch}")
-    mean, deviation = (_numbers(given, key, config.channels, place) for key in ("image_mean", "image_std"))
-    number = given.get("resample", RESAMPLING.index("bicubic" if crops else "bilinear"))
+    mean, deviation = (_numbers(values, key, config.channels, place) for key in ("image_mean", "image_std"))
+    number = values.get("resample", RESAMPLING.index("bicubic" if crops else "bilinear"))
     if not isinstance(number, int) or not 0 <= number < len(RESAMPLING):
         raise InputError(f"{place}: resample is {number!r}; expected a whole number below {len(RESAMPLING)}")
     try:
@@ -55,14 +55,14 @@ def read(folder: Folder, config: VitConfig) -> Preparation:
             resize=None if resize == size else resize,
             shape=shape,
             resample=RESAMPLING[number],
-            mean=mean if given.get("do_normalize", True) else (0.0,),
-            deviation=deviation if given.get("do_normalize", True) else (1.0,),
+            mean=mean if values.get("do_normalize", True) else (0.0,),
+            deviation=deviation if values.get("do_normalize", True) else (1.0,),
         )
     except ValueError as error:
         raise InputError(f"{place}: {error}") from error
 
 
-def written(images: Preparation, config: VitConfig) -> dict[str, Any]:
+def preprocessor_config(images: Preparation, config: VitConfig) -> dict[str, Any]:
     """What is published of it."""
     size = images.size or config.image
     resize = images.resize or size
@@ -99,8 +99,8 @@ def _sides(value: Any, key: str, place: str) -> tuple[int, Any]:
     raise InputError(f"{place}: {key} is {value!r}; expected pixels, of a square or of the shorter side")
 
 
-def _numbers(given: Any, key: str, channels: int, place: str) -> tuple[float, ...]:
-    value = given.get(key)
+def _numbers(values: Any, key: str, channels: int, place: str) -> tuple[float, ...]:
+    value = values.get(key)
     values = value if isinstance(value, list) else [value]
     if len(values) not in (1, channels) or not all(isinstance(each, int | float) for each in values):
         raise InputError(f"{place}: {key} is {value!r}; expected a number, or one for each of {channels} channels")

@@ -33,7 +33,7 @@ Head = Classes | Spans
 
 
 @dataclass(frozen=True)
-class Opened:
+class PretrainedModel:
     """The sizes of a model, its parameters by their names here, and its tokenizer. A model that makes texts of texts
     has another for its `target`, and its publisher has said how to `search`; a BERT may have a `head`, in place of the
     parts that its sizes name."""
@@ -47,7 +47,7 @@ class Opened:
 
 
 @dataclass(frozen=True)
-class OpenedImages:
+class PretrainedImageModel:
     """The sizes of a model for images, its parameters by their names here, its classes, and how it wants its images."""
 
     config: VitConfig

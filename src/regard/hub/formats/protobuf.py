@@ -4,7 +4,7 @@ import struct
 from collections.abc import Iterable, Iterator
 
 VARINT, EIGHT, BYTES, FOUR = 0, 1, 2, 5
-"""How a field is written: a whole number, 8 bytes, some bytes with their count before them, 4 bytes."""
+"""How a field is encoded: a whole number, 8 bytes, some bytes with their count before them, 4 bytes."""
 LONGEST = 10
 """Bytes of a whole number."""
 Value = int | bytes
@@ -53,7 +53,7 @@ def content(value: Value) -> bytes:
     return value
 
 
-def written(parts: Iterable[tuple[int, int | float | bytes]]) -> bytes:
+def encoded(parts: Iterable[tuple[int, int | float | bytes]]) -> bytes:
     """The message of fields: whole numbers from 0, numbers of 4 bytes, or bytes."""
     result = bytearray()
     for number, value in parts:

@@ -5,7 +5,7 @@ from typing import Any
 
 from regard.errors import InputError
 from regard.hub.formats.folder import Folder
-from regard.hub.formats.protobuf import Value, content, decimal, fields, whole, written
+from regard.hub.formats.protobuf import Value, content, decimal, encoded, fields, whole
 from regard.text.special import END, NAMES, START, UNKNOWN
 from regard.text.unigram import Pieces
 
@@ -45,11 +45,11 @@ def write(pieces: Pieces) -> bytes:
         (COLLAPSE, int(pieces.collapse)),
         (ESCAPE, 1),
     ]
-    return written(
+    return encoded(
         [
-            *((PIECE, written([(TEXT, text.encode()), (SCORE, score), (TYPE, kind)])) for text, score, kind in table),
-            (TRAINING, written([(MODEL, UNIGRAM)])),
-            (PREPARING, written(preparing)),
+            *((PIECE, encoded([(TEXT, text.encode()), (SCORE, score), (TYPE, kind)])) for text, score, kind in table),
+            (TRAINING, encoded([(MODEL, UNIGRAM)])),
+            (PREPARING, encoded(preparing)),
         ]
     )
 
@@ -74,7 +74,7 @@ def _pieces(data: bytes) -> Pieces:
     _require(not training.get(SUFFIX), "its blanks stand behind words")
     _require(not training.get(FALLBACK), "single bytes stand for what is unknown")
     _require(bool(preparing.get(ESCAPE, 1)), "its blanks are not written as ▁")
-    _require(not parts[SHOWING].get(CHARACTERS), "what is shown is another text than what is written")
+    _require(not parts[SHOWING].get(CHARACTERS), "what is shown is another text than what is encoded")
     characters = content(preparing.get(CHARACTERS, b""))
     return Pieces(scores, characters, _switch(preparing, PREFIX), _switch(preparing, COLLAPSE))
 

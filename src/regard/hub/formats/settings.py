@@ -1,6 +1,6 @@
 """What a published configuration may say: every key is used, fixed or known to change nothing; others are refused."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -26,7 +26,7 @@ COMMON = frozenset(
 class Settings:
     """The object in a file `place`, of which a family uses some keys."""
 
-    given: Mapping[str, Any]
+    values: Mapping[str, Any]
     place: str
 
     def check(self, used: Collection[str], fixed: Mapping[str, Collection[Any]], ignored: Collection[str] = ()) -> None:
@@ -35,7 +35,7 @@ class Settings:
         Raises InputError: a line for each other value of these, and for each key that is none of these nor `COMMON`.
         """
         wrong = []
-        for key, value in self.given.items():
+        for key, value in self.values.items():
             if key in fixed:
                 if value not in fixed[key]:
                     expected = " or ".join(map(repr, fixed[key]))
@@ -49,21 +49,21 @@ class Settings:
 
     def size(self, key: str, default: int | None = None) -> int:
         """A whole number of at least 1. Raises InputError for anything else."""
-        value = self.given.get(key, default)
+        value = self.values.get(key, default)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise InputError(f"{self.place}: {key} is {value!r}; expected a whole number of at least 1")
         return value
 
     def index(self, key: str, default: int | None = None) -> int:
         """A whole number of at least 0, as ids are. Raises InputError for anything else."""
-        value = self.given.get(key, default)
+        value = self.values.get(key, default)
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
             raise InputError(f"{self.place}: {key} is {value!r}; expected a whole number of at least 0")
         return value
 
     def share(self, key: str, default: float) -> float:
         """A number from 0 up to but below 1. Raises InputError for anything else."""
-        value = self.given.get(key, default)
+        value = self.values.get(key, default)
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1:
             raise InputError(f"{self.place}: {key} is {value!r}; expected a number from 0 up to but below 1")
         return float(value)
@@ -75,9 +75,29 @@ class Settings:
             raise InputError(f"{self.place}: {key} is {value!r}; expected a number above 0 and below 1")
         return value
 
-    def made(self, kind: Callable[..., Config], **sizes: Any) -> Config:
+    def labels(self, classes: int) -> tuple[str, ...]:
+        """The names of `classes` classes; a repeated name gets its number. Raises InputError for another count."""
+        names = self.values.get("id2label", {str(number): f"LABEL_{number}" for number in range(classes)})
+        named = isinstance(names, dict) and all(isinstance(names.get(str(number)), str) for number in range(classes))
+        if not named or len(names) != classes:
+            raise InputError(f"{self.place}: id2label does not name the {classes} classes of the weights, one each")
+        found: list[str] = []
+        for number in range(classes):
+            label = names[str(number)]
+            found.append(label if label not in found else f"{label} ({number})")
+        return tuple(found)
+
+    def build(self, kind: Callable[..., Config], **sizes: Any) -> Config:
         """The configuration of a model here. Raises InputError for sizes that do not go together."""
         try:
             return kind(**sizes)
         except ValueError as error:
             raise InputError(f"{self.place}: {error}") from error
+
+
+def label_keys(labels: Sequence[str]) -> dict[str, Any]:
+    """The keys of a configuration that name its classes."""
+    return {
+        "id2label": {str(number): label for number, label in enumerate(labels)},
+        "label2id": {label: number for number, label in enumerate(labels)},
+    }

@@ -44,16 +44,16 @@ class Document:
         found = self.whole.get(name)
         return found if isinstance(found, dict) else {}
 
-    def says_nothing_of(self, name: str) -> bool:
+    def is_absent(self, name: str) -> bool:
         """Whether there is no such part, or one of no steps."""
         return self.whole.get(name) in (None, {"type": "Sequence", "normalizers": []})
 
     @property
-    def cuts_as_gpt2(self) -> bool:
+    def is_gpt2_byte_level(self) -> bool:
         """Whether text becomes words and bytes as GPT-2's does."""
         cut = self.part("pre_tokenizer")
         plain = cut.get("type") == "ByteLevel" and cut.get("add_prefix_space") in (None, False)
-        return plain and cut.get("use_regex", True) is True and self.says_nothing_of("normalizer")
+        return plain and cut.get("use_regex", True) is True and self.is_absent("normalizer")
 
 
 def read(folder: Folder, types: Sequence[str]) -> Document:
@@ -75,28 +75,28 @@ def read(folder: Folder, types: Sequence[str]) -> Document:
     return Document(place, kind, vocabulary | _added(whole.get("added_tokens") or [], vocabulary, place), merges, whole)
 
 
-def require(given: Mapping[str, Any], plain: Mapping[str, Sequence[Any]], place: str) -> None:
+def require(value: Mapping[str, Any], plain: Mapping[str, Sequence[Any]], place: str) -> None:
     """Raises InputError where one of the keys `plain` has a value by which text is cut otherwise."""
     for key, values in plain.items():
-        if key in given and given[key] not in values:
-            raise InputError(f"{place}: {key} is {_shown(given[key])}; regard cuts text with {values[-1]!r} alone")
+        if key in value and value[key] not in values:
+            raise InputError(f"{place}: {key} is {_shown(value[key])}; regard cuts text with {values[-1]!r} alone")
 
 
-def entries(given: Any, place: str) -> dict[str, int]:
+def entries(value: Any, place: str) -> dict[str, int]:
     """A vocabulary. Raises InputError for what is not entries with a whole number each."""
-    if not isinstance(given, dict) or any(type(index) is not int for index in given.values()):
+    if not isinstance(value, dict) or any(type(index) is not int for index in value.values()):
         raise InputError(f"{place}: expected a vocabulary of entries with a whole number each")
-    if SURROGATES.search("".join(given)):
+    if SURROGATES.search("".join(value)):
         raise InputError(f"{place}: an entry of the vocabulary has half a character; is the file broken?")
-    return given
+    return value
 
 
-def pairs(given: Any, vocabulary: Mapping[str, int], place: str) -> Merges:
+def pairs(value: Any, vocabulary: Mapping[str, int], place: str) -> Merges:
     """Merges, each a list or a text of two. Raises InputError for what is not in the vocabulary."""
-    if not isinstance(given, list):
-        raise InputError(f"{place}: merges is {_shown(given)}; expected a list of pairs")
+    if not isinstance(value, list):
+        raise InputError(f"{place}: merges is {_shown(value)}; expected a list of pairs")
     found = []
-    for each in given:
+    for each in value:
         match each.split(" ") if isinstance(each, str) else each:
             case [str(left), str(right)] if {left, right, left + right} <= vocabulary.keys():
                 found.append((left, right))
@@ -112,10 +112,10 @@ def added(special: Iterable[tuple[int, str]], stripping: str | None = None) -> l
     return [{"id": index, "content": name, "lstrip": name == stripping} | flags for index, name in special]
 
 
-def _added(given: Any, vocabulary: Mapping[str, int], place: str) -> dict[str, int]:
+def _added(value: Any, vocabulary: Mapping[str, int], place: str) -> dict[str, int]:
     """The entries that stand beside a vocabulary. Raises InputError for those that text is searched for."""
     found: dict[str, Any] = {}
-    for each in given if isinstance(given, list) else [given]:
+    for each in value if isinstance(value, list) else [value]:
         match each:
             case {"id": index, "content": str(content), "special": True} if vocabulary.get(content, index) == index:
                 found[content] = index
@@ -127,5 +127,5 @@ def _added(given: Any, vocabulary: Mapping[str, int], place: str) -> dict[str, i
 
 
 def _shown(value: Any) -> str:
-    told = repr(value)
-    return told if len(told) <= 60 else f"{told[:60]}..."
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}..."

@@ -47,7 +47,7 @@ def _side(folder: Folder, name: str, ids: Mapping[str, int], special: SpecialTok
     return Tokenizer.cutting(settings("unigram", len(ids)), Segmenter(ids, pieces, special), special)
 
 
-def written(source: Tokenizer, target: Tokenizer, longest: int) -> dict[str, Mapping[str, Any] | bytes]:
+def tokenizer_files(source: Tokenizer, target: Tokenizer, longest: int) -> dict[str, Mapping[str, Any] | bytes]:
     """The files of both tokenizers."""
     special = source.special
     unknown, start, end = source.pieces([special.unknown, special.start, special.end])

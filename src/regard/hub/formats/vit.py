@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from regard.errors import InputError
-from regard.hub.formats import labels, preprocessor
+from regard.hub.formats import preprocessor
 from regard.hub.formats.folder import CONFIG, Folder
 from regard.hub.formats.names import Part, check_sizes, exported, imported, linear
-from regard.hub.formats.pretrained_model import Files, OpenedImages
-from regard.hub.formats.settings import Settings
+from regard.hub.formats.pretrained_model import Files, PretrainedImageModel
+from regard.hub.formats.settings import Settings, label_keys
 from regard.models.vit import VitConfig
 
 OWN = "encoder.layers.{}"
@@ -49,7 +49,7 @@ DEFAULTS = VitConfig(layers=12, width=768, heads=12, hidden=3072)
 
 
 @dataclass(frozen=True)
-class Kind:
+class VitVariant:
     """What the models of one `model_type` are called and have: `heads` are the layers that tell the class."""
 
     name: str
@@ -64,8 +64,8 @@ class Kind:
         return (*PARTS, *second, *self.heads)
 
 
-VIT = Kind("vit", "ViTForImageClassification", linear("classifier", "output"), distilled=False)
-DEIT = Kind(
+VIT = VitVariant("vit", "ViTForImageClassification", linear("classifier", "output"), distilled=False)
+DEIT = VitVariant(
     "deit",
     "DeiTForImageClassificationWithTeacher",
     (*linear("cls_classifier", "output"), *linear("distillation_classifier", "taught")),
@@ -73,8 +73,8 @@ DEIT = Kind(
 )
 
 
-def read(folder: Folder, kind: Kind) -> OpenedImages:
-    """The model in a folder. Raises InputError for whatever is not one of this kind that tells classes."""
+def read(folder: Folder, variant: VitVariant) -> PretrainedImageModel:
+    """The model in a folder. Raises InputError for whatever is not one of this variant that tells classes."""
     settings = Settings(folder.json(CONFIG), str(folder.path / CONFIG))
     settings.check(USED, FIXED, IGNORED)
     sizes: dict[str, Any] = {field: settings.size(key, getattr(DEFAULTS, field)) for field, key in SIZES.items()}
@@ -82,11 +82,11 @@ def read(folder: Folder, kind: Kind) -> OpenedImages:
         raise InputError(f"{settings.place}: num_channels is {sizes['channels']}; regard computes it for 1 or 3 alone")
     sizes["dropout"] = settings.share("hidden_dropout_prob", 0.0)
     sizes["epsilon"] = settings.above("layer_norm_eps", 1e-12)
-    config = settings.made(VitConfig, **sizes, distilled=kind.distilled)
-    given = {name.removeprefix(f"{kind.name}."): tensor for name, tensor in folder.tensors().items()}
-    head = kind.heads[0].published
-    if head not in given:
-        raise InputError(f"{folder.path}: has no {head}; regard reads models of type {kind.name} that tell classes")
+    config = settings.build(VitConfig, **sizes, distilled=variant.distilled)
+    weights = {name.removeprefix(f"{variant.name}."): tensor for name, tensor in folder.tensors().items()}
+    head = variant.heads[0].published
+    if head not in weights:
+        raise InputError(f"{folder.path}: has no {head}; regard reads models of type {variant.name} that tell classes")
     patches, positions = "embeddings.patch_embeddings.projection.weight", "embeddings.position_embeddings"
     claimed = {
         "hidden_size": (config.width, patches, 0),
@@ -94,37 +94,42 @@ def read(folder: Folder, kind: Kind) -> OpenedImages:
         f"the number of positions for image_size {config.image}": (config.marks + config.side**2, positions, 1),
         "intermediate_size": (config.hidden, "encoder.layer.0.intermediate.dense.weight", 0),
     }
-    check_sizes(settings.place, given, {"num_hidden_layers": config.layers}, claimed)
-    tensors = imported(kind.parts, given, config.layers)
-    names = labels.read(settings, len(given[head]))
-    return OpenedImages(config, _ours(tensors, config, str(folder.path)), names, preprocessor.read(folder, config))
+    check_sizes(settings.place, weights, {"num_hidden_layers": config.layers}, claimed)
+    tensors = imported(variant.parts, weights, config.layers)
+    names = settings.labels(len(weights[head]))
+    return PretrainedImageModel(
+        config, _ours(tensors, config, str(folder.path)), names, preprocessor.read(folder, config)
+    )
 
 
-def write(opened: OpenedImages) -> Files:
+def write(pretrained: PretrainedImageModel) -> Files:
     """What is published of a model. Raises InputError for one that is never published so."""
-    config = opened.config
+    config = pretrained.config
     if config.positions != "learned" or config.pooling != "first":
         raise InputError(
             f"a vit with {config.positions} positions and pooling {config.pooling} has no published form; regard "
             "exports those with learned positions and pooling first"
         )
-    kind = DEIT if config.distilled else VIT
-    described = {
-        "architectures": [kind.architecture],
-        "model_type": kind.name,
+    variant = DEIT if config.distilled else VIT
+    document = {
+        "architectures": [variant.architecture],
+        "model_type": variant.name,
         **{key: getattr(config, field) for field, key in SIZES.items()},
         "hidden_act": "gelu",
         "hidden_dropout_prob": config.dropout,
         "attention_probs_dropout_prob": 0.0,
         "layer_norm_eps": config.epsilon,
         "qkv_bias": True,
-        **labels.written(opened.labels),
+        **label_keys(pretrained.labels),
     }
-    own = _theirs(opened.tensors, config)
-    heads = {part.published for part in kind.heads}
-    tensors = exported(kind.parts, own, config.layers)
-    named = {name if name in heads else f"{kind.name}.{name}": tensor for name, tensor in tensors.items()}
-    documents = {CONFIG: described, preprocessor.PREPROCESSOR: preprocessor.written(opened.images, config)}
+    own = _theirs(pretrained.tensors, config)
+    heads = {part.published for part in variant.heads}
+    tensors = exported(variant.parts, own, config.layers)
+    named = {name if name in heads else f"{variant.name}.{name}": tensor for name, tensor in tensors.items()}
+    documents = {
+        CONFIG: document,
+        preprocessor.PREPROCESSOR: preprocessor.preprocessor_config(pretrained.images, config),
+    }
     return Files(documents, named)
 
 

@@ -54,7 +54,7 @@ def settings(kind: KindName, size: int) -> TokenizerSettings:
     return TokenizerSettings(kind, max(size, SMALLEST[kind]))
 
 
-def written(tokenizer: Tokenizer) -> dict[str, Any]:
+def tokenizer_document(tokenizer: Tokenizer) -> dict[str, Any]:
     """The Hugging Face tokenizers format of a tokenizer."""
     document = tokenizer.backend
     special = tokenizer.special.all
@@ -62,7 +62,7 @@ def written(tokenizer: Tokenizer) -> dict[str, Any]:
     return document
 
 
-def about(tokenizer: Tokenizer, context: int) -> dict[str, Any]:
+def tokenizer_config(tokenizer: Tokenizer, context: int) -> dict[str, Any]:
     """The settings that transformers has beside it: the class of the released models, which rebuilds the tokenizer, or
     for a vocabulary of another kind the one that takes the file as it is; and the names of the special entries."""
     special = tokenizer.special
@@ -78,10 +78,10 @@ def _own(folder: Folder) -> tuple[dict[str, int], Merges, KindName | None]:
     document = tokenizer_json.read(folder, tuple(OURS))
     if all(document.vocabulary.get(name) == index for index, name in enumerate(NAMES)):
         for kind in OURS[document.type]:
-            built = json.loads(KINDS[kind].build({}, ()).to_str())
-            if all(document.whole.get(part) == built[part] for part in CUTTING):
+            own = json.loads(KINDS[kind].build({}, ()).to_str())
+            if all(document.whole.get(part) == own[part] for part in CUTTING):
                 return document.vocabulary, document.merges, kind
-    if document.type != "BPE" or not document.cuts_as_gpt2:
+    if document.type != "BPE" or not document.is_gpt2_byte_level:
         raise InputError(
             f"{document.place}: cuts text in another way than GPT-2's byte-level BPE; is it that of another model?"
         )

@@ -42,7 +42,7 @@ def read(folder: Folder, size: int) -> Tokenizer:
     return Tokenizer.of(settings(kind, size), counted(vocabulary, size, folder), merges, special)
 
 
-def written(tokenizer: Tokenizer) -> dict[str, Any]:
+def tokenizer_document(tokenizer: Tokenizer) -> dict[str, Any]:
     """The Hugging Face tokenizers format of a tokenizer, with the names that its special entries have there."""
     document, special = tokenizer.backend, tokenizer.special
     named = dict(zip(astuple(special), _names(tokenizer), strict=True))
@@ -57,7 +57,7 @@ def written(tokenizer: Tokenizer) -> dict[str, Any]:
     return document
 
 
-def about(tokenizer: Tokenizer, called: str, context: int) -> dict[str, Any]:
+def tokenizer_config(tokenizer: Tokenizer, called: str, context: int) -> dict[str, Any]:
     """What transformers is told beside it: the class, which rebuilds the tokenizer from these settings, and the special
     entries."""
     names = _names(tokenizer)
@@ -79,11 +79,11 @@ def _names(tokenizer: Tokenizer) -> tuple[str, ...]:
 
 def _listed(folder: Folder) -> KindName:
     """How text is cut where the vocabulary is a list. Raises InputError for a way that is not BERT's."""
-    given = folder.json(ABOUT) if folder.has(ABOUT) else {}
-    lower = given.get("do_lower_case", True)
+    values = folder.json(ABOUT) if folder.has(ABOUT) else {}
+    lower = values.get("do_lower_case", True)
     plain = {"do_lower_case": (False, True), "strip_accents": (None, lower)}
     plain |= dict.fromkeys(("tokenize_chinese_chars", "do_basic_tokenize"), (None, True))
-    tokenizer_json.require(given, plain, str(folder.path / ABOUT))
+    tokenizer_json.require(values, plain, str(folder.path / ABOUT))
     return "wordpiece-uncased" if lower else "wordpiece"
 
 
@@ -96,7 +96,7 @@ def _kind(document: Document) -> KindName:
             whole = cleaning.get("clean_text", True) is True and cleaning.get("handle_chinese_chars", True) is True
             if whole and lower in (True, False) and accents in (None, lower):
                 return "wordpiece-uncased" if lower else "wordpiece"
-        case "BPE", _, _ if document.cuts_as_gpt2:
+        case "BPE", _, _ if document.is_gpt2_byte_level:
             return "gpt2"
         case _:
             pass
