@@ -217,7 +217,7 @@ def test_folds(folder: Path):
         (["data.test_folds=[0, 1, 2, 4]"], "no row is left to train on; give fewer folds"),
         (["data.test_folds=[3]"], "fold 3 is for validation and test; choose one"),
         (["data.fold=null"], "fold, and valid_folds or test_folds, go together"),
-        (["data.valid=a.jsonl"], "a file and folds are given for one set"),
+        (["data.valid=a.jsonl"], "one set has both a file and folds"),
         (["data.fold=part"], r"reviews.jsonl:1: column 1: no key 'part' in the object"),
         (["data.second=mood"], "the model han reads one text, and data.second names another; leave it out"),
         (["training.batch_tokens=16"], r"reviews.jsonl:\d+: \d+ tokens, more than training.batch_tokens, 16; raise it"),

@@ -214,7 +214,9 @@ def test_settings_that_do_not_fit(folder: Path, setting: str, message: str):
 
 
 def test_scenes_are_not_turned_round():
-    with pytest.raises(InputError, match=r"augmentation.flip turns left into right, which the captions of scenes tell"):
+    with pytest.raises(
+        InputError, match=r"augmentation.flip turns left into right, which the captions of scenes describe"
+    ):
         run_file.read(path_of("scenes"), ["augmentation={flip: true}"])
 
 

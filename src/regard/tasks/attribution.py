@@ -1,4 +1,4 @@
-"""A prediction and what it depends on: every layer and head, the pictures of it, and a page to explore it."""
+"""The attribution of a prediction: every layer and head, figures, and an interactive page."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OwnView:
-    """A view that a run draws in a way of its own, and the options that it supports."""
+    """A view that a run draws itself, and the options that it supports."""
 
     draw: "Callable[[FigureOptions], Figure]"
     options: frozenset[str] = frozenset({"width"})
@@ -32,14 +32,14 @@ class OwnView:
 
 @dataclass(frozen=True, eq=False)
 class Attribution:
-    """A prediction and what it depends on. In a notebook it shows itself as its page.
+    """A prediction and its attribution. A notebook displays it as its page.
 
-    prediction: what the run predicts.
-    title: the heading of its pictures, before the role and the kind that are chosen.
+    prediction: the run's prediction.
+    title: the heading of its figures, before the chosen role and kind.
     lookups: every layer and head, for a page to explore; several where the model has several roles or tapes.
     weights: the one map of the chosen layers and heads: an `Alignment`, `DocumentWeights`, or what `draw` draws.
-    options: how it was made.
-    has_heads: whether views (`pictures.views`) draw the maps of the first lookups.
+    options: the options of `attribute`.
+    has_heads: whether the maps of the first lookups have views (`pictures.views`).
     draw: the run's own figure under a title; None where it is the matrix or the document of `weights`.
     views: the run's own views, which then are the only ones.
     """
@@ -78,8 +78,8 @@ class Attribution:
         return self._page(options_of(FigureOptions, options, settings)).page()
 
     def write(self, path: Path | str, options: FigureOptions | None = None, /, **settings: Any) -> list[Path]:
-        """Writes a picture, .png or .svg, or an .html page of all lookups, and returns where they are: with the option
-        `page` several as NAME-1, NAME-2 and so on. An .html page of one map has the options of a matrix.
+        """Write a figure, .png or .svg, or an .html page of all lookups, and return the paths. With the option `page`
+        several figures are written as NAME-1, NAME-2 and so on. An .html page of one map has the options of a matrix.
 
         Raises:
             TypeError and InputError: as `figure`, and for a name with another suffix.
@@ -105,7 +105,7 @@ class Attribution:
         ]
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """What a notebook shows: the page in a sandboxed frame, as `pictures.View`."""
+        """The notebook's display: the page in a sandboxed frame, as `pictures.View`."""
         return self._page(FigureOptions())._repr_mimebundle_(include, exclude)
 
     def _page(self, options: FigureOptions) -> View:
@@ -122,7 +122,7 @@ class Attribution:
         return [(self.heading, heatmap(self._matrix(), title=self.heading))]
 
     def _matrix(self) -> Alignment:
-        """Raises InputError for one that is too large, with what to do instead."""
+        """The map as a matrix. Raises InputError for one that is too large, with an alternative."""
         targets, sources = self.weights.weights.shape
         check_size(sources, targets, PARTS if self.has_heads else WHOLE)
         return self.weights
@@ -142,7 +142,7 @@ class Attribution:
         return [(self.heading, entropy_of(self._heads(name)))]
 
     def _parts(self, options: FigureOptions) -> list[Part]:
-        """What each picture of a view draws."""
+        """The content of each figure of a view."""
         options.check()
         name = options.view or "matrix"
         maps = VIEWS[name].select(self._heads(name), self.options.maps)
@@ -176,7 +176,7 @@ def numbered(path: Path, count: int) -> list[Path]:
 
 
 def side_by_side(attributions: tuple[Attribution, Attribution], names: tuple[str, str], options: FigureOptions) -> View:
-    """A page of two attributions, whose lookups are named by what tells them apart."""
+    """A page that compares two attributions; `names` distinguish their lookups."""
     first, second = (
         [replace(each, name=f"{name}: {each.name}" if len(one.lookups) > 1 else name) for each in one.lookups]
         for one, name in zip(attributions, names, strict=True)

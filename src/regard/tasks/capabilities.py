@@ -1,4 +1,4 @@
-"""What only some runs can do, beyond the verbs that all share: a command requires a capability, never a task."""
+"""Capabilities that only some runs have, beyond the common verbs: a command requires a capability, never a task."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -93,7 +93,7 @@ VERBS: dict[type, str] = {
 
 
 def capable(run: Any, capability: type[C], path: Path | str) -> C:
-    """The run, if it has the capability. Raises InputError for another, with what that one can do."""
+    """The run, if it has the capability. Raises InputError otherwise, with the verbs that the run supports."""
     if not isinstance(run, capability):
         verbs = ", ".join(run.supports)
         raise InputError(f"{path}: a run of the task {run.config.task} does not {VERBS[capability]}; it can {verbs}")

@@ -1,4 +1,4 @@
-"""What the run files share whose tokenizer and model may be those of the run that they start from."""
+"""Run files that may take tokenizer and model from the run in `training.start`."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
@@ -12,10 +12,10 @@ R = TypeVar("R", bound="FineTuning")
 
 @dataclass(frozen=True, kw_only=True)
 class FineTuning:
-    """A part of a run file. Without `tokenizer` and `model` they are those of the run in `training.start`."""
+    """The part of a run file with tokenizer and model, by default those of the run in `training.start`."""
 
     takes: ClassVar[tuple[str, ...]]
-    """The names of the models that it may have."""
+    """The names of the models that the task supports."""
 
     task: str
     data: Any
@@ -30,8 +30,8 @@ class FineTuning:
             raise ValueError("tokenizer.dropout is for seq2seq; here texts have one segmentation")
 
     def started(self: R, other: Any) -> R:
-        """With what is taken from the run file of the run that this one starts from. Raises InputError for a model of
-        another kind than this task takes."""
+        """The run file with tokenizer and model of the starting run, `other`. Raises InputError for a model that the
+        task does not support."""
         if other.model.name not in self.takes:
             raise InputError(
                 f"training.start is a run with the model {other.model.name}; expected one with {', '.join(self.takes)}"
@@ -40,6 +40,6 @@ class FineTuning:
 
     @property
     def cutting(self) -> TokenizerSettings:
-        """The tokenizer's settings, known once the run has started."""
+        """The tokenizer's settings, set when training starts."""
         assert self.tokenizer is not None
         return self.tokenizer

@@ -1,4 +1,4 @@
-"""What a run file of this task says."""
+"""The run file of an algorithmic task."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -10,7 +10,7 @@ from regard.training.settings import Training
 
 @dataclass(frozen=True, kw_only=True)
 class Algorithmic:
-    """A run, whole. A batch has room for `training.batch_tokens` steps."""
+    """A run file. A batch has room for `training.batch_tokens` steps."""
 
     task: Literal["algorithmic"] = "algorithmic"
     data: Copy | RepeatCopy | Recall

@@ -32,8 +32,8 @@ class BitSequence:
 
 @dataclass(frozen=True, kw_only=True)
 class BitSequences(SyntheticOfLengths, ABC):
-    """Sequences of `least` to `most` random vectors of `width` bits, each length as likely. Short ones recur: there are
-    not more of them."""
+    """Sequences of `least` to `most` random vectors of `width` bits, every length with the same probability. Short
+    sequences repeat, because few exist."""
 
     width: Count = 8
     least: Count = 1
@@ -58,7 +58,7 @@ class BitSequences(SyntheticOfLengths, ABC):
         """The sequence that a text describes, its target zeros. Raises InputError for another text."""
 
     def load(self) -> Splits[BitSequence]:
-        """Generates all three sets, each from a generator of its own."""
+        """Generate all three sets, each from a generator of its own."""
         return Splits(
             *(
                 self.some(size, (self.least, self.most), f"{self.kind} {name}", (self.seed, part))
@@ -69,7 +69,7 @@ class BitSequences(SyntheticOfLengths, ABC):
     def some(
         self, count: int, lengths: tuple[int, int], name: str = "made", seed: int | tuple[int, ...] = 0
     ) -> list[BitSequence]:
-        """So many sequences of any lengths between these two, beyond `most` too."""
+        """`count` sequences of lengths between these two, which may exceed `most`."""
         random, found = np.random.default_rng(seed), []
         for number in range(1, count + 1):
             sampled = self.draw(int(random.integers(lengths[0], lengths[1] + 1)), random)
@@ -109,8 +109,8 @@ class Copy(BitSequences):
 
 @dataclass(frozen=True, kw_only=True)
 class RepeatCopy(BitSequences):
-    """Vectors and, on a channel of its own, how often to repeat them; then the vectors so often, and a mark that ends
-    them (section 4.2). The number is scaled to mean 0 and variance 1 over 1 to `most_repeats`."""
+    """Vectors and, on a channel of its own, a repeat count; the target is the vectors repeated, then an end mark
+    (section 4.2). The count is scaled to mean 0 and variance 1 over 1 to `most_repeats`."""
 
     kind: Literal["repeat-copy"] = "repeat-copy"
     most: Count = 10
@@ -128,14 +128,14 @@ class RepeatCopy(BitSequences):
         return self.of(bits(random, length, self.width), int(random.integers(1, self.most_repeats + 1)))
 
     def read(self, text: str, place: str) -> BitSequence:
-        """`0110 1011 x3`: vectors between blanks, and how often."""
+        """`0110 1011 x3`: vectors between blanks, and the repeat count."""
         *words, last = text.split() or [""]
         if not (last.startswith("x") and last[1:].isdecimal() and 1 <= int(last[1:]) <= 1_000):
             raise InputError(f"{place}: ends with {shown(last)}; expected how often to repeat it, from x1 to x1000")
         return self.of(vectors_of(self, words, place), int(last[1:]), place)
 
     def of(self, vectors: Vectors, repeats: int, place: str = "") -> BitSequence:
-        """These vectors, so often, beyond `most_repeats` too."""
+        """The sequence of these vectors and this repeat count, which may exceed `most_repeats`."""
         end = np.zeros((1, self.output_width), np.float32)
         end[0, self.width] = 1
         target = np.concatenate([np.pad(np.tile(vectors, (repeats, 1)), ((0, 0), (0, 1))), end])

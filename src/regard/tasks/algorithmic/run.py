@@ -1,4 +1,4 @@
-"""A trained machine with a tape, opened: `load(folder).predict(texts)`."""
+"""A trained machine with a tape: `load(folder).predict(texts)`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -69,7 +69,7 @@ class AlgorithmicRun(Run[str, BitPrediction]):
         return {"bits": example}
 
     def _evaluate(self, examples: Sequence[BitSequence] | None, options: EvaluationOptions) -> dict[str, float]:
-        """The cross-entropy of an output in bits, and how many bits and outputs are wrong or right.
+        """The cross-entropy of an output in bits, and the shares of wrong bits and of exact matches.
 
         Raises:
             InputError: there are neither examples nor a test set.

@@ -1,4 +1,4 @@
-"""From a run file to what training needs."""
+"""Set up training: data, model and objective from a run file."""
 
 import hashlib
 
@@ -12,7 +12,7 @@ from regard.training.state import count_parameters
 
 
 def setup(config: Algorithmic, folder: RunDirectory, processes: int) -> Setup:
-    """Generates the data and builds the rest.
+    """Generate the data and build model and objective.
 
     Raises:
         InputError: there is too little data.

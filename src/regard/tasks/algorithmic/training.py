@@ -16,7 +16,7 @@ from regard.training.objective import Carried, Loss
 from regard.training.settings import Training
 
 ROWS = 64
-"""Sequences that are processed together."""
+"""Sequences in one batch of evaluation."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class AlgorithmicObjective:
 def probabilities(
     model: TuringMachine, sequences: Sequence[BitSequence], rows: int | None = None
 ) -> list[Float[Tensor, "position output_width"]]:
-    """The probability that each bit of a target is 1, on a tape of so many `rows`, by default the model's own."""
+    """The probability that each bit of a target is 1, on a tape of `rows` rows, by default the model's own."""
     device, found = next(model.parameters()).device, [torch.zeros(0)] * len(sequences)
     order = sorted(range(len(sequences)), key=lambda index: len(sequences[index]))
     for first in range(0, len(order), ROWS):
@@ -92,8 +92,8 @@ def probabilities(
 
 
 def figures(model: TuringMachine, sequences: Sequence[BitSequence], rows: int | None = None) -> dict[str, float]:
-    """bits-per-sequence: the cross-entropy of a target in bits, the mean over sequences (Graves 2014, figure 3).
-    wrong-bits: how many bits are wrong; exact-match: how many outputs equal their target. Both in per cent."""
+    """bits-per-sequence: the mean cross-entropy of a target in bits (Graves 2014, figure 3). wrong-bits: the share of
+    wrong bits; exact-match: the share of outputs that equal their target. Both in per cent."""
     cost = wrong = whole = count = 0.0
     for found, each in zip(probabilities(model, sequences, rows), sequences, strict=True):
         target = torch.from_numpy(each.target).double()

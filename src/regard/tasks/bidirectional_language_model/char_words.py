@@ -30,8 +30,8 @@ class SpelledBatch(Batch):
 
 
 class SpelledTexts:
-    """Texts between the marks of where they begin and end, each cut into parts of at most `window` words and one more,
-    with which the next part begins: so each word is told once from those before it and once from those behind it.
+    """Texts with start and end marks, each cut into parts of at most `window` words and one more, which begins the next
+    part. Each word is predicted once from the words before it and once from those behind it.
 
     Raises:
         InputError: there is no text.
@@ -51,11 +51,11 @@ class SpelledTexts:
 
     @property
     def lengths(self) -> list[int]:
-        """Words of each part, marks and the one that is shared counted."""
+        """The number of words of each part, the marks and the shared word included."""
         return list(map(len, self.parts))
 
     def batch(self, examples: Sequence[int]) -> SpelledBatch:
-        """The parts that are meant."""
+        """A batch of the parts with these indices."""
         parts = [self.parts[example] for example in examples]
         tokens, lengths = padded([[index for _, index in part] for part in parts], fill=IGNORED)
         spelled = stacked([[spelling for spelling, _ in part] for part in parts], self.characters)
@@ -68,12 +68,12 @@ def marks(special: SpecialTokens) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def words_of(tokenizer: Tokenizer, text: str) -> list[str]:
-    """The words of a text as they are written, as many as it has ids."""
+    """The written words of a text, one for each id."""
     return [text[first:last].strip() for first, last in tokenizer.offsets(text)]
 
 
 def stacked(rows: Sequence[Sequence[Spelling]], characters: int) -> Int[Tensor, "batch position character"]:
-    """Words of so many characters as one tensor, zeros behind the last of each row."""
+    """Rows of words, each of `characters` characters, as one tensor padded with zeros."""
     longest = max(map(len, rows))
     whole = [[*row, *[[0] * characters] * (longest - len(row))] for row in rows]
     return torch.tensor(whole, dtype=torch.int64).reshape(len(rows), longest, characters)

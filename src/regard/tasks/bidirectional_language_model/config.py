@@ -1,4 +1,4 @@
-"""What a run file of this task says."""
+"""The run file of a bidirectional language model."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
@@ -16,7 +16,7 @@ WORDS = ("word", "space")
 
 @dataclass(frozen=True, kw_only=True)
 class BidirectionalLanguageModelling:
-    """A run, whole. `tokenizer` says what a word is and which words are told apart; all are read by their characters.
+    """A run file. `tokenizer` defines the words and the vocabulary of the output; the input is their characters.
     Training cuts texts longer than `window` words into parts, each read by itself."""
 
     task: Literal["bidirectional-language-model"] = "bidirectional-language-model"

@@ -1,4 +1,4 @@
-"""A trained ELMo, opened: `load(folder).embed_words(texts)` and `load(folder).embed(texts)`."""
+"""A trained ELMo: `load(folder).embed_words(texts)` and `load(folder).embed(texts)`."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from regard.text import Tokenizer
 from regard.text.spelling import spell
 
 ROWS = 16
-"""Texts that are read together."""
+"""Texts in one batch of inference."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +120,7 @@ class ElmoRun(Run[str, Prediction]):
         return ElmoEmbedding(self.model, spelled, dropout)
 
     def _states(self, texts: Sequence[Sequence[str]]) -> Iterator[Tensor]:
-        """Of each text's words, `(layer, word, width)`."""
+        """The states of each text's words, `(layer, word, width)`."""
         device = next(self.model.parameters()).device
         for first in range(0, len(texts), ROWS):
             rows = texts[first : first + ROWS]

@@ -1,4 +1,4 @@
-"""From a run file to what training needs."""
+"""Set up training: data, tokenizer, model and objective from a run file."""
 
 from regard.errors import InputError
 from regard.models.elmo import Elmo
@@ -12,13 +12,13 @@ from regard.training.state import count_parameters
 
 
 def setup(config: BidirectionalLanguageModelling, folder: RunDirectory, processes: int) -> Setup:
-    """Reads the text and builds the rest; the tokenizer is the folder's where it has one.
+    """Read the text and build tokenizer, model and objective; a tokenizer in the folder is reused.
 
     Raises:
-        InputError: text and model are not as they must be.
+        InputError: the text or the model is invalid.
     """
     if not config.model.predictions:
-        raise InputError("model.predictions is false, so this model tells no words and is not trained so")
+        raise InputError("model.predictions is false, so this model predicts no words and cannot be trained")
     splits = config.data.load()
     tokenizer = kept_or_trained(folder, config.tokenizer, splits.train)
     model = Elmo(tokenizer.size, config.model)

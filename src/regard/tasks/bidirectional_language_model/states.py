@@ -7,12 +7,11 @@ from regard.tasks.bidirectional_language_model.char_words import spell_vocabular
 from regard.text import Tokenizer
 
 PRETRAINED = {"embedding.elmo": ""}
-"""What such a model takes, with the beginning of its weights' names in that run."""
+"""The part of such a model that is pretrained, with the prefix of its parameters in that run."""
 
 
 def spell_out(model: nn.Module, tokenizer: Tokenizer) -> None:
-    """Give each embedding of the model that is made of such states the characters of the words that the model's own
-    tokenizer tells apart."""
+    """Set the spellings of each ELMo embedding of the model to those of the tokenizer's vocabulary."""
     for each in model.modules():
         if isinstance(each, ElmoEmbedding):
             each.spellings.copy_(spell_vocabulary(tokenizer, each.elmo.characters))

@@ -40,7 +40,8 @@ class BidirectionalObjective:
 
 
 def losses(model: Elmo, batch: SpelledBatch, smoothing: float = 0.0) -> tuple[Losses, Losses]:
-    """Of each word given those before it, and of each given those behind it, as `Output.loss` gives them."""
+    """The losses of each word given those before it, and of each given those behind it, as `Output.loss` returns
+    them."""
     assert model.output is not None
     ahead, back = model.features(batch.characters, batch.lengths)
     after, before = batch.tokens[:, 1:], batch.tokens[:, :-1].where(batch.tokens[:, 1:] != IGNORED, IGNORED)
@@ -59,8 +60,8 @@ def count_words(batch: SpelledBatch) -> int:
 
 @torch.no_grad()
 def figures(model: Elmo, texts: SpelledTexts, tokens: int) -> dict[str, float]:
-    """How well words, and the ends of texts, are told: forward-perplexity from what is before them, backward-perplexity
-    from what is behind them (there the beginnings of texts count), perplexity from the mean loss of both."""
+    """The perplexity of words and ends of texts: forward-perplexity given the words before, backward-perplexity given
+    the words behind (which counts the beginnings of texts), perplexity of the mean loss of both."""
     device = next(model.parameters()).device
     count, forward, backward = 0, 0.0, 0.0
     for examples in cut(texts, tokens, 0, 0):

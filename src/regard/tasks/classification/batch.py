@@ -1,4 +1,4 @@
-"""Batches of texts with their classes, each by its number; `inputs` is what a model is given."""
+"""Batches of texts with the indices of their classes; `inputs` are the arguments of the model."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -14,19 +14,19 @@ from regard.text.special import SPECIAL, SpecialTokens
 
 
 class ClassBatch(Batch, ABC):
-    """A frozen dataclass of tensors."""
+    """A batch of texts: a frozen dataclass of tensors."""
 
     classes: Int[Tensor, " batch"]
 
     @property
     @abstractmethod
     def inputs(self) -> tuple[Tensor, ...]:
-        """What the model is given, in order."""
+        """The arguments of the model, in order."""
 
 
 @dataclass(frozen=True)
 class MarkedBatch(ClassBatch):
-    """One text or two of each example with marks, padded on the right, and the segment of each token."""
+    """One text or two of each example with special tokens, padded on the right, and the segment of each token."""
 
     tokens: Int[Tensor, "batch position"]
     lengths: Int[Tensor, " batch"]
@@ -68,8 +68,8 @@ class TwoTextBatch(ClassBatch):
 
 @dataclass(frozen=True)
 class DocumentBatch(ClassBatch):
-    """The sentences of all documents, a row each, the shortest first; `places` has the rows of each document's
-    sentences, in their order, and how many it has is its count. Past that stands row 0."""
+    """The sentences of all documents, a row each, the shortest first. `places` has the rows of each document's
+    sentences in order, padded with row 0 past their number in `counts`."""
 
     tokens: Int[Tensor, "row position"]
     lengths: Int[Tensor, " row"]

@@ -1,4 +1,4 @@
-"""What a run file of this task says."""
+"""The run file of text classification."""
 
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
@@ -17,7 +17,7 @@ STATES = "model.embedding.elmo"
 
 @dataclass(frozen=True, kw_only=True)
 class Classification(FineTuning, PretrainedSource):
-    """A run, whole. `truncate` cuts texts that are longer than the model can take, which is refused otherwise."""
+    """A run file. `truncate` cuts texts that are longer than the model can take, which is refused otherwise."""
 
     takes: ClassVar[tuple[str, ...]] = tuple(CLASSIFIERS)
 
@@ -44,14 +44,14 @@ class Classification(FineTuning, PretrainedSource):
 
     @property
     def states(self) -> ElmoStates | None:
-        """The run whose states the model reads in place of a table of vectors, if it does."""
+        """The run whose states replace the model's embedding table; None for a model with a table."""
         if self.model is None or isinstance(self.model, BertConfig) or isinstance(self.model.embedding, int):
             return None
         return self.model.embedding
 
     @property
     def pretrained_part(self) -> PretrainedPart | None:
-        """Those states' model."""
+        """The model of those states."""
         if self.states is None:
             return None
         has_sizes = self.states.sizes is not None
@@ -60,7 +60,7 @@ class Classification(FineTuning, PretrainedSource):
         )
 
     def with_sizes(self, other: Any) -> "Classification":
-        """With the sizes of the model whose states it reads."""
+        """The run file with the sizes of the pretrained model."""
         assert self.model is not None
         assert self.states is not None
         return replace(self, model=replace(self.model, embedding=replace(self.states, sizes=other.model)))

@@ -64,24 +64,24 @@ class LabelledTables:
         if (self.fold is None) != (not any(folds)):
             raise InputError("labelled: fold, and valid_folds or test_folds, go together; give both or neither")
         if (folds[0] and self.valid is not None) or (folds[1] and self.test is not None):
-            raise InputError("labelled: a file and folds are given for one set; choose one")
+            raise InputError("labelled: one set has both a file and folds; choose one")
         if folds[0] & folds[1]:
             raise InputError(f"labelled: fold {min(folds[0] & folds[1])} is for validation and test; choose one")
 
     @property
     def columns(self) -> Columns:
-        """Those that are read."""
+        """The columns that are read."""
         second = () if self.second is None else (self.second,)
         found = (self.text, *second, self.label)
         return found  # pyright: ignore[reportReturnType] __post_init__ refuses names among numbers
 
     @property
     def paths(self) -> list[str]:
-        """Those that are given."""
+        """The files of all sets."""
         return [path for path in (self.train, self.valid, self.test) if path is not None]
 
     def load(self) -> Splits[Labelled]:
-        """Reads all files. Raises InputError naming file and line for whatever cannot be used."""
+        """Read all files. Raises InputError with file and line for an invalid record."""
         held = {*map(str, (*self.valid_folds, *self.test_folds))}
         rows = self._training()
         train = [each for value, each in rows if value not in held]
@@ -96,23 +96,23 @@ class LabelledTables:
         return Splits(train, valid, self._of_folds(rows, self.test_folds) if self.test_folds else self.tests())
 
     def tests(self) -> list[Labelled]:
-        """Those of the test set; none without one. Raises InputError as `load` does."""
+        """The examples of the test set; none without one. Raises InputError as `load` does."""
         if self.test_folds:
             return self._of_folds(self._training(), self.test_folds)
         return self.read(self.test) if self.test else []
 
     def read(self, path: str) -> list[Labelled]:
-        """Those of another file. Raises InputError as `load` does."""
+        """The examples of another file. Raises InputError as `load` does."""
         return [each for _, each in self._rows(path, None)]
 
     def _training(self) -> list[tuple[str, Labelled]]:
-        """Those of the training file, with their folds."""
+        """The examples of the training file, with their folds."""
         if self.train is None:
             raise InputError("data.train is not given; expected a table, as --set data.train=FILE")
         return self._rows(self.train, self.fold)
 
     def _of_folds(self, rows: Sequence[tuple[str, Labelled]], values: tuple[Value, ...]) -> list[Labelled]:
-        """Those of the training file's rows. Raises InputError for a value that no row has."""
+        """The examples of some folds of the training file. Raises InputError for a value that no row has."""
         known = {value for value, _ in rows}
         for value in map(str, values):
             if value not in known:
@@ -121,7 +121,7 @@ class LabelledTables:
         return [each for value, each in rows if value in set(map(str, values))]
 
     def _rows(self, path: str, fold: Value | None) -> list[tuple[str, Labelled]]:
-        """Each with its fold. The text stands last, for that is the column that may be a list."""
+        """The examples of a file, each with its fold. The text is the last column, which may be a list."""
         text, *others = self.columns
         columns: tuple[Any, ...] = (*others, text) if fold is None else (*others, fold, text)
         found = []

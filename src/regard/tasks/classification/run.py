@@ -1,4 +1,4 @@
-"""A trained classifier of texts, opened: `load(folder).predict(texts)`."""
+"""A trained classifier of texts: `load(folder).predict(texts)`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -77,7 +77,8 @@ Text = str | tuple[str, ...] | list[str]
 
 @dataclass(frozen=True, eq=False)
 class KindOfAttribution:
-    """What the class of an example depended on, in one kind: one map, and of several layers and heads all of them."""
+    """The attribution of the class of an example in one kind: one map, and all maps of a model with several layers and
+    heads."""
 
     prediction: ClassPrediction
     kind: Kind
@@ -122,13 +123,13 @@ class ClassificationRun(Run[Text, ClassPrediction]):
         return self.config.data.second is not None
 
     def parse(self, line: str, place: str = "text 1") -> Text:
-        """A text, or the two that a tab separates. Raises InputError for a line without a tab, or with several."""
+        """One text, or two separated by a tab. Raises InputError for a line without a tab, or with several."""
         text = tuple(line.split("\t")) if self.paired else line
         self._example(place, text)
         return text
 
     def example(self, values: Mapping[str, Any]) -> Text:
-        """A text, or a pair. Raises InputError for one text where the model reads two, or the other way round."""
+        """One text, or a pair. Raises InputError for another number of texts than the model reads."""
         text, second = values["text"], values["second"]
         if self.paired != (second is not None):
             raise InputError(
@@ -172,7 +173,7 @@ class ClassificationRun(Run[Text, ClassPrediction]):
         """The class of each text or pair of texts.
 
         Raises:
-            InputError: an example is one text where the model reads two, or the other way round, or is too long.
+            InputError: an example is too long or has another number of texts than the model reads.
         """
         encoded = [self.form.encoded(self._example(f"text {number}", text)) for number, text in enumerate(examples, 1)]
         with guarded(self.model):
@@ -180,17 +181,17 @@ class ClassificationRun(Run[Text, ClassPrediction]):
         return [ClassPrediction.of(self.labels, row) for row in found.tolist()]
 
     def _data(self, options: EvaluationOptions) -> LabelledTables:
-        """The data section with the chosen way to deal with bad records."""
+        """The data section with the chosen `skip_bad`."""
         data = self.config.data
         return replace(data, skip_bad=options.skip_bad or data.skip_bad)
 
     def _attribute(self, text: Text, options: AttributionOptions) -> Attribution:
-        """What the class depended on: the tokens, words or sentences that the model attends to; as a gradient, what the
-        class's log-probability owes to each token or word.
+        """The attention of the model to tokens, words or sentences; for the kind gradient, gradient x input of the
+        class's log-probability.
 
         Raises:
-            InputError: as `predict`, for a model that does not attend, which a gradient does without, and for a map
-                that is not there, or none that make a rollout.
+            InputError: as `predict`; the model does not attend and the kind is not gradient; or the model has no such
+                map, or no rollout.
         """
         example = self._example("text 1", text)
         found = [self._kind(example, kind, options.maps) for kind in options.each_kind()]
@@ -227,7 +228,7 @@ class ClassificationRun(Run[Text, ClassPrediction]):
         return KindOfAttribution(ClassPrediction.of(self.labels, row), kind, weights, heads)
 
     def _lookups(self, example: Labelled, found: Maps, joining: Joining) -> Lookups | None:
-        """What every head of every layer read, of a model that has several."""
+        """The maps of every layer and head; None for a model with one map."""
         read = self.form.side(example)
         if read is None:
             return None
@@ -236,7 +237,7 @@ class ClassificationRun(Run[Text, ClassPrediction]):
         return replace(lookups, source_words=read.words, target_words=read.words)
 
     def _gradient(self, example: Labelled) -> KindOfAttribution:
-        """What the log-probability of the most likely class owes to each part of the input."""
+        """Gradient x input of the most likely class's log-probability."""
         with guarded(self.model):
             with torch.no_grad():
                 (row,) = self._logits(example).softmax(-1).tolist()
@@ -250,7 +251,7 @@ class ClassificationRun(Run[Text, ClassPrediction]):
         return self.model(*batch.inputs)
 
     def _example(self, place: str, text: Text) -> Labelled:
-        """Raises InputError for one text where the model reads two, or the other way round."""
+        """The example of a text or a pair. Raises InputError for another number of texts than the model reads."""
         expected = 2 if self.paired else 1
         if isinstance(text, list):
             texts, sentences = (" ".join(text),), tuple(text)

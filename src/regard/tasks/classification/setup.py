@@ -1,4 +1,4 @@
-"""From a run file to what training needs."""
+"""Set up training: data, tokenizer, model and objective from a run file."""
 
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,10 @@ from regard.training.state import count_parameters
 
 
 def setup(config: Classification, folder: RunDirectory, processes: int) -> Setup:
-    """Reads the texts and builds the rest; the tokenizer is the folder's where it has one.
+    """Read the texts and build tokenizer, model and objective; a tokenizer in the folder is reused.
 
     Raises:
-        InputError: texts and model are not as they must be.
+        InputError: the texts or the model are invalid.
     """
     splits = config.data.load()
     labels = ordered(sorted({each.label for each in splits.train}), config.training.start)
@@ -49,8 +49,8 @@ def setup(config: Classification, folder: RunDirectory, processes: int) -> Setup
 
 
 def ordered(labels: list[str], start: str | None) -> list[str]:
-    """The labels, in the order of the run that training starts from where they are the same. Raises InputError for one
-    that is no run."""
+    """The labels; where the starting run has the same set, in its order. Raises InputError for a folder that is no
+    run."""
     started = None if start is None else RunDirectory.open(Path(start))
     known: Any = started.read_json(LABELS) if started is not None and started.has(LABELS) else []
     return known if sorted(known) == labels else labels

@@ -19,9 +19,9 @@ from regard.training.objective import Carried, Loss
 from regard.training.settings import Training
 
 ROWS, POSITIONS = 64, 2**16
-"""The most texts that are classified together, and their positions unless one text has more."""
+"""The maximum of texts in a batch of evaluation, and of their positions unless one text has more."""
 Example = tuple[Any, int]
-"""A text, or two, as the form of the model has it, and the number of its class."""
+"""An example encoded by the model's form, and the index of its class."""
 
 
 class ClassificationObjective:
@@ -38,8 +38,8 @@ class ClassificationObjective:
         *,
         places: Sequence[str],
     ):
-        """`places` say where each training text came from. Raises InputError for fewer texts than one batch, and for
-        one longer than a batch."""
+        """`places` are the files and lines of the training texts. Raises InputError for fewer texts than one batch, and
+        for one longer than a batch."""
         self.train, self.valid, self.form, self.settings, self.places = train, valid, form, settings, places
         self.lengths = [(length, length) for length in (form.positions(each) for each, _ in train)]
         require_one_batch(self.lengths, settings.batch_tokens, "training texts")
@@ -78,7 +78,7 @@ def numbers(labels: Sequence[str], examples: Sequence[Labelled | LabelledImage])
 
 @torch.no_grad()
 def probabilities(model: Classifier, form: Form[Any], texts: Sequence[Any]) -> Float[Tensor, "text class"]:
-    """The probability of each class of each text, which is encoded by its form."""
+    """The probability of each class for each encoded text."""
     device = next(model.parameters()).device
     found = [torch.zeros(0, model.output.out_features)]
     for some in parts(texts, form):
@@ -88,7 +88,7 @@ def probabilities(model: Classifier, form: Form[Any], texts: Sequence[Any]) -> F
 
 
 def parts(texts: Sequence[Any], form: Form[Any]) -> Iterator[list[Any]]:
-    """The texts in order, as many at a time as there is room for."""
+    """Consecutive texts, as many in a batch as fit."""
     some: list[Any] = []
     positions = 0
     for each in texts:
@@ -103,7 +103,7 @@ def parts(texts: Sequence[Any], form: Form[Any]) -> Iterator[list[Any]]:
 
 
 def figures(probabilities: Float[Tensor, "text class"], classes: Sequence[int]) -> dict[str, float]:
-    """accuracy: how many predictions are right; macro-f1: the mean of the F1 of each class. Both in per cent."""
+    """accuracy: the share of right predictions; macro-f1: the mean of the F1 of each class. Both in per cent."""
     predicted, right = probabilities.argmax(-1), torch.tensor(classes)
     scores = []
     for each in right.unique():

@@ -8,7 +8,7 @@ from regard.training.settings import Training
 
 @dataclass(frozen=True, kw_only=True)
 class CustomData:
-    """How many examples the objective was trained and validated on; the run file holds none of them."""
+    """The numbers of training and validation examples; the run file holds none of them."""
 
     train: int
     valid: int

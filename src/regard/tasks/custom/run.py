@@ -1,4 +1,4 @@
-"""A run of `regard.fit`, opened: `load(folder).restore(model)`."""
+"""A run of `regard.fit`: `load(folder).restore(model)`."""
 
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -51,12 +51,12 @@ class CustomRun(Run[Any, Any]):
                 "run.restore(model, objective).evaluate()"
             )
         if examples is not None:
-            raise InputError("examples are given, but the objective of a custom run has its own; leave them out")
+            raise InputError("the objective of a custom run has its own examples; pass none")
         return self.objective.validate(self.model)
 
 
 class Weights(nn.Module):
-    """The tensors of a run folder by their names, for a class that is not there."""
+    """The tensors of a run folder by their names, for an unknown class of model."""
 
     def __init__(self, folder: RunDirectory) -> None:
         super().__init__()
@@ -75,5 +75,5 @@ class Weights(nn.Module):
 
 
 def setup(config: Custom, folder: RunDirectory, processes: int) -> Setup:
-    """Raises InputError: such a run is begun in Python."""
+    """Raises InputError: a custom run is trained from Python only."""
     raise InputError("a run of the task custom has its model and data in Python; train it with regard.fit")

@@ -1,4 +1,4 @@
-"""What a run file of this task says."""
+"""The run file of extractive question answering."""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
@@ -13,8 +13,8 @@ from regard.tasks.fine_tuning import FineTuning
 
 @dataclass(frozen=True, kw_only=True)
 class ExtractiveQA(FineTuning):
-    """A run, whole. Questions are cut to `longest_question` tokens, answers have at most `longest_answer`. Where
-    `data.unanswerable`, there is said to be no answer unless the best is better by `margin`, in logits."""
+    """A run file. Questions are cut to `longest_question` tokens, answers have at most `longest_answer`. With
+    `data.unanswerable` the prediction is empty unless the best span is better by `margin`, in logits."""
 
     takes: ClassVar[tuple[str, ...]] = ("bert",)
 

@@ -25,7 +25,7 @@ from regard.text import SPECIAL, SpecialTokens, Tokenizer
 class Questions:
     """Questions about paragraphs, in the files of SQuAD: .json as it is published, or .jsonl with `context`, `question`
     and `answer_text`, optionally .gz; several files are read one after the other, and a run that was imported has none
-    to train on. Questions without an answer are left out, unless `unanswerable` says that they belong to the task."""
+    to train on. Questions without an answer are left out, unless `unanswerable` is set."""
 
     kind: Literal["spans"] = "spans"
     train: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ class Questions:
     unanswerable: bool = False
 
     def load(self) -> Splits[Question]:
-        """Reads all files. Raises InputError naming file and place for whatever cannot be used."""
+        """Read all files. Raises InputError with file and place for an invalid record."""
         for name, paths in (("train", self.train), ("valid", self.valid)):
             if not paths:
                 raise InputError(
@@ -44,11 +44,11 @@ class Questions:
         return Splits(train, valid, self.tests())
 
     def tests(self) -> list[Question]:
-        """Those of the test set; none without one. Raises InputError as `load` does."""
+        """The questions of the test set; none without one. Raises InputError as `load` does."""
         return [each for path in self.test for each in self.read(path)]
 
     def read(self, path: str) -> list[Question]:
-        """Those of another file. Raises InputError as `load` does, and for a file without any."""
+        """The questions of another file. Raises InputError as `load` does, and for a file without any."""
         found = [each for each in read_questions(path) if each.answers or self.unanswerable]
         if not found:
             raise InputError(f"{path}: has no question with an answer")
@@ -68,12 +68,12 @@ class Window:
 
     @property
     def first(self) -> int:
-        """The start and the end stand around the question."""
+        """The position of the part's first token, behind the question and its special tokens."""
         return len(self.question) + 2
 
     @property
     def length(self) -> int:
-        """Of the whole, marks included."""
+        """The number of tokens, special tokens included."""
         return self.first + len(self.part) + 1
 
 
@@ -131,7 +131,7 @@ class SpanBatch(Batch):
 
 
 def collate_windows(some: Sequence[Window], special: SpecialTokens = SPECIAL) -> SpanBatch:
-    """Raises ValueError for none at all."""
+    """A batch of windows. Raises ValueError for none."""
     if not some:
         raise ValueError("collate_windows() got no windows; expected at least one")
     rows = bert_inputs(special, [(each.question, each.part) for each in some])

@@ -1,4 +1,4 @@
-"""A trained model of extractive question answering, opened: `load(folder).predict([(question, context)])`."""
+"""A trained model of extractive question answering: `load(folder).predict([(question, context)])`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -121,8 +121,8 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
         ]
 
     def _attribute(self, example: tuple[str, str], options: AttributionOptions) -> Attribution:
-        """Which of the tokens of the window of the answer, special ones included, attended to which; as a gradient,
-        what the log-probabilities of the answer's first and last token owe to each.
+        """The attention between the tokens of the answer's window, special tokens included; for the kind gradient,
+        gradient x input of the log-probabilities of the answer's first and last token.
 
         Raises:
             InputError: question or context is blank, or the model has no such map.

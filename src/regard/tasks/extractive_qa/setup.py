@@ -1,4 +1,4 @@
-"""From a run file to what training needs."""
+"""Set up training: data, tokenizer, model and objective from a run file."""
 
 from regard.models.bert import BertSpans
 from regard.storage.run_folder import RunDirectory
@@ -10,10 +10,10 @@ from regard.training.state import count_parameters
 
 
 def setup(config: ExtractiveQA, folder: RunDirectory, processes: int) -> Setup:
-    """Reads the questions and builds the rest; the tokenizer is the folder's where it has one.
+    """Read the questions and build tokenizer, model and objective; a tokenizer in the folder is reused.
 
     Raises:
-        InputError: questions and model are not as they must be.
+        InputError: the questions or the model are invalid.
     """
     splits = config.data.load()
     texts = dict.fromkeys(text for each in splits.train for text in (each.context, each.question))

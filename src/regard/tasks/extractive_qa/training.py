@@ -19,13 +19,13 @@ from regard.training.objective import Carried, Loss
 from regard.training.settings import Training
 
 ROWS = 32
-"""Windows that are read together."""
+"""Windows in one batch of inference."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """An answer: characters `start` to `end` of the context, and the sum of the two logits; `none` is how likely, in
-    the same terms, no window has one."""
+    """An answer: characters `start` to `end` of the context, and the sum of the two logits; `none` is the same score
+    for no answer."""
 
     start: int
     end: int
@@ -34,7 +34,7 @@ class Span:
 
 
 class ExtractiveQAObjective:
-    """The cross-entropy of where answers begin and end; both at the start in a window that does not have the answer."""
+    """The cross-entropy of an answer's first and last position; both are 0 in a window without the answer."""
 
     metric, higher_is_better = "f1", True
 
@@ -122,7 +122,7 @@ def best_span(window: Window, logits: Float[Tensor, "position 2"], longest: int)
 
 
 def best(found: Sequence[Span]) -> Span:
-    """Of a question's windows: there is no answer only as far as each of them has none."""
+    """The best span over a question's windows; `none` is the least over the windows."""
     chosen = max(found, key=lambda each: each.score)
     return Span(chosen.start, chosen.end, chosen.score, min(each.none for each in found))
 

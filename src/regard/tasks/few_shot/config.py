@@ -1,4 +1,4 @@
-"""What a run file of this task says."""
+"""The run file of few-shot classification."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -12,8 +12,8 @@ from regard.training.settings import Amount, Training
 
 @dataclass(frozen=True, kw_only=True)
 class FewShot:
-    """A run, whole. `images` says how they become what the model is given, `augmentation` what is done to those that
-    are learned from. A batch has room for `training.batch_tokens` images."""
+    """A run file. `images` prepares images for the model, `augmentation` changes training images at random. A batch has
+    room for `training.batch_tokens` images."""
 
     task: Literal["few-shot"] = "few-shot"
     data: FolderEpisodes | OmniglotEpisodes
@@ -33,5 +33,5 @@ class FewShot:
 
     @property
     def count(self) -> int:
-        """Images of an episode of training."""
+        """The number of images of a training episode."""
         return self.data.ways * self.data.shots + self.data.questions

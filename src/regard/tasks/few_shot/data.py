@@ -19,9 +19,9 @@ from regard.errors import InputError
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 QUARTERS = 4
-"""Quarters of a turn; each makes another class."""
+"""Rotations in quarter turns; each makes another class."""
 MOST = 1 << 32
-"""The most bytes of a file, unpacked: one of a few bytes can claim more."""
+"""The maximum of bytes of an unpacked file, whose header can claim more."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class EpisodeSets(ABC):
 
     @abstractmethod
     def load(self) -> ImageClasses:
-        """Reads all sets. Raises InputError naming the file for whatever cannot be used."""
+        """Read all sets. Raises InputError with the file for an invalid record."""
 
     @abstractmethod
     def read(self, path: str) -> list[LabelledImage]:
@@ -146,7 +146,7 @@ class OmniglotEpisodes(EpisodeSets):
         return ImageClasses(*(self.checked(each, f"{self.train}, {name}", queries) for each, name, queries in sets))
 
     def read(self, path: str) -> list[LabelledImage]:
-        """Raises InputError for a file that is missing, damaged or another."""
+        """Read the images. Raises InputError for a file that is missing, damaged or of another format."""
         images, alphabets, characters, names = arrays(path, ("images", "alphabet", "character", "alphabet_names"))
         if images.dtype != np.uint8 or images.ndim != 3:
             raise InputError(f"{path}: images are {images.dtype} {images.shape}; expected uint8 (image, height, width)")
@@ -165,7 +165,8 @@ class OmniglotEpisodes(EpisodeSets):
 
 
 def arrays(path: str, names: Sequence[str]) -> list[np.ndarray]:
-    """Those of an .npz file. Raises InputError for one that is missing, damaged, too large or another."""
+    """The arrays of an .npz file. Raises InputError for a file that is missing, damaged, too large or of another
+    format."""
     try:
         with zipfile.ZipFile(path) as archive:
             size = sum(each.file_size for each in archive.infolist())
@@ -183,14 +184,14 @@ def arrays(path: str, names: Sequence[str]) -> list[np.ndarray]:
 
 
 def alphabet(image: LabelledImage) -> str:
-    """That of a character."""
+    """The class of a character."""
     return image.label.split("/")[0]
 
 
 @dataclass(frozen=True)
 class Place:
-    """One image of an episode: the number of its source class, its own number in it, the quarters that it is turned by,
-    and whether it is mirrored before."""
+    """An image of an episode: the index of its source class, its index in that class, its rotation in quarter turns,
+    and whether it is mirrored first."""
 
     source: int
     image: int
@@ -200,7 +201,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Episode:
-    """Support images with their labels, and query images with theirs."""
+    """An episode: support images with their labels, and query images with theirs."""
 
     support: tuple[Place, ...]
     labels: tuple[int, ...]
@@ -209,7 +210,7 @@ class Episode:
 
 
 def variants(*, rotations: bool, mirrored: bool) -> list[tuple[bool, int]]:
-    """Whether an image is mirrored and the quarters that it is turned by, for each class that is made of one."""
+    """For each class derived from one: whether its images are mirrored, and the quarter turns of their rotation."""
     return list(product((False, True) if mirrored else (False,), range(QUARTERS if rotations else 1)))
 
 
@@ -223,8 +224,8 @@ def draw(
     rotations: bool = False,
     mirrored: bool = False,
 ) -> Episode:
-    """An episode from classes of so many images, a function of the seed alone: classes, labels and order are random.
-    The query images are of as many classes as possible."""
+    """Sample an episode from classes of these sizes, as a function of the seed only: classes, labels and order are
+    random. The query images cover as many classes as possible."""
     random = Random(seed)  # text is hashed with SHA-512, the same in every process
     ways_to_see = variants(rotations=rotations, mirrored=mirrored)
     kinds = random.sample(range(len(sizes) * len(ways_to_see)), ways)
@@ -244,5 +245,5 @@ def draw(
 def seen(
     pixels: UInt8[np.ndarray, "height width channel"], place: Place
 ) -> UInt8[np.ndarray, "turned_height turned_width channel"]:
-    """An image as an episode has it."""
+    """An image, mirrored and rotated as its place in the episode requires."""
     return np.rot90(pixels[:, ::-1] if place.mirrored else pixels, place.quarters)

@@ -1,4 +1,4 @@
-"""A trained few-shot classifier, opened: `load(folder).predict([FewShotExample(support, query)])`."""
+"""A trained few-shot classifier: `load(folder).predict([FewShotExample(support, query)])`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -44,7 +44,8 @@ class FewShotExample:
 
 @dataclass(frozen=True, eq=False)
 class EpisodeWeights:
-    """What each image of an episode read: itself and those before it, in each lookup; the query is the last.
+    """The weights of each image of an episode on itself and the images before it, in every layer; the query is the
+    last.
 
     query: its pixels. support: those of the support images, in order. labels: their classes.
     maps: `(layer, image, image)`; a row sums to 1.
@@ -57,12 +58,12 @@ class EpisodeWeights:
 
     @property
     def weights(self) -> Float[np.ndarray, " read"]:
-        """Those of the query in the last lookup, on every image."""
+        """The weights of the query on every image, in the last layer."""
         return self.maps[-1, -1]
 
     def lookups(self) -> tuple[Lookups, Lookups]:
-        """What the query read, in every layer, and what every image did. Images are named by their class, and by their
-        number where a class has several."""
+        """The lookups of the query and of every image, in all layers. Images are named by class, and by number where a
+        class has several."""
         numbers = (self.labels[:place].count(label) + 1 for place, label in enumerate(self.labels))
         several = len(set(self.labels)) < len(self.labels)
         names = [f"{label} {n}" if several else label for label, n in zip(self.labels, numbers, strict=True)]
@@ -141,7 +142,7 @@ class FewShotRun(Run[FewShotExample, ClassPrediction]):
         return [self._attend(each)[0] for each in examples]
 
     def _attribute(self, example: FewShotExample, options: AttributionOptions) -> Attribution:
-        """How much the query image attended to each support image, and to itself. Raises InputError as `predict`."""
+        """The attention of the query image to each support image and to itself. Raises InputError as `predict`."""
         found, weights = self._attend(example)
         return Attribution(found, str(found), weights.lookups(), weights, options, draw=weights.figure)
 

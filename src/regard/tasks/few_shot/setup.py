@@ -1,4 +1,4 @@
-"""From a run file to what training needs."""
+"""Set up training: images, model and objective from a run file."""
 
 import hashlib
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from regard.training.state import count_parameters
 
 
 def setup(config: FewShot, folder: RunDirectory, processes: int) -> Setup:
-    """Read the images and build the rest.
+    """Read the images and build model and objective.
 
     Raises:
         InputError: images or classes are too few, or an image cannot be read.

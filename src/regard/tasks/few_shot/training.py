@@ -19,14 +19,14 @@ from regard.tasks.few_shot.data import Episode, draw, seen
 from regard.training.objective import Carried, Loss
 
 ROWS = 32
-"""Episodes that are predicted together."""
+"""Episodes in one batch of evaluation."""
 Pool = Sequence[UInt8[np.ndarray, "image height width channel"]]
 """The images of each class, as the model reads them."""
 
 
 @dataclass(frozen=True)
 class EpisodeBatch(Batch):
-    """Support images and behind them the query images, the labels of the former and the classes of the latter."""
+    """Support images followed by query images, the labels of the former and the classes of the latter."""
 
     images: Float[Tensor, "batch image channel height width"]
     labels: Int[Tensor, "batch support"]
@@ -39,7 +39,7 @@ def pool(classes: Mapping[str, Sequence[LabelledImage]], config: FewShot) -> Poo
 
 
 def pixels_of(each: LabelledImage, config: FewShot) -> Pixels:
-    """The part of an image that the model reads. Raises InputError for one that cannot be read."""
+    """The pixels of an image as the model's input. Raises InputError for one that cannot be read."""
     return config.images.pixels(each.image, config.model.side, config.model.channels, each.place)
 
 
@@ -58,7 +58,7 @@ def collate_episodes(episodes: Sequence[tuple[Episode, Sequence[Pixels]]], confi
 
 
 class FewShotObjective:
-    """The cross-entropy of the query images' classes, and that of prototypes where the run file weighs it."""
+    """The cross-entropy of the query images' classes, and the weighted cross-entropy of prototypes."""
 
     metric, higher_is_better = "accuracy", True
 
@@ -83,7 +83,7 @@ class FewShotObjective:
         return figures(model, self.valid, self.config, self.config.data.valid_episodes)
 
     def _episode(self, epoch: int, index: int) -> tuple[Episode, list[Pixels]]:
-        """An episode as it is seen in an epoch."""
+        """An episode of an epoch, with augmented images."""
         data, seed, sizes = self.config.data, self.settings.seed, [len(each) for each in self.train]
         settings = {"questions": data.questions, "rotations": data.rotations, "mirrored": data.mirrored}
         episode = draw(sizes, data.ways, data.shots, f"{data.seed}/{seed}/{epoch}/{index}", **settings)
@@ -104,12 +104,12 @@ def episode_loss(model: FewShotSnail, batch: EpisodeBatch, prototypes: float = 0
 def cross_entropy(
     logits: Float[Tensor, "batch question way"], classes: Int[Tensor, "batch question"]
 ) -> Float[Tensor, ""]:
-    """Summed over all questions."""
+    """The cross-entropy, summed over all queries."""
     return functional.cross_entropy(logits.flatten(0, 1), classes.flatten(), reduction="sum")
 
 
 def episodes(images: Pool, config: FewShot, count: int, seed: str) -> Iterator[EpisodeBatch]:
-    """So many episodes, some at a time, none of them turned."""
+    """`count` episodes in batches, without rotations."""
     data, sizes = config.data, [len(each) for each in images]
     for first in range(0, count, ROWS):
         numbers = range(first, min(first + ROWS, count))
@@ -119,7 +119,8 @@ def episodes(images: Pool, config: FewShot, count: int, seed: str) -> Iterator[E
 
 @torch.no_grad()
 def figures(model: FewShotSnail, images: Pool, config: FewShot, count: int) -> dict[str, float]:
-    """accuracy: how many of `count` episodes are predicted right; deviation: its standard error. Both in per cent."""
+    """accuracy: the share of `count` episodes with a right prediction; deviation: its standard error. Both in per
+    cent."""
     device, right = next(model.parameters()).device, 0
     for batch in episodes(images, config, count, f"{config.data.seed}/measured"):
         logits = model(batch.images.to(device), batch.labels.to(device))

@@ -1,4 +1,4 @@
-"""Captions of images, with the place that each word looks at."""
+"""Image captioning, with the attention of each word to places of the image."""
 
 from regard.tasks.task import LazyTask
 

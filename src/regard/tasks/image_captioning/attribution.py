@@ -1,4 +1,4 @@
-"""What a model reads of an image, and where it attends while it writes a caption."""
+"""The attention to an image while a caption is decoded."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,21 +22,20 @@ if TYPE_CHECKING:
 
 
 def pixels_of(each: Captioned, config: ImageCaptioning) -> Pixels:
-    """The part of an image that the model is given. Raises InputError for one that cannot be read."""
+    """The pixels of an image as the model's input. Raises InputError for one that cannot be read."""
     return config.images.pixels(each.image, config.model.image, config.model.channels, each.place)
 
 
 def one(model: Captioner, image: Pixels, ids: Sequence[int], config: ImageCaptioning) -> CaptionBatch:
-    """A batch of one image and its caption, where the model is."""
+    """A batch of one image and its caption, on the model's device."""
     batch = collate_captions([(config.images.tensor(image), list(ids))], config.cells, model.decoder.special)
     return batch.to(next(model.parameters()).device)
 
 
 @dataclass(frozen=True, eq=False)
 class CaptionMaps:
-    """The weights on the cells with which each token of a caption is written, the end last, of every layer and
-    head; and the gate on what was read for each but the end, 0 to 1, None for a model without one; and what the
-    weights are made of."""
+    """The weights on the cells at each token of a caption, END last, of every layer and head; the gate on the context
+    of each token but END, 0 to 1, None for a model without a gate; and the breakdown of the weights."""
 
     every: Float[np.ndarray, "layer head position row column"]
     gates: tuple[float, ...] | None
@@ -50,11 +49,11 @@ class CaptionMaps:
 
 @dataclass(frozen=True, eq=False)
 class CaptionWeights:
-    """Where in an image a model attended while it wrote each token of a caption.
+    """The attention to the cells of an image at each token of its caption.
 
     pixels: the part of the image that the model reads.
-    tokens: the caption's, without END.
-    weights: of the cells, the mean over layers and heads; gates: on what was read, 0 to 1, for models with a gate.
+    tokens: those of the caption, without END.
+    weights: on the cells, the mean over layers and heads; gates: on the context, 0 to 1, for models with a gate.
     """
 
     pixels: Pixels
@@ -63,7 +62,7 @@ class CaptionWeights:
     gates: tuple[float, ...] | None
 
     def figure(self, title: str) -> "Figure":
-        """The image, and for each token the image lit by its weights, with its gate."""
+        """The image, and for each token an overlay of its weights, with its gate."""
         titles = self.tokens
         if self.gates is not None:
             titles = tuple(f"{word}  {gate:.2f}" for word, gate in zip(titles, self.gates, strict=True))
@@ -72,7 +71,7 @@ class CaptionWeights:
 
 @torch.no_grad()
 def attended(model: Captioner, image: Pixels, ids: Sequence[int], config: ImageCaptioning) -> CaptionMaps:
-    """What a model that attends reads of the image while it is made to write a caption, in one pass."""
+    """The attention to the image at each token of a caption, from one pass with teacher forcing."""
     readers, gate = model.decoder.source_attention, model.decoder.source_gate
     assert readers is not None
     names = (readers,) if isinstance(readers, str) else readers

@@ -1,4 +1,4 @@
-"""What a run file of this task says."""
+"""The run file of image captioning."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -19,10 +19,9 @@ from regard.training.settings import Training
 
 @dataclass(frozen=True, kw_only=True)
 class ImageCaptioning(PretrainedSource):
-    """A run, whole. `metrics` are measured in validation and on the test set; the first chooses the best weights.
-    Captions are read in lower case where `lower` says so, and those of the training set beyond `longest` tokens are
-    left out. A batch has room for `training.batch_tokens` cells and words. With `model.trunk` the trunk's run says how
-    images are prepared, and `images` is replaced."""
+    """A run file. `metrics` are computed in validation and on the test set; the first chooses the best weights. With
+    `lower` captions are lowercased. A batch has room for `training.batch_tokens` cells and words. With `model.trunk`
+    the `images` of the trunk's run replace those of this file."""
 
     task: Literal["image-captioning"] = "image-captioning"
     data: Scenes | CaptionTables
@@ -42,7 +41,9 @@ class ImageCaptioning(PretrainedSource):
         if self.pretrained_part is None or self.pretrained_part.has_sizes:
             self._check_images()
         if self.augmentation.flip and isinstance(self.data, Scenes):
-            raise ValueError("augmentation.flip turns left into right, which the captions of scenes tell; set it false")
+            raise ValueError(
+                "augmentation.flip turns left into right, which the captions of scenes describe; set it false"
+            )
         if self.tokenizer.dropout:
             raise ValueError("tokenizer.dropout is for seq2seq; captions are cut in one way")
         if self.attention_losses.guided:
@@ -65,7 +66,7 @@ class ImageCaptioning(PretrainedSource):
         return PretrainedPart("model.trunk.vit", trunk.vit, ImageClassification.task, command, trunk.sizes is not None)
 
     def with_sizes(self, other: Any) -> "ImageCaptioning":
-        """With the sizes of the trunk, and images as its run prepares them."""
+        """The run file with the sizes of the trunk and the `images` of its run."""
         assert self.model.trunk is not None
         trunk = replace(self.model.trunk, sizes=other.model)
         model = replace(self.model, image=other.size, channels=other.model.channels, stages=(), trunk=trunk)
@@ -73,5 +74,5 @@ class ImageCaptioning(PretrainedSource):
 
     @property
     def cells(self) -> int:
-        """What the decoder reads of an image."""
+        """The number of cells of an image, the decoder's memory."""
         return self.model.side**2

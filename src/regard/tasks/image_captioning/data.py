@@ -1,4 +1,4 @@
-"""Images with what is said of them: what the `data:` section of a run file for captioning becomes, in files."""
+"""The `data:` section of a run file for captioning: images with captions, from files."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,13 +14,13 @@ from regard.images import Image
 Box = tuple[float, float, float, float]
 """Top, left, bottom and right of a part of an image, as shares of its height and width."""
 SPLITS = {"train": ("train",), "valid": ("valid", "val", "dev"), "test": ("test",)}
-"""What the column that tells the sets apart may call each."""
+"""The names of each set in the column `split`."""
 
 
 @dataclass(frozen=True, eq=False)
 class Captioned:
-    """An image, by its path or as an array; captions that are each right; where it came from. `boxes` say where in it
-    is what a word of a caption names."""
+    """An image, by its path or as an array; its reference captions; its `file:line`, for messages. `boxes` locate the
+    objects that words of the captions name."""
 
     image: Image
     captions: tuple[str, ...]
@@ -31,8 +31,8 @@ class Captioned:
 @dataclass(frozen=True, kw_only=True)
 class CaptionTables:
     """A .tsv, .csv or .jsonl file a set, optionally .gz, with the columns `image`, a file in the folder `images`, and
-    `captions`, a text or in JSON a list of them. With `split`, the column that says of each record whether it is in
-    train, valid (or val, or dev) or test, all are in the one file `train`."""
+    `captions`, a text or in JSON a list of them. With `split`, a column of train, valid (or val, or dev) and test, all
+    sets are in the file `train`."""
 
     kind: Literal["captions"] = "captions"
     train: str
@@ -46,12 +46,12 @@ class CaptionTables:
 
     def __post_init__(self) -> None:
         if self.split is None and self.valid is None:
-            raise InputError("captions: give valid, a file for validation, or split, the column that tells the sets")
+            raise InputError("captions: give valid, a file for validation, or split, the column with each record's set")
         if self.split is not None and (self.valid or self.test):
             raise InputError("captions: with split all sets are in the file train; remove valid and test")
 
     def load(self) -> Splits[Captioned]:
-        """Reads all sets. Raises InputError naming file and line for whatever cannot be used."""
+        """Read all sets. Raises InputError with file and line for an invalid record."""
         if self.split is None:
             return Splits(self._read(self.train), self._read(self.valid), self._read(self.test))
         rows = self._rows(self.train)
@@ -66,7 +66,7 @@ class CaptionTables:
         return Splits(sets["train"], sets["valid"], sets["test"])
 
     def tests(self) -> Sequence[Captioned]:
-        """Those of the test set; none without one. Raises InputError as `load` does."""
+        """The images of the test set; none without one. Raises InputError as `load` does."""
         return self._read(self.test) if self.split is None else self.load().test
 
     def _read(self, path: str | None) -> list[Captioned]:

@@ -1,4 +1,4 @@
-"""Whether a model attends to what it names."""
+"""Grounding: the attention of words to the objects that they name."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from regard.tasks.image_captioning.data import Box, Captioned
 from regard.text import Tokenizer
 
 POINTING = "pointing"
-"""In per cent, the share of the weight that lies in the box of what a word names, the mean over such words."""
+"""The metric's name: the mean share of attention in the box of the object that a word names, in per cent."""
 
 
 def pointing(
@@ -22,8 +22,8 @@ def pointing(
     captions: Sequence[Sequence[int]],
     config: ImageCaptioning,
 ) -> float | None:
-    """While the model writes these captions, which are its own. A word that names what is in other images and not in
-    this one counts as 0. None where no part of an image has a name or no word is one, or the model does not attend."""
+    """The mean over the words of the model's own captions. A word that names an object of other images only counts as
+    0. None for images without boxes, captions without such words, or a model without attention."""
     names = {name for each in images for name in each.boxes}
     if model.decoder.source_attention is None:
         return None
@@ -39,7 +39,7 @@ def pointing(
 
 
 def overlap(box: Box, side: int) -> Float[np.ndarray, "row column"]:
-    """How much of each cell of an image with `side` x `side` cells lies in a box: 0 to 1."""
+    """The share of each of `side` x `side` cells of an image that lies in a box, 0 to 1."""
     edges = np.arange(side + 1) / side
     down, across = (
         np.clip(np.minimum(edges[1:], box[axis + 2]) - np.maximum(edges[:-1], box[axis]), 0, None) * side

@@ -1,4 +1,4 @@
-"""A trained captioner of images, opened: `load(folder).predict(images)`."""
+"""A trained captioner of images: `load(folder).predict(images)`."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -106,14 +106,14 @@ class ImageCaptioningRun(Run[Image, Caption]):
         return options.search(self.config.search).temperature is not None
 
     def _evaluate(self, examples: Sequence[Captioned] | None, options: EvaluationOptions) -> dict[str, float]:
-        """The metrics of the run file, and how much of the attention lies on the parts of an image that are named.
+        """The metrics of the run file, and the grounding of words in the image (`POINTING`).
 
         Raises:
             InputError: there are neither examples nor a test set, or an image cannot be read.
         """
         images = self.config.data.tests() if examples is None else examples
         if not images:
-            raise InputError("there is no test set in the run file and nothing is given; give images with captions")
+            raise InputError("there is no test set in the run file and no images are given; give images with captions")
         with guarded(self.model):
             return figures(self.model, self.tokenizer, images, self.config, self._search(options.beam))
 
@@ -156,12 +156,11 @@ class ImageCaptioningRun(Run[Image, Caption]):
         return StreamSource(patch_labels(patches.rows, patches.columns), patches, forced)
 
     def _attribute(self, example: Image, options: AttributionOptions) -> Attribution:
-        """Where the model attended to the image while it wrote each token of its caption, or of the one that is forced;
-        with the role decoder, which of the tokens attended to which, START first. How the patches of a trunk attend to
-        each other is not part of it.
+        """The attention to the image at each token of the predicted or forced caption; with the role decoder, the
+        attention between the tokens, START first. The self-attention of a trunk is not included.
 
         Raises:
-            InputError: as `predict`, for a model that does not attend to its image, and for kinds and maps but with the
+            InputError: as `predict`; the model does not attend to its image; or kinds or maps are chosen without the
                 role decoder.
         """
         cross = options.role in (None, "cross")
@@ -227,7 +226,8 @@ class ImageCaptioningRun(Run[Image, Caption]):
         return Caption(self.tokenizer.decode(found.tokens), found.score, found.finished, pieces)
 
     def _lookups(self, pixels: Pixels, tokens: tuple[str, ...], seen: CaptionMaps) -> Lookups:
-        """Of the first rows, one for each of these tokens; END has no note."""
+        """The lookups of the first rows, one for each of these tokens. The note of a token is its gate; END has
+        none."""
         notes = () if seen.gates is None else tuple(f"gate {gate:.2f}" for gate in seen.gates)
         notes += ("",) * (len(tokens) - len(notes)) if notes else ()
         weights = rearrange(

@@ -1,7 +1,7 @@
-"""Generated scenes of two shapes and what can be said of them, where it is known which part of the image a word names.
+"""Generated scenes of two shapes with captions, and the box of the object that each word names.
 
-A scene has two different shapes in two colours, one beside or above the other. Its captions tell shapes, colours and
-how they lie, in every way that is true: "a red circle is left of a blue ring", "a blue ring is right of a red circle".
+A scene has two different shapes in two colours, one beside or above the other. Its captions name shapes, colours and
+positions, in every way that is true: "a red circle is left of a blue ring", "a blue ring is right of a red circle".
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -18,7 +18,7 @@ from regard.errors import InputError
 from regard.tasks.image_captioning.data import Box, Captioned
 
 Plane = Float[np.ndarray, "height width"]
-"""A number for each pixel: its distance from the middle of a shape along one axis, 1 at the shape's edge."""
+"""For each pixel its distance from the middle of a shape along one axis, 1 at the shape's edge."""
 SHAPES: dict[str, Callable[[Plane, Plane], Bool[np.ndarray, "height width"]]] = {
     "circle": lambda y, x: y**2 + x**2 <= 1,
     "square": lambda y, x: np.maximum(abs(y), abs(x)) <= 0.9,
@@ -59,11 +59,11 @@ class Scenes(Synthetic):
             raise InputError(f"scenes: size is {self.size}; expected 16 to 256 pixels")
 
     def load(self) -> Splits[Captioned]:
-        """Draws all three sets, each from a generator of its own."""
+        """Generate all three sets, each from a generator of its own."""
         return Splits(*(self._make(name) for name in ("train", "valid", "test")))
 
     def tests(self) -> list[Captioned]:
-        """Those of the test set."""
+        """The scenes of the test set."""
         return self._make("test")
 
     def _make(self, name: str) -> list[Captioned]:
@@ -89,7 +89,7 @@ def scene(random: Random, size: int, place: str) -> Captioned:
 
 
 def captions(names: Mapping[str, str], boxes: Mapping[str, Box]) -> Iterator[str]:
-    """What is true of two shapes: two captions for each way in which they lie wholly apart."""
+    """The captions of two shapes: two for each direction in which they do not overlap."""
     for axis, (before, behind) in enumerate(RELATIONS.values()):
         one, other = sorted(names, key=lambda shape, axis=axis: boxes[shape][axis])
         if boxes[one][axis + 2] <= boxes[other][axis]:
@@ -104,7 +104,7 @@ def draw(
     middle: tuple[float, float],
     half: float,
 ) -> None:
-    """Puts a shape into an image; its middle and half its side are shares of the image's side."""
+    """Draw a shape into an image; its centre and half its side are shares of the image's side."""
     y, x = ((np.arange(len(pixels)) + 0.5) / len(pixels) - at for at in middle)
     inside = SHAPES[shape](y[:, None] / half + 0 * x, x / half + 0 * y[:, None])
     pixels[inside] = colour

@@ -1,4 +1,4 @@
-"""From a run file to what training needs."""
+"""Set up training: data, tokenizer, model and objective from a run file."""
 
 from regard.data.images import contents
 from regard.models.catalog import build_captioner
@@ -13,14 +13,14 @@ from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
 from regard.training.state import count_parameters
 
 PRETRAINED = {"encoder.vit": "encoder."}
-"""What a model with a trunk takes, with the beginning of its weights' names in that run."""
+"""The part of a model that is pretrained, with the prefix of its parameters in the trunk's run."""
 
 
 def setup(config: ImageCaptioning, folder: RunDirectory, processes: int) -> Setup:
-    """Reads images and captions, each image once to see that it can be, and builds the rest.
+    """Read images and captions, check every image, and build tokenizer, model and objective.
 
     Raises:
-        InputError: images, captions and model are not as they must be.
+        InputError: the images, the captions or the model are invalid.
     """
     splits = config.data.load()
     tokenizer = kept_or_trained(
@@ -45,12 +45,12 @@ def setup(config: ImageCaptioning, folder: RunDirectory, processes: int) -> Setu
 
 
 def about(trunk: VitTrunk | None) -> str:
-    """What becomes of a trunk, and what is not the run file's then."""
+    """The trunk in the summary of the setup: its run, and whether its weights are frozen. Empty without a trunk."""
     if trunk is None:
         return ""
     return f"; images as {trunk.vit} prepares them, whose weights {'stay' if trunk.frozen else 'learn with the rest'}"
 
 
 def line(each: Captioned) -> str:
-    """A digest of an image and its captions."""
+    """An image with its captions as a line, for the digest of the data."""
     return "\0".join((contents(each.image), *each.captions)) + "\n"

@@ -24,12 +24,12 @@ from regard.training.attention_losses import AttentionLoss
 from regard.training.objective import Carried, Loss
 
 ROWS = 64
-"""Images whose captions are decoded together."""
+"""Images in one batch of decoding."""
 
 
 @dataclass(frozen=True)
 class Example:
-    """One caption of an image, by the image's number."""
+    """One caption of an image, by the index of the image."""
 
     image: int
     ids: list[int]
@@ -82,20 +82,20 @@ class CaptionObjective:
         return figures(model, self.tokenizer, self.valid, self.config, self.config.search.searching(beam=1))
 
     def _seen(self, epoch: int, index: int) -> Float[Tensor, "channel height width"]:
-        """An image as it is seen in an epoch, with this caption."""
+        """The augmented image of an epoch, with this caption."""
         pixels = pixels_of(self.images[self.train[index].image], self.config)
         return self.config.images.tensor(self.config.augmentation(pixels, self.settings.seed, epoch, index))
 
 
 def read(caption: str, config: ImageCaptioning) -> str:
-    """A caption as it is learned from."""
+    """A caption as the tokenizer's input: lowercased with `lower`."""
     return caption.lower() if config.lower else caption
 
 
 def tensors(
     images: Sequence[Captioned], config: ImageCaptioning, device: torch.device
 ) -> Float[Tensor, "batch channel height width"]:
-    """Images as the model is given them. Raises InputError for one that cannot be read."""
+    """Images as the model's input. Raises InputError for one that cannot be read."""
     return torch.stack([config.images.tensor(pixels_of(each, config)) for each in images]).to(device)
 
 
@@ -116,8 +116,8 @@ def decode(
 def encoded(
     model: Captioner, images: Sequence[Captioned], config: ImageCaptioning, search: Search
 ) -> tuple[Memory, Tensor]:
-    """Images as they are read, and the most tokens that may be said of each, `(batch,)`. Raises InputError for an image
-    that cannot be read."""
+    """The memory of images, and the limit of tokens of each caption, `(batch,)`. Raises InputError for an image that
+    cannot be read."""
     device = next(model.parameters()).device
     memory = model.encoder(tensors(images, config, device))
     return memory, search.limit(torch.zeros(len(images), dtype=torch.int64, device=device))
@@ -126,7 +126,7 @@ def encoded(
 def figures(
     model: Captioner, tokenizer: Tokenizer, images: Sequence[Captioned], config: ImageCaptioning, search: Search
 ) -> dict[str, float]:
-    """The run's metrics, and how much of the weight lies where words that name a part of the image should look."""
+    """The run's metrics, and the grounding of words in the image where boxes are known."""
     ids = [list(best.tokens) for best, *_ in decode(model, images, config, search)]
     found = [tokenizer.decode(each) for each in ids]
     references = [[read(text, config) for text in each.captions] for each in images]

@@ -1,4 +1,4 @@
-"""How much the class of an image depended on each patch, in each kind, and the pictures of it."""
+"""The attribution of an image's class to its patches, in each kind, and its figures."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,12 +29,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class PatchWeights:
-    """How much the class of an image depended on each patch.
+    """The attribution of an image's class to its patches.
 
     pixels: the part of the image that the model reads.
-    weights: of the first kind, which sum to 1 unless all are 0; `last_layer` those of the attention of the last layer.
-    heads: what every position read, in every layer and head; `patches` what the class read of the
-        patches, as shares.
+    weights: of the first kind; they sum to 1 unless all are 0. last_layer: the attention of the last layer.
+    heads: the lookups of every position, layer and head. patches: the weights of the class on the patches, as shares.
     """
 
     pixels: Pixels
@@ -44,7 +43,7 @@ class PatchWeights:
     patches: Float[np.ndarray, "map row column"]
 
     def figure(self, title: str) -> "Figure":
-        """The image beside the image lit by its weights."""
+        """The image beside its overlay of weights."""
         return overlay(self.pixels, self.weights, title=title)
 
     def views(self, title: str) -> dict[ViewName, OwnView]:
@@ -61,8 +60,8 @@ class PatchWeights:
 
 
 PatchAttribution = Callable[[Vit, Tensor, list[float], Maps], np.ndarray]
-"""Of a model, an image `(1, channel, height, width)`, and the probabilities and maps that were recorded of it, the
-weight of each position, the patches' last."""
+"""From a model, an image `(1, channel, height, width)`, its probabilities and its recorded maps to the weight of each
+position, the patches last."""
 
 
 def by_rollout(model: Vit, image: Tensor, row: list[float], found: Maps) -> np.ndarray:
@@ -101,7 +100,7 @@ def last(found: Maps) -> np.ndarray:
 
 
 def read_by_class(model: Vit, read: Float[np.ndarray, "*map query key"]) -> Float[np.ndarray, "*map key"]:
-    """What is read by what tells the class: the first token, or all of them in the mean."""
+    """The row of the position that the class is predicted from: the first token, or the mean over all."""
     return read.mean(-2) if model.config.pooling == "mean" else read[..., 0, :]
 
 

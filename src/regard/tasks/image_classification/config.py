@@ -1,4 +1,4 @@
-"""What a run file of this task says."""
+"""The run file of image classification."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -12,8 +12,8 @@ from regard.training.settings import Training
 
 @dataclass(frozen=True, kw_only=True)
 class ImageClassification:
-    """A run, whole. `images` says how they become what the model is given; with a `size` of their own, a whole number
-    of patches, learned positions are interpolated. A batch has room for `training.batch_tokens` patches."""
+    """A run file. `images` prepares images for the model; for another `size`, a whole number of patches, learned
+    positions are interpolated. A batch has room for `training.batch_tokens` patches."""
 
     task: Literal["image-classification"] = "image-classification"
     data: ImageFolders | IdxImages
@@ -42,5 +42,5 @@ class ImageClassification:
 
     @property
     def positions(self) -> int:
-        """What an image takes up in a batch: its patches and the tokens before them."""
+        """The number of positions of an image in a batch: its patches and the tokens before them."""
         return self.model.marks + (self.size // self.model.patch) ** 2

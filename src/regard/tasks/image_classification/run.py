@@ -1,4 +1,4 @@
-"""A trained classifier of images, opened: `load(folder).predict(images)`."""
+"""A trained classifier of images: `load(folder).predict(images)`."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,7 +29,7 @@ from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictO
 from regard.tasks.run import Run
 
 MARKS = "[CLS]", "[DIST]"
-"""What stands before the patches."""
+"""The tokens before the patches."""
 
 
 class ImageClassificationRun(Run[Image, ClassPrediction]):
@@ -81,7 +81,7 @@ class ImageClassificationRun(Run[Image, ClassPrediction]):
         """
         images = self.config.data.tests() if examples is None else examples
         if not images:
-            raise InputError("there is no test set in the run file and nothing is given; give images")
+            raise InputError("there is no test set in the run file and no images are given; give images")
         classes = numbers(self.labels, images)
         with guarded(self.model):
             return figures(probabilities(self.model, images, self.config), classes)
@@ -94,9 +94,9 @@ class ImageClassificationRun(Run[Image, ClassPrediction]):
         return [ClassPrediction.of(self.labels, row) for row in found.tolist()]
 
     def _attribute(self, example: Image, options: AttributionOptions) -> Attribution:
-        """How much the class depended on each patch, `PatchWeights`: by the attention of all layers, rolled out; by the
-        weights or the norms of the last layer, its heads averaged; or as a gradient, what the class's log-probability
-        owes to the vector of each patch. Of the first token, or of the mean over the patches where these are pooled.
+        """The attribution of the class to each patch, `PatchWeights`: by rollout over all layers, by the weights or the
+        norms of the last layer, averaged over heads, or by gradient x input at the patch vectors. The query is the
+        first token, or the mean over the patches where these are pooled.
 
         Raises:
             InputError: as `predict`.

@@ -1,4 +1,4 @@
-"""From a run file to what training needs."""
+"""Set up training: images, model and objective from a run file."""
 
 import numpy as np
 
@@ -16,10 +16,10 @@ from regard.training.state import count_parameters
 
 
 def setup(config: ImageClassification, folder: RunDirectory, processes: int) -> Setup:
-    """Reads the images, each once to see that it can be, and builds the rest.
+    """Read and check every image, and build model and objective.
 
     Raises:
-        InputError: images and model are not as they must be.
+        InputError: the images or the model are invalid.
     """
     splits = config.data.load()
     labels = ordered(sorted({each.label for each in splits.train}), config.training.start)

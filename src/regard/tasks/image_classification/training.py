@@ -1,4 +1,4 @@
-"""Telling classes of images: files to batches, a loss, and how often the class is right."""
+"""Training of image classifiers: files to batches, the loss and the metrics."""
 
 from collections.abc import Sequence
 
@@ -17,9 +17,9 @@ from regard.tasks.image_classification.config import ImageClassification
 from regard.training.objective import Carried, Loss
 
 ROWS = 64
-"""Images whose classes are told together."""
+"""Images in one batch of evaluation."""
 Example = tuple[LabelledImage, int]
-"""With the number of its class."""
+"""An image with the index of its class."""
 
 
 class ImageClassificationObjective:
@@ -54,7 +54,7 @@ class ImageClassificationObjective:
         return figures(probabilities(model, images, self.config), [number for _, number in self.valid])
 
     def _seen(self, epoch: int, index: int) -> Float[Tensor, "channel height width"]:
-        """An image as it is seen in an epoch."""
+        """The augmented image of an epoch."""
         pixels = pixels_of(self.train[index][0], self.config)
         return self.config.images.tensor(self.config.augmentation(pixels, self.settings.seed, epoch, index))
 
@@ -75,7 +75,7 @@ def distillation(
 
 
 def pixels_of(each: LabelledImage, config: ImageClassification) -> Pixels:
-    """The part of an image that the model is given. Raises InputError for one that cannot be read."""
+    """The pixels of an image as the model's input. Raises InputError for one that cannot be read."""
     return config.images.pixels(each.image, config.size, config.model.channels, each.place)
 
 
@@ -83,7 +83,7 @@ def pixels_of(each: LabelledImage, config: ImageClassification) -> Pixels:
 def probabilities(
     model: Vit, images: Sequence[LabelledImage], config: ImageClassification
 ) -> Float[Tensor, "image class"]:
-    """Of each image and class. Raises InputError for an image that cannot be read."""
+    """The examples of images and their classes. Raises InputError for an image that cannot be read."""
     device = next(model.parameters()).device
     found = [torch.zeros(0, model.output.out_features)]
     for first in range(0, len(images), ROWS):

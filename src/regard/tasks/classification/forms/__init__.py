@@ -1,1 +1,1 @@
-"""The inputs of each kind of model for a text or a pair, and the attribution of its class to them."""
+"""Forms: the inputs of each kind of model, and the attribution of the class to them."""

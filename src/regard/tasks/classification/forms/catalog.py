@@ -1,4 +1,4 @@
-"""Which form goes with which model."""
+"""The form of each model."""
 
 from typing import Any
 
@@ -15,7 +15,8 @@ from regard.text import Tokenizer
 def form_of(
     config: BertConfig | HanConfig | FlatConfig | RocktaschelConfig, tokenizer: Tokenizer, *, truncate: bool
 ) -> Form[Any]:
-    """That of a model; `truncate` cuts texts that are longer than the model can take, which is refused otherwise."""
+    """The form of a model; `truncate` cuts texts that are longer than the model can take, which is refused
+    otherwise."""
     match config:
         case BertConfig():
             return MarkedTexts(tokenizer, config.context, truncate=truncate)

@@ -1,4 +1,4 @@
-"""A text as its sentences, and all of it at once."""
+"""Documents as sentences, and as one sequence."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ Sentences = list[Ids]
 
 
 def sentences_of(example: Labelled) -> tuple[str, ...]:
-    """Those that the text came in, or else those that it is cut into."""
+    """The sentences of an example: its own, else those of the sentence splitter."""
     (text,) = example.texts
     return example.sentences or tuple(text[start:end] for start, end in sentence_spans(text))
 
@@ -47,7 +47,7 @@ class Documents(Form[Sentences]):
         return collate_documents(examples)
 
     def attention(self, example: Labelled, maps: Maps, joined: Joined) -> DocumentWeights | None:
-        """Of an average the weights are all the same; a maximum looks at nothing."""
+        """The weights of words and sentences: uniform for an average, None for a maximum."""
         if "maximum" in (self.config.words, self.config.sentences):
             return None
         parts = self._parts(example)
@@ -69,7 +69,7 @@ class Documents(Form[Sentences]):
         return divided(parts, [rows[row][: len(part.indices)] for row, part in enumerate(parts)])
 
     def _parts(self, example: Labelled) -> list[Words]:
-        """The words of each sentence, or of each part of one that is long."""
+        """The words of each sentence, or of each part of a long sentence."""
         longest = self.config.longest_sentence
         return [
             words_of(text, spans)
@@ -110,18 +110,18 @@ class WholeTexts(Form[Sentences]):
         return [words_of(text, self.tokenizer.offsets(text)) for text in sentences_of(example)]
 
     def _laid_out(self, parts: Sequence[Words], whole: np.ndarray) -> DocumentWeights:
-        """What is known of all tokens, in sentences."""
+        """The amounts of all tokens, grouped by sentence."""
         ends = np.cumsum([len(part.indices) for part in parts])
         return divided(parts, [each for each, _ in zip(np.split(whole, ends[:-1]), parts, strict=False)])
 
 
 def cut(tokens: Sequence, longest: int) -> list[list]:
-    """Parts of at most so many, in order; of none one that is empty."""
+    """Parts of at most `longest` tokens, in order; an empty sentence has one empty part."""
     return [list(tokens[first : first + longest]) for first in range(0, max(1, len(tokens)), longest)]
 
 
 def recorded(maps: Maps, name: str, summary: PoolingName, lengths: Sequence[int]) -> list[np.ndarray]:
-    """The weights of each row, of so many positions; of norms the shares."""
+    """The weights of each row up to its length; norms as shares."""
     if summary == "average":
         return [np.full(length, 1 / max(1, length)) for length in lengths]
     if not lengths:
@@ -131,13 +131,12 @@ def recorded(maps: Maps, name: str, summary: PoolingName, lengths: Sequence[int]
 
 
 def together(weights: np.ndarray, words: Words) -> np.ndarray:
-    """What the tokens of each word have, added up."""
+    """The sum of the weights of each word's tokens."""
     return np.bincount(words.indices, weights, len(words.labels)) if words.labels else np.zeros(0)
 
 
 def divided(parts: Sequence[Words], amounts: Sequence[np.ndarray]) -> DocumentWeights:
-    """Amounts of the tokens of each sentence, of any sign: a sentence's weight is its share of all, a word's its share
-    of its sentence's."""
+    """The amounts of tokens, of any sign, as shares: of a sentence in the document, of a word in its sentence."""
     words = [together(np.abs(each), part) for each, part in zip(amounts, parts, strict=True)]
     weights = shares(np.array([each.sum() for each in words]))
     return DocumentWeights(tuple(part.labels for part in parts), weights, tuple(map(shares, words)))

@@ -20,8 +20,8 @@ Texts = tuple[Ids, ...]
 
 
 class MarkedTexts(Form[Texts]):
-    """At most `context` tokens with their marks; more are refused, or cut with `truncate`: the longer of two texts
-    first. The tokens attend to each other."""
+    """At most `context` tokens, special tokens included; more are refused, or with `truncate` cut, the longer of two
+    texts first. The tokens attend to each other."""
 
     attention_modules = BertClassifier.self_attention
     several = True
@@ -35,8 +35,8 @@ class MarkedTexts(Form[Texts]):
         tokens = sum(map(len, texts))
         if tokens > most and not self.truncate:
             raise InputError(
-                f"{example.place}: {tokens} tokens and {1 + len(texts)} marks, but the model takes {self.context}; "
-                "shorten it or truncate"
+                f"{example.place}: {tokens} tokens and {1 + len(texts)} special tokens, but the model takes "
+                f"{self.context}; shorten it or truncate"
             )
         return shortened(texts, most)
 
@@ -47,7 +47,7 @@ class MarkedTexts(Form[Texts]):
         return collate_marked(examples, self.tokenizer.special)
 
     def attention(self, example: Labelled, maps: Maps, joined: Joined) -> Alignment:
-        """Raises InputError as `joined` does."""
+        """The attention between all tokens. Raises InputError as `joined` does."""
         tokens = self._tokens(example)
         return Alignment(joined(maps), tokens, tokens)
 

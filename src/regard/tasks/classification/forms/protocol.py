@@ -1,4 +1,4 @@
-"""A form: how texts become the inputs of a model, and what its class is attributed to."""
+"""A form: it encodes texts as the inputs of a model, and attributes the class to them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -15,11 +15,11 @@ from regard.tasks.classification.data import Labelled
 
 E = TypeVar("E")
 Joined = Callable[[Maps], np.ndarray]
-"""Makes one map, `(target, source)`, of recorded ones."""
+"""Joins recorded maps into one, `(target, source)`."""
 
 
 class Form(ABC, Generic[E]):
-    """How texts become the inputs of a kind of model."""
+    """The encoding of texts as inputs of a kind of model, and the attribution to them."""
 
     attention_modules: str | None = None
     """The names of the modules whose weights are the attention; None for a model without."""
@@ -32,7 +32,7 @@ class Form(ABC, Generic[E]):
 
     @abstractmethod
     def positions(self, encoded: E) -> int:
-        """The positions that it takes in a batch."""
+        """The number of positions of an encoded example in a batch."""
 
     @abstractmethod
     def collate(self, examples: Sequence[tuple[E, int]]) -> ClassBatch:
@@ -40,7 +40,7 @@ class Form(ABC, Generic[E]):
 
     def attention(self, example: Labelled, maps: Maps, joined: Joined) -> Alignment | DocumentWeights | None:
         """The attention, from the maps recorded while the model read this example only; None for a model that does not
-        attend. `joined` makes one of `several` maps."""
+        attend. `joined` joins `several` maps into one."""
         return None
 
     def side(self, example: Labelled) -> Side | None:

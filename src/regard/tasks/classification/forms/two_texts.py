@@ -1,4 +1,4 @@
-"""Two texts, each by itself."""
+"""Two texts, each in a sequence of its own."""
 
 from collections.abc import Sequence
 
@@ -39,8 +39,8 @@ class TwoTexts(Form[Texts]):
         return collate_two_texts(examples)
 
     def attention(self, example: Labelled, maps: Maps, joined: Joined) -> Alignment | None:
-        """A row a word of the second text. Where the texts are exchanged too, that is a second reading, which is not
-        shown."""
+        """A row for each word of the second text. The second reading of a model that also exchanges the texts is left
+        out."""
         if self.reading == "none":
             return None
         first, second = (words_of(text, self.tokenizer.offsets(text)) for text in example.texts)
@@ -61,9 +61,9 @@ class TwoTexts(Form[Texts]):
 
 
 def of_each(found: Sequence[Contributed], both: Sequence[Words]) -> list[np.ndarray]:
-    """What the tokens of each of two texts contribute, added up over the ways in which they are read: one text as it
-    is, then the other behind a mark; in a second way, which is a second row, the texts are exchanged. Texts that have
-    no tokens are not embedded where they would come first."""
+    """The contributions of each text's tokens, summed over the readings: one text, then the other behind a special
+    token; in a second reading, which is a second row, the texts are exchanged. A first text without tokens is not
+    embedded."""
     amounts = [np.zeros(len(words.indices)) for words in both]
     for call in found:
         behind_mark = int(call.embedded.shape[1] > 0 and call.embedded[0, 0] == SPECIAL.start)
