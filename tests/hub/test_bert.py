@@ -132,7 +132,7 @@ def test_the_encoder_alone(tmp_path: Path):
     import_run(str(tmp_path / "alone"), tmp_path / "run")
     run = load(tmp_path / "run", "cpu", task=MaskedLanguageModelRun)
     assert run.embed(TEXTS).shape == (3, 10)
-    with pytest.raises(InputError, match="this model fills in no blanks"):
+    with pytest.raises(InputError, match="this model fills no blanks"):
         run.fill(["a [MASK]"])
     export_run(tmp_path / "run", tmp_path / "exported")
 

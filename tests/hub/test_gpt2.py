@@ -149,7 +149,7 @@ def test_a_text_may_outgrow_the_context(tmp_path: Path):
     run, _ = imported(tmp_path, CONFIGURATIONS[0])
     assert run.model.context is not None
     room = run.model.context - len(run.tokenizer.encode("the"))
-    with pytest.raises(InputError, match=f"ask for at most {room}, or let it slide beyond"):
+    with pytest.raises(InputError, match=f"request at most {room}, or let it slide beyond"):
         run.predict(["the"], tokens=40)
     [stopped] = run.predict(["the"], tokens=40, beyond="stop")
     [slid] = run.predict(["the"], tokens=40, beyond="slide")

@@ -55,7 +55,7 @@ def test_commands(regard, folder: Path, tmp_path: Path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("predict", "{}", "0.5 x"), "'x' is no element; expected numbers between blanks"),
+        (("predict", "{}", "0.5 x"), "'x' is no element; expected numbers separated by blanks"),
         (("predict", "{}", "0.5 nan"), "'nan' is no element"),
         (("predict", "{}", "0.5,0.1 0.2"), "text 1: element 1 has 2 numbers; expected 1"),
         (("predict", "{}", ""), "text 1: has 0 elements; the model takes 1 to 5"),

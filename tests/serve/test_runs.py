@@ -178,7 +178,7 @@ def test_the_alternatives_of_a_beam_and_what_each_looks_at():
     written = [*run.tokenizer.encode(other), END]
     assert view == payload(list(run.attribute(prompt, target_tokens=written, kinds=["weights", "norms"]).lookups))
     assert view["lookups"][0]["target"] == run.tokenizer.pieces(written)
-    assert (long.status_code, long.json()["error"]) == (422, "the text has 604 tokens; at most 512 are seen at once")
+    assert (long.status_code, long.json()["error"]) == (422, "the text has 604 tokens; a page shows at most 512")
 
 
 def test_the_alternatives_of_a_caption_and_where_each_looks():

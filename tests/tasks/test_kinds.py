@@ -202,10 +202,10 @@ def test_blanks(kind: Kind):
 
 def test_blanks_refuse():
     with pytest.raises(
-        InputError, match=r"'the cat' has no blank, and a gradient is of what fills one; write \[MASK\]"
+        InputError, match=r"'the cat' has no blank, and a gradient is of the token that fills one; write \[MASK\]"
     ):
         blanks().attribute("the cat", kinds=["gradient"])
-    with pytest.raises(InputError, match="this model fills in no blanks"):
+    with pytest.raises(InputError, match="this model fills no blanks"):
         blanks(predictions=False).attribute("the [MASK]", kinds=["gradient"])
 
 

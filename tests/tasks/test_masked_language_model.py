@@ -75,7 +75,7 @@ def test_vectors_tell_texts_apart(folder: Path):
     ("text", "message"),
     [
         ("one two", r"has no blank; write \[MASK\] where one is"),
-        ("one " * 15 + "[MASK]", "has 16 tokens and two marks"),
+        ("one " * 15 + "[MASK]", "has 16 tokens and two special tokens"),
     ],
 )
 def test_texts_that_cannot_be_filled(text: str, message: str, folder: Path):
@@ -87,7 +87,7 @@ def test_texts_that_cannot_be_filled(text: str, message: str, folder: Path):
     ("setting", "message"),
     [
         ("tokenizer.kind=bpe", "whose vocabulary has no entry for blanks"),
-        ("model.predictions=false", "fills in no blanks and is not trained so"),
+        ("model.predictions=false", "fills no blanks and cannot be trained"),
         ("training.batch_tokens=9", "less than one text of model.context"),
         ("model.pooler=false", "set pooler, or next_sentence to false"),
     ],

@@ -1,4 +1,4 @@
-"""The tasks by name, each imported when a run is of it."""
+"""The tasks by name, each imported on use."""
 
 from regard.config.registry import Registry
 

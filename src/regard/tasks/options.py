@@ -11,17 +11,17 @@ if TYPE_CHECKING:
     from regard.decoding.search import Search
 
 Verb = Literal["predict", "stream", "evaluate", "attribute"]
-"""What a run can be called for."""
+"""The verbs of a run."""
 SAMPLING = ("temperature", "top_k", "top_p", "seed")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """The options of a verb. One that keeps its default leaves the choice to the run."""
+    """The options of a verb. A default leaves the choice to the run."""
 
     def chosen(self) -> dict[str, Any]:
-        """The options that differ from their defaults. One that is off where its default is the run's choice is none:
-        every run can leave it out."""
+        """The options that differ from their defaults. False for an option whose default is None does not count: every
+        run can omit it."""
         values = {each: getattr(self, each.name) for each in fields(self)}
         return {
             each.name: value
@@ -42,17 +42,17 @@ def options_of(kind: type[Chosen], options: Chosen | None, settings: Mapping[str
 
 @dataclass(frozen=True, kw_only=True)
 class PredictOptions(Options):
-    """How predictions are searched or sampled.
+    """The options of `predict`: search or sampling.
 
     beam: width of the search; 1 is greedy.
     n_best: predictions for each example, best first.
     temperature, top_k, top_p, seed: sample instead of searching (`decoding.Sampler`).
-    prefix: what every prediction begins with.
-    phrases: what every prediction contains.
+    prefix: the text that every prediction begins with.
+    phrases: texts that every prediction contains.
     mbr: of the `n_best`, the one most like the others (minimum Bayes risk).
-    attention: with what each token of the output read; None leaves it to the run.
+    attention: whether predictions have attention; None leaves it to the run.
     tokens: the most tokens of a continuation.
-    beyond: what happens where a text outgrows the model's context: `stop`, or read its last part anew (`slide`).
+    beyond: the behaviour past the model's context: `stop`, or restart from its last part (`slide`).
     """
 
     beam: int | None = None
@@ -98,17 +98,17 @@ class PredictOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class StreamOptions(PredictOptions):
-    """How outputs are written token by token, greedily or sampled.
+    """The options of `stream`: greedy or sampled outputs, token by token.
 
     prefix_tokens: ids that every output begins with, in place of `prefix`.
-    candidates: how many of the likeliest tokens each event has.
+    candidates: the number of most likely tokens in each event.
     """
 
     prefix_tokens: tuple[int, ...] = ()
     candidates: int = 0
 
     def forced(self, encode: Callable[[str], Sequence[int]]) -> tuple[int, ...]:
-        """The tokens that an output begins with; `encode` gives those of a text. Raises InputError for a prefix as text
+        """The tokens that an output begins with; `encode` tokenizes a prefix. Raises InputError for a prefix as text
         and as tokens at once, and as `encode`."""
         if self.prefix and self.prefix_tokens:
             raise InputError("prefix and prefix_tokens are both given; choose one")
@@ -117,7 +117,7 @@ class StreamOptions(PredictOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationOptions(Options):
-    """How a run is scored.
+    """The options of `evaluate`.
 
     beam: width of the search; 1 is greedy.
     columns: a table's columns of source and target, names or numbers from 1.
@@ -133,14 +133,14 @@ class EvaluationOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class AttributionOptions(Options):
-    """What a prediction is attributed to, and how.
+    """The options of `attribute`.
 
     kinds: the weights; gradient x input; norms of what is read; rollout over all layers. None: the run's own kind.
     maps: these maps only, layer x heads + head; None: all.
-    role: whose attention of an encoder-decoder.
+    role: the attention of an encoder-decoder: cross, encoder or decoder.
     beam: width of the search for the prediction.
-    target: the output that is forced instead of the run's own prediction, `finished` or not.
-    target_tokens: its ids, in place of a text, END among them where it is finished.
+    target: a forced output instead of the run's prediction, `finished` or not.
+    target_tokens: its ids instead of a text, END included if it is finished.
     """
 
     kinds: Sequence[Kind] = ()
@@ -156,7 +156,7 @@ class AttributionOptions(Options):
         return tuple(kind for kind in get_args(Kind) if kind in self.kinds) or (default,)
 
     def heading(self, title: str) -> str:
-        """A title with the role and the kind that are chosen; of several kinds none is named."""
+        """A title with the chosen role and kind; several kinds are not named."""
         kinds = self.each_kind() if self.kinds else ()
         names = [*([ROLES[self.role]] if self.role else []), *(kinds if len(kinds) == 1 else [])]
         return f"{title} ({', '.join(names)})" if names else title
@@ -178,14 +178,14 @@ OF_PAGES = frozenset({"largest", "breakdown"})
 
 @dataclass(frozen=True, kw_only=True)
 class FigureOptions(Options):
-    """How an attribution is drawn; the run's own figure where no more is chosen than the size of a page.
+    """The options of figures. Without any but the size of a page, a run draws its own figure.
 
     view: of the head maps; by default a matrix where another option is chosen.
-    words: between words, which blanks separate, instead of pieces.
-    source, target: only these places of what is read, and of what reads: `A:B` from 0, without B.
+    words: between words, separated by blanks, instead of pieces.
+    source, target: only these places of keys, and of queries: `A:B` from 0, without B.
     page: places of each side in a picture; several pictures are drawn.
     threshold: the least weight that has a line. Default: 0.15.
-    scale: the weight that is darkest. Default: 1, or the greatest in views of several heads.
+    scale: the weight with the darkest colour. Default: 1, or the greatest in views of several heads.
     width: of a picture on paper, in centimetres.
     largest: megabytes that an .html page may have.
     breakdown: numbers that an .html page may have to break lookups down into.
@@ -203,7 +203,7 @@ class FigureOptions(Options):
     breakdown: int = 1_000_000
 
     def of_view(self) -> frozenset[str]:
-        """The chosen options that only views have, but for the view itself."""
+        """The chosen options of views, without the view itself."""
         return frozenset(self.chosen()) - OF_PAGES - {"view"}
 
     @property
@@ -226,7 +226,7 @@ class FigureOptions(Options):
             raise InputError(f"the option {name} is not supported by the view {view}, but by {others}")
 
     def places(self, side: Literal["source", "target"], count: int) -> slice:
-        """The chosen places of a side that has so many. Raises InputError for none."""
+        """The chosen places of a side with `count` places. Raises InputError for none."""
         chosen = getattr(self, side)
         if chosen is None:
             return slice(0, count)

@@ -1,4 +1,4 @@
-"""What a run predicts."""
+"""Predictions of a run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,15 +7,15 @@ from typing import Any, Protocol, runtime_checkable
 
 @runtime_checkable
 class Prediction(Protocol):
-    """What a run predicts for one example."""
+    """A prediction for one example."""
 
     @property
     def text(self) -> str:
-        """The prediction in words."""
+        """The prediction as text."""
         ...
 
     def lines(self) -> list[str]:
-        """The prediction as the command line prints it; none has an end of line in it."""
+        """The lines that the command line prints, without line ends."""
         ...
 
     def to_json(self) -> dict[str, Any]:
@@ -25,11 +25,11 @@ class Prediction(Protocol):
 
 @runtime_checkable
 class SearchedPrediction(Protocol):
-    """A prediction that a search has written.
+    """A prediction of a search.
 
     score: its log-probability, as the search ranks it.
-    finished: whether it came to its end before the limit.
-    missing: the phrases that it was constrained to contain and does not.
+    finished: whether it ended before the limit.
+    missing: the required phrases that it lacks.
     alternatives: the next best predictions.
     """
 
@@ -55,7 +55,7 @@ class SearchedPrediction(Protocol):
 
 @dataclass(frozen=True)
 class TextPrediction:
-    """A prediction that is a text and some values beside it."""
+    """A prediction of a text with some values."""
 
     text: str
     values: Mapping[str, Any] = field(default_factory=dict)

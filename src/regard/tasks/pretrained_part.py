@@ -1,4 +1,4 @@
-"""Parts of a model that are loaded from another, trained run, whose folder the run file names."""
+"""Parts of a model that are loaded from another trained run, named in the run file."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -15,8 +15,8 @@ T = TypeVar("T", bound="PretrainedSource")
 
 @dataclass(frozen=True)
 class PretrainedPart:
-    """A part of a model that is loaded from the run in `folder`, which the run file names at `key`. That run is of
-    `task`, as `command` makes it. `has_sizes` says whether the run file has the sizes of the part already."""
+    """A part of a model that is loaded from the run in `folder`, named in the run file at `key`. That run is of `task`,
+    made by `command`. `has_sizes`: whether the run file has the sizes of the part already."""
 
     key: str
     folder: str
@@ -34,8 +34,8 @@ class PretrainedPart:
 
 
 class PretrainedSource(ABC):
-    """A run file that may name such a part. Training copies the part into the run, which needs the other folder no
-    longer from then on."""
+    """A run file that may name such a part. Training copies the part into the run, which does not need the other folder
+    afterwards."""
 
     @property
     @abstractmethod

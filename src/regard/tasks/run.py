@@ -1,4 +1,4 @@
-"""A trained run, opened: a model with all that is needed to use it, and the verbs that every task shares."""
+"""A trained run: a model with its run file and tokenizers, and the verbs that all tasks share."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,22 +32,19 @@ Chosen = TypeVar("Chosen", bound=Options)
 
 
 class Run(ABC, Generic[E, P]):
-    """A trained model with all that is needed to use it.
-
-    A task implements the underscored methods of the verbs that `supports` names. The public ones check options first:
-    what a run does not support is refused here, in one sentence.
+    """A trained model with its run file and tokenizers. A task implements the underscored methods of the verbs that
+    `supports` names. The public methods check options first and refuse unsupported ones.
 
     config: its run file.
     model: its model, in evaluation mode.
-    supports: for each verb that the run has the names of its options; of `evaluate` also `files`.
+    supports: the names of the options of each supported verb; of `evaluate` also `files`.
     """
 
     config: Any
     model: Any
     supports: Mapping[Verb, frozenset[str]]
     inputs: Mapping[str, Any] = {"text": str}
-    """The keys of an example in JSON with their types: `bytes` stand there in base64, what may be None may be left
-    out."""
+    """The keys of an example in JSON with their types: `bytes` are in base64, a key that may be None is optional."""
 
     @abstractmethod
     def parse(self, line: str, place: str = "text 1") -> E:
@@ -58,8 +55,8 @@ class Run(ABC, Generic[E, P]):
         """
 
     def example(self, values: Mapping[str, Any], /) -> E:
-        """The example of some values, one for each key of `inputs`; by default that of a line `text`. They come from
-        the network: none may name a file of this machine.
+        """The example of some values, one for each key of `inputs`; by default that of a line `text`. Values come from
+        the network, so none may name a file.
 
         Raises:
             InputError: the values describe no example of this task.
@@ -91,8 +88,8 @@ class Run(ABC, Generic[E, P]):
         active: "Callable[[int], bool]" = lambda number: True,
         **settings: Any,
     ) -> "Iterator[StreamEvent]":
-        """The predictions token by token, all examples at each step. `active(number)` is called before each step:
-        whether that example goes on.
+        """The predictions token by token, all examples at each step. `active(number)`, called before each step, is
+        whether that example continues.
 
         Raises:
             TypeError and InputError: as `predict`.
@@ -113,7 +110,7 @@ class Run(ABC, Generic[E, P]):
             return self._evaluate(examples, chosen)
 
     def attribute(self, example: E, options: AttributionOptions | None = None, /, **settings: Any) -> "Attribution":
-        """The prediction for an example and what it depends on. `settings` are fields of `AttributionOptions`.
+        """The prediction for an example and its attribution. `settings` are fields of `AttributionOptions`.
 
         Raises:
             InputError: an option that the run does not support, or a model that attends to nothing.
@@ -123,7 +120,7 @@ class Run(ABC, Generic[E, P]):
             return self._attribute(example, chosen)
 
     def read(self, files: Sequence[Path], options: EvaluationOptions) -> list[Any]:
-        """The examples of files for `evaluate`. Raises InputError for a file that is not as the run's data is."""
+        """The examples of files for `evaluate`. Raises InputError for a file in another format than the run's data."""
         raise InputError(
             f"a file is named, but a run of the task {self.config.task} is scored on its own test set only"
         )
@@ -134,17 +131,17 @@ class Run(ABC, Generic[E, P]):
 
     @property
     def kinds(self) -> "Sequence[Kind]":
-        """What its predictions can be attributed to: the first is what `attribute` shows by default."""
+        """The kinds of attribution, of which the first is the default."""
         return ("weights",) if "attribute" in self.supports else ()
 
     def description(self) -> dict[str, Any]:
-        """What a page has to know about it, as plain values: `kind`, how examples and predictions look (`plain`: a
-        field for each of its `inputs`, and a text), its task and its model; in the room's own form also `classes`, the
-        `beam` and the `temperature` of its search, the token that is the `end` of an output."""
+        """The run in plain values, for a page: the `kind` of its examples and predictions (`plain`: a field for each of
+        its `inputs`, and a text), its task and its model; depending on the kind also `classes`, `beam` and
+        `temperature` of its search, and the `end` token."""
         return {"kind": "plain", "task": self.config.task, "model": type(self.model).__name__, "kinds": self.kinds}
 
     def parts(self) -> "Mapping[str, Run[Any, Any]]":
-        """Runs by name that a server offers in its place; by default it is one itself."""
+        """Runs by name that a server offers instead of this one; by default none."""
         return {}
 
     def check_size(self, example: E, options: AttributionOptions, most: int) -> None:
@@ -152,7 +149,7 @@ class Run(ABC, Generic[E, P]):
         page; by default the model's own context is limit enough."""
 
     def convention(self) -> str | None:
-        """What its figures count, in a line, where that may be done in several ways."""
+        """The convention of its metrics in a line, for metrics with several conventions."""
         return None
 
     def check_supported(self, verb: Verb, options: Options) -> None:
@@ -164,7 +161,7 @@ class Run(ABC, Generic[E, P]):
             self.require(verb, name)
 
     def require(self, verb: Verb, name: str) -> None:
-        """Raises InputError for an option that the run does not support where it does the verb."""
+        """Raises InputError for an option of the verb that the run does not support."""
         supported = self.supports.get(verb, frozenset())
         if name not in supported:
             known = ", ".join(map(dashed, sorted(supported))) or "none"
@@ -174,7 +171,8 @@ class Run(ABC, Generic[E, P]):
             )
 
     def _options(self, verb: Verb, kind: type[Chosen], options: Chosen | None, settings: Mapping[str, Any]) -> Chosen:
-        """The options of a verb, checked. Raises TypeError for both ways at once, InputError as `check_supported`."""
+        """The options of a verb, checked. Raises TypeError for options and settings at once, InputError as
+        `check_supported`."""
         chosen = options_of(kind, options, settings)
         self.check_supported(verb, chosen)
         return chosen
@@ -200,8 +198,7 @@ class Run(ABC, Generic[E, P]):
 
 @contextmanager
 def fitting(options: Options) -> Iterator[None]:
-    """Numbers that do not fit a model or each other are the user's fault where the user chose an option: a ValueError
-    becomes an InputError then."""
+    """Where the user chose an option, a ValueError about numbers becomes an InputError."""
     try:
         yield
     except InputError:
@@ -213,7 +210,7 @@ def fitting(options: Options) -> Iterator[None]:
 
 
 def refuse_one(examples: object, name: str = "examples") -> None:
-    """Raises TypeError for a single example where a list is expected: a text would be read letter by letter."""
+    """Raises TypeError for a single example instead of a list: a text would be read letter by letter."""
     if isinstance(examples, str | Path | np.ndarray):
         raise TypeError(f"{name} is one {type(examples).__name__}; put it in a list")
 
@@ -224,4 +221,4 @@ def dashed(name: str) -> str:
 
 
 SINGULAR = {"phrases": "phrase", "maps": "map", "kinds": "kind", "mbr": "least_risk"}
-"""Options that the command line repeats, by the name that it gives them."""
+"""The command line's names of repeatable options."""

@@ -1,4 +1,4 @@
-"""What a run file and its data become for training."""
+"""The setup of training: the result of a run file and its data."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,12 +14,10 @@ from regard.training.objective import Objective
 
 @dataclass(frozen=True)
 class Setup:
-    """Everything that training needs and everything that is known before it.
-
-    `tokenizers` are keyed by the name of the file that holds each. `tests` are examples for the finished run's
-    `evaluate`. `digest` is that of the training and validation data, `summary` a line about what is trained. `files`
-    are further values that the run needs, by the names of their JSON files. Parameters whose names begin with one of
-    `fresh` are initialised where the run starts from one of another task. `pretrained` maps a part of the model to the
+    """Everything that training needs. `tokenizers` are keyed by their files' names. `tests` are examples for the
+    finished run's `evaluate`. `digest` identifies the training and validation data, `summary` is a line for the log.
+    `files` are further values of the run, by the names of their JSON files. Parameters whose names begin with one of
+    `fresh` are initialised when the run starts from a run of another task. `pretrained` maps a part of the model to the
     prefix of its parameters in the run that it is loaded from.
     """
 
@@ -41,7 +39,7 @@ def check_beam(beam: int, size: int, vocabulary: str) -> None:
 
 
 def digest(parts: Iterable[str]) -> str:
-    """SHA-256 of texts, one after the other."""
+    """SHA-256 of consecutive texts."""
     found = hashlib.sha256()
     for part in parts:
         found.update(part.encode(errors="surrogatepass"))

@@ -1,4 +1,4 @@
-"""What a task gives the commands: the class of its run file, its setup for training, its runs."""
+"""A task: the class of its run file, its setup for training and its runs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class RunConfig(Protocol):
 
 @runtime_checkable
 class Task(Protocol):
-    """A kind of examples, what is learned of them, and what a trained run does."""
+    """A kind of examples, an objective, and the verbs of a trained run."""
 
     @property
     def config(self) -> type:
@@ -58,7 +58,7 @@ class Task(Protocol):
 
 @dataclass(frozen=True)
 class LazyTask:
-    """A task whose parts are imported when they are used: a prediction waits for no training code.
+    """A task whose parts are imported on use, so that a prediction imports no training code.
 
     Each part is `module:attribute` within `package`. `command` is the task's `usage`, or gives that of a run file.
     """

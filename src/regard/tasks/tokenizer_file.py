@@ -9,6 +9,6 @@ TOKENIZER = "tokenizer.json"
 
 
 def kept_or_trained(run: RunDirectory, settings: TokenizerSettings, texts: Iterable[str]) -> Tokenizer:
-    """The run's tokenizer where it has one, else one trained on texts. Raises InputError for one that is damaged, and
-    where no text holds anything but blanks."""
+    """The run's tokenizer if it has one, else one trained on texts. Raises InputError for a damaged tokenizer, and for
+    texts of blanks only."""
     return Tokenizer.load(run.file(TOKENIZER)) if run.has(TOKENIZER) else Tokenizer.train(settings, texts)

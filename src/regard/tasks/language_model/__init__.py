@@ -1,4 +1,4 @@
-"""Continuations of texts: language models."""
+"""Language models: continuations of texts."""
 
 from regard.tasks.task import LazyTask
 

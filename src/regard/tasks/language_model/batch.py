@@ -1,6 +1,6 @@
-"""Parts of one long row of tokens as batches, for training: pure functions of the seed and the epoch.
+"""Windows of one long sequence of tokens in batches, for training: pure functions of the seed and the epoch.
 
-Every epoch cuts the text at other places. Of the row's tokens the first is only read.
+Every epoch cuts the text at other places. The first token is input only.
 """
 
 from abc import ABC, abstractmethod
@@ -18,8 +18,8 @@ from regard.shapes import Int
 
 @dataclass(frozen=True)
 class WindowBatch(Batch):
-    """Parts of a text, `inputs (batch, position)`, and what follows each token, `expected`. With `fresh` they do not go
-    on where the batch before ended."""
+    """Windows of a text, `inputs (batch, position)`, and the next token at each position, `expected`. `fresh` batches
+    start from an empty state; others continue the batch before."""
 
     inputs: Int[Tensor, "batch position"]
     expected: Int[Tensor, "batch position"]
@@ -53,23 +53,23 @@ class Windows(ABC):
 
     @abstractmethod
     def batch(self, epoch: int, examples: Sequence[int]) -> WindowBatch:
-        """The windows that are meant."""
+        """The batch of the windows with these indices."""
 
     def random(self, epoch: int) -> Random:
         """The generator of an epoch."""
         return Random(f"{self.seed}/{epoch}")
 
     def cut(self, starts: Sequence[int], length: int, *, fresh: bool) -> WindowBatch:
-        """Windows of `length` tokens from these places on."""
+        """Windows of `length` tokens that begin at `starts`."""
         parts = torch.stack([self.tokens[start : start + length + 1] for start in starts])
         return WindowBatch(parts[:, :-1], parts[:, 1:], fresh)
 
 
 class Shuffled(Windows):
-    """Windows in any order, each read by itself."""
+    """Windows in random order, each independent."""
 
     def first(self, epoch: int) -> int:
-        """Where the first window of an epoch starts."""
+        """The start of an epoch's first window."""
         spare = len(self.tokens) - 1 - self.rows * self.size
         return self.random(epoch).randrange(min(self.size, spare + 1))
 
@@ -85,13 +85,13 @@ class Shuffled(Windows):
 
 @dataclass(frozen=True)
 class Consecutive(Windows):
-    """As many parts of the text as there are rows in all `processes`, each read from its beginning to its end: a batch
-    goes on where the one before it of the same process ended. The last batch of an epoch may be shorter."""
+    """The text in as many parts as all `processes` have rows, each read in order: a batch continues the one before it
+    of the same process. The last batch of an epoch may be shorter."""
 
     processes: int = 1
 
     def part(self, epoch: int) -> tuple[int, int]:
-        """Where the first part of an epoch starts, and the length of each."""
+        """The start of an epoch's first part, and the length of each part."""
         parts = self.rows * self.processes
         spare = max(0, len(self.tokens) - 1 - parts * self.size)
         first = self.random(epoch).randrange(min(self.size, spare + 1))

@@ -1,4 +1,4 @@
-"""A memory of the recent past beside a language model that was trained without it."""
+"""The continuous cache: a memory of the recent past for a language model that was trained without it."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -15,11 +15,11 @@ from regard.shapes import Float, Int
 
 @dataclass(frozen=True)
 class Cache:
-    """The continuous cache (Grave 2017, 1612.04426, equations 2 and 3): what followed states like the current one.
+    """The continuous cache (Grave 2017, 1612.04426, equations 2 and 3): the tokens that followed similar states.
 
         p(w) = (1 - share) p_model(w) + share sum_i softmax_i(sharpness h_t . h_i) [y_{i+1} = w]
 
-    over the last `size` states, h being what stands before the output layer. Where there is no past, p is the model's.
+    over the last `size` states, h being the input of the output layer. Without a past, p is the model's.
 
     Raises:
         ValueError: size below 1, share outside (0, 1), sharpness negative.
@@ -38,7 +38,7 @@ class Cache:
             raise ValueError(f"the cache's sharpness is {self.sharpness}; it must be at least 0")
 
     def empty(self, like: Float[Tensor, "batch position width"]) -> "Past":
-        """Nothing seen yet."""
+        """The empty past."""
         return Past(like[:, :0], torch.zeros(len(like), 0, dtype=torch.int64, device=like.device))
 
     def mix(
@@ -48,7 +48,8 @@ class Cache:
         expected: Int[Tensor, "batch position"],
         past: "Past",
     ) -> tuple[Float[Tensor, "batch position"], "Past"]:
-        """-log p of the tokens `expected`, given the model's own and its features there, and the past with them."""
+        """-log p of the tokens `expected`, from the model's `losses` and `features`, and the past that includes
+        them."""
         states, following = torch.cat([past.states, features], 1), torch.cat([past.following, expected], 1)
         queries, keys = features.shape[1], states.shape[1]
         mask = window(queries, keys, before=self.size - 1, after=0, first=keys - queries - 1, device=states.device)

@@ -1,4 +1,4 @@
-"""What a run file of this task says."""
+"""The run file of a language model."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
@@ -15,9 +15,8 @@ from regard.training.settings import Training
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageModelling:
-    """A run, whole. Training reads `window` tokens at a time, as many of them together as `training.batch_tokens` has
-    room for; what the model carries goes on from one window to the next, without a gradient. `search` is how texts are
-    continued."""
+    """A run file. Training reads windows of `window` tokens, as many in a batch as fit in `training.batch_tokens`. The
+    model's state is carried from one window to the next, without a gradient. `search` decodes continuations."""
 
     task: Literal["language-model"] = "language-model"
     data: RunningText

@@ -14,8 +14,8 @@ from regard.text import Tokenizer
 
 @dataclass(frozen=True, eq=False)
 class Begun:
-    """Prompts for a search: the decoder that has them before it, as many empty sources, the most tokens of each, how
-    many tokens of each are `read` at first, and the tokens that are left to be forced."""
+    """Prompts for a search: the decoder with the prompts as context, an empty memory for each, the limit of tokens of
+    each, the number of tokens `read` in the first pass, and the `rest`, which is forced."""
 
     decoder: Prompted
     nothing: Memory
@@ -26,9 +26,9 @@ class Begun:
 
 @dataclass(frozen=True)
 class Continuation:
-    """A prompt and the text that follows it, whose `tokens` are readable pieces, the end among them if it `finished` by
-    itself. `score` is a log-probability, divided by the length penalty if the search has one. `alternatives` are the
-    next best."""
+    """A prompt and the text that follows it, whose `tokens` are readable pieces, END included if it is `finished`.
+    `score` is a log-probability, divided by the length penalty if the search has one. `alternatives` are the next
+    best."""
 
     prompt: str
     text: str
@@ -54,7 +54,7 @@ class Continuation:
 
     @classmethod
     def of(cls, prompt: str, found: Hypothesis, forced: int, tokenizer: Tokenizer) -> "Continuation":
-        """From what a search found, whose first `forced` tokens belong to the prompt."""
+        """The continuation of a hypothesis, whose first `forced` tokens belong to the prompt."""
         new = found.tokens[forced:]
         ends = (tokenizer.special.end,) if found.finished else ()
         text = behind(prompt, new, tokenizer)
@@ -73,7 +73,7 @@ class Continuation:
 
 
 def behind(prompt: str, tokens: Sequence[int], tokenizer: Tokenizer) -> str:
-    """The text of tokens that follow a prompt, with the blank that is between them if there is one."""
+    """The text of the tokens that follow a prompt, with the blank between them if any."""
     begun = tokenizer.encode(prompt)
     whole, before = tokenizer.decode([*begun, *tokens]), tokenizer.decode(begun)
     return whole.removeprefix(before) if whole.startswith(before) else tokenizer.decode(tokens)

@@ -1,4 +1,4 @@
-"""How likely a language model finds a text, token by token."""
+"""The likelihood of a text under a language model, token by token."""
 
 import torch
 from torch import Tensor
@@ -8,29 +8,29 @@ from regard.shapes import Float, Int
 from regard.tasks.language_model.cache import Cache
 
 STRETCH = 512
-"""Tokens that are read at a time where nothing limits them."""
+"""Tokens in one pass of a model without a limited context."""
 TOGETHER = 8
-"""Windows that are read at a time where a context limits them."""
+"""Windows in one pass of a model with a limited context."""
 
 
 @torch.no_grad()
 def losses(
     model: LanguageModel, tokens: Int[Tensor, " position"], cache: Cache | None = None
 ) -> Float[Tensor, " rest"]:
-    """-log p of each of the tokens but the first, given those before it, `(position - 1,)`.
+    """-log p of each token but the first, given those before it, `(position - 1,)`.
 
-    A model that carries its state reads the whole, perhaps with a cache beside it; one with a limited context reads it
-    in windows that overlap by half, so that all but the first tokens are given at least half a context.
+    A model with a carried state reads the whole text, optionally with a cache. A model with a limited context reads
+    windows that overlap by half, so that all but the first tokens have at least half a context.
 
     Raises:
-        ValueError: a cache for a model that has a limited context, or copies by itself.
+        ValueError: a cache for a model with a limited context or with a copy mechanism.
     """
     device = next(model.parameters()).device
     tokens = tokens.to(device)
     if model.context is None:
         return _whole(model, tokens, cache)
     if cache is not None:
-        raise ValueError("a cache needs a model that reads on and on; this one has a limited context")
+        raise ValueError("a cache needs a model with a carried state; this one has a limited context")
     return _windowed(model, tokens, model.context)
 
 
@@ -42,7 +42,7 @@ def _whole(model: LanguageModel, tokens: Tensor, cache: Cache | None) -> Tensor:
         _, each = model.output.loss(features, part[:, 1:])
         if cache is not None:
             if not isinstance(features, Tensor):
-                raise ValueError("a cache is for models that do not copy; this one does so by itself")
+                raise ValueError("a cache is for models that do not copy; this one has a copy mechanism")
             each, past = cache.mix(each, features, part[:, 1:], past or cache.empty(features))
         found.append(each[0])
         state = model.carried(state) or state
@@ -65,7 +65,7 @@ def _windowed(model: LanguageModel, tokens: Tensor, context: int) -> Tensor:
 
 
 def _last(model: LanguageModel, windows: Int[Tensor, "row position"], count: int) -> Float[Tensor, "row last"]:
-    """The losses of the last so many tokens of each window, each read by itself."""
+    """The losses of the last `count` tokens of each window, each window independent."""
     features, _ = model.run(windows[:, :-1], model.begin(len(windows)))
     assert isinstance(features, Tensor)
     return model.output.loss(features[:, -count:], windows[:, -count:])[1]

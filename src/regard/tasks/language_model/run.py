@@ -1,4 +1,4 @@
-"""A trained language model, opened: `load(folder).predict(prompts)`."""
+"""A trained language model: `load(folder).predict(prompts)`."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -44,7 +44,7 @@ Beyond = Literal["stop", "slide"]
 
 
 class LanguageModelRun(Run[str, Continuation]):
-    """A trained model with its tokenizer and its run file. Examples are prompts, which it continues."""
+    """A trained model with its tokenizer and its run file. Examples are prompts."""
 
     config: LanguageModelling
     model: LanguageModel
@@ -87,7 +87,7 @@ class LanguageModelRun(Run[str, Continuation]):
         if target is None:
             target = [*self.tokenizer.encode(options.target or ""), *([0] if options.finished else [])]
         if (size := 1 + len(self.tokenizer.encode(example)) + len(target)) > most:
-            raise InputError(f"the text has {size} tokens; at most {most} are seen at once")
+            raise InputError(f"the text has {size} tokens; a page shows at most {most}")
 
     def samples(self, options: PredictOptions) -> bool:
         return options.search(self.config.search).temperature is not None
@@ -99,11 +99,11 @@ class LanguageModelRun(Run[str, Continuation]):
         return [each for file in files for each in self.config.data.read(str(file))]
 
     def _evaluate(self, examples: Sequence[str] | None, options: EvaluationOptions) -> dict[str, float]:
-        """The perplexity of texts that follow one another, perhaps with a cache beside the model.
+        """The perplexity of consecutive texts, optionally with a cache.
 
         Raises:
             InputError: there are neither texts nor a test set.
-            ValueError: a cache for a model that has a limited context, or copies by itself.
+            ValueError: a cache for a model with a limited context or with a copy mechanism.
         """
         texts = self.config.data.tests() if examples is None else examples
         if not texts:
@@ -114,13 +114,12 @@ class LanguageModelRun(Run[str, Continuation]):
 
     @torch.no_grad()
     def _predict(self, prompts: Sequence[str], options: PredictOptions) -> list[Continuation]:
-        """The continuation of each prompt by at most `tokens` tokens. Prompts of any lengths are read together. Where a
-        text outgrows the model's context it ends (`beyond` is `stop`), or the model begins anew with the last half of a
-        context (`slide`).
+        """The continuation of each prompt by at most `tokens` tokens. A text longer than the model's context ends
+        (`beyond` is `stop`), or the model restarts from the last half of a context (`slide`).
 
         Raises:
-            InputError: prompt and tokens are more than the model can take and `beyond` is not chosen, or there is no
-                room for a token.
+            InputError: prompt and tokens exceed the model's context without `beyond`, or the prompt leaves no room for
+                a token.
             ValueError: the numbers of the search do not fit together.
         """
         if not prompts:
@@ -138,7 +137,7 @@ class LanguageModelRun(Run[str, Continuation]):
     def _stream(
         self, prompts: Sequence[str], options: StreamOptions, active: Callable[[int], bool]
     ) -> Iterator[StreamEvent]:
-        """The weights of a token are on those before it, the start of the text first.
+        """Stream continuations. A token's weights are on the tokens before it, the start of the text first.
 
         Raises:
             InputError and ValueError: as `predict`, and for a prefix with a token that no text contains.
@@ -160,13 +159,13 @@ class LanguageModelRun(Run[str, Continuation]):
                     yield StreamEvent.of(event, sources[step.row], text, self.tokenizer.pieces)
 
     def _attribute(self, example: str, options: AttributionOptions) -> Attribution:
-        """What each token of a text attended to while the next one was predicted; or as a gradient, what the
-        log-probability of the next one owes to each. The text's own start is its first token; what a model that copies
-        keeps for its vocabulary stands before that. With a forced continuation, a row for each of its tokens only.
+        """The attention of each token of a text at the prediction of the next one; for the kind gradient, gradient x
+        input of the next token's log-probability. The start of the text is the first token; the entry of a copying
+        model for its vocabulary precedes it. A forced continuation has a row for each of its tokens only.
 
         Raises:
-            InputError: the model reads no token again, which a gradient does without, the text is longer than it can
-                take, a continuation is empty, or there is no such map, or none that make a rollout.
+            InputError: the model does not attend and the kind is not gradient; the text is too long; a continuation is
+                empty; or the model has no such map, or no rollout.
         """
         tokens, end = self._forced(options), self.tokenizer.special.end
         ids = [end, *self.tokenizer.encode(example), *(tokens or ())]
@@ -188,8 +187,8 @@ class LanguageModelRun(Run[str, Continuation]):
         return Attribution(prediction, example, (lookups,), weights, options, has_heads=True)
 
     def _forced(self, options: AttributionOptions) -> list[int] | None:
-        """The tokens of the continuation that is forced, the end among them where it is finished; None where
-        none is forced. Raises InputError for an empty one."""
+        """The tokens of the forced continuation, END included if it is finished; None without one. Raises InputError
+        for an empty one."""
         if options.target_tokens is None and options.target is None:
             return None
         tokens = list(options.target_tokens or ())
@@ -203,7 +202,7 @@ class LanguageModelRun(Run[str, Continuation]):
         return tokens
 
     def _check_forced(self, prompt: str, tokens: Sequence[int], ids: Sequence[int]) -> None:
-        """Raises InputError for a text that has outgrown the model's context."""
+        """Raises InputError for a text longer than the model's context."""
         if self.model.context is not None and len(ids) > self.model.context:
             raise InputError(
                 f"the prompt {shown(prompt)} and its continuation have {len(ids)} tokens, and the model reads "
@@ -213,7 +212,7 @@ class LanguageModelRun(Run[str, Continuation]):
     def _kind(
         self, ids: Sequence[int], following: int, maps: Sequence[int] | None, kind: Kind
     ) -> tuple[Lookups, Alignment]:
-        """One kind of attribution of the next token after each of a text's, `following` being the last."""
+        """One kind of attribution of the token after each token of a text, `following` being the last."""
         if kind == "gradient":
             tokens, targets = self.tokenizer.pieces(ids), [*ids[1:], following]
             attention = contributed(
@@ -225,12 +224,12 @@ class LanguageModelRun(Run[str, Continuation]):
         return found[1:]
 
     def _next(self, ids: Sequence[int]) -> Float[Tensor, "position vocabulary"]:
-        """The logits of what follows each of a text's tokens."""
+        """The logits of the token after each token of a text."""
         inputs = torch.tensor([ids], device=next(self.model.parameters()).device)
         return self.model(inputs, self.model.begin(1))[0][0]
 
     def _begun(self, prompts: Sequence[str], tokens: int, beyond: Beyond | None) -> Begun:
-        """Prompts of any lengths, read together. Raises InputError for what the model cannot take."""
+        """Prompts of any lengths in one batch. Raises InputError for a prompt that does not fit the model."""
         ids = [[self.tokenizer.special.end, *self.tokenizer.encode(prompt)] for prompt in prompts]
         self._check(prompts, ids, tokens, beyond)
         read = min(map(len, ids))  # all of the shortest in one pass; the rest of the others is forced
@@ -246,17 +245,17 @@ class LanguageModelRun(Run[str, Continuation]):
         )
 
     def _model(self, beyond: Beyond | None) -> SequenceDecoder:
-        """The model, made to slide where that is asked for and it has a context."""
+        """The model; with `beyond` = `slide` and a limited context, a decoder that slides."""
         context = self.model.context
         return self.model if context is None or beyond != "slide" else Sliding(self.model, context)
 
     def _end(self, length: int, tokens: int) -> int:
-        """How long a text of this length may become that ends where the model's context does."""
+        """The length at which a text of `length` tokens ends under `stop`."""
         context = self.model.context
         return length + tokens if context is None else min(length + tokens, context + 1)
 
     def _check(self, prompts: Sequence[str], ids: Sequence[list[int]], tokens: int, beyond: Beyond | None) -> None:
-        """Raises InputError for what the model cannot take."""
+        """Raises InputError for a prompt that does not fit the model."""
         if tokens < 1:
             raise InputError(f"tokens is {tokens}; expected at least 1")
         context = self.model.context
@@ -272,14 +271,14 @@ class LanguageModelRun(Run[str, Continuation]):
                 )
             if room < least:
                 raise InputError(
-                    f"the prompt {shown(prompt)} has {len(each)} tokens and {tokens} are wanted behind it, but the "
-                    f"model takes {context}; shorten it, ask for at most {room}, or let it slide beyond"
+                    f"the prompt {shown(prompt)} has {len(each)} tokens and {tokens} more are requested, but the "
+                    f"model takes {context}; shorten it, request at most {room}, or let it slide beyond"
                 )
 
 
 def _of_tokens(read: np.ndarray | None, known: int) -> np.ndarray | None:
-    """Weights `(layer, head, key)` on the tokens that are known: what a copying model keeps for its vocabulary is left
-    out, and a tape has no place for the last token yet."""
+    """Weights `(layer, head, key)` on the known tokens: the entry of a copying model for its vocabulary is left out,
+    and a tape, which lacks the last token, is padded."""
     if read is None:
         return None
     return np.pad(read, ((0, 0), (0, 0), (0, max(0, known - read.shape[-1]))))[..., -known:]

@@ -1,4 +1,4 @@
-"""From a run file to what training needs."""
+"""Set up training: data, tokenizer, model and objective from a run file."""
 
 from regard.models.catalog import build_language_model
 from regard.storage.run_folder import RunDirectory
@@ -10,10 +10,10 @@ from regard.training.state import count_parameters
 
 
 def setup(config: LanguageModelling, folder: RunDirectory, processes: int) -> Setup:
-    """Reads the text and builds the rest; the tokenizer is the folder's where it has one.
+    """Read the text and build tokenizer, model and objective; a tokenizer in the folder is reused.
 
     Raises:
-        InputError: text, model and search are not as they must be.
+        InputError: the text, the model or the search is invalid.
     """
     splits = config.data.load()
     tokenizer = kept_or_trained(folder, config.tokenizer, splits.train)

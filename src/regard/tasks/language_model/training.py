@@ -50,7 +50,7 @@ class LanguageModelObjective:
 
 
 def running(tokenizer: Tokenizer, texts: Sequence[str]) -> Tensor:
-    """The tokens of texts in a row, `(position,)`, each with the end behind it, and one end before all."""
+    """The tokens of consecutive texts, `(position,)`, END behind each and one END before all."""
     end = tokenizer.special.end
     ids = [end]
     for text in texts:
@@ -59,15 +59,15 @@ def running(tokenizer: Tokenizer, texts: Sequence[str]) -> Tensor:
 
 
 def make_windows(tokens: Tensor, model: LanguageModel, settings: Training, window: int, processes: int) -> Windows:
-    """How the model reads its training text: on and on if it carries anything, else in any order.
+    """The windows of the training text: consecutive for a model with a carried state, else shuffled.
 
     Raises:
-        InputError: the text is too short, or the window is not what the model takes.
+        InputError: the text is too short, or the window is not the model's context.
     """
     if model.context not in (None, window):
         raise InputError(
             f"window is {window} and the model's context {model.context}; make them equal, so that all of its "
-            "positions are trained and no more are asked for"
+            "positions are trained and no others are used"
         )
     rows = settings.batch_tokens // window
     if model.carried(model.begin(1)) is None:
@@ -76,7 +76,7 @@ def make_windows(tokens: Tensor, model: LanguageModel, settings: Training, windo
 
 
 def convention(model: LanguageModel) -> str:
-    """What the figures of a model count, in a line."""
+    """The convention of the metrics, in a line."""
     read = (
         "what was read is carried on from text to text"
         if model.context is None
@@ -88,7 +88,7 @@ def convention(model: LanguageModel) -> str:
 def figures(
     model: LanguageModel, tokenizer: Tokenizer, texts: Sequence[str], cache: Cache | None = None
 ) -> dict[str, float]:
-    """How well the model tells texts that follow one another, all of their tokens counted, the ends of texts too.
+    """The perplexity of consecutive texts, over all tokens and the ends of texts.
 
     loss: natural logarithm, a token. perplexity: exp(loss). word_perplexity: of words between blanks, and ends of
     texts, whatever the tokens are. bits_per_character: characters and ends of texts.

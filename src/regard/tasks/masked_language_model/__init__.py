@@ -1,4 +1,4 @@
-"""Texts with blanks: models that fill them in, and whose states stand for words and texts."""
+"""Masked language models: they fill the blanks of texts, and embed words and texts."""
 
 from regard.tasks.task import LazyTask
 

@@ -1,4 +1,4 @@
-"""What a run file of this task says."""
+"""The run file of a masked language model."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -12,7 +12,7 @@ from regard.training.settings import Training
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedLanguageModelling:
-    """A run, whole. Texts are as long as `model.context` allows; with `model.next_sentence` they come in pairs."""
+    """A run file. Texts are as long as `model.context` allows; with `model.next_sentence` they come in pairs."""
 
     task: Literal["masked-language-model"] = "masked-language-model"
     data: Documents

@@ -1,4 +1,4 @@
-"""Documents for models that fill in blanks: what the `data:` section of their run files becomes."""
+"""The `data:` section of a run file for masked language models: documents, from files."""
 
 import re
 from collections.abc import Iterable
@@ -10,15 +10,15 @@ from regard.data.splits import Splits
 from regard.errors import InputError
 
 Document = tuple[str, ...]
-"""Its sentences, or its paragraphs."""
+"""The sentences or paragraphs of a document."""
 HEADING = re.compile(r"\s*=\s+[^=].*[^=]\s+=\s*")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Documents:
     """A text file a set, optionally .gz, of one sentence or paragraph a line; none to train on in a run that was
-    imported. Documents are parted by blank lines, or with `between: heading` by lines ` = Heading = `, as WikiText has
-    them. Without `valid` the last `held_out` of the training documents are for validation."""
+    imported. Blank lines separate documents, or with `between: heading` lines ` = Heading = ` as in WikiText. Without
+    `valid` the last `held_out` of the training documents are for validation."""
 
     kind: Literal["documents"] = "documents"
     train: str | None = None
@@ -32,7 +32,7 @@ class Documents:
             raise InputError(f"documents: held_out is {self.held_out}; expected a share above 0 and below 1")
 
     def load(self) -> Splits[Document]:
-        """Reads all files. Raises InputError naming file and line for whatever cannot be used."""
+        """Read all files. Raises InputError with file and line for an invalid record."""
         if self.train is None:
             raise InputError("data.train is not given; expected a text file, as --set data.train=FILE")
         train = self.read(self.train)
@@ -52,7 +52,7 @@ class Documents:
         return list(self.documents(read_lines(path)))
 
     def documents(self, lines: Iterable[str]) -> Iterable[Document]:
-        """The documents that lines are."""
+        """The documents of lines."""
         found: list[str] = []
         for line in lines:
             ends = HEADING.fullmatch(line) if self.between == "heading" else not line.strip()

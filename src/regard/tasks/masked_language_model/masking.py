@@ -21,12 +21,12 @@ from regard.shapes import Int
 from regard.text.special import MASKED, SpecialTokens
 
 HIDDEN, REPLACED = 0.8, 0.1
-"""Of the tokens to tell, so many are hidden behind the mask and so many replaced by any other; the rest stay."""
+"""The shares of the chosen tokens that the mask and that random tokens replace; the rest stay."""
 
 
 @dataclass(frozen=True)
 class Masking:
-    """Which tokens are to be told: a `share` of them, or of all `whole_words`."""
+    """The choice of tokens to predict: a `share` of all tokens, with `whole_words` by whole words."""
 
     share: Annotated[float, Field(gt=0, lt=1)] = 0.15
     whole_words: bool = False
@@ -34,8 +34,8 @@ class Masking:
 
 @dataclass(frozen=True)
 class MaskedBatch(Batch):
-    """Texts padded on the right; the segment of each token; the `places` to be told, as places in the flattened batch,
-    and what stood there; and whether B follows A, None where there is no B."""
+    """Texts padded on the right; the segment of each token; the `places` to predict, as indices into the flattened
+    batch, and the tokens `expected` there; and whether B follows A, None without B."""
 
     tokens: Int[Tensor, "batch position"]
     lengths: Int[Tensor, " batch"]
@@ -59,7 +59,7 @@ def packed(sentences: Sequence[Ids], room: int) -> list[Ids]:
 
 
 def halved(sentences: Sequence[Ids], room: int) -> list[Ids]:
-    """As `packed`, but a document of several sentences that would be a single span is two, as even as may be."""
+    """As `packed`, but a document of several sentences that fits in one span is divided into two of similar length."""
     spans, full = packed(sentences, room), [sentence for sentence in sentences if sentence]
     if len(spans) > 1 or len(full) < 2:
         return spans
@@ -73,7 +73,7 @@ class MaskedTexts:
 
     Args:
         documents: each the tokens of its sentences.
-        inside: whether a token, by its id, goes on the word before it.
+        inside: whether a token, by its id, continues the word before it.
         seed: of the pairs and the blanks.
         special: the ids of the vocabulary, one for a mask among them.
 
@@ -94,7 +94,7 @@ class MaskedTexts:
     ):
         room = (context - 3) // 2 if paired else context - 2
         if room < 1:
-            raise InputError(f"model.context is {context}, too short for a text and its marks; raise it")
+            raise InputError(f"model.context is {context}, too short for a text and its special tokens; raise it")
         spans = [(halved if paired else packed)(sentences, room) for sentences in documents]
         self.spans = [found for found in spans if found]
         if len(self.spans) < (2 if paired else 1):
@@ -123,12 +123,12 @@ class MaskedTexts:
         return first, random.choice(self.spans[other + (other >= document)]), 0
 
     def length(self, epoch: int, example: int) -> int:
-        """Of the whole text, marks included."""
+        """The length of the text, special tokens included."""
         first, second, _ = self.pair(epoch, example)
         return len(first) + 2 + (0 if second is None else len(second) + 1)
 
     def batch(self, epoch: int, examples: Sequence[int]) -> MaskedBatch:
-        """The texts that are meant, with their blanks."""
+        """A batch of the texts with these indices, masked."""
         texts, segments, blanks, follows = [], [], [], []
         for example in examples:
             first, second, next_ = self.pair(epoch, example)
@@ -151,7 +151,7 @@ class MaskedTexts:
         )
 
     def _chosen(self, ids: Ids, random: Random) -> list[int]:
-        """The places to be told, at least one."""
+        """The places to predict, at least one."""
         words: list[list[int]] = []
         for place, index in enumerate(ids):
             if index in (self.special.start, self.special.end):
@@ -170,7 +170,7 @@ class MaskedTexts:
         return sorted(chosen)
 
     def _blanked(self, ids: Ids, chosen: Sequence[int], random: Random) -> Ids:
-        """The text as it is given."""
+        """The text with its masks and random tokens."""
         found = list(ids)
         for place in chosen:
             draw = random.random()

@@ -1,4 +1,4 @@
-"""A trained model that fills blanks, opened: `load(folder).predict(texts)` and `load(folder).embed(texts)`."""
+"""A trained masked language model: `load(folder).predict(texts)` and `load(folder).embed(texts)`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,9 +33,9 @@ from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 
 BLANK = "[MASK]"
-"""What stands for a blank in a text."""
+"""The default blank in a text."""
 ROWS = 64
-"""Texts that are read together."""
+"""Texts in one batch of inference."""
 Pool = Literal["mean", "first"]
 
 
@@ -112,7 +112,7 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
         return [each for file in files for each in self.config.data.read(str(file))]
 
     def _evaluate(self, examples: Sequence[Document] | None, options: EvaluationOptions) -> dict[str, float]:
-        """How many of the tokens that are masked in documents are predicted; a fixed seed chooses which.
+        """The accuracy on the masked tokens of documents; a fixed seed chooses them.
 
         Raises:
             InputError: there are neither documents nor a test set, or the model was published without predictions.
@@ -147,7 +147,7 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
 
     @torch.no_grad()
     def embed(self, texts: Sequence[str], *, pool: Pool = "mean") -> Float[Tensor, "text width"]:
-        """A vector for each text, `(text, width)`: the mean of its last states, marks included, or the first.
+        """A vector for each text, `(text, width)`: the mean of its last states, special tokens included, or the first.
 
         Raises:
             TypeError: `texts` is one text; put it in a list.
@@ -165,8 +165,8 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
 
     @torch.no_grad()
     def layers(self, text: str) -> tuple[list[str], Float[Tensor, "layer token width"]]:
-        """The tokens of a text, readable, and the states of each, `(layer, token, width)`: the input of the first
-        and what each makes of it. Raises InputError for a text that is too long."""
+        """The tokens of a text, readable, and the states of each, `(layer, token, width)`: the input of the first layer
+        and the output of each. Raises InputError for a text that is too long."""
         ids = self.tokenizer.encode(text)
         device = next(self.model.parameters()).device
         tokens = torch.tensor([self._marked(text, ids)], device=device)
@@ -176,8 +176,8 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
 
     @torch.no_grad()
     def _attribute(self, example: str, options: AttributionOptions) -> Attribution:
-        """Which of a text's tokens, special ones included, attended to which; as a gradient, what the log-probability
-        of each token that fills a blank owes to each of the tokens.
+        """The attention between a text's tokens, special tokens included; for the kind gradient, gradient x input of
+        the log-probability of each token that fills a blank.
 
         Raises:
             InputError: the text is too long, or the model has no such map; for a gradient, there is no blank or the
@@ -200,11 +200,14 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
         return within(self.model, names, read, lambda: self._states([ids]), maps, kind=kind)[1:]
 
     def _gradient(self, text: str, ids: Sequence[int], maps: Sequence[int] | None) -> Alignment:
-        """Raises InputError for a text without a blank, and where none are filled."""
+        """Gradient x input of the tokens that fill the blanks. Raises InputError for a text without a blank, and for a
+        model without predictions."""
         self._require_predictions()
         places = [place for place, index in enumerate(ids) if index == self._mask]
         if not places:
-            raise InputError(f"{shown(text)} has no blank, and a gradient is of what fills one; write {BLANK} there")
+            raise InputError(
+                f"{shown(text)} has no blank, and a gradient is of the token that fills one; write {BLANK} there"
+            )
         filling = self._ordinary(self._logits(ids, places), -torch.inf).argmax(-1).tolist()
         return contributed(
             self.model,
@@ -221,11 +224,11 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
         return mask
 
     def _ordinary(self, scores: Tensor, least: float) -> Tensor:
-        """Scores `(place, vocabulary)` with `least` for the special tokens, as none of them fills a blank."""
+        """Scores `(place, vocabulary)` with `least` for the special tokens, which never fill a blank."""
         return scores.index_fill(-1, torch.tensor(self.tokenizer.special.all, device=scores.device), least)
 
     def _logits(self, ids: Sequence[int], places: Sequence[int]) -> Float[Tensor, "place vocabulary"]:
-        """Of what stands at some places of a text with its marks."""
+        """The logits at some places of a text with special tokens."""
         assert self.model.predictions is not None
         return self.model.predictions(self._states([ids])[0, places])
 
@@ -259,24 +262,24 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
             return self.model(tokens.to(device), lengths.to(device))
 
     def _blanked(self, text: str, blank: str) -> list[int]:
-        """The tokens of a text with blanks, and its marks. Raises InputError for one that is too long."""
+        """The tokens of a text with blanks, special tokens included. Raises InputError for one that is too long."""
         *before, last = text.split(blank)
         parts = [self.tokenizer.encode(part.rstrip()) for part in before]  # what fills a blank brings its own space
         ids = [index for part in parts for index in (*part, self._mask)]
         return self._marked(text, [*ids, *self.tokenizer.encode(last)])
 
     def _marked(self, text: str, ids: Sequence[int]) -> list[int]:
-        """With its marks. Raises InputError for a text that is too long."""
+        """The tokens of a text, special tokens included. Raises InputError for a text that is too long."""
         context = self.config.model.context
         if len(ids) + 2 > context:
             raise InputError(
-                f"{shown(text)} has {len(ids)} tokens and two marks, but the model takes {context}; shorten it"
+                f"{shown(text)} has {len(ids)} tokens and two special tokens, but the model takes {context}; shorten it"
             )
         return [self.tokenizer.special.start, *ids, self.tokenizer.special.end]
 
     def _require_predictions(self) -> None:
         if self.model.predictions is None:
-            raise InputError("this model fills in no blanks: it was published without that part; use `regard embed`")
+            raise InputError("this model fills no blanks: it was published without that part; use `regard embed`")
 
 
 def check_tokenizer(tokenizer: Tokenizer) -> None:

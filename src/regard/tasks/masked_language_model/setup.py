@@ -1,4 +1,4 @@
-"""From a run file to what training needs."""
+"""Set up training: data, tokenizer, model and objective from a run file."""
 
 from regard.errors import InputError
 from regard.models.bert import Bert
@@ -12,13 +12,13 @@ from regard.training.state import count_parameters
 
 
 def setup(config: MaskedLanguageModelling, folder: RunDirectory, processes: int) -> Setup:
-    """Reads the documents and builds the rest; the tokenizer is the folder's where it has one.
+    """Read the documents and build tokenizer, model and objective; a tokenizer in the folder is reused.
 
     Raises:
-        InputError: documents, tokenizer and model are not as they must be.
+        InputError: the documents, the tokenizer or the model are invalid.
     """
     if not config.model.predictions:
-        raise InputError("model.predictions is false, so this model fills in no blanks and is not trained so")
+        raise InputError("model.predictions is false, so this model fills no blanks and cannot be trained")
     splits = config.data.load()
     sentences = [sentence for document in splits.train for sentence in document]
     tokenizer = kept_or_trained(folder, config.tokenizer, sentences)

@@ -1,4 +1,4 @@
-"""Filling in blanks: documents to batches, a loss, and how often what is told is right."""
+"""Training of masked language models: documents to batches, the loss and the metrics."""
 
 from collections.abc import Sequence
 
@@ -17,11 +17,11 @@ from regard.training.objective import Carried, Loss
 from regard.training.settings import Training
 
 SEED = 0
-"""Of the blanks in held-out texts."""
+"""The seed of the blanks in held-out texts."""
 
 
 class MaskedObjective:
-    """The tokens that were taken out, and whether the second of two texts follows the first."""
+    """The cross-entropy of the masked tokens, and of whether the second text follows the first."""
 
     metric, higher_is_better = "masked-accuracy", True
 
@@ -66,7 +66,7 @@ def masked_texts(
 
 
 def inside(tokenizer: Tokenizer) -> list[bool]:
-    """Whether each entry goes on the word before it."""
+    """Whether each entry of the vocabulary continues the word before it."""
     if tokenizer.settings.kind.startswith("wordpiece"):
         return [entry.startswith(INSIDE) for entry in tokenizer.vocabulary]
     return [not entry.startswith("Ġ") for entry in tokenizer.vocabulary]  # the byte of a space
@@ -74,8 +74,8 @@ def inside(tokenizer: Tokenizer) -> list[bool]:
 
 @torch.no_grad()
 def figures(model: Bert, texts: MaskedTexts, tokens: int) -> dict[str, float]:
-    """masked-accuracy: of the tokens taken out, how many are told, in per cent, and their perplexity. next-sentence:
-    how often it is told whether one text follows another, in per cent, for a model that tells it."""
+    """masked-accuracy: the share of masked tokens with a right prediction, in per cent, and their perplexity.
+    next-sentence: the accuracy of whether one text follows another, in per cent, for a model that predicts it."""
     device = next(model.parameters()).device
     right = count = pairs = right_pairs = 0
     total = 0.0

@@ -1,4 +1,4 @@
-"""Actions in environments that are new each time, learned on the way: bandits, decision processes."""
+"""Meta-reinforcement learning: agents that adapt to new bandits and decision processes."""
 
 from regard.tasks.task import LazyTask
 

@@ -18,11 +18,11 @@ PerStep = Float[Tensor, "batch step"]
 
 @dataclass(frozen=True)
 class ActorCritic:
-    """`signal` says the loss learns from: the sampled `reward`, or the `regret` of every action, known only in
-    environments whose optimum is known. `discount` and `trace` are the two decay rates of the advantages, gamma
-    and lambda; `value` weighs the critic's loss beside the policy's, and `entropy` a bonus. In a straight line from the
-    first update to the last one the discount rises from 0, so that what is near is learned first (François-Lavet 2015,
-    1512.02011), and the bonus falls to `entropy_end`."""
+    """`signal` is what the loss learns from: the sampled `reward`, or the `regret` of every action, which requires a
+    known optimum. `discount` and `trace` are the two decay rates of the advantages, gamma and lambda; `value` weighs
+    the critic's loss beside the policy's, and `entropy` a bonus. From the first update to the last the discount rises
+    linearly from 0, so that near rewards are learned first (François-Lavet 2015, 1512.02011), and the bonus falls
+    linearly to `entropy_end`."""
 
     signal: Literal["regret", "reward"] = "regret"
     discount: Share = 0.95
@@ -32,7 +32,7 @@ class ActorCritic:
     value: Weight = 0.5
 
     def at(self, update: int, steps: int) -> "ActorCritic":
-        """The settings of an update, counted from 1, of so many."""
+        """The settings of update number `update`, from 1, of `steps`."""
         share = (update - 1) / max(1, steps - 1)
         bonus = self.entropy + (self.entropy_end - self.entropy) * share
         return replace(self, discount=self.discount * share, entropy=bonus)
@@ -56,12 +56,12 @@ def loss_of_sampled(
     rewards: PerStep,
     settings: ActorCritic,
 ) -> Float[Tensor, ""]:
-    """Summed over steps, with the sampled `rewards`, and the critic's guess V_t of what comes from the step on,
-    its own reward included (Mnih 2016, algorithm S3):
+    """The loss, summed over steps, of the sampled `rewards` and the critic's values V_t, which include the step's own
+    reward (Mnih 2016, algorithm S3):
 
         -log pi(a_t) A_t + c_v (V_t - (A_t + V_t))^2 / 2 - c_e H(pi_t)
 
-    where A_t, and what V_t is to be, have no gradient.
+    where A_t and the critic's target have no gradient.
     """
     logs = logits.log_softmax(-1)
     gains = advantages(rewards, values.detach(), settings.discount, settings.trace)
@@ -75,15 +75,15 @@ def loss(
     rewards: Float[Tensor, "batch step action"],
     settings: ActorCritic,
 ) -> Float[Tensor, ""]:
-    """Summed over steps, with the `rewards` that every action would have given there, and the critic's guess W_t of
-    what is `later` than the step:
+    """The loss, summed over steps, of the `rewards` of every action and the critic's values W_t of the rewards `later`
+    than the step:
 
         -E_t - log pi(a_t) F_t + c_v (W_t - (F_t + W_t))^2 / 2 - c_e H(pi_t)
         E_t = sum_a pi(a) r(a),  V_t = E_t + W_t,  F_t = A_t - r(a_t) + E_t
 
-    where V_t, F_t and what W_t is to be have no gradient. F_t is what the action did for later steps: the part of the
-    step itself is summed over actions and not sampled (Asadi 2017, 1709.00503). In expectation this has the gradient
-    of -log pi(a_t) A_t.
+    where V_t, F_t and the critic's target have no gradient. F_t is the advantage of the action at later steps: the
+    step's own part is summed over actions instead of sampled (Asadi 2017, 1709.00503). The expected gradient is that of
+    -log pi(a_t) A_t.
     """
     logs = logits.log_softmax(-1)
     had, expected = rewards.gather(-1, actions[..., None])[..., 0], (logs.exp() * rewards).sum(-1)
@@ -99,7 +99,7 @@ def of_gains(
     gains: PerStep,
     settings: ActorCritic,
 ) -> PerStep:
-    """What either loss has in a step, given log pi, the critic's guess G_t and how much more than that came, F_t:
+    """The common part of both losses at each step, from log pi, the critic's value G_t and the advantage F_t:
 
         -log pi(a_t) F_t + c_v (G_t - (F_t + G_t))^2 / 2 - c_e H(pi_t)
 

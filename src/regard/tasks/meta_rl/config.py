@@ -1,4 +1,4 @@
-"""What a run file of this task says."""
+"""The run file of meta-reinforcement learning."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -12,7 +12,7 @@ from regard.training.settings import Training
 
 @dataclass(frozen=True, kw_only=True)
 class MetaRL:
-    """A run, whole. A batch has room for `training.batch_tokens` steps."""
+    """A run file. A batch has room for `training.batch_tokens` steps."""
 
     task: Literal["meta-rl"] = "meta-rl"
     data: Bandits | Processes
@@ -25,6 +25,6 @@ class MetaRL:
             raise ValueError("training.label_smoothing is for words; actions are not smoothed, set it to 0")
 
     def actor(self) -> Actor:
-        """With fresh weights."""
+        """The model with fresh weights."""
         states, actions = self.data.sizes_seen
         return Actor(seen_width(states, actions), actions, self.data.steps, self.model)

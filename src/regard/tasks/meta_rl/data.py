@@ -36,20 +36,20 @@ class Decisions(Synthetic, ABC):
 
     @abstractmethod
     def draw(self, count: int, random: Generator) -> Environments:
-        """Sample so many environments."""
+        """Sample `count` environments."""
 
     @abstractmethod
     def read(self, text: str, place: str) -> Environments:
         """The one environment that a text describes. Raises InputError for another text."""
 
     def sampled(self, count: int, seed: str) -> Environments:
-        """Sample so many environments, a function of the seed."""
+        """Sample `count` environments, as a function of the seed."""
         return self.draw(count, generator(seed))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bandits(Decisions):
-    """Arms that give 1, each with a probability of its own, or 0; these are uniform between 0 and 1."""
+    """Bernoulli bandits: the probabilities of the arms are uniform between 0 and 1."""
 
     kind: Literal["bandits"] = "bandits"
     arms: Actions = 5
@@ -84,8 +84,8 @@ class Bandits(Decisions):
 
 @dataclass(frozen=True, kw_only=True)
 class Processes(Decisions):
-    """Tabular Markov decision processes. Transitions are sampled from a flat Dirichlet distribution, the mean of
-    its reward from N(1, 1); rewards have variance 1. Every episode begins in the first state."""
+    """Tabular Markov decision processes. Transitions are sampled from a flat Dirichlet distribution, the means of
+    rewards from N(1, 1); rewards have variance 1. Every episode begins in the first state."""
 
     kind: Literal["processes"] = "processes"
     states: Count = 10
@@ -117,5 +117,5 @@ class Processes(Decisions):
 
 
 def generator(seed: str) -> Generator:
-    """A generator that is the same for the same text in every process of the machine."""
+    """A generator seeded by a text, the same in every process."""
     return Generator().manual_seed(int.from_bytes(hashlib.sha256(seed.encode()).digest()[:7], "big"))

@@ -19,13 +19,13 @@ PerState = Float[Tensor, "batch state action"]
 PerStep = Float[Tensor, "batch step state action"]
 Transitions = Float[Tensor, "batch state action next_state"]
 Noise = Callable[[Tensor, Generator | None], Tensor]
-"""Means -> rewards that have them."""
+"""Samples rewards with these means."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of an action: the next observation and state. `regrets` are of every possible action: by how much it
-    falls behind the best one, in expectation over the rest of the episode."""
+    """The outcome of an action: the next observation and state. `regrets` are the expected loss of every action against
+    the best one, over the rest of the episode."""
 
     seen: Float[Tensor, "batch width"]
     states: Int[Tensor, " batch"]
@@ -35,10 +35,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Environments(Batch):
-    """Processes in which an agent has `episodes` episodes of `horizon` steps, each from the first state on.
+    """Processes of `episodes` episodes of `horizon` steps, each from the first state.
 
-    `means` are of rewards, from which `noise` samples them; `qualities` are the greatest rewards to expect until the
-    episode ends, for each of its steps. Both are hidden from the agent.
+    `noise` samples rewards around their `means`; `qualities` are the optimal expected rewards until the episode ends,
+    for each of its steps. Both are hidden from the agent.
     """
 
     means: PerState
@@ -53,7 +53,7 @@ class Environments(Batch):
 
     @property
     def steps(self) -> int:
-        """Of all episodes together."""
+        """The steps of all episodes."""
         return self.episodes * self.horizon
 
     @property
@@ -92,7 +92,7 @@ class Environments(Batch):
 
 @runtime_checkable
 class Agent(Protocol):
-    """A policy: logits of the actions from an observation, and the state that it carries."""
+    """A policy: from an observation and its state to the logits of the actions and the next state."""
 
     def start(self, batch: int) -> Any: ...
 
@@ -101,7 +101,7 @@ class Agent(Protocol):
 
 @dataclass(frozen=True)
 class Trajectories:
-    """The observation before each action, the action and its reward. `regrets` are of every possible action
+    """The observation before each action, the action and its reward. `regrets` are those of every action
     (`Outcome`)."""
 
     inputs: Float[Tensor, "batch step width"]
@@ -137,7 +137,7 @@ def seen_width(states: int, actions: int) -> int:
 
 
 def qualities(means: PerState, transitions: Transitions, horizon: int) -> PerStep:
-    """By value iteration, from the last step to the first:
+    """The optimal action values by value iteration, from the last step to the first:
 
     Q_h(s, a) = r(s, a) + sum_s' p(s' | s, a) max_a' Q_{h+1}(s', a'),  and nothing after the last step
     """
@@ -150,10 +150,10 @@ def qualities(means: PerState, transitions: Transitions, horizon: int) -> PerSte
 
 
 def bernoulli(means: Tensor, random: Generator | None) -> Tensor:
-    """Sample 1 with the probability that the mean is, else 0."""
+    """Sample 1 with the mean as its probability, else 0."""
     return torch.bernoulli(means, generator=random)
 
 
 def normal(means: Tensor, random: Generator | None) -> Tensor:
-    """Sample with variance 1."""
+    """Sample from normal distributions of variance 1."""
     return means + torch.randn(means.shape, dtype=means.dtype, device=means.device, generator=random)

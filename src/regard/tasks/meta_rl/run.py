@@ -1,4 +1,4 @@
-"""A trained agent, opened: `load(folder).predict(texts)`."""
+"""A trained agent: `load(folder).predict(texts)`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from regard.tasks.run import Run
 @dataclass(frozen=True)
 class ActionPrediction:
     """A trajectory: the actions, counted from 1; the rewards; `places`, the states before each action, counted from 1;
-    and the regret, by how much the rewards fall behind the optimum's in expectation."""
+    and the regret, the expected loss of reward against the optimum."""
 
     actions: tuple[int, ...]
     rewards: tuple[float, ...]
@@ -94,7 +94,7 @@ class MetaRLRun(Run[str, ActionPrediction]):
         return [prediction(self._act(each), each) for each in environments]
 
     def _attribute(self, example: str, options: AttributionOptions) -> Attribution:
-        """How much each action attended to the steps before it. Raises InputError as `predict`, and for a model that
+        """The attention of each action to the steps before it. Raises InputError as `predict`, and for a model that
         does not attend."""
         environment = self.config.data.read(example, "text 1")
         with record(self.model, only=self.model.self_attention) as maps:
@@ -115,7 +115,7 @@ class MetaRLRun(Run[str, ActionPrediction]):
 
 
 def prediction(done: Trajectories, environment: Environments) -> ActionPrediction:
-    """The one trajectory, as numbers."""
+    """The prediction of one trajectory."""
     states = done.inputs[0, :, : environment.means.shape[1]].argmax(-1)
     return ActionPrediction(
         tuple((done.actions[0] + 1).tolist()),

@@ -1,4 +1,4 @@
-"""From a run file to what training needs."""
+"""Set up training: environments, model and objective from a run file."""
 
 import hashlib
 
@@ -11,7 +11,7 @@ from regard.training.state import count_parameters
 
 
 def setup(config: MetaRL, folder: RunDirectory, processes: int) -> Setup:
-    """Sample the environments for validation and test, and build the rest.
+    """Sample the environments for validation and test, and build model and objective.
 
     Raises:
         InputError: there are too few environments.

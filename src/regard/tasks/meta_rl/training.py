@@ -28,16 +28,15 @@ SIGNALS: Mapping[str, Callable[[Tensor, Tensor, Trajectories, ActorCritic], Tens
     "regret": by_regret,
     "reward": by_reward,
 }
-"""The losses by the signal that the run file names."""
+"""The losses by `learning.signal`."""
 ROWS = 200
-"""Environments that are stepped together."""
+"""Environments in one batch of evaluation."""
 LATE = 10
-"""The episodes are cut in so many parts; the last has a metric of its own."""
+"""The number of parts of the episodes; the last has a metric of its own."""
 
 
 class MetaRLObjective:
-    """Advantage actor-critic. A batch has environments only: trajectories are sampled when the loss is computed, by the
-    policy of that moment."""
+    """Advantage actor-critic. A batch has environments only: the loss samples trajectories from the current policy."""
 
     metric, higher_is_better = "regret", False
 
@@ -66,16 +65,16 @@ class MetaRLObjective:
 
 
 def environments_of(data: Decisions, count: int, name: str) -> list[Environments]:
-    """So many environments, in batches."""
+    """`count` environments in batches."""
     firsts = range(0, count, ROWS)
     return [data.sampled(min(ROWS, count - first), f"{data.seed}/{name}/{first}") for first in firsts]
 
 
 @torch.no_grad()
 def figures(agent: Agent, environments: Sequence[Environments], device: torch.device) -> dict[str, float]:
-    """regret: by how much all rewards together fall behind the optimum's, in expectation, the mean over environments;
-    deviation: its standard error. reward: the sum of rewards. share: the share of the optimum's reward, in expectation,
-    and late-share: that in the last tenth of the episodes, both in per cent. The optimum knows the environment."""
+    """regret: the expected loss of all rewards against the optimum, the mean over environments; deviation: its standard
+    error. reward: the sum of rewards. share: the share of the optimum's reward, in expectation, and late-share: that in
+    the last tenth of the episodes, both in per cent. The optimum knows the environment."""
     random, lost, late, earned, best, episodes = torch.Generator(device).manual_seed(1), [], [], [], [], 1
     for each in environments:
         done, episodes = act(agent, each.to(device), random), each.episodes

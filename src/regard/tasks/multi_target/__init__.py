@@ -1,4 +1,4 @@
-"""Texts translated into several languages: one encoder, and a decoder for each language."""
+"""Translation into several languages: one encoder, and a decoder for each language."""
 
 from regard.tasks.task import LazyTask
 

@@ -1,4 +1,4 @@
-"""What a run file of this task says."""
+"""The run file of translation into several languages."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -17,9 +17,9 @@ from regard.training.settings import Training
 
 @dataclass(frozen=True, kw_only=True)
 class MultiTarget:
-    """A run, whole: `model` describes the encoder, and one decoder a language; `target` the tokenizer of each of them.
-    What `metrics` give is measured for each language; the mean of the first one chooses the best weights. `truncate`
-    and `output_bias` are those of seq2seq."""
+    """A run file. `model` describes the encoder and the decoder of each language; `target` the tokenizer of each.
+    `metrics` are computed for each language; the mean of the first one chooses the best weights. `truncate` and
+    `output_bias` are those of seq2seq."""
 
     task: Literal["multi-target"] = "multi-target"
     data: Multiparallel
@@ -36,4 +36,4 @@ class MultiTarget:
         if not self.metrics:
             raise ValueError("`metrics` is empty; name at least one")
         if self.model.shared:
-            raise ValueError("model.shared needs one vocabulary, and each language has its own; set it to false")
+            raise ValueError("model.shared needs one vocabulary, but each language has its own; set it to false")

@@ -32,8 +32,7 @@ class Multiparallel:
                 )
 
     def load(self) -> dict[str, Splits[Pair]]:
-        """Pairs by language, which all have the same sources. Raises InputError naming file and line for whatever
-        cannot be used."""
+        """Pairs by language, all with the same sources. Raises InputError with file and line for an invalid record."""
         sets = [(paths[0], paths[1:]) for paths in (self.train, self.valid, self.test) if paths]
         return {
             language: Splits(*(read_parallel(source, targets[place]) for source, targets in sets))

@@ -1,4 +1,4 @@
-"""A trained run that writes a text in several languages: `load(folder).predict(texts)`."""
+"""A trained model of translation into several languages: `load(folder).predict(texts)`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ def target_file(language: str) -> str:
 
 
 def load_tokenizers(run: RunDirectory, config: MultiTarget) -> dict[str, Tokenizers]:
-    """The run's own. Raises InputError for a file that is damaged or not a tokenizer."""
+    """The run's tokenizers. Raises InputError for a file that is damaged or not a tokenizer."""
     source = Tokenizer.load(run.file(SOURCE))
     return {name: Tokenizers(source, Tokenizer.load(run.file(target_file(name)))) for name in config.data.languages}
 
@@ -62,7 +62,7 @@ class MultiTargetPrediction:
 
     @property
     def finished(self) -> bool:
-        """Whether the text came to its end in every language."""
+        """Whether the output is finished in every language."""
         return all(each.finished for each in self.predictions.values())
 
     @property
@@ -72,7 +72,7 @@ class MultiTargetPrediction:
 
     @property
     def alternatives(self) -> tuple["MultiTargetPrediction", ...]:
-        """Always empty: each language has its best prediction only."""
+        """Always empty: each language has one prediction."""
         return ()
 
     def lines(self) -> list[str]:
@@ -104,7 +104,7 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
         return cls(config, build_many(config, tokenizers), tokenizers)
 
     def of(self, language: str) -> Seq2SeqRun:
-        """The run of one language, which shares its weights with this one and can do all that such a run can.
+        """The run of one language, which shares its weights with this one.
 
         Raises:
             InputError: the run has no such language.

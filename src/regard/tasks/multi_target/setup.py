@@ -1,4 +1,4 @@
-"""From a run file to what training needs."""
+"""Set up training: data, tokenizers, model and objective from a run file."""
 
 from regard.data.pair import Pair
 from regard.data.splits import Splits
@@ -16,10 +16,10 @@ from regard.training.state import count_parameters
 
 
 def setup(config: MultiTarget, folder: RunDirectory, processes: int) -> Setup:
-    """Reads the data and builds the rest; the tokenizers are the folder's where it has some.
+    """Read the data and build tokenizers, model and objective; tokenizers in the folder are reused.
 
     Raises:
-        InputError: data, model and search are not as they must be.
+        InputError: the data, the model or the search is invalid.
     """
     splits = config.data.load()
     kept = folder.has(SOURCE) and all(folder.has(target_file(name)) for name in splits)
@@ -47,7 +47,7 @@ def setup(config: MultiTarget, folder: RunDirectory, processes: int) -> Setup:
 
 
 def make_tokenizers(config: MultiTarget, splits: dict[str, Splits[Pair]]) -> dict[str, Tokenizers]:
-    """Trained on the training texts; the same text always gives the same tokenizers."""
+    """Train the tokenizers, as a function of the training texts only."""
     first = next(iter(splits.values()))
     source = Tokenizer.train(config.source, [pair.source for pair in first.train])
     return {

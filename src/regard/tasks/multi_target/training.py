@@ -1,4 +1,4 @@
-"""Each source with its targets in all languages, in one batch."""
+"""Training of translation into several languages: a source with all its targets in one batch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from regard.training.settings import Training
 
 @dataclass(frozen=True)
 class ManyBatch:
-    """The same sources with their targets, by language."""
+    """A batch of each language, all with the same sources."""
 
     parts: Mapping[str, PairBatch]
 
@@ -56,7 +56,7 @@ class MultiTargetObjective:
         ]
 
     def place(self, index: int) -> str:
-        """Where a source came from."""
+        """The file and line of a source."""
         return self.first.place(index)
 
     def batches(self, epoch: int) -> list[list[int]]:

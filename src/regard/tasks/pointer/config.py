@@ -1,4 +1,4 @@
-"""What a run file of this task says."""
+"""The run file of a pointer network."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -11,7 +11,7 @@ from regard.training.settings import Training
 
 @dataclass(frozen=True, kw_only=True)
 class Pointer:
-    """A run, whole. A batch has room for `training.batch_tokens` elements."""
+    """A run file. A batch has room for `training.batch_tokens` elements."""
 
     task: Literal["pointer"] = "pointer"
     data: Sorting | ConvexHull

@@ -23,7 +23,7 @@ class PointedSet:
 
 @dataclass(frozen=True, kw_only=True)
 class Generated(SyntheticOfLengths, ABC):
-    """Sets of `least` to `most` elements, drawn evenly from 0 to 1 in every direction."""
+    """Sets of `least` to `most` elements, uniform from 0 to 1 in every dimension."""
 
     least: int = 5
     most: int = 10
@@ -35,7 +35,7 @@ class Generated(SyntheticOfLengths, ABC):
         """The target of a set."""
 
     def load(self) -> Splits[PointedSet]:
-        """Generates all three sets, each from a generator of its own."""
+        """Generate all three sets, each from a generator of its own."""
         return Splits(*(self._make(name) for name in ("train", "valid", "test")))
 
     def _make(self, name: str) -> list[PointedSet]:
@@ -50,7 +50,7 @@ class Generated(SyntheticOfLengths, ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Sorting(Generated):
-    """Numbers, and their places in rising order; of equal ones the first comes first."""
+    """Numbers, and their places in ascending order; equal numbers keep their order."""
 
     kind: Literal["sorting"] = "sorting"
 
@@ -60,8 +60,8 @@ class Sorting(Generated):
 
 @dataclass(frozen=True, kw_only=True)
 class ConvexHull(Generated):
-    """Points of a plane, and those on their convex hull, counter-clockwise from the one that comes first (Vinyals 2015,
-    1506.03134, section 3.1)."""
+    """Points of a plane, and the places of their convex hull, counter-clockwise from the first of them in the set
+    (Vinyals 2015, 1506.03134, section 3.1)."""
 
     kind: Literal["convex-hull"] = "convex-hull"
 
@@ -87,5 +87,5 @@ def _half(order: Sequence[int], points: Sequence[Element]) -> list[int]:
 
 
 def _turn(a: Element, b: Element, c: Element) -> float:
-    """Above 0 where the way from a over b to c turns left."""
+    """The cross product, above 0 where the path from a over b to c turns left."""
     return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])

@@ -1,4 +1,4 @@
-"""A trained pointer network, opened: `load(folder).predict(sets)`."""
+"""A trained pointer network: `load(folder).predict(sets)`."""
 
 import math
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from regard.tasks.pointer.training import collate_sets, decode, figures, places
 from regard.tasks.run import Run
 
 Set = str | Sequence[Element]
-"""A set as its elements, or as the command line has it: `0.5 0.1 0.7`, of points `0.5,0.2 0.1,0.9`."""
+"""A set as its elements, or as a line: `0.5 0.1 0.7`, of points `0.5,0.2 0.1,0.9`."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class PointerRun(Run[Set, PointerPrediction]):
         return {"set": example if isinstance(example, str) else [list(element) for element in example]}
 
     def _evaluate(self, examples: Sequence[PointedSet] | None, options: EvaluationOptions) -> dict[str, float]:
-        """How many outputs, and how many of their places, are right, in per cent.
+        """The shares of right outputs and of right places, in per cent.
 
         Raises:
             InputError: there are neither examples nor a test set.
@@ -115,7 +115,7 @@ class PointerRun(Run[Set, PointerPrediction]):
         return PointedSet(tuple(map(tuple, elements)), (), place)
 
     def _prediction(self, example: PointedSet, found: tuple[int, ...], score: float) -> PointerPrediction:
-        """With the weights of the pass that predicts exactly these places."""
+        """The prediction of these places, with the weights of a pass with teacher forcing."""
         device = next(self.model.parameters()).device
         batch = collate_sets([PointedSet(example.elements, found, example.place)]).to(device)
         with record_breakdown(self.model.decoder, "attend") as maps:
@@ -128,12 +128,12 @@ class PointerRun(Run[Set, PointerPrediction]):
 
 
 def written(elements: Sequence[Element]) -> str:
-    """A set as `parse_set` reads it."""
+    """A set in the format of `parse_set`."""
     return " ".join(",".join(f"{number:g}" for number in element) for element in elements)
 
 
 def parse_set(line: str, place: str) -> list[Element]:
-    """`0.5 0.1 0.7`, or of points `0.5,0.2 0.1,0.9`. Raises InputError for what is no number."""
+    """`0.5 0.1 0.7`, or of points `0.5,0.2 0.1,0.9`. Raises InputError for an element that is not numeric."""
     return [tuple(number(part, element, place) for part in element.split(",")) for element in line.split()]
 
 
@@ -145,6 +145,6 @@ def number(part: str, element: str, place: str) -> float:
         found = math.nan
     if not math.isfinite(found):
         raise InputError(
-            f"{place}: {element!r} is no element; expected numbers between blanks, those of a point with commas"
+            f"{place}: {element!r} is no element; expected numbers separated by blanks, those of a point with commas"
         )
     return found

@@ -1,4 +1,4 @@
-"""From a run file to what training needs."""
+"""Set up training: data, model and objective from a run file."""
 
 from regard.models.pointer_network import PointerNetwork
 from regard.storage.run_folder import RunDirectory
@@ -10,7 +10,7 @@ from regard.training.state import count_parameters
 
 
 def setup(config: Pointer, folder: RunDirectory, processes: int) -> Setup:
-    """Generates the data and builds the rest.
+    """Generate the data and build model and objective.
 
     Raises:
         InputError: there is too little data.

@@ -18,7 +18,7 @@ from regard.training.schedules import forcing
 from regard.training.settings import Training
 
 ROWS = 256
-"""Sets that are decoded together."""
+"""Sets in one batch of decoding."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class PointerObjective:
         require_one_batch(self.lengths, settings.batch_tokens, "training sets")
 
     def place(self, index: int) -> str:
-        """Where a training set came from."""
+        """The place of a training set, for messages."""
         return self.train[index].place
 
     def batches(self, epoch: int) -> list[list[int]]:
@@ -96,8 +96,8 @@ def places(hypothesis: Hypothesis) -> tuple[int, ...]:
 
 
 def figures(model: PointerNetwork, sets: Sequence[PointedSet], search: Search) -> dict[str, float]:
-    """exact-match: how many outputs equal their target; places: how many places of the targets are right where they
-    stand. Both in per cent."""
+    """exact-match: the share of outputs that equal their target; places: the share of target places with a right
+    prediction. Both in per cent."""
     found = [places(each) for each in decode(model, sets, search)]
     whole = sum(own == each.target for own, each in zip(found, sets, strict=True))
     right = sum(

@@ -1,4 +1,4 @@
-"""Texts that become other texts: dates, translation, summaries."""
+"""Sequence-to-sequence on texts: dates, translation, summaries."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a run file of this task says."""
+"""The run file of sequence-to-sequence."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -29,17 +29,17 @@ class TokenizerPair:
 
     @property
     def one_vocabulary(self) -> bool:
-        """Whether both sides have the same entries. The unigram pieces of a published model are of two ways to cut text
-        into one vocabulary."""
+        """Whether both sides have the same entries. A published model has two unigram segmentations of one
+        vocabulary."""
         return self.shared or (self.target is not None and self.source.kind == self.target.kind == "unigram")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Seq2Seq:
-    """A run, whole. `metrics` are measured in validation and on the test set; the first chooses the best weights.
+    """A run file. `metrics` are computed in validation and on the test set; the first chooses the best weights.
     `truncate` cuts training pairs that are longer than the model can take, which is refused otherwise.
-    `attention_losses` are added for how the model reads its source. `output_bias` is what the output layer starts
-    from: zeros, or the logarithm of how frequent each token is in the training targets."""
+    `attention_losses` are added to the loss. `output_bias` initialises the output layer: zeros, or the logarithm of
+    each token's frequency in the training targets."""
 
     task: Literal["seq2seq"] = "seq2seq"
     data: Dates | Questions | Bitext | Letters | Parallel | Table | Dialogue | Squad
@@ -62,5 +62,5 @@ class Seq2Seq:
 
     @property
     def copying(self) -> bool:
-        """Whether outputs may have words that only their source has."""
+        """Whether the model copies words of the source."""
         return self.model.copying

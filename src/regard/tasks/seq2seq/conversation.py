@@ -38,7 +38,7 @@ class Conversation:
         return prediction
 
     def source(self, place: str) -> str:
-        """As many of the last turns as the model knows and can take. Raises InputError as `reply`."""
+        """The last turns, as many as the model was trained on and its context holds. Raises InputError as `reply`."""
         count, longest, most = self.data.turns, self.data.longest, self.run.model.max_source
         source_ids = self.tokenizers.source_ids
         source = context(self.turns, count, longest)

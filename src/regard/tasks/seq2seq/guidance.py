@@ -1,4 +1,4 @@
-"""Given word links as what pieces should read, for guided training."""
+"""Guided attention: word links as target weights between pieces."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -18,10 +18,10 @@ PieceLinks = list[tuple[int, int]]
 
 
 def piece_links(pairs: Sequence[Pair], tokenizers: Tokenizers) -> list[PieceLinks]:
-    """For each pair, every piece of a target word with every piece of each source word that it is linked to.
+    """For each pair the links between pieces: every piece of a target word to every piece of each linked source word.
 
     Raises:
-        InputError: no pair has links, or pieces are cut anew every epoch.
+        InputError: no pair has links, or the segmentation changes every epoch.
     """
     if all(pair.links is None for pair in pairs):
         raise InputError("attention_losses.guided needs word links; name their file in data.links")

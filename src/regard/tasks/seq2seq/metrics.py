@@ -1,4 +1,4 @@
-"""How good a model is on pairs of texts."""
+"""The metrics of a model on pairs of texts."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ MetricName = TextMetricName | Literal["perplexity"]
 
 @dataclass(frozen=True)
 class Scoring:
-    """What validation measures: the first metric decides which weights are best. `search` is how it decodes."""
+    """The metrics of validation, of which the first chooses the best weights, and the search that decodes."""
 
     metrics: tuple[MetricName, ...]
     search: Search = field(default_factory=Search)
@@ -46,7 +46,7 @@ Measure = Callable[[Sequence[int]], float]
 def measured(
     model: EncoderDecoder, tokenizers: Tokenizers, pairs: Sequence[Pair], scoring: Scoring
 ) -> dict[MetricName, Measure]:
-    """Each metric, of outputs that are searched once, and of log-probabilities of the targets that are taken once."""
+    """Each metric as a function of pairs; outputs and log-probabilities of the targets are computed once."""
     measures: dict[MetricName, Measure] = {}
     if any(name in METRICS for name in scoring.metrics):
         texts, places = [pair.source for pair in pairs], [pair.place for pair in pairs]

@@ -1,4 +1,4 @@
-"""What a run predicts for one text."""
+"""The prediction for one text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,13 +13,12 @@ from regard.tasks.prediction import flat
 
 @dataclass(frozen=True)
 class Prediction:
-    """An output, how likely the model finds it, and what each of its tokens read.
+    """An output, its score, and the attention of each of its tokens.
 
-    `score` is a log-probability, divided by the length penalty if the run has one. `tokens` are readable pieces, the
-    end among them if the output `finished` by itself. `attention` has a row for each of them and a column for each
-    piece of the source, the mean over layers and heads; None for a model that does not attend. `alternatives` are the
-    next best.
-    `missing` are the phrases that it was constrained to contain and does not, because the limit came before.
+    `score` is a log-probability, divided by the length penalty if the run has one. `tokens` are readable pieces, END
+    included if the output is `finished`. `attention` has a row for each of them and a column for each piece of the
+    source, the mean over layers and heads; None for a model that does not attend. `alternatives` are the next best.
+    `missing` are the required phrases that it lacks because of the length limit.
     """
 
     text: str
@@ -35,12 +34,12 @@ class Prediction:
         return [flat(self.text)]
 
     def least_risk(self) -> "Prediction":
-        """The one of it and its alternatives that is most like the others (`decoding.mbr`)."""
+        """The prediction or alternative that is most similar to the others (`decoding.mbr`)."""
         candidates = (replace(self, alternatives=()), *self.alternatives)
         return candidates[least_risk([each.text for each in candidates])]
 
     def without(self, phrases: Sequence[tuple[str, ...]]) -> "Prediction":
-        """The same, with the phrases that it and each of its alternatives lack."""
+        """The prediction with the phrases that it and each of its alternatives lack."""
         rest = zip(self.alternatives, phrases[1:], strict=True)
         return replace(self, missing=phrases[0], alternatives=tuple(replace(each, missing=m) for each, m in rest))
 
@@ -63,7 +62,7 @@ class Prediction:
         }
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """What a notebook shows: the text, and its attention as a picture and in a sandboxed frame."""
+        """The notebook's display: the text, and its attention as a picture and in a sandboxed frame."""
         bundle = {"text/plain": self.text}
         if self.attention is not None:
             bundle = View(of_alignment(self.attention), title=self.text)._repr_mimebundle_() | bundle

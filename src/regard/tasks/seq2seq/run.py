@@ -1,4 +1,4 @@
-"""A trained run that writes a text for a text: `load(folder).predict(texts)`."""
+"""A trained sequence-to-sequence model: `load(folder).predict(texts)`."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -48,7 +48,7 @@ SOURCE, TARGET = "source.tokenizer.json", "target.tokenizer.json"
 
 
 def load_tokenizers(run: RunDirectory, config: Seq2Seq) -> Tokenizers:
-    """The run's own. Raises InputError for a file that is damaged or not a tokenizer."""
+    """The run's tokenizers. Raises InputError for a file that is damaged or not a tokenizer."""
     source = Tokenizer.load(run.file(SOURCE))
     target = source if config.tokenizers.shared else Tokenizer.load(run.file(TARGET))
     return Tokenizers(source, target, copying=config.copying)
@@ -117,11 +117,11 @@ class Seq2SeqRun(Run[str, Prediction]):
         return Conversation(self, self.tokenizers, options)
 
     def search(self, beam: int | None = None) -> Search:
-        """The run's own search, or one with this beam that draws nothing."""
+        """The run's own search, or one with this beam and without sampling."""
         return self.config.search if beam is None else self.config.search.searching(beam)
 
     def _predict(self, texts: Sequence[str], options: PredictOptions) -> list[Prediction]:
-        """The output for each text, with its alternatives; with its attention unless that is off."""
+        """The output for each text, with its alternatives, and its attention unless it is off."""
         constraints = encode_constraints(self.tokenizers, texts, options.n_best, options.prefix, options.phrases)
         with guarded(self.model):
             search = options.search(self.config.search)
@@ -134,7 +134,7 @@ class Seq2SeqRun(Run[str, Prediction]):
     def _stream(
         self, texts: Sequence[str], options: StreamOptions, active: Callable[[int], bool]
     ) -> Iterator[StreamEvent]:
-        """The weights of a token are on the pieces of its source, END last.
+        """Stream outputs. A token's weights are on the pieces of its source, END last.
 
         Raises:
             InputError: a text is longer than the model can take, or a prefix has a token that no output has.
@@ -158,7 +158,7 @@ class Seq2SeqRun(Run[str, Prediction]):
     def predictions(
         self, texts: Sequence[str], found: Sequence[Sequence[Hypothesis]], *, attention: bool = True
     ) -> list[Prediction]:
-        """What was found for each text, best first, with what it looked at if that is wanted."""
+        """The predictions of the hypotheses for each text, best first, with their attention if requested."""
         flat = [(text, each) for text, hypotheses in zip(texts, found, strict=True) for each in hypotheses]
         attends = attention and self.model.decoder.source_attention is not None
         alignments = self._attended(flat) if attends else [None] * len(flat)
@@ -168,12 +168,12 @@ class Seq2SeqRun(Run[str, Prediction]):
         return [replace(next(predictions), alternatives=tuple(next(predictions) for _ in rest)) for _, *rest in found]
 
     def _attribute(self, example: str, options: AttributionOptions) -> Attribution:
-        """What the output for a text, or the one that is forced, depended on; or with another role what the encoder
-        read of the text, or the decoder of the output, each of itself.
+        """The attention of the predicted or forced output to the text; with another role the self-attention of the
+        encoder or the decoder.
 
         Raises:
-            InputError: as `predict`, for a model that does not attend to its source, which a gradient alone does
-                without, and for a map that is not there, or none that make a rollout; as `read_itself`.
+            InputError: as `predict` and `read_itself`; the model does not attend to its source and the kind is not
+                gradient; or the model has no such map, or no rollout.
             ValueError: beam and vocabulary do not fit together.
         """
         cross, kinds = options.role in (None, "cross"), options.each_kind()
@@ -186,7 +186,7 @@ class Seq2SeqRun(Run[str, Prediction]):
         return Attribution(prediction, example, (lookups,), found[0][1], options, has_heads=True)
 
     def _written(self, text: str, options: AttributionOptions) -> tuple[Prediction | TextPrediction, list[int]]:
-        """An output and its tokens, the end among them where it is finished: the forced one, or the run's own."""
+        """The forced or predicted output and its tokens, END included if it is finished."""
         if options.target_tokens is not None:
             tokens = list(options.target_tokens)
             end = self.tokenizers.target.special.end
@@ -200,7 +200,7 @@ class Seq2SeqRun(Run[str, Prediction]):
     def _kind(
         self, text: str, written: list[int], kind: Kind, options: AttributionOptions
     ) -> tuple[Lookups, Alignment]:
-        """One kind of attribution of written tokens: every layer and head, and the one map of those chosen."""
+        """One kind of attribution of output tokens: every layer and head, and the one map of those chosen."""
         source = self.tokenizers.source_ids(text)
         if options.role in (None, "cross"):
             sides = self.tokenizers.sides(self.tokenizers.ended_source(source), written, text)
@@ -219,8 +219,8 @@ class Seq2SeqRun(Run[str, Prediction]):
         return log_probabilities(self.model, encoded(self.model, self.tokenizers, pairs))
 
     def word_maps(self, pairs: Sequence[Pair]) -> list[Float[np.ndarray, "map _target _source"]]:
-        """What the model reads while it is made to write each target, between words, which blanks separate; the end is
-        left out. One map a layer and head, in that order.
+        """The attention of each target to its source under teacher forcing, between words separated by blanks, without
+        END. One map a layer and head, in that order.
 
         Raises:
             InputError: the model does not attend to its source, or a text is too long for it.
@@ -239,7 +239,7 @@ class Seq2SeqRun(Run[str, Prediction]):
         ]
 
     def align(self, pairs: Sequence[Pair], maps: Sequence[int] | None = None) -> list[Alignment]:
-        """The mean of all word maps of each pair, or of those whose numbers are given.
+        """The mean of all word maps of each pair, or of the maps with these numbers.
 
         Raises:
             InputError: as `word_maps`, and where the model has no such map.
@@ -268,12 +268,12 @@ class Seq2SeqRun(Run[str, Prediction]):
         return tuple(self.tokenizers.target_pieces(tokens, source))
 
     def _ids(self, text: str, output: Hypothesis) -> tuple[list[int], list[int]]:
-        """A source, and what was written for it, the end among it where it was."""
+        """The ids of a source and of its output, END included if it is finished."""
         tokens = list(output.tokens)
         return self.tokenizers.source_ids(text), self.tokenizers.ended_target(tokens) if output.finished else tokens
 
     def _attended(self, outputs: Sequence[tuple[str, Hypothesis]]) -> list[Alignment]:
-        """What each output of a text looked at."""
+        """The attention of each output to its text."""
         written = [self._ids(*each) for each in outputs]
         found = by_weights(self.model, written)
         pieces = self.tokenizers.source_pieces

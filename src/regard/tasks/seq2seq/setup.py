@@ -1,4 +1,4 @@
-"""From a run file to what training needs."""
+"""Set up training: data, tokenizers, model and objective from a run file."""
 
 import torch
 
@@ -20,10 +20,10 @@ from regard.training.state import count_parameters
 
 
 def setup(config: Seq2Seq, folder: RunDirectory, processes: int) -> Setup:
-    """Reads the data and builds the rest; the tokenizers are the folder's where it has some.
+    """Read the data and build tokenizers, model and objective; tokenizers in the folder are reused.
 
     Raises:
-        InputError: data, model and search are not as they must be.
+        InputError: the data, the model or the search is invalid.
     """
     splits = config.data.load()
     kept = load_tokenizers(folder, config) if folder.has(SOURCE) and folder.has(TARGET) else None
@@ -52,7 +52,7 @@ def setup(config: Seq2Seq, folder: RunDirectory, processes: int) -> Setup:
 
 
 def make_tokenizers(config: Seq2Seq, splits: Splits[Pair]) -> Tokenizers:
-    """Trained on the training pairs; the same text always gives the same tokenizers."""
+    """Train the tokenizers, as a function of the training pairs only."""
     settings = config.tokenizers
     sources, targets = [pair.source for pair in splits.train], [pair.target for pair in splits.train]
     if settings.target is None:
@@ -70,7 +70,7 @@ def check_search(search: Search, vocabulary: int, model: EncoderDecoder) -> None
 
 
 def summary(model: torch.nn.Module, splits: Splits[Pair], tokenizers: Tokenizers) -> str:
-    """What is about to be trained, in a line."""
+    """A summary of data and model, in a line."""
     train, valid, test = (len(pairs) for pairs in (splits.train, splits.valid, splits.test))
     return (
         f"{train:,} pairs to train on, {valid:,} to validate, {test:,} to test; vocabularies of "

@@ -1,4 +1,4 @@
-"""The sequence-to-sequence task: pairs of texts to batches, a loss, and figures on held-out pairs."""
+"""Training of sequence-to-sequence models: pairs of texts to batches, the loss and the metrics."""
 
 import logging
 from collections.abc import Sequence
@@ -39,8 +39,8 @@ class Seq2SeqObjective:
         truncate: bool = False,
     ):
         """Raises InputError for fewer pairs than one batch, for one longer than a batch, and for one longer than the
-        model can take, in any of the sets, unless `truncate` says to cut it; and for an attention loss that model or
-        data do not allow."""
+        model can take, in any of the sets, unless `truncate` cuts it; and for an attention loss that model or data do
+        not support."""
         self.train, self.valid, self.tokenizers, self.settings = splits.train, splits.valid, tokenizers, settings
         self.scoring = replace(scoring, truncate=truncate)
         self.metric = scoring.metrics[0]
@@ -67,11 +67,11 @@ class Seq2SeqObjective:
         return _cut("targets", self.limits[1], ids, self.train, truncate)
 
     def place(self, index: int) -> str:
-        """Where a training pair came from."""
+        """The file and line of a training pair."""
         return self.train[index].place
 
     def frequencies(self) -> Float[Tensor, "token"]:
-        """How often each entry of the target vocabulary is in the training targets, their ends among them."""
+        """The count of each entry of the target vocabulary in the training targets, END included."""
         size, special = self.tokenizers.target.size, self.tokenizers.target.special
         ids = (token for _, target in self.ids for token in (*target, special.end))
         tokens = [token if token < size else special.unknown for token in ids]
@@ -81,7 +81,7 @@ class Seq2SeqObjective:
         return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
 
     def batch(self, epoch: int, indices: list[int]) -> PairBatch:
-        """With BPE-dropout every epoch cuts its words anew, as a function of the seed, the epoch and the pair."""
+        """A batch. BPE-dropout samples a segmentation as a function of the seed, the epoch and the pair."""
         examples = [self._encode_anew(epoch, index) if self.random else self.ids[index] for index in indices]
         batch = collate(examples, *self.tokenizers.special, multiple=LENGTH_MULTIPLE)
         if self.links is None:
@@ -112,7 +112,7 @@ class Seq2SeqObjective:
 def _cut(
     name: str, maximum: int | None, ids: list[list[int]], pairs: Sequence[Pair], truncate: bool
 ) -> list[list[int]]:
-    """None longer than the model can take; says how many were cut."""
+    """The ids, cut to the model's maximum with `truncate`; a warning logs the number of cuts."""
     ids, cut = limited(maximum, ids, [pair.place for pair in pairs], truncate=truncate)
     if cut:
         log.warning("%d %s were cut to the model's maximum of %d", cut, name, maximum)
