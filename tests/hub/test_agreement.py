@@ -12,8 +12,7 @@ from regard.errors import RunError
 from regard.hub import export_run, import_run
 from regard.hub.formats import families
 from regard.hub.formats.pretrained_model import PretrainedModel
-from regard.hub.parity import check_parity, outputs, run_by_transformers
-from regard.hub.parity_texts import ParityBatch
+from regard.hub.parity import ParityBatch, check_parity, outputs, run_by_transformers
 from regard.hub.text_runs import context, pretrained_of_run
 from regard.hub.tolerances import SHAPES
 from tests.hub.published import BERTS, CONFIGURATIONS, filler, gpt2, quiet

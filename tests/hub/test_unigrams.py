@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from regard.errors import InputError
+from regard.hub.formats import marian_files
 from regard.hub.formats import sentencepiece as sentence_pieces
-from regard.hub.formats import unigram_pairs as unigrams
 from regard.hub.formats.folder import Folder
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import NAMES
@@ -44,7 +44,7 @@ SPECIAL = ["<s> and </s> and <pad> and <unk>", "</s>", ">>fr<< the cat"]
 def pair(folder: Path) -> tuple[Tokenizer, Tokenizer]:
     """Both tokenizers of a published model."""
     size = tokenizers(folder)
-    return unigrams.read(Folder(folder), size, size - 1, 0)
+    return marian_files.read_tokenizers(Folder(folder), size, size - 1, 0)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("sentencepiece") is None, reason="sentencepiece is not installed")

@@ -78,7 +78,7 @@ def _readable(text: str) -> str:
 def export_run(path: Path, out: Path) -> list[str]:
     """Write a run's model to the folder `out` as Hugging Face's libraries read it, and check what was written.
 
-    Returns: what it was checked checked_against.
+    Returns: what it was checked against.
 
     Raises:
         InputError: the run's model is of no family that is published, or `out` exists.

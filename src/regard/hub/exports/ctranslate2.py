@@ -31,7 +31,7 @@ def export_ctranslate2(path: Path, out: Path) -> list[str]:
     """Write a run's Transformer to the folder `out` as CTranslate2 reads it, and check it: the log-probabilities of
     given targets at three sizes.
 
-    Returns: what it was checked checked_against.
+    Returns: what it was checked against.
 
     Raises:
         InputError: the run's model is no Transformer, or `out` exists.

@@ -20,7 +20,7 @@ def export_onnx(path: Path, out: Path) -> list[str]:
     """Write a run's model to the folder `out` as graphs, NAME.onnx, beside its tokenizers, and check the graphs: at
     three sizes, run by onnxruntime.
 
-    Returns: what it was checked checked_against.
+    Returns: what it was checked against.
 
     Raises:
         InputError: no graph is made of the run's model, or `out` exists.

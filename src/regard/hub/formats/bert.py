@@ -1,5 +1,7 @@
-"""BERT as it is published (MiniLM has its names), and the two that differ from it in little: DistilBERT, which has no
-segments and no pooler, and RoBERTa, whose positions count from 2, without segments, over GPT-2's tokens."""
+"""Published BERTs (Devlin et al. 2019; MiniLM has the same names), DistilBERTs and RoBERTas.
+
+DistilBERT has no segments and no pooler. RoBERTa has no segments, counts positions from 2 and reads byte-level BPE.
+"""
 
 import re
 from collections.abc import Mapping
@@ -77,11 +79,11 @@ IGNORED = (
     *("pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type"),
 )
 OLD = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias"))
-"""Names that the first released files have, and those of later ones."""
+"""Names in the first released files, and their names in later ones."""
 
 
 def predictions(dense: str, norm: str, bias: str) -> tuple[Part, ...]:
-    """The parts of what tells the token at a position."""
+    """Return the parts of the masked language model's head."""
     own = Part(bias, ("predictions.output.bias",))
     return (*linear(dense, "predictions.transform"), *linear(norm, "predictions.norm"), own)
 
@@ -108,11 +110,11 @@ class BertVariant:
     epsilon: float | None = None
 
     def offset(self, special: SpecialTokens) -> int:
-        """The number of the first position."""
+        """Return the number of the first position."""
         return special.pad + 1 if self.behind else 0
 
     def sizes(self, config: BertConfig, tokenizer: Tokenizer) -> Sizes:
-        """The sizes of a model by their keys, and where its tensors have them."""
+        """Return the sizes of a model by their keys, each with the tensor and the axis that must have it."""
         [dense] = [part.of_layer(0).published for part in self.layers if "feedforward.0.weight" in part.ours[0]]
         segments = {"type_vocab_size": (config.segments, SEGMENTS[0].published, 0)} if self.segmented else {}
         return segments | {
@@ -174,7 +176,7 @@ DISTILBERT = BertVariant(
 
 
 def read(folder: Folder, variant: BertVariant) -> PretrainedModel:
-    """The model in a folder. Raises InputError for whatever is not one of this variant."""
+    """Read the model in a folder. Raises InputError for a model of another variant."""
     settings = Settings(folder.json(CONFIG), str(folder.path / CONFIG))
     sizes = ("vocab_size", "max_position_embeddings", "type_vocab_size", "layer_norm_eps")
     unused = ("attention_dropout", "qa_dropout", "seq_classif_dropout", "output_past", "tie_weights_")
@@ -211,7 +213,7 @@ def read(folder: Folder, variant: BertVariant) -> PretrainedModel:
 
 
 def write(pretrained: PretrainedModel, variant: BertVariant) -> Files:
-    """What is published of a model. Raises InputError for one whose head computes something else there."""
+    """Return the published files of a model. Raises InputError for a head that transformers computes differently."""
     config, tokenizer, head = pretrained.config, pretrained.tokenizer, pretrained.head
     assert isinstance(config, BertConfig)
     form = None if head is None else variant.heads.form(head)
@@ -245,7 +247,7 @@ def write(pretrained: PretrainedModel, variant: BertVariant) -> Files:
 
 
 def parts(variant: BertVariant, config: BertConfig, form: PublishedHead | None = None) -> tuple[Part, ...]:
-    """The tensors that a model of this configuration has, or one with a head."""
+    """Return the tensors of a model of this config, with the head `form` if any."""
     encoder = (*TRANSFORMER, *(SEGMENTS if config.segments else ()), *variant.layers)
     if form is not None:
         return (*encoder, *form.parts)
@@ -258,8 +260,8 @@ def parts(variant: BertVariant, config: BertConfig, form: PublishedHead | None =
 
 
 def _plain(folder: Folder, variant: BertVariant) -> dict[str, Tensor]:
-    """The tensors without prefix, without constants and without those that double another. Raises InputError where two
-    differ that should be one."""
+    """Read the tensors without prefixes, constants and duplicates. Raises InputError for a duplicate that differs from
+    its original."""
     weights: dict[str, Tensor] = {}
     for name, tensor in folder.tensors().items():
         for old, new in OLD:

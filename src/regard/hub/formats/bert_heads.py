@@ -1,4 +1,4 @@
-"""What tells classes, and where an answer is, on a published BERT."""
+"""Published classification and question answering heads of BERT."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,8 +18,10 @@ TWO_MARKS = "a RoBERTa has two marks between two texts, and regard sets one"
 
 @dataclass(frozen=True)
 class PublishedHead:
-    """How a head is published: the name of its class, and its tensors, those of its last layer at the end. Where it
-    computes something else than here, or does so when it reads two texts, that is why it is `refused`."""
+    """A published head: the name of its class and its tensors, the last layer's at the end.
+
+    `refused` says why regard computes the head differently, `refused_pairs` why it does so for two texts.
+    """
 
     architecture: str
     parts: tuple[Part, ...]
@@ -28,16 +30,16 @@ class PublishedHead:
 
     @property
     def weight(self) -> str:
-        """The name of its last layer's weight."""
+        """Return the name of the last layer's weight."""
         return self.parts[-2].published
 
     @property
     def unused(self) -> set[str]:
-        """The pooler's tensors, which some files keep although the head does not read it."""
+        """Return the pooler's tensors, which some files keep although the head does not read them."""
         return {part.published for part in POOLER} - {part.published for part in self.parts}
 
     def check(self, place: str, *, paired: bool = False) -> None:
-        """Raises InputError for what is not the same here and there."""
+        """Raises InputError for a head that regard and transformers compute differently."""
         why = self.refused or (self.refused_pairs if paired else "")
         if why:
             raise InputError(f"{place}: {self.architecture}: {why}; its numbers would not be the same")
@@ -45,18 +47,18 @@ class PublishedHead:
 
 @dataclass(frozen=True)
 class Heads:
-    """Those that stand on the models of one `model_type`."""
+    """The heads of the models of one `model_type`."""
 
     classes: PublishedHead
     spans: PublishedHead
 
     def form(self, head: Head) -> PublishedHead:
-        """That of a head."""
+        """Return the published form of a head."""
         return self.classes if isinstance(head, Classes) else self.spans
 
     def read(self, settings: Settings, weights: Mapping[str, Tensor]) -> Head | None:
-        """That which has its tensors in a file. Raises InputError for one that computes something else, and for one
-        of another class that has the same names."""
+        """Read the head whose tensors are among `weights`. Raises InputError for a head that regard computes
+        differently, and for another class with the same names."""
         for form in (self.classes, self.spans):
             if form.weight in weights:
                 form.check(settings.place)
@@ -88,7 +90,7 @@ DISTILBERT = Heads(
 
 
 def head_keys(head: Head | None) -> dict[str, Any]:
-    """What a configuration says of a head."""
+    """Return the keys of a configuration that describe a head."""
     return {**label_keys(head.labels), "problem_type": SINGLE} if isinstance(head, Classes) else {}
 
 
@@ -102,7 +104,7 @@ def _check_architecture(settings: Settings, form: PublishedHead) -> None:
 
 
 def _classes(settings: Settings, number: int) -> Classes:
-    """Raises InputError for what tells something else than one of several classes."""
+    """Read a classification head. Raises InputError for another problem type and for fewer than two classes."""
     problem = settings.values.get("problem_type") or SINGLE
     if problem != SINGLE or number < 2:
         raise InputError(

@@ -1,4 +1,4 @@
-"""ELMo as AllenNLP published it: `*options.json` with the sizes and `*weights.hdf5` with what TensorFlow named."""
+"""ELMo (Peters et al. 2018) as AllenNLP published it: `*options.json` with sizes, `*weights.hdf5` with tensors."""
 
 import math
 
@@ -18,14 +18,14 @@ TRAINING = (
     *("all_clip_norm_val", "batch_size", "dropout", "n_epochs", "n_gpus", "n_train_tokens", "unroll_steps"),
     *("n_negative_samples_batch", "n_tokens_vocab", "sample_softmax", "learning_rate"),
 )
-"""Options that are of training alone."""
+"""Options of training, which do not change the computation."""
 
 
 def read(folder: Folder) -> PretrainedModel:
-    """The model in a folder; its tokenizer cuts words and knows none, as what tells words was not published.
+    """Read the model in a folder. Its word tokenizer is empty, since the output layer was not published.
 
     Raises:
-        InputError: the files are not there, not whole, or not what they should be.
+        InputError: a file is missing, truncated or unsupported.
         ModuleNotFoundError: h5py is not installed.
     """
     options = only(folder, OPTIONS)
@@ -40,12 +40,12 @@ def read(folder: Folder) -> PretrainedModel:
 
 
 def present(folder: Folder) -> bool:
-    """Whether the files of such a model are in a folder."""
+    """Return whether a folder has the files of an ELMo."""
     return any(folder.path.glob(f"*{OPTIONS}")) and any(folder.path.glob(f"*{WEIGHTS}"))
 
 
 def only(place: Folder, ending: str) -> str:
-    """The one file whose name ends so. Raises InputError for none or several."""
+    """Return the only file name with this ending. Raises InputError for none or several."""
     names = sorted(path.name for path in place.path.glob(f"*{ending}"))
     if len(names) != 1:
         problem = f"has {', '.join(names)}; leave one of them" if names else f"has no {ending}"
@@ -54,7 +54,7 @@ def only(place: Folder, ending: str) -> str:
 
 
 def sizes(place: Folder, name: str) -> ElmoConfig:
-    """What the options say. Raises InputError for what the model here does not compute."""
+    """Read the config from the options. Raises InputError for an option that regard does not compute."""
     whole, path = place.json(name), str(place.path / name)
     parts = {part: whole.get(part) for part in ("lstm", "char_cnn")}
     for part, options in parts.items():
@@ -90,7 +90,7 @@ def sizes(place: Folder, name: str) -> ElmoConfig:
 
 
 def filters(words: Settings) -> tuple[tuple[int, int], ...]:
-    """Pairs of whole numbers. Raises InputError for anything else."""
+    """Return the pairs of width and count of the filters. Raises InputError for anything else."""
     value = words.values.get("filters")
     match value:
         case [[int(), int()], *_] if all(
@@ -101,7 +101,7 @@ def filters(words: Settings) -> tuple[tuple[int, int], ...]:
 
 
 def clip(lstm: Settings, key: str) -> float | None:
-    """A size, or None where there is none. Raises InputError for what is neither."""
+    """Return a clipping bound, or None without one. Raises InputError for another value."""
     value = lstm.values.get(key)
     if value is None or value == 0:
         return None

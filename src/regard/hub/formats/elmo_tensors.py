@@ -1,4 +1,4 @@
-"""The tensors of an ELMo as TensorFlow named them and laid them out, and the parameters here that they become."""
+"""Convert the tensors of an ELMo from TensorFlow's names and layout to parameters."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ Turn = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class PublishedTensor:
-    """One published tensor: its shape, and the function from it to parameters here."""
+    """One published tensor: its name, its shape, and the function that converts it to parameters."""
 
     published: str
     shape: tuple[int, ...]
@@ -26,8 +26,8 @@ class PublishedTensor:
 
 
 def convert_tensors(config: ElmoConfig, weights: Mapping[str, Tensor]) -> Tensors:
-    """Published tensors -> parameters here. Raises InputError that lists the first ten each of those that are missing,
-    not known or misshaped."""
+    """Convert published tensors to parameters. Raises InputError for missing, unknown and misshaped tensors, and lists
+    the first ten of each."""
     known = list(published_tensors(config))
     wrong = [
         f"{part.published} is {tuple(weights[part.published].shape)}, expected {part.shape}"
@@ -49,7 +49,7 @@ def convert_tensors(config: ElmoConfig, weights: Mapping[str, Tensor]) -> Tensor
 
 
 def published_tensors(config: ElmoConfig) -> Iterator[PublishedTensor]:
-    """All tensors of a model of these sizes."""
+    """Yield every tensor of a model of these sizes."""
     width, total = config.character_width, sum(count for _, count in config.filters)
     shape = ALPHABET - 1, width
     yield _one("char_embed", shape, "words.table.weight", lambda t: torch.cat([t.new_zeros(1, width), t]))
@@ -68,14 +68,14 @@ def published_tensors(config: ElmoConfig) -> Iterator[PublishedTensor]:
 
 
 def _linear(published: str, ours: str, shape: tuple[int, int]) -> Iterator[PublishedTensor]:
-    """TensorFlow multiplies from the other side."""
+    """Transpose the weight, which TensorFlow stores as (in, out)."""
     yield _one(published.format("W"), shape, f"{ours}.weight", torch.t)
     yield _one(published.format("b"), shape[1:], f"{ours}.bias")
 
 
 def _lstm(published: str, ours: str, config: ElmoConfig) -> Iterator[PublishedTensor]:
-    """One weight for input and state, gates in the order in, new, forget, out; the forget gate is open by one more than
-    its bias says."""
+    """Split the joint weight of input and state, reorder the gates from in, new, forget, out, and add TensorFlow's
+    constant 1 to the forget gate's bias."""
     projection, cell = config.projection, config.cell
     both = f"{ours}.inputs.weight", f"{ours}.recurrent.weight"
 
@@ -84,7 +84,7 @@ def _lstm(published: str, ours: str, config: ElmoConfig) -> Iterator[PublishedTe
         return {name: part.contiguous() for name, part in zip(both, parts, strict=True)}
 
     def opener(tensor: Tensor) -> Tensor:
-        """One where the forget gate is, in the order here."""
+        """Return 1 for the forget gate and 0 for the others."""
         return torch.zeros_like(tensor).index_fill(0, torch.arange(cell, 2 * cell), 1.0)
 
     yield PublishedTensor(f"{published}/W_0", (2 * projection, 4 * cell), weights)
@@ -93,7 +93,7 @@ def _lstm(published: str, ours: str, config: ElmoConfig) -> Iterator[PublishedTe
 
 
 def _exchanged(gates: Tensor) -> Tensor:
-    """In, new, forget, out -> in, forget, new, out."""
+    """Reorder gates: in, new, forget, out -> in, forget, new, out."""
     inward, second, third, out = gates.chunk(4)
     return torch.cat([inward, third, second, out])
 

@@ -1,4 +1,4 @@
-"""The families of published models that are read and written."""
+"""The families of published models that regard reads and writes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from regard.models.gpt2 import GPT2Config
 
 @dataclass(frozen=True)
 class Family:
-    """How models of one `model_type` are read and written."""
+    """Functions that read and write the models of one `model_type`."""
 
     read: Callable[[Folder], Any]
     write: Callable[[Any], Any]
@@ -37,7 +37,7 @@ FAMILIES: Mapping[str, Family] = {
 
 
 def name(pretrained: PretrainedModel | PretrainedImageModel) -> str:
-    """The `model_type` that a model is written as."""
+    """Return the `model_type` under which a model is published."""
     if isinstance(pretrained, PretrainedImageModel):
         return "deit" if pretrained.config.distilled else "vit"
     config = pretrained.config
@@ -49,7 +49,7 @@ def name(pretrained: PretrainedModel | PretrainedImageModel) -> str:
 
 
 def write(pretrained: PretrainedModel | PretrainedImageModel) -> Files:
-    """What is published of a model. Raises InputError for one that its family does not have."""
+    """Return the published files of a model. Raises InputError for a model that its family cannot express."""
     return FAMILIES[name(pretrained)].write(pretrained)
 
 

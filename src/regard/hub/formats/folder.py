@@ -1,4 +1,4 @@
-"""The folder of a published model, read with care: nothing in it is run, and nothing outside it is read."""
+"""The folder of a published model; no file in it is executed and no file outside it is read."""
 
 import json
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ LARGEST = 1 << 26  # bytes of a JSON file
 
 @dataclass(frozen=True)
 class Folder:
-    """The files at `path`. Links among them may lead anywhere below `root`, by default the folder itself."""
+    """The files at `path`, whose links may lead anywhere below `root`, by default `path`."""
 
     path: Path
     root: Path | None = None
 
     def file(self, name: str) -> Path:
-        """The path of a file. Raises InputError for a name or a link that leads out of the folder."""
+        """Return the path of a file. Raises InputError for a name or a link that leads out of the folder."""
         try:
             path = self.path / plain(name)
         except ValueError as error:
@@ -35,15 +35,15 @@ class Folder:
         return path
 
     def has(self, name: str) -> bool:
-        """Whether there is such a file."""
+        """Return whether the folder has a file of this name."""
         return self.file(name).is_file()
 
     def data(self, name: str) -> bytes:
-        """The content of a file. Raises InputError for what is missing, too large, or told to be something else."""
+        """Read the bytes of a file. Raises InputError for a missing, too large or mislabelled file."""
         return self._content(name, (None,))
 
     def text(self, name: str) -> str:
-        """The content of a text file. Raises InputError for what is missing, too large or something else."""
+        """Read a UTF-8 text file. Raises InputError for a missing, too large or other file."""
         content = self._content(name, (None, "plain text"))
         try:
             return content.decode()
@@ -64,7 +64,7 @@ class Folder:
         return content
 
     def json(self, name: str) -> dict[str, Any]:
-        """The object in a JSON file. Raises InputError as `text` does, and for broken JSON."""
+        """Read the object in a JSON file. Raises InputError as `text` does, and for broken JSON."""
         try:
             value = json.loads(self.text(name))
         except InputError:
@@ -76,8 +76,8 @@ class Folder:
         return value
 
     def tensors(self) -> dict[str, Tensor]:
-        """All weights by their published names, those of 16 bits as 32. Raises InputError for files that are not there,
-        not whole, or not what they should be."""
+        """Read all weights by their published names, 16-bit floats as float32. Raises InputError for a missing,
+        truncated or unsupported file."""
         if self.has(WEIGHTS):
             found = tensors.read(self.file(WEIGHTS))
         elif self.has(INDEX):

@@ -82,8 +82,7 @@ def read(folder: Folder) -> PretrainedModel:
 
 
 def write(pretrained: PretrainedModel) -> Files:
-    """What is published of a model. Raises InputError for one with an adaptive softmax, or with tokens that it never
-    predicts."""
+    """Return the published files of a model. Raises InputError for an adaptive softmax and for closed tokens."""
     config, tokenizer = pretrained.config, pretrained.tokenizer
     assert isinstance(config, GPT2Config)
     if isinstance(config.softmax, AdaptiveSoftmax):

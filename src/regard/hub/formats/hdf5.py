@@ -1,4 +1,4 @@
-"""Tensors from .hdf5 files: a file that is anything else is named and refused. Needs h5py."""
+"""Read tensors from HDF5 files; any other file is refused. Needs h5py."""
 
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,13 @@ from regard.storage.manifest import named
 
 HDF5 = "an HDF5 file"
 LARGEST, MOST = 1 << 33, 5_000
-"""Bytes that a file's tensors may have, as a compressed file can claim any number, and parts, as groups can go round in
+"""Most bytes of a file's tensors, which a compressed file can claim freely, and most parts, since groups can form
 circles."""
 
 
 def read(path: Path) -> dict[str, Tensor]:
-    """All datasets by their paths, those of 16 bits as 32. Raises InputError if it is not a whole and reasonable file
-    of numbers, or has parts in other files."""
+    """Read all datasets by their paths, float16 as float32. Raises InputError for a file that is broken, too large, not
+    numeric or linked to other files."""
     try:
         what = "a directory" if path.is_dir() else named(path) or "something else"
     except OSError as error:
@@ -35,7 +35,7 @@ def read(path: Path) -> dict[str, Tensor]:
 
 
 def _tensors(group: Any, path: Path) -> dict[str, Tensor]:
-    """Raises InputError for what is no number, too large or elsewhere."""
+    """Read the datasets below a group. Raises InputError for non-numeric, too large or linked data."""
     found: dict[str, Any] = {}
     groups, count = [("", group)], 0
     while groups:

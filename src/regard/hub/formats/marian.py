@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import InputError
-from regard.hub.formats import generation
-from regard.hub.formats import unigram_pairs as unigrams
+from regard.hub.formats import marian_files
 from regard.hub.formats.folder import CONFIG, Folder
 from regard.hub.formats.names import Part, check_sizes, exported, imported, linear
 from regard.hub.formats.pretrained_model import Files, PretrainedModel
@@ -24,13 +23,13 @@ from regard.text import Tokenizer
 TABLE, BIAS = "encoder.embedding.table.weight", "decoder.output.bias"
 SHARED, LOGITS = "model.shared.weight", "final_logits_bias"
 SAME = ("decoder.embedding.table.weight", "decoder.output.weight")
-"""Parameters here that are the embedding's."""
+"""Parameters of regard that are tied to the embedding."""
 DOUBLES = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight")
-"""Those there."""
+"""Published tensors that duplicate the embedding."""
 POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
-"""Constants that some files keep among the weights."""
+"""Constants that some files store among the weights."""
 CLOSE = 1e-2
-"""How far they may be from those here: numbers of 16 bits are."""
+"""Largest difference of stored positions from computed ones; float16 needs this much."""
 EMBEDDED = (Part(SHARED, (TABLE,)), Part(LOGITS, (BIAS,)))
 ACTIVATIONS = {"swish": "swish", "silu": "swish", "relu": "relu", "gelu": "gelu"}
 SIZES = {
@@ -41,7 +40,7 @@ SIZES = {
     "max_length": ("max_position_embeddings", 1024),
     "decoder_layers": ("decoder_layers", 12),
 }
-"""What the sizes are called there, and what one is by default."""
+"""The published name and the default of each size."""
 USED = ("vocab_size", "dropout", "scale_embedding", "length_penalty", "no_repeat_ngram_size")
 FIXED = {
     "activation_function": tuple(ACTIVATIONS),
@@ -70,16 +69,16 @@ EXPECTED: dict[str, Any] = {
     "tied": True,
     "shared": True,
 }
-"""What such a model is here."""
+"""The config values of every Marian model."""
 
 
 def read(folder: Folder) -> PretrainedModel:
-    """The model in a folder. Raises InputError for whatever is not one of Marian's."""
+    """Read the model in a folder. Raises InputError for any model but a Marian."""
     values = {key: value for key, value in folder.json(CONFIG).items() if value is not None}
     settings = Settings(values, str(folder.path / CONFIG))
     size, start = settings.size("vocab_size", 58101), settings.index("pad_token_id")
     config = _config(settings, size, start)
-    source, target = unigrams.read(folder, size, start, settings.index("eos_token_id"))
+    source, target = marian_files.read_tokenizers(folder, size, start, settings.index("eos_token_id"))
     weights = _plain(folder, config, size)
     sizes = {
         "vocab_size": (size, SHARED, 0),
@@ -90,11 +89,11 @@ def read(folder: Folder) -> PretrainedModel:
     check_sizes(settings.place, weights, layers, sizes)
     tensors = imported(tuple(parts(config)), weights, 0)
     tensors |= dict.fromkeys(SAME, tensors[TABLE])
-    return PretrainedModel(config, tensors, source, target, generation.read(folder, config.max_length))
+    return PretrainedModel(config, tensors, source, target, marian_files.read_search(folder, config.max_length))
 
 
 def _config(settings: Settings, size: int, start: int) -> TransformerConfig:
-    """Of a model with `size` tokens that begins with `start`. Raises InputError for one that is computed otherwise."""
+    """Read the config of a model of `size` tokens. Raises InputError for a value that regard does not compute."""
     sizes = {field: settings.size(*called) for field, called in SIZES.items()}
     fixed = {
         "decoder_attention_heads": (sizes["heads"],),
@@ -116,8 +115,7 @@ def _config(settings: Settings, size: int, start: int) -> TransformerConfig:
 
 
 def require(config: TransformerConfig, source: Tokenizer, target: Tokenizer | None) -> Tokenizer:
-    """The target's tokenizer of what can be published. Raises InputError for a Transformer that Marian's code does not
-    compute."""
+    """Return the target's tokenizer. Raises InputError for a Transformer that transformers' Marian does not compute."""
     wrong = [
         f"{name} is {getattr(config, name)!r}" for name, value in EXPECTED.items() if getattr(config, name) != value
     ]
@@ -136,7 +134,7 @@ def require(config: TransformerConfig, source: Tokenizer, target: Tokenizer | No
 
 
 def write(pretrained: PretrainedModel) -> Files:
-    """What is published of a model. Raises InputError as `require`."""
+    """Return the published files of a model. Raises InputError as `require`."""
     config, source = pretrained.config, pretrained.tokenizer
     assert isinstance(config, TransformerConfig)
     target = require(config, source, pretrained.target)
@@ -144,18 +142,20 @@ def write(pretrained: PretrainedModel) -> Files:
     tensors = exported(tuple(parts(config)), pretrained.tensors, 0)
     tensors[LOGITS] = tensors[LOGITS][None]
     special = {"pad_token_id": start, "eos_token_id": source.special.end, "decoder_start_token_id": start}
-    documents = unigrams.tokenizer_files(source, target, config.max_length)
+    documents = marian_files.tokenizer_files(source, target, config.max_length)
     documents |= {CONFIG: config_document(config, source.size) | special}
     if pretrained.search is not None:
         never = {"bad_words_ids": [[start]]}
         documents |= {
-            generation.GENERATION: generation.generation_config(pretrained.search, config.max_length) | special | never
+            marian_files.GENERATION: marian_files.generation_config(pretrained.search, config.max_length)
+            | special
+            | never
         }
     return Files(documents, tensors)
 
 
 def config_document(config: TransformerConfig, size: int) -> dict[str, Any]:
-    """The published configuration of a model of `size` tokens."""
+    """Return the config.json of a model of `size` tokens."""
     return {
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
@@ -182,7 +182,7 @@ def config_document(config: TransformerConfig, size: int) -> dict[str, Any]:
 
 
 def parts(config: TransformerConfig) -> Iterator[Part]:
-    """The tensors that a model of this configuration has."""
+    """Yield the tensors of a model of this config."""
     yield from EMBEDDED
     for side, count in (("encoder", config.layers), ("decoder", config.decoder_layers or config.layers)):
         attentions = {"self_attn": "self_attention"} | (
@@ -203,8 +203,8 @@ def _layer(theirs: str, ours: str, attentions: Mapping[str, str]) -> Iterator[Pa
 
 
 def _plain(folder: Folder, config: TransformerConfig, size: int) -> dict[str, Tensor]:
-    """The tensors without those that double the embedding and without constants. Raises InputError where a double
-    differs, or positions are other than sines and cosines."""
+    """Read the tensors without duplicates of the embedding and constants. Raises InputError for a duplicate that
+    differs and for positions that are not sinusoidal."""
     weights = folder.tensors()
     for name in DOUBLES:
         found = weights.pop(name, None)

@@ -1,4 +1,4 @@
-"""How published tensors are named and laid out, and what they are here: one table a family, read in both directions."""
+"""Published tensors and the parameters they become: one table per family, used in both directions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,26 +10,28 @@ from regard.errors import InputError
 
 LISTED = 10
 Sizes = Mapping[str, tuple[int, str, int]]
-"""For each key of a configuration the size it tells, a tensor, and the axis of it that has this size."""
+"""For each key of a configuration: its size, the name of a tensor, and the axis of that size."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One published tensor, and the parameters it holds one below the other; `{}` is the number of a layer. It may be
-    `transposed`, as its library multiplies from the other side."""
+    """One published tensor and the parameters that it stacks along the first axis; `{}` stands for a layer's number.
+
+    A `transposed` weight is published as (in, out).
+    """
 
     published: str
     ours: tuple[str, ...]
     transposed: bool = False
 
     def of_layer(self, number: int) -> "Part":
-        """The part of one layer."""
+        """Return the part of one layer."""
         ours = tuple(name.format(number) for name in self.ours)
         return Part(self.published.format(number), ours, self.transposed)
 
 
 def linear(published: str, *ours: str, transposed: bool = False) -> tuple[Part, Part]:
-    """The weight and the bias of a linear map, or of several that are published as one."""
+    """Return the weight and the bias of a linear map, or of several maps published as one."""
     return (
         Part(f"{published}.weight", tuple(f"{name}.weight" for name in ours), transposed),
         Part(f"{published}.bias", tuple(f"{name}.bias" for name in ours)),
@@ -55,10 +57,10 @@ def check_sizes(place: str, weights: Mapping[str, Tensor], layers: Mapping[str, 
 
 
 def imported(parts: Sequence[Part], weights: Mapping[str, Tensor], layers: int) -> dict[str, Tensor]:
-    """Published tensors -> parameters here.
+    """Convert published tensors to parameters.
 
     Raises:
-        InputError: lists the first ten tensors that are missing, that are not known, or that cannot be divided.
+        InputError: tensors are missing, unknown or indivisible; the first ten of each are listed.
     """
     known = list(_every(parts, layers))
     missing = [part.published for part in known if part.published not in weights]
@@ -78,7 +80,7 @@ def imported(parts: Sequence[Part], weights: Mapping[str, Tensor], layers: int) 
 
 
 def exported(parts: Sequence[Part], own: Mapping[str, Tensor], layers: int) -> dict[str, Tensor]:
-    """Parameters here -> published tensors."""
+    """Convert parameters to published tensors."""
     result = {}
     for part in _every(parts, layers):
         tensor = torch.cat([own[name] for name in part.ours])
@@ -97,5 +99,5 @@ def _turned(part: Part, weights: Mapping[str, Tensor]) -> Tensor:
 
 
 def first(names: Sequence[str]) -> str:
-    """The first ten of names, and how many more there are."""
+    """Return the first ten names and the number of the others as text."""
     return ", ".join(names[:LISTED]) + (f" and {len(names) - LISTED} more" if len(names) > LISTED else "")

@@ -1,4 +1,4 @@
-"""How published models for images want these to be prepared: preprocessor_config.json."""
+"""Image preparation of published models: preprocessor_config.json."""
 
 import math
 from typing import Any, get_args
@@ -12,9 +12,9 @@ from regard.models.vit import VitConfig
 
 PREPROCESSOR = "preprocessor_config.json"
 RESAMPLING: tuple[Resampling, ...] = get_args(Resampling)
-"""In the order of Pillow's numbers."""
+"""Resampling filters in the order of Pillow's numbers."""
 CROPPING = ("DeiT", "CLIP")
-"""What the names of processors begin with that crop and take cubic splines unless they are told otherwise."""
+"""Prefixes of processors that crop and resample bicubically by default."""
 USED = ("size", "crop_size", "do_center_crop", "do_normalize", "image_mean", "image_std", "resample", "rescale_factor")
 FIXED = {"do_resize": (True,), "do_rescale": (True,), "do_pad": (False, None), "crop_pct": (None,)}
 IGNORED = (
@@ -25,7 +25,7 @@ IGNORED = (
 
 
 def read(folder: Folder, config: VitConfig) -> Preparation:
-    """How the model in a folder wants its images. Raises InputError for a way that is not known here."""
+    """Read the image preparation in a folder. Raises InputError for a preparation that regard does not compute."""
     place = str(folder.path / PREPROCESSOR)
     if not folder.has(PREPROCESSOR):
         raise InputError(f"{place}: no such file; expected what says how images are resized and scaled")
@@ -63,7 +63,7 @@ def read(folder: Folder, config: VitConfig) -> Preparation:
 
 
 def preprocessor_config(images: Preparation, config: VitConfig) -> dict[str, Any]:
-    """What is published of it."""
+    """Return the preprocessor_config.json of a preparation."""
     size = images.size or config.image
     resize = images.resize or size
     cropped = images.shape == "kept" or resize != size
@@ -90,7 +90,7 @@ def _every(numbers: tuple[float, ...], channels: int) -> list[float]:
 
 
 def _sides(value: Any, key: str, place: str) -> tuple[int, Any]:
-    """The pixels of both sides, or of the shorter one where the shape is kept."""
+    """Return the pixels of both sides, or of the shorter side for images whose shape is kept."""
     match value:
         case int(side) | {"height": int(side)} if side > 0 and value in (side, {"height": side, "width": side}):
             return side, "stretched"

@@ -1,4 +1,4 @@
-"""A published model in the terms used here."""
+"""A published model as a config, named parameters and a tokenizer or a preparation of images."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from regard.text import Tokenizer
 
 @dataclass(frozen=True)
 class Classes:
-    """A head that tells one of these classes, of two texts where it is `paired`, which no file says."""
+    """A classification head with its labels; `paired` marks one that reads two texts; no published file records it."""
 
     labels: tuple[str, ...]
     paired: bool = False
@@ -26,7 +26,7 @@ class Classes:
 
 @dataclass(frozen=True)
 class Spans:
-    """A head that tells where an answer begins and ends."""
+    """An extractive question answering head, which scores where the answer begins and ends."""
 
 
 Head = Classes | Spans
@@ -34,9 +34,11 @@ Head = Classes | Spans
 
 @dataclass(frozen=True)
 class PretrainedModel:
-    """The sizes of a model, its parameters by their names here, and its tokenizer. A model that makes texts of texts
-    has another for its `target`, and its publisher has said how to `search`; a BERT may have a `head`, in place of the
-    parts that its sizes name."""
+    """A text model: its config, its parameters by their names in regard, and its tokenizer.
+
+    A sequence-to-sequence model has a tokenizer for its `target` and the published `search`. A BERT may have a `head`,
+    which replaces the parts that its config names.
+    """
 
     config: GPT2Config | BertConfig | ElmoConfig | TransformerConfig
     tensors: Mapping[str, Tensor]
@@ -48,7 +50,7 @@ class PretrainedModel:
 
 @dataclass(frozen=True)
 class PretrainedImageModel:
-    """The sizes of a model for images, its parameters by their names here, its classes, and how it wants its images."""
+    """An image classifier: its config, its parameters by their names in regard, its labels and its preparation."""
 
     config: VitConfig
     tensors: Mapping[str, Tensor]
@@ -58,8 +60,7 @@ class PretrainedImageModel:
 
 @dataclass(frozen=True)
 class Files:
-    """The contents of a published model's folder: JSON objects, and other files as they are, by their names, and
-    tensors."""
+    """The contents of a published model's folder: documents (JSON objects or bytes) and tensors by name."""
 
     documents: Mapping[str, Mapping[str, Any] | bytes]
     tensors: Mapping[str, Tensor]

@@ -1,17 +1,17 @@
-"""The wire format of protocol buffers: numbered fields, one behind the other."""
+"""The wire format of protocol buffers: a sequence of numbered fields."""
 
 import struct
 from collections.abc import Iterable, Iterator
 
 VARINT, EIGHT, BYTES, FOUR = 0, 1, 2, 5
-"""How a field is encoded: a whole number, 8 bytes, some bytes with their count before them, 4 bytes."""
+"""Wire types: a varint, 8 bytes, length-prefixed bytes, 4 bytes."""
 LONGEST = 10
-"""Bytes of a whole number."""
+"""Most bytes of a varint."""
 Value = int | bytes
 
 
 def fields(message: bytes) -> Iterator[tuple[int, Value]]:
-    """The number and the value of each field, in their order. Raises ValueError for what is no message, or cut off."""
+    """Yield the number and the value of each field in order. Raises ValueError for a broken or truncated message."""
     place = 0
     while place < len(message):
         key, place = _varint(message, place)
@@ -33,28 +33,28 @@ def fields(message: bytes) -> Iterator[tuple[int, Value]]:
 
 
 def decimal(value: Value) -> float:
-    """The number in 4 bytes. Raises ValueError for something else."""
+    """Return the float32 in 4 bytes. Raises ValueError for another value."""
     if not isinstance(value, bytes) or len(value) != 4:
         raise ValueError("a field is no number of 4 bytes")
     return struct.unpack("<f", value)[0]
 
 
 def whole(value: Value) -> int:
-    """A whole number. Raises ValueError for something else."""
+    """Return a whole number. Raises ValueError for another value."""
     if not isinstance(value, int):
         raise ValueError("a field is no whole number")
     return value
 
 
 def content(value: Value) -> bytes:
-    """The bytes of a text or of a message inside another. Raises ValueError for something else."""
+    """Return the bytes of a text or of a nested message. Raises ValueError for another value."""
     if not isinstance(value, bytes):
         raise ValueError("a field is a number where bytes should be")
     return value
 
 
 def encoded(parts: Iterable[tuple[int, int | float | bytes]]) -> bytes:
-    """The message of fields: whole numbers from 0, numbers of 4 bytes, or bytes."""
+    """Encode fields as a message: a nonnegative int as a varint, a float as 4 bytes, bytes with their length."""
     result = bytearray()
     for number, value in parts:
         match value:
@@ -68,7 +68,7 @@ def encoded(parts: Iterable[tuple[int, int | float | bytes]]) -> bytes:
 
 
 def _varint(message: bytes, place: int) -> tuple[int, int]:
-    """The whole number that begins at a place, and the place behind it."""
+    """Return the varint that begins at a place, and the place after it."""
     value = 0
     for count, byte in enumerate(message[place : place + LONGEST]):
         value |= (byte & 127) << 7 * count

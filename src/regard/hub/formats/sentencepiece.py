@@ -1,4 +1,4 @@
-"""Files of SentencePiece, as it publishes them: the pieces of a unigram model, and how text is prepared for them."""
+"""SentencePiece model files (Kudo and Richardson 2018): the pieces of a unigram model and its text normalization."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,22 +10,21 @@ from regard.text.special import END, NAMES, START, UNKNOWN
 from regard.text.unigram import Pieces
 
 PIECE, TRAINING, PREPARING, SHOWING = 1, 2, 3, 5
-"""Parts of the file: a piece, how it was trained, how text is prepared, how text is changed when it is shown."""
+"""Fields of the file: a piece, the trainer's settings, the normalizer, the denormalizer."""
 TEXT, SCORE, TYPE = 1, 2, 3
-"""Parts of a piece."""
+"""Fields of a piece."""
 NORMAL, UNKNOWN_TYPE, CONTROL, OWN, UNUSED, BYTE = range(1, 7)
 """Types of pieces."""
 WHAT = {OWN: "defined by its user", BYTE: "of single bytes"}
 MODEL, SUFFIX, FALLBACK = 3, 24, 35
-"""Parts of how it was trained: the kind of model, whether blanks stand behind words, whether bytes stand for what is
-unknown."""
+"""Fields of the trainer's settings: the type of model, blanks as suffixes, byte fallback."""
 UNIGRAM = 1
 CHARACTERS, PREFIX, COLLAPSE, ESCAPE = 2, 3, 4, 5
-"""Parts of how text is prepared: the table of characters, a blank in front, one blank for several, blanks as ▁."""
+"""Fields of the normalizer: the table of characters, a blank in front, one blank for several, blanks as ▁."""
 
 
 def read(folder: Folder, name: str) -> Pieces:
-    """The pieces in a file of a folder. Raises InputError for one that is missing, cut off or of another kind."""
+    """Read the pieces in a file of a folder. Raises InputError for a missing, truncated or unsupported file."""
     data = folder.data(name)
     try:
         return _pieces(data)
@@ -34,7 +33,7 @@ def read(folder: Folder, name: str) -> Pieces:
 
 
 def write(pieces: Pieces) -> bytes:
-    """The file of pieces."""
+    """Encode pieces as a SentencePiece file."""
     special = [(NAMES[UNKNOWN], UNKNOWN_TYPE), (NAMES[START], CONTROL), (NAMES[END], CONTROL)]
     entries = [(piece, score, NORMAL) for piece, score in pieces.scores.items()]
     table = [(name, 0.0, kind) for name, kind in special if name not in pieces.scores] + entries

@@ -1,4 +1,4 @@
-"""What a published configuration may say: every key is used, fixed or known to change nothing; others are refused."""
+"""Read a published configuration strictly: every key is used, fixed or ignored, and any other key is refused."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,20 +19,20 @@ COMMON = frozenset(
         *("gradient_checkpointing", "max_length", "min_length", "do_sample", "early_stopping", "num_beams"),
     )
 )
-"""Keys of every family that change nothing of what is computed."""
+"""Keys of every family that do not change the computation."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The object in a file `place`, of which a family uses some keys."""
+    """The values of a JSON object; `place` is its file in error messages."""
 
     values: Mapping[str, Any]
     place: str
 
     def check(self, used: Collection[str], fixed: Mapping[str, Collection[Any]], ignored: Collection[str] = ()) -> None:
-        """`fixed` says for each key which values mean what the model here computes.
+        """Check that no key changes the computation; `fixed` lists the values of a key that regard computes.
 
-        Raises InputError: a line for each other value of these, and for each key that is none of these nor `COMMON`.
+        Raises InputError: one line for each other value of a fixed key, and one for each unknown key.
         """
         wrong = []
         for key, value in self.values.items():
@@ -48,35 +48,35 @@ class Settings:
             raise InputError("\n".join(wrong))
 
     def size(self, key: str, default: int | None = None) -> int:
-        """A whole number of at least 1. Raises InputError for anything else."""
+        """Return a whole number of at least 1. Raises InputError for anything else."""
         value = self.values.get(key, default)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise InputError(f"{self.place}: {key} is {value!r}; expected a whole number of at least 1")
         return value
 
     def index(self, key: str, default: int | None = None) -> int:
-        """A whole number of at least 0, as ids are. Raises InputError for anything else."""
+        """Return a whole number of at least 0, such as an id. Raises InputError for anything else."""
         value = self.values.get(key, default)
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
             raise InputError(f"{self.place}: {key} is {value!r}; expected a whole number of at least 0")
         return value
 
     def share(self, key: str, default: float) -> float:
-        """A number from 0 up to but below 1. Raises InputError for anything else."""
+        """Return a number in [0, 1), such as a dropout rate. Raises InputError for anything else."""
         value = self.values.get(key, default)
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1:
             raise InputError(f"{self.place}: {key} is {value!r}; expected a number from 0 up to but below 1")
         return float(value)
 
     def above(self, key: str, default: float) -> float:
-        """A number above 0 and below 1. Raises InputError for anything else."""
+        """Return a number in (0, 1). Raises InputError for anything else."""
         value = self.share(key, default)
         if not value:
             raise InputError(f"{self.place}: {key} is {value!r}; expected a number above 0 and below 1")
         return value
 
     def labels(self, classes: int) -> tuple[str, ...]:
-        """The names of `classes` classes; a repeated name gets its number. Raises InputError for another count."""
+        """Return one label per class; a repeated label gets its number. Raises InputError on another count."""
         names = self.values.get("id2label", {str(number): f"LABEL_{number}" for number in range(classes)})
         named = isinstance(names, dict) and all(isinstance(names.get(str(number)), str) for number in range(classes))
         if not named or len(names) != classes:
@@ -88,7 +88,7 @@ class Settings:
         return tuple(found)
 
     def build(self, kind: Callable[..., Config], **sizes: Any) -> Config:
-        """The configuration of a model here. Raises InputError for sizes that do not go together."""
+        """Build the config of a model. Raises InputError for sizes that contradict each other."""
         try:
             return kind(**sizes)
         except ValueError as error:
@@ -96,7 +96,7 @@ class Settings:
 
 
 def label_keys(labels: Sequence[str]) -> dict[str, Any]:
-    """The keys of a configuration that name its classes."""
+    """Return the keys of a configuration that name its classes."""
     return {
         "id2label": {str(number): label for number, label in enumerate(labels)},
         "label2id": {label: number for number, label in enumerate(labels)},

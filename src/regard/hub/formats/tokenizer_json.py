@@ -1,4 +1,4 @@
-"""tokenizer.json, the form in which Hugging Face's tokenizers library keeps a tokenizer, read with care."""
+"""Read tokenizer.json, the file of Hugging Face's tokenizers library, strictly."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,13 +25,13 @@ PLAIN: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     },
     "WordLevel": {},
 }
-"""For each type of model what changes how it cuts words, and the values that mean what is done here."""
+"""For each type of model: the settings that change its segmentation, and the values that regard computes."""
 SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
 class Document:
-    """What is in the file at `place`: the type of its model, its entries with their ids, its merges, and the whole."""
+    """A tokenizer.json at `place`: the type of its model, its vocabulary, its merges, and the whole object."""
 
     place: str
     type: str
@@ -40,28 +40,28 @@ class Document:
     whole: Mapping[str, Any]
 
     def part(self, name: str) -> dict[str, Any]:
-        """How text is prepared or cut; empty where the file says nothing of it that can be read."""
+        """Return a part of the pipeline, such as the normalizer; empty if the file has none."""
         found = self.whole.get(name)
         return found if isinstance(found, dict) else {}
 
     def is_absent(self, name: str) -> bool:
-        """Whether there is no such part, or one of no steps."""
+        """Return whether a part is missing or has no steps."""
         return self.whole.get(name) in (None, {"type": "Sequence", "normalizers": []})
 
     @property
     def is_gpt2_byte_level(self) -> bool:
-        """Whether text becomes words and bytes as GPT-2's does."""
+        """Return whether text is pretokenized as by GPT-2: byte-level, without normalization."""
         cut = self.part("pre_tokenizer")
         plain = cut.get("type") == "ByteLevel" and cut.get("add_prefix_space") in (None, False)
         return plain and cut.get("use_regex", True) is True and self.is_absent("normalizer")
 
 
 def read(folder: Folder, types: Sequence[str]) -> Document:
-    """The tokenizer.json of a folder. Files of the first years do not tell the type of their model; it is BPE if there
-    are merges, else WordPiece.
+    """Read the tokenizer.json of a folder. Early files lack the type of their model: it is BPE if there are merges,
+    else WordPiece.
 
     Raises:
-        InputError: the file is not there or broken, its model is none of the `types`, or words are cut otherwise.
+        InputError: the file is missing or broken, its model is none of the `types`, or it segments words differently.
     """
     whole, place = folder.json(TOKENIZER), str(folder.path / TOKENIZER)
     model = whole.get("model")
@@ -76,14 +76,14 @@ def read(folder: Folder, types: Sequence[str]) -> Document:
 
 
 def require(value: Mapping[str, Any], plain: Mapping[str, Sequence[Any]], place: str) -> None:
-    """Raises InputError where one of the keys `plain` has a value by which text is cut otherwise."""
+    """Raises InputError for a key of `plain` whose value changes the segmentation."""
     for key, values in plain.items():
         if key in value and value[key] not in values:
             raise InputError(f"{place}: {key} is {_shown(value[key])}; regard cuts text with {values[-1]!r} alone")
 
 
 def entries(value: Any, place: str) -> dict[str, int]:
-    """A vocabulary. Raises InputError for what is not entries with a whole number each."""
+    """Check a vocabulary. Raises InputError for entries without a whole number."""
     if not isinstance(value, dict) or any(type(index) is not int for index in value.values()):
         raise InputError(f"{place}: expected a vocabulary of entries with a whole number each")
     if SURROGATES.search("".join(value)):
@@ -92,7 +92,7 @@ def entries(value: Any, place: str) -> dict[str, int]:
 
 
 def pairs(value: Any, vocabulary: Mapping[str, int], place: str) -> Merges:
-    """Merges, each a list or a text of two. Raises InputError for what is not in the vocabulary."""
+    """Read merges, each a list or a text of two. Raises InputError for a merge outside the vocabulary."""
     if not isinstance(value, list):
         raise InputError(f"{place}: merges is {_shown(value)}; expected a list of pairs")
     found = []
@@ -106,14 +106,13 @@ def pairs(value: Any, vocabulary: Mapping[str, int], place: str) -> Merges:
 
 
 def added(special: Iterable[tuple[int, str]], stripping: str | None = None) -> list[dict[str, Any]]:
-    """The entries that no text is cut into, as the file has them beside its vocabulary; `stripping` takes the blanks
-    before it away."""
+    """Return the added tokens of a file; the token `stripping` removes the blanks before it."""
     flags = {"single_word": False, "rstrip": False, "normalized": False, "special": True}
     return [{"id": index, "content": name, "lstrip": name == stripping} | flags for index, name in special]
 
 
 def _added(value: Any, vocabulary: Mapping[str, int], place: str) -> dict[str, int]:
-    """The entries that stand beside a vocabulary. Raises InputError for those that text is searched for."""
+    """Read the added tokens of a file. Raises InputError for tokens that are matched in plain text."""
     found: dict[str, Any] = {}
     for each in value if isinstance(value, list) else [value]:
         match each:

@@ -50,7 +50,7 @@ DEFAULTS = VitConfig(layers=12, width=768, heads=12, hidden=3072)
 
 @dataclass(frozen=True)
 class VitVariant:
-    """What the models of one `model_type` are called and have: `heads` are the layers that tell the class."""
+    """The names of the models of one `model_type`; `heads` are their classification layers."""
 
     name: str
     architecture: str
@@ -59,7 +59,7 @@ class VitVariant:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """Every tensor."""
+        """Return every tensor."""
         second = (Part("embeddings.distillation_token", (SECOND,)),) if self.distilled else ()
         return (*PARTS, *second, *self.heads)
 
@@ -74,7 +74,7 @@ DEIT = VitVariant(
 
 
 def read(folder: Folder, variant: VitVariant) -> PretrainedImageModel:
-    """The model in a folder. Raises InputError for whatever is not one of this variant that tells classes."""
+    """Read the classifier in a folder. Raises InputError for a model of another variant or without a classifier."""
     settings = Settings(folder.json(CONFIG), str(folder.path / CONFIG))
     settings.check(USED, FIXED, IGNORED)
     sizes: dict[str, Any] = {field: settings.size(key, getattr(DEFAULTS, field)) for field, key in SIZES.items()}
@@ -103,7 +103,7 @@ def read(folder: Folder, variant: VitVariant) -> PretrainedImageModel:
 
 
 def write(pretrained: PretrainedImageModel) -> Files:
-    """What is published of a model. Raises InputError for one that is never published so."""
+    """Return the published files of a model. Raises InputError for positions or pooling that no release has."""
     config = pretrained.config
     if config.positions != "learned" or config.pooling != "first":
         raise InputError(
@@ -134,7 +134,7 @@ def write(pretrained: PretrainedImageModel) -> Files:
 
 
 def _ours(tensors: Mapping[str, Tensor], config: VitConfig, place: str) -> dict[str, Tensor]:
-    """With the shapes that parameters have here. Raises InputError for patches of another shape."""
+    """Reshape published tensors to parameters. Raises InputError for patches of another shape."""
     found = dict(tensors)
     expected = config.width, config.channels, config.patch, config.patch
     if found[PATCHES].shape != expected:
@@ -147,7 +147,7 @@ def _ours(tensors: Mapping[str, Tensor], config: VitConfig, place: str) -> dict[
 
 
 def _theirs(tensors: Mapping[str, Tensor], config: VitConfig) -> dict[str, Tensor]:
-    """With the shapes that are published."""
+    """Reshape parameters to published tensors."""
     found = dict(tensors)
     found[PATCHES] = found[PATCHES].reshape(config.width, config.channels, config.patch, config.patch)
     found[POSITIONS] = found[POSITIONS][None]

@@ -19,16 +19,16 @@ OURS: Mapping[str, tuple[KindName, ...]] = {
     "WordLevel": ("character", "word", "space"),
     "WordPiece": ("wordpiece", "wordpiece-uncased"),
 }
-"""By the type of their model the kinds that language models are trained with here."""
+"""For each type of model: the kinds of tokenizer with which regard trains language models."""
 CUTTING = ("normalizer", "pre_tokenizer", "decoder")
 
 
 def read(folder: Folder, size: int, end: int) -> Tokenizer:
-    """The tokenizer of a language model whose embedding has `size` rows, `end` being the id between two texts, which is
-    also that of padding and of a text's start: a published vocabulary has no others. One that regard exported has all.
+    """Read the tokenizer of a language model with `size` embeddings. In a vocabulary that regard did not export the id
+    `end` separates texts, pads and starts.
 
     Raises:
-        InputError: there is none, it does not belong to the model, or it cuts text in another way than GPT-2's.
+        InputError: the tokenizer is missing, belongs to another model, or segments text differently from GPT-2's.
     """
     vocabulary, merges, own = _own(folder) if folder.has(TOKENIZER) else (*_files(folder), None)
     vocabulary = counted(vocabulary, size, folder)
@@ -40,7 +40,7 @@ def read(folder: Folder, size: int, end: int) -> Tokenizer:
 
 
 def counted(vocabulary: Mapping[str, int], size: int, folder: Folder) -> dict[str, int]:
-    """The vocabulary in the order of its ids. Raises InputError where these are not 0 to `size` - 1."""
+    """Sort a vocabulary by id. Raises InputError unless the ids are 0 to `size` - 1."""
     if sorted(vocabulary.values()) != list(range(size)):
         raise InputError(
             f"{folder.path}: the tokenizer has {len(vocabulary)} entries and {folder.path.name}/config.json a "
@@ -50,12 +50,12 @@ def counted(vocabulary: Mapping[str, int], size: int, folder: Folder) -> dict[st
 
 
 def settings(kind: KindName, size: int) -> TokenizerSettings:
-    """The settings of a vocabulary of this size, which may be smaller than one that is trained here."""
+    """Return the settings of a vocabulary, which may be smaller than a trained one."""
     return TokenizerSettings(kind, max(size, SMALLEST[kind]))
 
 
 def tokenizer_document(tokenizer: Tokenizer) -> dict[str, Any]:
-    """The Hugging Face tokenizers format of a tokenizer."""
+    """Return the tokenizer.json of a tokenizer."""
     document = tokenizer.backend
     special = tokenizer.special.all
     document["added_tokens"] = added(zip(special, tokenizer.pieces(special), strict=True))
@@ -63,8 +63,8 @@ def tokenizer_document(tokenizer: Tokenizer) -> dict[str, Any]:
 
 
 def tokenizer_config(tokenizer: Tokenizer, context: int) -> dict[str, Any]:
-    """The settings that transformers has beside it: the class of the released models, which rebuilds the tokenizer, or
-    for a vocabulary of another kind the one that takes the file as it is; and the names of the special entries."""
+    """Return the tokenizer_config.json: GPT2Tokenizer for a released vocabulary, PreTrainedTokenizerFast for another,
+    and the special tokens."""
     special = tokenizer.special
     padding, unknown, end = tokenizer.pieces([special.pad, special.unknown, special.end])
     own = {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": padding, "unk_token": unknown}
@@ -74,7 +74,7 @@ def tokenizer_config(tokenizer: Tokenizer, context: int) -> dict[str, Any]:
 
 
 def _own(folder: Folder) -> tuple[dict[str, int], Merges, KindName | None]:
-    """Vocabulary and merges of a tokenizer.json, and its kind if regard made it."""
+    """Read vocabulary and merges of a tokenizer.json, and its kind if regard exported it."""
     document = tokenizer_json.read(folder, tuple(OURS))
     if all(document.vocabulary.get(name) == index for index, name in enumerate(NAMES)):
         for kind in OURS[document.type]:

@@ -1,4 +1,4 @@
-"""Published vocabularies of models that fill in blanks."""
+"""Published vocabularies of masked language models."""
 
 from dataclasses import astuple
 from typing import Any
@@ -15,16 +15,16 @@ from regard.text.special import SpecialTokens
 LIST = "vocab.txt"
 BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 ROBERTA = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
-"""The names of padding, unknown pieces, start, end and mask there."""
+"""The published names of padding, unknown, start, end and mask."""
 TRIMMED = {"add_prefix_space": False, "trim_offsets": True}
-"""How RoBERTa's tokenizer treats blanks: none is put in front. Its mask takes the blanks before it away."""
+"""Blanks in RoBERTa's tokenizer: no blank is put in front."""
 
 
 def read(folder: Folder, size: int) -> Tokenizer:
-    """The tokenizer of a model whose embedding has `size` rows.
+    """Read the tokenizer of a model with `size` embeddings.
 
     Raises:
-        InputError: there is none, it does not belong to the model, or it cuts text in another way.
+        InputError: the tokenizer is missing, belongs to another model, or segments text differently.
     """
     place = str(folder.path / (TOKENIZER if folder.has(TOKENIZER) else LIST))
     if folder.has(TOKENIZER):
@@ -43,7 +43,7 @@ def read(folder: Folder, size: int) -> Tokenizer:
 
 
 def tokenizer_document(tokenizer: Tokenizer) -> dict[str, Any]:
-    """The Hugging Face tokenizers format of a tokenizer, with the names that its special entries have there."""
+    """Return the tokenizer.json of a tokenizer, with the published names of its special tokens."""
     document, special = tokenizer.backend, tokenizer.special
     named = dict(zip(astuple(special), _names(tokenizer), strict=True))
     model = document["model"]
@@ -58,8 +58,7 @@ def tokenizer_document(tokenizer: Tokenizer) -> dict[str, Any]:
 
 
 def tokenizer_config(tokenizer: Tokenizer, called: str, context: int) -> dict[str, Any]:
-    """What transformers is told beside it: the class, which rebuilds the tokenizer from these settings, and the special
-    entries."""
+    """Return the tokenizer_config.json: the class `called`, its settings and the special tokens."""
     names = _names(tokenizer)
     keys = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
     settings = {"tokenizer_class": called, "model_max_length": context} | dict(zip(keys, names, strict=True))
@@ -73,12 +72,12 @@ def tokenizer_config(tokenizer: Tokenizer, called: str, context: int) -> dict[st
 
 
 def _names(tokenizer: Tokenizer) -> tuple[str, ...]:
-    """Of the special entries."""
+    """Return the published names of the special tokens."""
     return BERT if tokenizer.settings.kind.startswith("wordpiece") else ROBERTA
 
 
 def _listed(folder: Folder) -> KindName:
-    """How text is cut where the vocabulary is a list. Raises InputError for a way that is not BERT's."""
+    """Return the kind of a tokenizer with a vocab.txt. Raises InputError for settings that are not BERT's."""
     values = folder.json(ABOUT) if folder.has(ABOUT) else {}
     lower = values.get("do_lower_case", True)
     plain = {"do_lower_case": (False, True), "strip_accents": (None, lower)}
@@ -88,7 +87,7 @@ def _listed(folder: Folder) -> KindName:
 
 
 def _kind(document: Document) -> KindName:
-    """How a tokenizer.json cuts text. Raises InputError for a way that is not BERT's or RoBERTa's."""
+    """Return the kind of a tokenizer.json. Raises InputError for a kind that is not BERT's or RoBERTa's."""
     cleaning, cutting = document.part("normalizer"), document.part("pre_tokenizer")
     match document.type, cleaning.get("type"), cutting.get("type"):
         case "WordPiece", "BertNormalizer", "BertPreTokenizer":

@@ -1,11 +1,13 @@
-"""Published pairs of tokenizers whose unigram pieces are of one vocabulary."""
+"""The files of a Marian model beside its weights: one vocabulary, two SentencePiece models and the search."""
 
 from collections.abc import Mapping
 from typing import Any
 
+from regard.decoding.search import Search
 from regard.errors import InputError
 from regard.hub.formats import sentencepiece as sentence_pieces
-from regard.hub.formats.folder import Folder
+from regard.hub.formats.folder import CONFIG, Folder
+from regard.hub.formats.settings import Settings
 from regard.hub.formats.tokenizer_json import ABOUT, entries
 from regard.hub.formats.vocabulary import VOCABULARY, counted, settings
 from regard.text import Tokenizer
@@ -14,15 +16,16 @@ from regard.text.unigram import Segmenter, pieces_of
 
 SOURCE, TARGET = "source.spm", "target.spm"
 KNOWN = 0.5
-"""The share of a tokenizer's pieces that its vocabulary has at least."""
+"""Least share of a SentencePiece model's pieces that the vocabulary must contain."""
+GENERATION = "generation_config.json"
+"""The file of the search's settings; older models keep them in config.json."""
 
 
-def read(folder: Folder, size: int, start: int, end: int) -> tuple[Tokenizer, Tokenizer]:
-    """The tokenizers of source and target of a model whose embedding has `size` rows, where the ids `start` and `end`
-    begin and end a text; `start` also pads.
+def read_tokenizers(folder: Folder, size: int, start: int, end: int) -> tuple[Tokenizer, Tokenizer]:
+    """Read the source and the target tokenizer of a model with `size` embeddings; the id `start` also pads.
 
     Raises:
-        InputError: one is missing or broken, or they do not belong to the model or to each other.
+        InputError: a file is missing or broken, or belongs to another model.
     """
     place = folder.path / VOCABULARY
     about: Mapping[str, Any] = folder.json(ABOUT) if folder.has(ABOUT) else {}
@@ -48,7 +51,7 @@ def _side(folder: Folder, name: str, ids: Mapping[str, int], special: SpecialTok
 
 
 def tokenizer_files(source: Tokenizer, target: Tokenizer, longest: int) -> dict[str, Mapping[str, Any] | bytes]:
-    """The files of both tokenizers."""
+    """Return the files of both tokenizers."""
     special = source.special
     unknown, start, end = source.pieces([special.unknown, special.start, special.end])
     about = {
@@ -64,4 +67,36 @@ def tokenizer_files(source: Tokenizer, target: Tokenizer, longest: int) -> dict[
         SOURCE: sentence_pieces.write(pieces_of(source.backend)),
         TARGET: sentence_pieces.write(pieces_of(target.backend)),
         ABOUT: about,
+    }
+
+
+def read_search(folder: Folder, longest: int) -> Search:
+    """Read the search of a model that writes at most `longest` tokens by default. The length penalty divides the
+    log-probability by length^p. Raises InputError for an invalid value."""
+    values = folder.json(CONFIG)
+    place = folder.path / (GENERATION if folder.has(GENERATION) else CONFIG)
+    values |= folder.json(GENERATION) if folder.has(GENERATION) else {}
+    config = Settings({key: value for key, value in values.items() if value is not None}, str(place))
+    penalty = config.values.get("length_penalty", 1.0)
+    if not isinstance(penalty, int | float) or isinstance(penalty, bool) or not penalty >= 0:
+        raise InputError(f"{place}: length_penalty is {penalty!r}; expected a number of at least 0")
+    return Search(
+        beam=config.size("num_beams", 1),
+        length_penalty=float(penalty),
+        length_offset=0.0,
+        no_repeat=config.index("no_repeat_ngram_size", 0),
+        length_ratio=0.0,
+        length_extra=max(1, config.size("max_length", longest) - 1),  # there START is counted
+    )
+
+
+def generation_config(search: Search, longest: int) -> dict[str, Any]:
+    """Return the settings of a search that transformers computes equally."""
+    comparable = search.beam > 1 and (not search.length_penalty or not search.length_offset)
+    return {
+        "num_beams": search.beam,
+        "do_sample": False,
+        **({"length_penalty": search.length_penalty} if comparable else {}),
+        **({"no_repeat_ngram_size": search.no_repeat} if search.no_repeat else {}),
+        "max_length": longest if search.length_ratio else search.length_extra + 1,
     }
