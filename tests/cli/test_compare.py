@@ -65,7 +65,7 @@ def test_from_the_command_line(regard, run: Path, tmp_path: Path):
     for more in ([f"{tmp_path}/a.png"], [f"{tmp_path}/b.html", "--words"], [f"{tmp_path}/b.html", "--map", "0"]):
         code, output, errors = regard(*show, *more)
         assert (code, output, len(errors.splitlines())) == (2, "", 1)
-        assert "two predictions are compared on a page of everything: write a .html file, without --map" in errors
+        assert "a comparison needs a page of everything: write a .html file, without --map" in errors
     code, _, errors = regard(*show, f"{tmp_path}/b.html", "--compare", f"{tmp_path}/none")
     assert (code, len(errors.splitlines())) == (2, 1)
     assert f"{tmp_path}/none" in errors

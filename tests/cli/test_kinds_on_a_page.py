@@ -121,7 +121,7 @@ def test_the_title_names_one_kind_alone(tmp_path: Path):
 def test_several_kinds_are_for_whole_pages(out: str, figure: FigureOptions, maps: list[int] | None):
     check_page(Path(out), AttributionOptions(kinds=["norms"], maps=maps), figure, comparing=False)
     several = AttributionOptions(kinds=["norms", "weights"], maps=maps)
-    with pytest.raises(InputError, match="--kind is given 2 times; several kinds are seen on a page of everything"):
+    with pytest.raises(InputError, match="--kind is given 2 times; several kinds need a page of everything"):
         check_page(Path(out), several, figure, comparing=False)
 
 

@@ -30,7 +30,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_each_text_has_a_line_a_language(run: Path):
     code, output, errors = finish(start("predict", str(run), "--beam", "1"), "one\ntwo 7\n")
-    assert (code, errors) == (0, "regard: 2 of 2 answers reached the length limit unfinished\n")
+    assert (code, errors) == (0, "regard: 2 of 2 predictions reached the length limit unfinished\n")
     assert [line.split("\t")[0] for line in output.splitlines()] == ["de", "fr", "de", "fr"]
     code, output, _ = finish(start("predict", str(run), "one", "--json"))
     assert code == 0

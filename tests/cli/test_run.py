@@ -242,7 +242,7 @@ def test_n_best_lines(regard, monkeypatch: pytest.MonkeyPatch):
 def test_row_51_unfinished_answers_are_counted(regard, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("regard.runs.load.load", lambda path, **options: Script(finished=False))
     shown = regard("predict", "run", "a", "b")
-    assert shown == (0, "A\nB\n", "regard: 2 of 2 answers reached the length limit unfinished\n")
+    assert shown == (0, "A\nB\n", "regard: 2 of 2 predictions reached the length limit unfinished\n")
     assert json.loads(regard("predict", "run", "a", "--json")[1])["finished"] is False
 
 

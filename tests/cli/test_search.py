@@ -62,8 +62,10 @@ def test_a_phrase_that_could_not_be_met_is_named(regard, tmp_path: Path):
     code, output, errors = regard(*arguments)
     assert (code, len(output.splitlines())) == (0, 2)
     unfinished, missing = errors.splitlines()
-    assert unfinished == "regard: 2 of 2 answers reached the length limit unfinished"
-    assert missing.startswith("regard: 2 of 2 answers reached the length limit without the phrase 'aa'; try a larger")
+    assert unfinished == "regard: 2 of 2 predictions reached the length limit unfinished"
+    assert missing.startswith(
+        "regard: 2 of 2 predictions reached the length limit without the phrase 'aa'; try a larger"
+    )
     answers = [json.loads(line) for line in regard(*arguments, "--json", "--n-best", "2")[1].splitlines()]
     assert [(each["missing"], each["alternatives"][0]["missing"]) for each in answers] == [(["aa"], ["aa"])] * 2
     code, output, errors = regard(*arguments[:4], "--phrase", "b", "--json")

@@ -1,1 +1,1 @@
-"""The commands. What they need beyond the standard library is imported when one runs, so that `--help` is quick."""
+"""The commands. Each imports its dependencies when it runs, so that `--help` is quick."""

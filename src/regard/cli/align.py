@@ -32,10 +32,11 @@ def align(
         Parameter(help="Print no links but each map's error rate against these gold links, the best first."),
     ] = None,
     join: Annotated[
-        Joined | None, Parameter(help="How, with --reverse. Default: grow-diag-final-and.", show_default=False)
+        Joined | None,
+        Parameter(help="The symmetrisation of --reverse. Default: grow-diag-final-and.", show_default=False),
     ] = None,
 ) -> None:
-    """Print which words belong to each other, as i-j, by what a run reads while it is forced to write the target."""
+    """Print word alignments, as i-j, from the attention of a run under teacher forcing."""
     if pick is not None:
         _refuse_with_pick({"--map": maps, "--reverse": reverse, "--join": join})
     if join is not None and reverse is None:
@@ -52,7 +53,7 @@ def align(
 
 
 def _refuse_with_pick(options: Mapping[str, object]) -> None:
-    """Raises InputError for options that would change nothing."""
+    """Raises InputError for options without an effect."""
     for option, value in options.items():
         if value is not None:
             raise InputError(
@@ -61,7 +62,7 @@ def _refuse_with_pick(options: Mapping[str, object]) -> None:
 
 
 def aligning(run: Path) -> "Aligns":
-    """The run in a folder. Raises InputError for one that links no words."""
+    """The run in a folder. Raises InputError for a run without word alignments."""
     from regard.runs.load import load
     from regard.tasks.capabilities import Aligns, capable
 

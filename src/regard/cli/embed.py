@@ -11,7 +11,7 @@ from regard.cli.loading import loading
 from regard.cli.options import AllowMissing, Piped, RunFolder, check_source
 from regard.cli.output import say
 
-Texts = Annotated[str, Parameter(name="TEXT", help="What to embed. None: the lines of standard input.")]
+Texts = Annotated[str, Parameter(name="TEXT", help="Texts to embed. None: the lines of standard input.")]
 Pool = Literal["mean", "first"]
 
 
@@ -38,7 +38,7 @@ def embed(
 
 
 def vectors(run: Any, path: Path, texts: Sequence[str], pool: Pool, words: bool) -> list[dict[str, Any]]:
-    """The vector of each text, or those of its words. Raises InputError for a run that has none."""
+    """The vector of each text, or those of its words. Raises InputError for a run without embeddings."""
     from regard.tasks.capabilities import EmbedsTexts, EmbedsWords, capable
 
     if words:

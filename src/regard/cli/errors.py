@@ -1,4 +1,4 @@
-"""What an error becomes on the command line: a message of one line for each thing wrong, and an exit code."""
+"""Errors of the command line: a message, one line for each mistake, and an exit code."""
 
 import errno
 import sys
@@ -10,7 +10,7 @@ from regard.cli.output import one_line
 from regard.errors import InputError, RunError
 
 ALLOCATION = ("can't allocate memory", "not enough memory", "out of memory")
-"""How PyTorch's errors without a type of their own say that an allocation failed."""
+"""Phrases of PyTorch's untyped errors of a failed allocation."""
 
 
 def explain(error: BaseException) -> tuple[str, int]:

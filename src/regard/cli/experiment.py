@@ -10,10 +10,12 @@ from regard.errors import InputError
 
 
 def experiment(
-    name: Annotated[str | None, Parameter(name="NAME", show_default=False, help="Which; left out: lists them.")] = None,
+    name: Annotated[
+        str | None, Parameter(name="NAME", show_default=False, help="The experiment. None: list them.")
+    ] = None,
     /,
     *,
-    out: Annotated[Path, Parameter(help="Folder for the table and the picture, and for what is trained.")] = Path(
+    out: Annotated[Path, Parameter(help="Folder for the table, the picture and the trained runs.")] = Path(
         "experiments"
     ),
     full: Annotated[

@@ -16,7 +16,7 @@ def export(
     /,
     *,
     to: Annotated[Form, Parameter(help="The form to write.")] = "huggingface",
-    out: Annotated[Path, Parameter(help="Folder for what is written; it must not exist.")],
+    out: Annotated[Path, Parameter(help="Folder of the exported model; it must not exist.")],
 ) -> None:
     """Write a run's model as other libraries read it, and check that it computes the same there."""
     if to == "onnx":

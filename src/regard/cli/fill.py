@@ -17,12 +17,13 @@ def fill(
     /,
     *texts: Texts,
     best: Annotated[int, Parameter(help="How many ways to fill each blank, the most likely first.")] = 5,
-    blank: Annotated[str, Parameter(help="What stands for a blank.")] = "[MASK]",
+    blank: Annotated[str, Parameter(help="The text of a blank.")] = "[MASK]",
     allow_missing: AllowMissing = False,
     json_: Json = False,
     piped: Piped = False,
 ) -> None:
-    """Fill the blanks of texts: for each blank the ways to fill it, each with its probability and the text with it."""
+    """Fill the blanks of texts: for each blank the most likely tokens, each with its probability and the text with
+    it."""
     check_source(texts, piped)
     with loading():
         from regard.cli.stream import parts

@@ -10,7 +10,7 @@ from regard.cli.loading import loading
 from regard.cli.options import Json, LoadFlags, Piped, RunFolder, SearchFlags, check_source
 from regard.cli.output import say
 
-Prompts = Annotated[str, Parameter(name="PROMPT", help="What the text begins with. None: nothing.")]
+Prompts = Annotated[str, Parameter(name="PROMPT", help="The beginning of the text. None: nothing.")]
 OWN, STORED = SearchFlags(), LoadFlags()
 
 

@@ -15,11 +15,13 @@ Out = Annotated[Path | None, Parameter(help="Folder for the run. Default: runs/ 
 Revision = Annotated[
     str | None, Parameter(help="Branch, tag or commit on the hub; the commit is written down. Default: the newest.")
 ]
-Pairs = Annotated[bool, Parameter(negative="", help="It tells classes of two texts, which its files do not say.")]
+Pairs = Annotated[
+    bool, Parameter(negative="", help="The model classifies pairs of texts, which its files do not state.")
+]
 
 
 def import_(source: Source, /, *, out: Out = None, revision: Revision = None, pairs: Pairs = False) -> None:
-    """Make a published model a run, ready to use and to train on."""
+    """Convert a published model into a run."""
     from regard.hub import import_run
     from regard.runs import run_file
 

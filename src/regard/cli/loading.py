@@ -1,4 +1,4 @@
-"""Loading what a command needs, in a fraction of the time."""
+"""Loading without garbage collection."""
 
 import gc
 from collections.abc import Iterator
@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Nothing looks for garbage while modules and a run are loaded, nor later among what has come by then, which stays:
-    to look through all that PyTorch brings again and again, and once more at the end, takes longer than an answer."""
+    """Pause the garbage collector while modules and a run are loaded, and exclude the loaded objects from later
+    collections: scanning all of PyTorch's objects takes longer than a prediction."""
     searching = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""What this installation consists of and can use."""
+"""The installation: versions, devices and kernels."""
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
@@ -28,7 +28,7 @@ def active() -> dict[str, str]:
     """Devices, threads and kernels."""
     try:
         import torch
-    except Exception as error:  # whatever a broken installation raises is what one wants to know here
+    except Exception as error:  # any error of a broken installation is reported
         return {"devices": f"unknown: torch cannot be imported ({type(error).__name__}: {one_line(str(error))})"}
     from regard.kernels import fused_layer
     from regard.kernels.additive import library

@@ -1,4 +1,4 @@
-"""The command `regard`: which command is meant, and the exit code its errors become."""
+"""The command `regard`: its subcommands, and the exit codes of their errors."""
 
 import logging
 import os
@@ -13,7 +13,7 @@ from regard.cli.errors import explain
 from regard.cli.output import OutputClosed
 from regard.version import VERSION
 
-HELP = """Models that look things up: train them, use them, see what they look at.
+HELP = """Models that look things up: train them, use them, see what they attend to.
 
 Every command takes --debug, which shows the traceback of an error and names the layer where numbers break.
 Exit codes: 0 done, 1 failed, 2 bad usage or input.
@@ -37,8 +37,8 @@ COMMANDS = {
     "experiment": "[NAME] [--out DIR] [--full] [--source FILE --target FILE]",
     "info": "",
 }
-"""What each takes, in the order in which they are listed. Each is a function in the module of `regard.cli` that has its
-name, which is imported when the command is called."""
+"""The usage of each command, in the order of `--help`. Each is a function in the module of `regard.cli` of its name,
+imported when the command is called."""
 
 
 def application() -> App:
@@ -59,8 +59,8 @@ def application() -> App:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command line and returns its exit code: 0 done, 1 failed, 2 bad usage or input, 130 interrupted, 143
-    terminated while training. An error is told on standard error, in one line for each thing wrong."""
+    """Run one command line and return its exit code: 0 done, 1 failed, 2 bad usage or input, 130 interrupted, 143
+    terminated while training. Errors are printed on standard error, one line for each mistake."""
     argv = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in (argv[: argv.index("--")] if "--" in argv else argv)
     if debug:
@@ -84,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _watching(debug: bool) -> AbstractContextManager[None]:
-    """What --debug has a command run in."""
+    """The context of a command under --debug."""
     if not debug:
         return nullcontext()
     from regard.nonfinite import debugging
@@ -93,6 +93,6 @@ def _watching(debug: bool) -> AbstractContextManager[None]:
 
 
 def _speaker() -> str:
-    """Which of several processes speaks, unless it is the first: an error may be of one machine alone."""
+    """The rank of the process, for messages of all but the first: an error may concern one machine only."""
     rank = os.environ.get("RANK", "0")
     return "" if rank == "0" else f"process {rank}: "

@@ -15,13 +15,11 @@ RunFolder = Annotated[Path, Parameter(name="RUN", help="Folder of a trained run.
 Beam = Annotated[int | None, Parameter(name="--beam", help="Width of the search; 1 is greedy. Default: the run's own.")]
 Maps = Annotated[
     list[int] | None,
-    Parameter(
-        name="--map", negative="", help="Take this map alone: layer x heads + head, from 0. Repeatable. Default: all."
-    ),
+    Parameter(name="--map", negative="", help="Only this map: layer x heads + head, from 0. Repeatable. Default: all."),
 ]
 AllowMissing = Annotated[
     bool,
-    Parameter(negative="", show_default=False, help="Leave parameters that the weights lack as they are initialised."),
+    Parameter(negative="", show_default=False, help="Initialise parameters that the weights lack."),
 ]
 Int8 = Annotated[
     bool,
@@ -29,7 +27,7 @@ Int8 = Annotated[
         name="--int8",
         negative="",
         show_default=False,
-        help="Of a Transformer or GPT-2, on a CPU: weights as bytes, for nearly the same answers sooner.",
+        help="Of a Transformer or GPT-2, on a CPU: weights as bytes, for nearly the same predictions faster.",
     ),
 ]
 Piped = Annotated[bool, Parameter(name="-", negative="", show_default=False, help="The lines of standard input.")]
@@ -39,7 +37,7 @@ Json = Annotated[bool, Parameter(name="--json", negative="", show_default=False,
 @Parameter(name="*")
 @dataclass(frozen=True)
 class SearchFlags:
-    """How outputs are searched or sampled; a flag that is left out is the run's own setting."""
+    """The flags of search and sampling; without a flag the run's own setting applies."""
 
     beam: Beam = None
     n_best: Annotated[
@@ -50,16 +48,16 @@ class SearchFlags:
         ),
     ] = 1
     temperature: Annotated[
-        float | None, Parameter(help="Sample: 1 as the model has it, below 1 the likely more often.")
+        float | None, Parameter(help="Sample: 1 from the model's distribution, below 1 likely tokens more often.")
     ] = None
     top_k: Annotated[int | None, Parameter(help="When sampling: from the k best tokens only; 0 is all.")] = None
     top_p: Annotated[
         float | None, Parameter(help="When sampling: from the best tokens that together have this probability.")
     ] = None
-    seed: Annotated[int | None, Parameter(help="When sampling: the same number samples the same.")] = None
+    seed: Annotated[int | None, Parameter(help="When sampling: the seed of the random numbers.")] = None
 
     def check(self) -> None:
-        """Refuse what no model can do, before one is loaded. Raises InputError."""
+        """Raises InputError for options that no model supports, before one is loaded."""
         check_search(self.beam, self.n_best)
         sampling = [name for name in SAMPLING if getattr(self, name) is not None]
         if self.beam is not None and sampling:
@@ -74,12 +72,14 @@ class SearchFlags:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class PredictFlags(SearchFlags):
-    """The predictions that the user requests."""
+    """The flags of predictions."""
 
-    prefix: Annotated[str, Parameter(show_default=False, help="What every prediction begins with.")] = ""
+    prefix: Annotated[str, Parameter(show_default=False, help="The beginning of every prediction.")] = ""
     phrases: Annotated[
         tuple[str, ...],
-        Parameter(name="--phrase", negative="", show_default=False, help="What every prediction contains. Repeatable."),
+        Parameter(
+            name="--phrase", negative="", show_default=False, help="A text that every prediction contains. Repeatable."
+        ),
     ] = ()
     mbr: Annotated[
         bool,
@@ -91,11 +91,11 @@ class PredictFlags(SearchFlags):
         ),
     ] = False
     attention: Annotated[
-        bool, Parameter(negative="", show_default=False, help="With --json: add what each step read.")
+        bool, Parameter(negative="", show_default=False, help="With --json: add the attention of each step.")
     ] = False
 
     def check(self) -> None:
-        """Refuse what no model can do, before one is loaded. Raises InputError."""
+        """Raises InputError for options that no model supports, before one is loaded."""
         super().check()
         if self.mbr and self.n_best < 2:
             raise InputError("--least-risk chooses among predictions; give --n-best, and --temperature to sample them")
@@ -111,13 +111,13 @@ class LoadFlags:
 
 
 def check_source(texts: Sequence[str], piped: bool) -> None:
-    """Refuses two places that texts are to come from. Raises InputError."""
+    """Raises InputError for texts from both arguments and standard input."""
     if texts and piped:
         raise InputError("texts and - are both given; choose one, or put a text that is - after --")
 
 
 def check_search(beam: int | None, n_best: int = 1) -> None:
-    """Refuses what no model can do, before one is loaded. Raises InputError."""
+    """Raises InputError for options that no model supports, before one is loaded."""
     if beam is not None and beam < 1:
         raise InputError(f"--beam is {beam}; expected at least 1")
     if not 1 <= n_best <= (math.inf if beam is None else beam):

@@ -1,4 +1,4 @@
-"""What commands print."""
+"""The output of commands."""
 
 import os
 import sys
@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 
 class OutputClosed(Exception):
-    """Whoever read standard output has closed it (`| head`), so there is nothing left to do."""
+    """The reader of standard output has closed it (`| head`)."""
 
 
 def say(text: str) -> None:
-    """One line on standard output, at once. Raises OutputClosed when nobody reads it any more."""
+    """Print a line on standard output and flush it. Raises OutputClosed when the reader has closed it."""
     try:
         print(_printable(text), flush=True)
     except BrokenPipeError as error:
@@ -36,29 +36,29 @@ def _value(value: object) -> str:
 
 
 def _printable(text: str) -> str:
-    """The text with what standard output cannot encode, such as a lone surrogate, as an escape."""
+    """The text with escapes for characters that standard output cannot encode, such as a lone surrogate."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def _silence() -> None:
-    """Lets what is still buffered for the closed output vanish; it would fail again when Python ends."""
+    """Discard the buffer of the closed output, which would fail again when Python exits."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
 
 
-def warn_of_unfinished(unfinished: int, answers: int) -> None:
-    """Say how many answers had no end, if any."""
+def warn_of_unfinished(unfinished: int, predictions: int) -> None:
+    """Print the number of unfinished predictions, if any."""
     if unfinished:
-        print(f"regard: {unfinished} of {answers} answers reached the length limit unfinished", file=sys.stderr)
+        print(f"regard: {unfinished} of {predictions} predictions reached the length limit unfinished", file=sys.stderr)
 
 
-def warn_of_missing(missing: Mapping[str, int], answers: int) -> None:
-    """Say of how many answers each phrase was asked for in vain, if any."""
+def warn_of_missing(missing: Mapping[str, int], predictions: int) -> None:
+    """Print for each missing phrase the number of predictions that lack it."""
     for phrase, count in missing.items():
         print(
-            f"regard: {count} of {answers} answers reached the length limit without the phrase {phrase!r}; "
+            f"regard: {count} of {predictions} predictions reached the length limit without the phrase {phrase!r}; "
             "try a larger --beam, or raise search.length_ratio or length_extra in the run file",
             file=sys.stderr,
         )

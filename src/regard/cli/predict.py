@@ -18,11 +18,14 @@ if TYPE_CHECKING:
     from regard.tasks.prediction import Prediction, SearchedPrediction
     from regard.tasks.run import Run
 
-Texts = Annotated[str, Parameter(name="TEXT", help="What to predict for. None: the lines of standard input.")]
+Texts = Annotated[str, Parameter(name="TEXT", help="Texts to predict for. None: the lines of standard input.")]
 With = Annotated[
     tuple[Path, ...],
     Parameter(
-        name="--with", negative="", show_default=False, help="Predict together with this run of the same tokenizers."
+        name="--with",
+        negative="",
+        show_default=False,
+        help="A run with the same tokenizers, for an ensemble. Repeatable.",
     ),
 ]
 OWN, STORED = PredictFlags(), LoadFlags()
@@ -59,7 +62,8 @@ def predict(
 def predictions(
     run: "Run[Any, Prediction]", texts: tuple[str, ...], options: "PredictOptions"
 ) -> Iterator[tuple[Any, "Prediction"]]:
-    """Each text's example with its prediction. Raises InputError, for a line of standard input after the others."""
+    """Each text's example with its prediction. Raises InputError for a bad line of standard input, after the
+    predictions before it."""
     if texts:
         examples = [run.parse(text, f"text {number}") for number, text in enumerate(texts, 1)]
         yield from zip(examples, run.predict(examples, options), strict=True)
@@ -80,7 +84,7 @@ def predictions(
 def one_by_one(
     run: "Run[Any, Prediction]", lines: list[str], options: "PredictOptions", before: int
 ) -> Iterator[tuple[Any, "Prediction"]]:
-    """As `predictions`, so that the lines before a bad one are answered. Raises InputError naming the bad line."""
+    """As `predictions`, with predictions for the lines before a bad one. Raises InputError with the bad line."""
     from regard.cli.stream import NAME
 
     for number, line in enumerate(lines, before + 1):
@@ -99,7 +103,7 @@ def report(
     *,
     as_json: bool,
 ) -> None:
-    """Print predictions as they come, then how many reached no end or lack a phrase."""
+    """Print predictions as they arrive, then the numbers of unfinished ones and of missing phrases."""
     number = unfinished = 0
     missing = Counter[str]()
     for number, (example, prediction) in enumerate(predicted, 1):
@@ -124,7 +128,7 @@ def plain(number: int, prediction: "Prediction", n_best: int) -> list[str]:
 
 
 def ranked(prediction: "Prediction") -> "Sequence[SearchedPrediction]":
-    """A searched prediction and its alternatives, best first; nothing of another."""
+    """A searched prediction and its alternatives, best first; empty for another kind of prediction."""
     from regard.tasks.prediction import SearchedPrediction
 
     return (prediction, *prediction.alternatives) if isinstance(prediction, SearchedPrediction) else ()

@@ -4,7 +4,7 @@ from regard.cli.output import say, table
 
 
 def recipes() -> None:
-    """List what can be trained."""
+    """List the recipes."""
     from regard.runs.recipes import names
 
     say(table(names()))

@@ -16,20 +16,22 @@ Runs = Annotated[Path, Parameter(name="RUN", help="Folders of trained runs, whic
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Place:
-    """Where the server is, and to whom."""
+    """The address of the server and its access."""
 
-    host: Annotated[str, Parameter(help="Where to listen; beyond this machine alone it needs a --token.")] = "127.0.0.1"
-    port: Annotated[int, Parameter(help="0 is any that is free.")] = 8000
+    host: Annotated[str, Parameter(help="The address to listen at; beyond this machine it needs a --token.")] = (
+        "127.0.0.1"
+    )
+    port: Annotated[int, Parameter(help="The port; 0 is any free one.")] = 8000
     allow_host: Annotated[
         tuple[str, ...],
         Parameter(
-            negative="", show_default=False, help="Another name that the server is asked by, as a proxy's. Repeatable."
+            negative="", show_default=False, help="Another host name of the server, such as a proxy's. Repeatable."
         ),
     ] = ()
     token: Annotated[
         str | None,
         Parameter(
-            env_var="REGARD_TOKEN", show_default=False, help="What whoever asks must know; best given by the variable."
+            env_var="REGARD_TOKEN", show_default=False, help="The token of every request, best set by the variable."
         ),
     ] = None
 
@@ -44,11 +46,11 @@ class Place:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Most:
-    """What the server takes."""
+    """The limits of the server."""
 
-    max_text: Annotated[int, Parameter(help="Characters of a text.")] = 5000
-    queue: Annotated[int, Parameter(help="Requests that wait or are answered at a time; to others it says 503.")] = 32
-    seconds: Annotated[float, Parameter(help="That an answer may take.")] = 120.0
+    max_text: Annotated[int, Parameter(help="The maximum of characters of a text.")] = 5000
+    queue: Annotated[int, Parameter(help="The maximum of requests at a time; others get 503.")] = 32
+    seconds: Annotated[float, Parameter(help="The time limit of a request.")] = 120.0
 
     def check(self) -> None:
         """Raises InputError."""
@@ -63,7 +65,7 @@ HERE, OWN = Place(), Most()
 
 
 def serve(run: Runs, /, *more: Runs, place: Place = HERE, most: Most = OWN, int8: Int8 = False) -> None:
-    """Serve runs to a browser and to programs: a page that shows answers while they are written, and JSON."""
+    """Serve runs to a browser and to programs: a page that streams predictions, and JSON."""
     place.check()
     most.check()
     from regard.serve.app import application

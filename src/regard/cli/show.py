@@ -23,7 +23,7 @@ PAGE = ".html"
 @Parameter(name="*")
 @dataclass(frozen=True)
 class AttributionFlags:
-    """What a prediction is attributed to; a flag that is left out is the run's own setting."""
+    """The flags of attribution; without a flag the run's own setting applies."""
 
     beam: Beam = None
     maps: Maps = None
@@ -52,7 +52,7 @@ class AttributionFlags:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class FigureFlags:
-    """How an attribution is drawn; without a flag a run draws its own figure."""
+    """The flags of figures; without a flag a run draws its own figure."""
 
     view: Annotated[
         ViewName | None,
@@ -63,24 +63,24 @@ class FigureFlags:
         ),
     ] = None
     words: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Between words that blanks separate, not pieces.")
+        bool, Parameter(negative="", show_default=False, help="Between words separated by blanks, not pieces.")
     ] = False
-    source: Annotated[str | None, Parameter(help="Only these places of what is read: A:B, from 0, without B.")] = None
-    target: Annotated[str | None, Parameter(help="Only these places of what reads.")] = None
-    page: Annotated[int | None, Parameter(help="So many places a picture; several are written, NAME-1 and so on.")] = (
-        None
-    )
+    source: Annotated[str | None, Parameter(help="Only these places of keys: A:B, from 0, without B.")] = None
+    target: Annotated[str | None, Parameter(help="Only these places of queries.")] = None
+    page: Annotated[
+        int | None, Parameter(help="Places of each side in a figure; several are written, NAME-1 and so on.")
+    ] = None
     threshold: Annotated[float | None, Parameter(help="Of lines: the least weight that has one. Default: 0.15.")] = None
-    scale: Annotated[float | None, Parameter(help="The weight that is darkest. Default: 1; of heads the greatest.")] = (
-        None
-    )
+    scale: Annotated[
+        float | None, Parameter(help="The weight with the darkest colour. Default: 1; of heads the greatest.")
+    ] = None
     width: Annotated[float | None, Parameter(help="Of the picture on paper, in centimetres.")] = None
     largest: Annotated[float, Parameter(help="Megabytes that an .html page may have.")] = 16.0
     breakdown: Annotated[
         int,
         Parameter(
             name="--worked",
-            help="Numbers in an .html page from which a click works lookups out: of more it works out none.",
+            help="Numbers in an .html page for the breakdown of lookups; beyond this maximum it has none.",
         ),
     ] = 1_000_000
 
@@ -92,22 +92,20 @@ class FigureFlags:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class ComparisonFlags:
-    """What the user compares a prediction with."""
+    """The flags of a comparison."""
 
     run: Annotated[
         Path | None,
-        Parameter(name="--compare", help="Folder of another run, seen beside this one on an .html page."),
+        Parameter(name="--compare", help="Folder of another run, for comparison on an .html page."),
     ] = None
     text: Annotated[
         str | None,
-        Parameter(
-            name="--compare-text", help="Another text, seen beside this one; with --compare the text of that run."
-        ),
+        Parameter(name="--compare-text", help="Another text, for comparison; with --compare the text of that run."),
     ] = None
 
     @property
     def chosen(self) -> bool:
-        """Whether anything is compared."""
+        """Whether two predictions are compared."""
         return self.run is not None or self.text is not None
 
 
@@ -131,7 +129,7 @@ def show(
     comparison: ComparisonFlags = ALONE,
     allow_missing: AllowMissing = False,
 ) -> None:
-    """Draw what a prediction attends to, or what else it depends on; or compare two predictions."""
+    """Draw the attention or another attribution of a prediction, or compare two predictions."""
     check_search(attribution.beam)
     options, drawing = attribution.options(), figure.options()
     drawing.check()
@@ -159,7 +157,7 @@ def attribute(run: "Run[Any, Any]", text: str, options: AttributionOptions) -> "
 
 
 def write(found: "list[Attribution]", names: tuple[str, str], out: Path, options: FigureOptions) -> list[Path]:
-    """Write the pictures of an attribution, or one page of two by their names; return where they are."""
+    """Write the figures of an attribution, or one page of two by their names, and return the paths."""
     if len(found) == 1:
         return found[0].write(out, options)
     from regard.pictures.write import write_view
@@ -170,7 +168,7 @@ def write(found: "list[Attribution]", names: tuple[str, str], out: Path, options
 
 
 def apart(one: tuple[Path, str], other: tuple[Path, str]) -> tuple[str, str]:
-    """What tells two pairs of a run and a text apart: the runs, the texts, or both."""
+    """The names of two pairs of a run and a text: the runs, the texts, or both."""
     runs = [each.resolve().name for each, _ in (one, other)]
     if len(set(runs)) == 1 and one[0].resolve() != other[0].resolve():
         runs = [str(each) for each, _ in (one, other)]
@@ -181,13 +179,13 @@ def apart(one: tuple[Path, str], other: tuple[Path, str]) -> tuple[str, str]:
 
 
 def check_page(out: Path, options: AttributionOptions, figure: FigureOptions, *, comparing: bool) -> None:
-    """Refuses what is for a page of everything where another picture is written. Raises InputError."""
+    """Raises InputError for options of a page of all maps where another figure is written."""
     if out.suffix.lower() == PAGE and figure.own and options.maps is None:
         return
     count, instead = len(set(options.kinds)), "write a .html file, without --map, --view and what goes with it"
     if count > 1:
         raise InputError(
-            f"--kind is given {count} times; several kinds are seen on a page of everything: {instead}, or give one"
+            f"--kind is given {count} times; several kinds need a page of everything: {instead}, or give one"
         )
     if comparing:
-        raise InputError(f"two predictions are compared on a page of everything: {instead}")
+        raise InputError(f"a comparison needs a page of everything: {instead}")

@@ -1,4 +1,4 @@
-"""Standard input as texts, answered while it still arrives."""
+"""Standard input as texts, in chunks as it arrives."""
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,11 +9,11 @@ from regard.errors import InputError
 
 NAME = "standard input"
 CHUNK = 256
-"""Lines at most that are answered together."""
+"""The maximum of lines in a chunk."""
 
 
 def standard_input() -> BufferedReader:
-    """Its bytes. Raises InputError when there are none to be had."""
+    """The bytes of standard input. Raises InputError when it is closed."""
     if sys.stdin is None:
         raise InputError(f"{NAME} is closed; give the texts as arguments")
     if sys.stdin.isatty():
@@ -52,12 +52,12 @@ def chunks(stream: BufferedReader, longest: int = DEFAULT_LIMITS.max_line, most:
 
 
 def parts(texts: Sequence[str]) -> Iterable[Sequence[str]]:
-    """The texts that are given, or those of standard input, in parts that are answered together."""
+    """The texts, or else those of standard input in chunks."""
     return [texts] if texts else chunks(standard_input())
 
 
 def _decode(raw: bytes, first: bool, longest: int) -> tuple[str, str]:
-    """What is wrong with the line, if anything, and its text."""
+    """The fault of the line, empty for a valid one, and its text."""
     if b"\0" in raw:
         return f"NUL byte at byte {raw.index(0)} of the line; expected UTF-8 text", ""
     try:

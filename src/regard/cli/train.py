@@ -84,7 +84,7 @@ def trained(folder: Path, config: "RunConfig") -> str:
 
 
 def _run_file(recipe: str | None, out: Path | None, resume: bool) -> Path:
-    """The run file that is asked for; when a run goes on, by default its own."""
+    """The run file of a recipe or path; with --resume, by default the run's own."""
     if recipe is not None:
         from regard.runs.recipes import path_of
 

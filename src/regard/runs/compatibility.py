@@ -1,4 +1,4 @@
-"""Whether a run may be continued with what it is given now."""
+"""Whether a run can be resumed with its present settings."""
 
 import logging
 from collections.abc import Mapping
@@ -12,10 +12,10 @@ log = logging.getLogger("regard")
 
 
 def check_resume(saved: Mapping[str, Any], current: Mapping[str, Any], allow_change: bool) -> None:
-    """Compares what the run was started with and what it would go on with; nested mappings by their inner keys.
+    """Compare the identity of the run at its start and now; nested mappings by their inner keys.
 
-    The keys in `FIXED` must be equal. Other differences (configuration, digests of the data) are allowed with
-    `allow_change` and then logged. Raises InputError: a line for each difference, with both values.
+    The keys in `FIXED` must be equal. Other differences (configuration, digests of the data) need `allow_change` and
+    are logged. Raises InputError: a line for each difference, with both values.
     """
     fixed = [f"{key} is {_show(old)} in the run, {_show(new)} now" for key, old, new in _fixed(saved, current)]
     if fixed:
@@ -29,7 +29,7 @@ def check_resume(saved: Mapping[str, Any], current: Mapping[str, Any], allow_cha
 
 
 def differences(saved: Any, current: Any, path: str = "") -> list[tuple[str, Any, Any]]:
-    """(dotted key, saved value, current value) wherever the two differ; a tuple and a list of the same are equal."""
+    """(dotted key, saved value, current value) of each difference; a tuple equals a list of the same items."""
     if isinstance(saved, Mapping) and isinstance(current, Mapping):
         found = []
         for key in dict.fromkeys([*saved, *current]):

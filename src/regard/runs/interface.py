@@ -41,12 +41,12 @@ def train(
         out: the run's folder. Default: `runs/` and the recipe's name.
         resume: continue the run that is in the folder.
         allow_change: resume although settings or data have changed.
-        settings: sections of the run file with the keys to replace, as deep as they go.
+        settings: sections of the run file with the keys to replace, nested to any depth.
 
-    Returns: the trained run, as `regard.load` gives it.
+    Returns: the trained run, as `regard.load` returns it.
 
     Raises:
-        InputError: recipe, settings, data or folder are not as they must be; each mistake in a line.
+        InputError: recipe, settings, data or folder are invalid; a line for each mistake.
         RunError: training failed.
     """
     path = path_of(str(recipe))
@@ -76,8 +76,8 @@ def fit(
     resume: bool = False,
     training: Training | Settings | None = None,
 ) -> CustomRun:
-    """Train a model of your own on an objective of your own, with all that the loop has: exact resume, checkpoints, the
-    best weights, several processes.
+    """Train your own model on your own objective with the training loop: exact resume, checkpoints, the best weights,
+    several processes.
 
     Args:
         model: any module; it holds the best weights afterwards, in evaluation mode.
@@ -89,7 +89,7 @@ def fit(
     Returns: the run; `regard.load(out).restore(model)` gives its weights to a new model of the same class.
 
     Raises:
-        InputError: settings or folder are not as they must be.
+        InputError: settings or folder are invalid.
         RunError: training failed.
     """
     settings = training if isinstance(training, Training) else checked(training or {})

@@ -31,12 +31,12 @@ def load(
     task: type[Any] = object,
 ) -> Any:
     """The trained run in the folder `path`; with `allow_missing`, parameters that its weights lack stay as initialised.
-    With `int8` the weights of its linear maps are bytes, for answers on a CPU.
+    With `int8` the weights of its linear maps are bytes, for inference on a CPU.
 
     What it can do depends on its task; its class is that which `task` names.
 
-    Raises InputError that names what is missing, damaged or not a run, or not of this task, or for `int8` of a model or
-    device that it is not for."""
+    Raises InputError for a missing or damaged file, a folder that is no run, a run of another task, and `int8` on an
+    unsupported model or device."""
     folder = RunDirectory.open(Path(path))
     if not folder.has(WEIGHTS):
         raise InputError(
@@ -54,7 +54,7 @@ def load(
 
 
 def expect(run: Any, task: type[R], path: Path | str) -> R:
-    """The run of the folder `path`, if it is of this task. Raises InputError for one of another."""
+    """The run of the folder `path`, if it is of this task. Raises InputError for a run of another task."""
     if not isinstance(run, task):
         verbs = ", ".join(run.supports)
         raise InputError(

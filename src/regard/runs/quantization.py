@@ -10,10 +10,8 @@ from regard.nn.fast_linear import with_int8
 
 
 def quantised(model: nn.Module, place: str) -> None:
-    """Put bytes in place of the weights of a model's linear maps, for inference on a CPU.
-
-    Raises InputError, which names the `place` of the run, for a model that has most of its weights elsewhere or lies on
-    another device.
+    """Quantize the weights of a model's linear maps to int8, for inference on a CPU. Raises InputError, which names the
+    `place` of the run, for a model that has most of its weights elsewhere or is on another device.
     """
     recurrent = any(isinstance(each, (nn.RNNBase, Cell)) for each in model.modules())
     if recurrent or not isinstance(model, (EncoderDecoder, LanguageModel)):

@@ -1,4 +1,4 @@
-"""Run files: YAML that names a task and gives all that the task needs to know."""
+"""Run files: YAML that names a task and has all its settings."""
 
 import json
 from collections.abc import Sequence
@@ -29,12 +29,12 @@ RENAMED = {
         "acting": "meta-rl",
     }
 }
-"""Former values of keys, with those that replace them: they are read for one more version, with a warning."""
+"""Former values of keys and their replacements; one more version reads them, with a warning."""
 
 
 def read(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
-    """Read the run file at `path` with `key.sub=value` overrides. Raises InputError: each mistake with its line; for a
-    run that was trained with a package that is not installed, the package."""
+    """Read the run file at `path` with `key.sub=value` overrides. Raises InputError with the line of each mistake, or
+    with the missing package of a run that was trained with one."""
     try:
         return yaml_file.load(path, RunConfig, overrides, RENAMED)
     except InputError as error:
@@ -46,7 +46,7 @@ def read(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
 
 
 def absent_plugins(folder: Path) -> list[str]:
-    """The packages that a run folder says it was trained with and that are not installed."""
+    """The packages that a run was trained with and that are not installed."""
     try:
         environment = json.loads((folder / ENVIRONMENT).read_text(encoding="utf-8"))
     except (OSError, ValueError):  # no run's folder, or a damaged one, which the manifest's reader reports

@@ -1,4 +1,4 @@
-"""From a run file to a trained run in a folder."""
+"""Training: from a run file to a trained run in a folder."""
 
 import logging
 import platform
@@ -36,26 +36,26 @@ from regard.version import VERSION
 FORMAT = 2
 IDENTITY, RESULT = "identity.json", "result.json"
 ABOUT_TRAINING = ("seconds", "steps", "parameters", "tokens_per_second")
-"""What `fit` tells beside the figures of the validation."""
+"""The results of `fit` besides the validation metrics."""
 HARMLESS = ("workers", "log_every", "tensorboard")
 """Settings of the training that do not change the weights and may differ when a run is resumed."""
 
 Begin = Callable[[RunConfig, RunDirectory, PartialState, bool], tuple[RunConfig, Setup]]
-"""From a run file, its folder, the process and whether it resumes to the setup and the run file in full."""
+"""From a run file, its folder, the process and whether it resumes to the full run file and the setup."""
 
 log = logging.getLogger("regard")
 
 
 def train(config: RunConfig, out: Path, *, resume: bool = False, allow_change: bool = False) -> dict[str, float]:
-    """Train what `config` says and leave everything in the folder `out`; with `resume`, go on with what is there.
+    """Train the run file `config` in the folder `out`; with `resume`, continue the run in that folder.
 
-    Under torchrun or `accelerate launch` every process calls it; the first one writes, all of them need to see `out`.
+    Under torchrun or `accelerate launch` every process calls it; the first one writes, all of them read `out`.
 
     Returns: the figures of `result.json`: the metrics on the validation set, decoded greedily, as `valid/...`; on the
         test set, if there is one, with the run's search, as `test/...`; seconds, steps, parameters, tokens_per_second.
 
     Raises:
-        InputError: the data, the folder, the device or a change since the run began are not as they must be.
+        InputError: the data, the folder, the device or a change since the run began is invalid.
         RunError: training failed.
     """
     return train_setup(config, begin, out, resume=resume, allow_change=allow_change)
@@ -64,7 +64,7 @@ def train(config: RunConfig, out: Path, *, resume: bool = False, allow_change: b
 def train_setup(
     config: RunConfig, begin: Begin, out: Path, *, resume: bool = False, allow_change: bool = False
 ) -> dict[str, float]:
-    """As `train`, with a setup of the caller's own; `begin` makes it once the folder is locked and the seed is set."""
+    """As `train`, with the caller's own setup: `begin` makes it once the folder is locked and the seed is set."""
     keep_freed_memory()
     device = choose_device(config.training.device)
     config = settled(config, device)
@@ -90,8 +90,8 @@ def train_setup(
 
 
 def begin(config: RunConfig, run: RunDirectory, process: PartialState, resume: bool) -> tuple[RunConfig, Setup]:
-    """What is trained, with what it takes from other runs: that which gives a part of its model, and that which it
-    starts from. Raises InputError."""
+    """The full run file and the setup, with the weights of a pretrained part and of the starting run. Raises
+    InputError."""
     part = config.pretrained_part if isinstance(config, PretrainedSource) else None
     if isinstance(config, PretrainedSource) and part is not None and not part.has_sizes:
         other = run_file.read(RunDirectory.open(Path(part.folder)).file(CONFIG))
@@ -114,7 +114,7 @@ def begin(config: RunConfig, run: RunDirectory, process: PartialState, resume: b
 
 
 def adopt(run: RunDirectory, started: RunDirectory) -> None:
-    """Give a run the tokenizers of the one that it starts from."""
+    """Copy the tokenizers of the starting run into a run."""
     for name in started.names("tokenizer.json"):
         with run.writing(name) as path:
             shutil.copyfile(started.file(name), path)
@@ -127,15 +127,15 @@ def tested(out: Path, device: str, setup: Setup) -> dict[str, float]:
 
 
 def settled(config: RunConfig, device: str) -> RunConfig:
-    """The run file with what depends on the machine chosen, so that it is written down."""
+    """The run file with the settings that depend on the machine resolved."""
     precision = choose_precision(config.training.precision, device)
     return replace(config, training=replace(config.training, precision=precision))
 
 
 @contextmanager
 def folder(path: Path, resume: bool, process: PartialState) -> Iterator[RunDirectory]:
-    """The run's folder, made and locked by the first process before the others read it. A new run whose settings turn
-    out to be wrong before anything is saved leaves no folder behind."""
+    """The run's folder, made and locked by the first process before the others read it. An InputError before the first
+    checkpoint of a new run removes the folder."""
     with process.main_process_first():
         run = RunDirectory.create(path, resume=resume) if process.is_main_process else RunDirectory.open(path)
     with run:
@@ -148,7 +148,7 @@ def folder(path: Path, resume: bool, process: PartialState) -> Iterator[RunDirec
 
 
 def identify(config: RunConfig, setup: Setup, processes: int) -> dict[str, Any]:
-    """What must be the same, or knowingly changed, for a run to be resumed."""
+    """The identity of a run: resuming requires the same, or an allowed change."""
     return {
         "format_version": FORMAT,
         "architecture": config.model.name,
@@ -160,8 +160,7 @@ def identify(config: RunConfig, setup: Setup, processes: int) -> dict[str, Any]:
 
 
 def saved_identity(run: RunDirectory) -> dict[str, Any]:
-    """What the run in a folder was started with. Its run file is read anew, so that keys of later versions have their
-    defaults in it."""
+    """The saved identity of a run. Its run file is read again, so that keys of later versions have their defaults."""
     return run.read_json(IDENTITY) | {"configuration": configuration(run_file.read(run.file(CONFIG)))}
 
 
@@ -175,7 +174,7 @@ def configuration(config: RunConfig) -> dict[str, Any]:
 
 
 def describe(run: RunDirectory, config: RunConfig, identity: dict[str, Any], setup: Setup) -> None:
-    """Write everything about a run that is known before it is trained."""
+    """Write the files of a run that precede training."""
     run.write_text(CONFIG, run_file.dump(config))
     run.write_json(IDENTITY, identity)
     for name, tokenizer in setup.tokenizers.items():

@@ -1,4 +1,4 @@
-"""What can be trained: run files, those shipped with the package, those of other packages, and the user's own."""
+"""Recipes: run files of this package, of other packages, and the user's own."""
 
 from regard.runs.recipes.shipped import names, path_of
 

@@ -15,7 +15,7 @@ GROUP = "regard.recipes"
 
 def names() -> dict[str, str]:
     """The recipes in alphabetical order, each with its description: the comment that its file begins with. A recipe of
-    another package is followed by the package; one that cannot be found says so."""
+    another package is followed by the package; an unusable one has its error."""
     found = {path.stem: _description(path) for path in FOLDER.glob("*.yaml")}
     for name, points in plugins_of(GROUP).items():
         if name not in found:
@@ -24,10 +24,10 @@ def names() -> dict[str, str]:
 
 
 def path_of(name_or_file: str) -> Path:
-    """The run file meant: a file of that name if there is one, else the recipe.
+    """The run file of a path or a recipe; a file takes precedence over a recipe of its name.
 
-    Raises InputError that gives the recipes, and the nearest one, when there is neither; and for a recipe that two
-    packages add, or whose file its package lacks.
+    Raises InputError with the recipes and the nearest one when there is neither; and for a recipe that two packages
+    add, or whose file its package lacks.
     """
     path, known = Path(name_or_file), names()
     try:
