@@ -11,8 +11,7 @@ import torch
 
 from regard.data.images import contents
 from regard.errors import InputError
-from regard.tasks.image_captioning.batch import collate_captions
-from regard.tasks.image_captioning.data import CaptionTables
+from regard.tasks.image_captioning.data import CaptionTables, collate_captions
 from regard.tasks.image_captioning.scenes import COLOURS, RELATIONS, SHAPES, Scenes, scene
 from regard.text.special import END, IGNORED, PAD, START
 

@@ -13,9 +13,8 @@ from regard.images import Pixels
 from regard.maps.breakdown import Workings
 from regard.models.captioner import Captioner
 from regard.pictures.overlay import overlays
-from regard.tasks.image_captioning.batch import CaptionBatch, collate_captions
 from regard.tasks.image_captioning.config import ImageCaptioning
-from regard.tasks.image_captioning.data import Captioned
+from regard.tasks.image_captioning.data import CaptionBatch, Captioned, collate_captions
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

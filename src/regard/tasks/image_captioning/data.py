@@ -1,15 +1,21 @@
-"""The `data:` section of a run file for captioning: images with captions, from files."""
+"""The `data:` section of a run file for captioning: images with captions, from files, and their batches."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+import torch
+from torch import Tensor
+
 from regard.data.bad_records import Row
+from regard.data.batching import Batch, collate
 from regard.data.splits import Splits
 from regard.data.tables import read_table
 from regard.errors import InputError
 from regard.images import Image
+from regard.shapes import Float, Int
+from regard.text.special import SPECIAL, SpecialTokens
 
 Box = tuple[float, float, float, float]
 """Top, left, bottom and right of a part of an image, as shares of its height and width."""
@@ -81,3 +87,29 @@ class CaptionTables:
         if not file.is_file():
             raise InputError(f"{row.place}: no image {file}; set data.images to the folder that it is in")
         return Captioned(file, (row.fields[-1], *row.others), row.place)
+
+
+@dataclass(frozen=True)
+class CaptionBatch(Batch):
+    """Images of one size, with ids (int64) padded on the right: the decoder reads `target_in` and should predict
+    `target_out`, padded with `IGNORED`. `source_lengths` counts the cells of each image, and `target_tokens` the tokens
+    of all captions, the end included. Captions have no word links: `links` is None."""
+
+    images: Float[Tensor, "batch channel height width"]
+    source_lengths: Int[Tensor, " batch"]
+    target_in: Int[Tensor, "batch target"]
+    target_out: Int[Tensor, "batch target"]
+    target_tokens: int
+    links: None = None
+
+
+def collate_captions(
+    examples: Sequence[tuple[Float[Tensor, "channel height width"], list[int]]],
+    cells: int,
+    special: SpecialTokens = SPECIAL,
+) -> CaptionBatch:
+    """Images of so many cells with the ids of a caption each. Raises ValueError for no examples at all."""
+    words = collate([([], ids) for _, ids in examples], target=special)
+    images = torch.stack([image for image, _ in examples])
+    lengths = torch.full((len(examples),), cells)
+    return CaptionBatch(images, lengths, words.target_in, words.target_out, words.target_tokens)

@@ -15,9 +15,8 @@ from regard.metrics.text import METRICS
 from regard.models.captioner import Captioner
 from regard.shapes import Float
 from regard.tasks.image_captioning.attribution import pixels_of
-from regard.tasks.image_captioning.batch import CaptionBatch, collate_captions
 from regard.tasks.image_captioning.config import ImageCaptioning
-from regard.tasks.image_captioning.data import Captioned
+from regard.tasks.image_captioning.data import CaptionBatch, Captioned, collate_captions
 from regard.tasks.image_captioning.grounding import POINTING, pointing
 from regard.text import Tokenizer
 from regard.training.attention_losses import AttentionLoss
