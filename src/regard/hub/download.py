@@ -1,4 +1,4 @@
-"""Published models that are fetched from the Hugging Face hub, each at one commit that is written down."""
+"""Fetch published models from the Hugging Face hub, each at a recorded commit."""
 
 import re
 from pathlib import Path
@@ -22,17 +22,17 @@ from regard.storage.atomic import FULL, REFUSED
 FILES = ["config.json", "generation_config.json", "preprocessor_config.json"]
 FILES += ["*.safetensors", "*.safetensors.index.json", "tokenizer*", "vocab*", "merges.txt", "*.spm"]
 FILES += [f"*{elmo.OPTIONS}", f"*{elmo.WEIGHTS}"]
-"""The files that are read; pickles and code are not even fetched."""
+"""The files that are fetched; pickles and code are not."""
 NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
 def fetch(name: str, revision: str | None) -> tuple[Folder, str]:
-    """The files of `name` at a branch, tag or commit, and the commit they are of. Without a network the copy of an
-    earlier time serves, if it is whole.
+    """Fetch the files of `name` at a branch, tag or commit; return them and their commit. Without a network a whole
+    cached copy is used.
 
     Raises:
-        InputError: there is no such model or revision, or it may not be read.
-        RunError: the hub does not answer, or not now; the transfer broke off, or there is no room for the files.
+        InputError: the model or revision does not exist or may not be read.
+        RunError: the hub does not answer, the transfer broke off, or the disk is full.
     """
     if not NAME.fullmatch(name):
         raise InputError(f"{name}: no such folder, nor the name of a model on the hub, as OWNER/NAME")
@@ -44,7 +44,7 @@ def fetch(name: str, revision: str | None) -> tuple[Folder, str]:
 
 
 def _error(error: Exception, name: str, revision: str | None) -> InputError | RunError:
-    """What went wrong, and what to do."""
+    """Return an error that names the cause and the remedy."""
     at = "" if revision is None else f" at {revision}"
     refused = error.__cause__ if isinstance(error, LocalEntryNotFoundError) else None  # why a copy was looked for
     match refused if isinstance(refused, HfHubHTTPError) else error:

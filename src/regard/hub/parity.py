@@ -1,4 +1,4 @@
-"""Whether what was exported computes the same as the run."""
+"""Check that an exported model computes the same as its run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,14 +22,13 @@ from regard.text import Tokenizer
 from regard.text.special import SpecialTokens
 
 Outputs = dict[str, dict[str, Tensor]]
-"""What a model gives, by the class that transformers runs such a model with and the name that it has there: of whole
-texts `(batch, ...)`, of their tokens `(token, ...)` without those of padding."""
+"""Outputs of a model by transformers' class and name: `(batch, ...)` per text, `(token, ...)` per token without
+padding."""
 
 
 @dataclass(frozen=True)
 class ParityBatch:
-    """Tokens `(batch, position)`, padded past each of the `lengths`, and their segments where the model tells these
-    apart; `special` are the ids of the vocabulary."""
+    """Tokens `(batch, position)` padded past `lengths`, their segments if the model has any, and the `special` ids."""
 
     tokens: Tokens
     lengths: Lengths
@@ -38,8 +37,8 @@ class ParityBatch:
 
     @classmethod
     def of(cls, texts: int, tokens: int, model: nn.Module, tokenizer: Tokenizer) -> "ParityBatch":
-        """All different tokens as far as the vocabulary goes, each text shorter than the one before, and every segment
-        that the model knows."""
+        """Make texts of distinct tokens as far as the vocabulary reaches, each shorter than the one before, with every
+        segment."""
         special = tokenizer.special
         some = torch.tensor([index for index in range(tokenizer.size) if index != special.pad])
         ids = some[torch.arange(texts * tokens).view(texts, -1) % len(some)]
@@ -50,32 +49,31 @@ class ParityBatch:
 
     @property
     def real(self) -> Bool[Tensor, "batch position"]:
-        """Which positions hold a token."""
+        """Return True for each position with a token."""
         return padding(self.lengths, self.tokens.shape[1]).readable()
 
     @property
     def target_in(self) -> Tokens:
-        """What a decoder is given to write the tokens: the start, and all but the last."""
+        """Return the decoder's input: the start and all tokens but the last."""
         return torch.cat([torch.full_like(self.tokens[:, :1], self.special.start), self.tokens[:, :-1]], 1)
 
     def inputs(self, kind: str) -> dict[str, Tensor]:
-        """As the class `kind` of transformers is given them."""
+        """Return the inputs of transformers' class `kind`."""
         segments = {} if self.segments is None else {"token_type_ids": self.segments}
         written = {"decoder_input_ids": self.target_in} if kind == "AutoModelForSeq2SeqLM" else {}
         return {"input_ids": self.tokens, "attention_mask": self.real.long(), **segments, **written}
 
 
 def encoder_of(model: nn.Module) -> BertEncoder | None:
-    """That of a BERT."""
+    """Return the encoder of a BERT."""
     return model.encoder if isinstance(model, Bert | BertClassifier | BertSpans) else None
 
 
 def check_parity(model: nn.Module, context: int, out: Path, files: Files, tokenizer: Tokenizer) -> list[str]:
-    """Compare a model with what was exported of it: the tensors one by one, and what it computes, read back and, where
-    transformers is installed, run by it.
+    """Compare a model with its export: the tensors, the outputs of regard, and those of transformers if installed.
 
     Raises:
-        RunError: the two differ, with the largest difference.
+        RunError: the two differ; the message has the largest difference.
     """
     check_tensors(files.tensors, out)
     again = build_model(families.read(Folder(out)))
@@ -90,7 +88,7 @@ def check_parity(model: nn.Module, context: int, out: Path, files: Files, tokeni
 
 
 def check_tensors(tensors: Mapping[str, Tensor], out: Path) -> None:
-    """Raises RunError where a tensor of the files is not what was written."""
+    """Raises RunError for a tensor of the files that differs from the one written."""
     found = Folder(out).tensors()
     for name, tensor in tensors.items():
         if name not in found or not torch.equal(found[name], tensor):
@@ -99,8 +97,8 @@ def check_tensors(tensors: Mapping[str, Tensor], out: Path) -> None:
 
 @torch.no_grad()
 def run_by_transformers(examples: Sequence[ParityBatch], expected: Sequence[Outputs], kind: str, out: Path) -> bool:
-    """Whether transformers is there to run the files, by its class `kind`. Raises RunError where it finds other
-    numbers."""
+    """Compare the outputs with those of transformers' class `kind`; return False without transformers. Raises RunError
+    for a difference."""
     loaded = as_transformers(out, kind)
     if loaded is None:
         return False
@@ -113,7 +111,7 @@ def run_by_transformers(examples: Sequence[ParityBatch], expected: Sequence[Outp
 
 @torch.no_grad()
 def outputs(model: nn.Module, batch: ParityBatch) -> Outputs:
-    """What the model gives for some texts. What makes texts of texts is made to repeat them."""
+    """Return the outputs of a model; a sequence-to-sequence model scores the source as its target."""
     tokens, lengths, real = batch.tokens, batch.lengths, batch.real
     match model:
         case GPT2():
@@ -133,7 +131,7 @@ def outputs(model: nn.Module, batch: ParityBatch) -> Outputs:
 
 
 def bert_outputs(model: Bert, batch: ParityBatch) -> Outputs:
-    """The encoder's states, and what each part makes of them that stands on it."""
+    """Return the encoder's states and the outputs of each head."""
     states = model(batch.tokens, batch.lengths, batch.segments)
     pooled = None if model.pooler is None else model.pooler(states)
     words = None if model.predictions is None else model.predictions(states)[batch.real]

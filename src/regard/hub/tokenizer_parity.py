@@ -1,4 +1,4 @@
-"""Whether texts become the same tokens in what was exported as in the run."""
+"""Check that an exported tokenizer encodes texts as its run does."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -22,15 +22,14 @@ TEXTS = (
 )
 """Accents, capitals, scripts, blanks, names of special tokens as plain text, and a word longer than WordPiece reads."""
 BEFORE, AFTER = "The cat", " on the mat"
-"""Around a blank."""
+"""Text before and after a mask."""
 
 
 def check_tokens(tokenizer: Tokenizer, out: Path) -> None:
-    """Compare how the run cuts some texts with how tokenizers, and where it is installed transformers, cut them with
-    the tokenizer.json in the folder `out`.
+    """Compare the run's ids of some texts with those of tokenizers, and of transformers if installed, in `out`.
 
     Raises:
-        RunError: the two differ, with the text.
+        RunError: the two differ; the message has the text.
     """
     if not (out / TOKENIZER).is_file():
         return
@@ -51,7 +50,7 @@ def check_tokens(tokenizer: Tokenizer, out: Path) -> None:
 
 
 def _masked_examples(tokenizer: Tokenizer, mask: str) -> Iterator[tuple[str, list[int]]]:
-    """Texts with what a model that fills in blanks is given for them."""
+    """Yield texts and the ids that a masked language model reads."""
     before, after, special = tokenizer.encode(BEFORE), tokenizer.encode(AFTER), tokenizer.special
     assert special.mask is not None
     yield BEFORE, [special.start, *before, special.end]
@@ -59,7 +58,7 @@ def _masked_examples(tokenizer: Tokenizer, mask: str) -> Iterator[tuple[str, lis
 
 
 def _compare(ids: Sequence[int], cut: Callable[[str], Sequence[int]], text: str, who: str) -> None:
-    """Raises RunError where a text is cut otherwise."""
+    """Raises RunError for a text with other ids."""
     if (found := list(cut(text))) != list(ids):
         difference = f"{shown(text)} becomes {shown(str(found))}, expected {shown(str(list(ids)))}"
         raise RunError(f"{who} cuts text otherwise than the run: {difference}; it is removed")

@@ -1,4 +1,4 @@
-"""When two runtimes compute the same."""
+"""Compare the outputs of two runtimes."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,14 +11,13 @@ from torch import Tensor
 from regard.errors import RunError
 
 SHAPES = (1, 1), (2, 7), (3, 64)
-"""Texts and tokens of each with which an export is checked."""
+"""Numbers of texts and of tokens per text in each check of an export."""
 CLOSE = 1e-4
-"""How far numbers may differ, as a share of their median size: float32 holds seven digits."""
+"""Largest difference as a share of the median magnitude; float32 holds seven digits."""
 
 
 def as_transformers(folder: Path, kind: str) -> Any:
-    """What is in a folder as transformers has it, of the class `kind`, a model in evaluation; None where that is not
-    installed."""
+    """Load a folder by transformers' class `kind`, a model in evaluation mode; None without transformers."""
     if find_spec("transformers") is None:
         return None
     import transformers
@@ -29,7 +28,7 @@ def as_transformers(folder: Path, kind: str) -> Any:
 
 @contextmanager
 def quiet(log: Any) -> Iterator[None]:
-    """Without progress bars and without reports of what is loaded, given what decides about these in transformers."""
+    """Silence the progress bars and reports of transformers' module `log`."""
     level, bars = log.get_verbosity(), log.is_progress_bar_enabled()
     log.set_verbosity_error()
     log.disable_progress_bar()
@@ -42,12 +41,12 @@ def quiet(log: Any) -> Iterator[None]:
 
 
 def checked_against(loaded: bool) -> list[str]:
-    """What an export is checked against, where transformers is installed and where it is not."""
+    """Return the names of the runtimes that checked an export."""
     return ["the files as regard reads them", *(["transformers"] if loaded else [])]
 
 
 def compare(expected: Tensor, found: Tensor, out: Path) -> None:
-    """Raises RunError where the two differ by more than `CLOSE` of the median size."""
+    """Raises RunError for a difference above `CLOSE` of the median magnitude."""
     difference = float((expected - found).masked_fill(expected == found, 0.0).abs().max())  # also where infinite
     if not difference <= CLOSE * max(1.0, float(expected.abs().median())):
         raise RunError(f"{out}: what was exported differs from the run by up to {difference:.3g}; it is removed")

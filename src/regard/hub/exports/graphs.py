@@ -1,4 +1,4 @@
-"""What of a run becomes a graph: modules of tensors alone, with examples of their inputs."""
+"""The parts of a model that become ONNX graphs: modules over tensors only, with example inputs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from regard.nn.embeddings import TokenEmbedding
 from regard.nn.encoders.transformer import TransformerEncoder
 
 LONGEST = 4096
-"""Positions at most of a graph whose model has no limit of its own."""
+"""Most positions of a graph whose model has no limit."""
 Inputs = tuple[Tensor, ...]
 BATCH, ROWS = {0: "batch"}, {0: "batch", 1: "position"}
 """Axes of any size."""
@@ -25,8 +25,8 @@ BATCH, ROWS = {0: "batch"}, {0: "batch", 1: "position"}
 
 @dataclass(frozen=True)
 class Graph:
-    """A module by the `name` of its file. `axes` are those of each input that may have any size, by their place, up to
-    `most` positions; `example` makes inputs of so many texts and positions."""
+    """A module and the `name` of its file. `axes` are the dynamic axes of each input, of up to `most` positions;
+    `example` makes inputs of a number of texts and positions."""
 
     name: str
     module: nn.Module
@@ -84,7 +84,7 @@ class ExportedDecoder(nn.Module):
 
 
 def graphs(model: nn.Module) -> list[Graph]:
-    """Of a run's model. Raises InputError for one of which no graph is made."""
+    """Return the graphs of a model. Raises InputError for a model without one."""
     match model:
         case Bert():
             outputs = ("states",) if model.predictions is None else ("states", "logits")
@@ -117,7 +117,7 @@ def _read_at_once(module: nn.Module, encoder: BertEncoder, outputs: tuple[str, .
 
 
 def _in_two(model: Transformer) -> list[Graph]:
-    """What is done once a source, and what is done for every token of the output."""
+    """Return the encoder's and the decoder's graph."""
     encoder, decoder = cast(TransformerEncoder, model.encoder), cast(TransformerDecoder, model.decoder)
     width, most = decoder.embedding.width, model.max_source or LONGEST
     sizes = cast(TokenEmbedding, encoder.embedding).vocabulary, decoder.embedding.vocabulary
@@ -138,10 +138,10 @@ def _in_two(model: Transformer) -> list[Graph]:
 
 
 def _ids(texts: int, positions: int, vocabulary: int) -> Tensor:
-    """Ids that are all different as far as the vocabulary goes."""
+    """Return distinct ids as far as the vocabulary reaches."""
     return torch.arange(texts * positions).view(texts, positions) % vocabulary
 
 
 def _lengths(texts: int, positions: int) -> Tensor:
-    """The last text is the shortest."""
+    """Return lengths of which the last is the shortest."""
     return positions - torch.arange(texts) % positions

@@ -1,4 +1,4 @@
-"""Runs as ONNX graphs, for onnxruntime and others."""
+"""Export runs as ONNX graphs."""
 
 import logging
 import warnings
@@ -60,7 +60,7 @@ def write(graph: Graph, path: Path) -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without what the exporter says about itself and about packages that it looks for."""
+    """Silence the exporter's reports about itself and missing packages."""
     log = logging.getLogger("torch.onnx")
     level = log.level
     log.setLevel(logging.ERROR)
@@ -74,7 +74,7 @@ def quiet() -> Iterator[None]:
 
 @torch.no_grad()
 def check(graph: Graph, path: Path) -> None:
-    """Raises RunError where onnxruntime computes something else."""
+    """Raises RunError for other outputs of onnxruntime."""
     import onnxruntime
 
     onnxruntime.disable_telemetry_events()
