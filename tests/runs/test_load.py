@@ -14,8 +14,8 @@ from regard.runs import run_file
 from regard.runs import train as launch
 from regard.storage.run_folder import WEIGHTS, RunDirectory
 from regard.tasks.seq2seq.config import Seq2Seq
-from regard.tasks.seq2seq.run import SOURCE, TARGET
 from regard.tasks.seq2seq.setup import setup
+from regard.tasks.tokenizer_file import SOURCE, TARGET
 
 PAIRS = [Pair("abc", "cba", "1"), Pair("de", "ed", "2"), Pair("fgaa", "aagf", "3")]
 SETTINGS = """task: seq2seq

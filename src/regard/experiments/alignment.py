@@ -9,7 +9,7 @@ from regard.experiments.setting import Setting
 from regard.maps.averages import average_heads
 from regard.maps.links import Gold, errors_of_maps, score_links, strongest
 from regard.pictures.chart import Chart
-from regard.tasks.seq2seq.run import Seq2SeqRun
+from regard.tasks.capabilities import Aligns
 
 CLAIM = (
     "Attention aligns words without alignments in its training data. On generated sentences whose alignment is "
@@ -59,7 +59,7 @@ def alignment(setting: Setting) -> Finding:
     return Finding(CLAIM, columns, rows, [chart])
 
 
-def errors(run: Seq2SeqRun) -> tuple[float, ...]:
+def errors(run: Aligns) -> tuple[float, ...]:
     """The error rates on the test set that `AER` names."""
     splits = run.config.data.load()
     choosing, measuring = run.word_maps(splits.valid), run.word_maps(splits.test)

@@ -11,8 +11,7 @@ from regard.experiments.finding import Finding
 from regard.experiments.setting import Setting
 from regard.pictures.chart import Chart
 from regard.runs.load import load
-from regard.tasks.bidirectional_language_model.run import ElmoRun
-from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
+from regard.tasks.capabilities import GivesLayers, capable
 
 CLAIM = (
     "A static embedding has one vector for a word of two senses. The states of models that read its sentence from both "
@@ -73,25 +72,13 @@ def context(setting: Setting) -> Finding:
         text.write_text(between.join(sentences_of(sentences, 1)) + "\n", encoding="utf-8")
         settings = [f"data.train={text}", *model, f"training.steps={steps}", *rate]
         result = setting.train(recipe, recipe, settings)
-        layers = layers_of(load(setting.folder / recipe))
+        layers = capable(load(setting.folder / recipe), GivesLayers, setting.folder / recipe).layers
         found = zip(*similarities(layers), strict=True)
         means = [tuple(sum(each) / len(each) for each in zip(*some, strict=True)) for some in found]
         rows += [(name, layer or "0, static", *mean, result["seconds"]) for layer, mean in enumerate(means)]
         lines[name] = [(float(layer), mean[2]) for layer, mean in enumerate(means)]
     columns = "model", "layer", "cosine, same sense", "cosine, other sense", "same sense nearer, %", "seconds"
     return Finding(CLAIM, columns, rows, [Chart("senses distinguished", "layer", "nearer, %", lines)])
-
-
-def layers_of(run: ElmoRun | MaskedLanguageModelRun) -> Layers:
-    """The states of a text by a run."""
-    if isinstance(run, MaskedLanguageModelRun):
-        return run.layers
-
-    def layers(text: str) -> tuple[Sequence[str], Tensor]:
-        (found,) = run.embed_words([text])
-        return found.words, found.states
-
-    return layers
 
 
 def sentences_of(count: int, seed: int) -> list[str]:

@@ -1,6 +1,7 @@
 """Heads differ: what each attends to, and what the model loses without it."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Bool
@@ -15,7 +16,8 @@ from regard.decoding.scoring import encoded
 from regard.experiments.finding import Finding
 from regard.experiments.setting import Setting
 from regard.pictures.chart import Grid
-from regard.tasks.seq2seq.run import Seq2SeqRun
+from regard.tasks.capabilities import EncodesPairs
+from regard.tasks.run import Run
 
 CLAIM = (
     "A trained Transformer's heads differ in what they read. Some can be removed one at a time at no cost, others "
@@ -51,7 +53,7 @@ def heads(setting: Setting) -> Finding:
 
 
 @torch.no_grad()
-def readings(run: Seq2SeqRun, pairs: Sequence[Pair]) -> dict[str, list[dict[str, float]]]:
+def readings(run: EncodesPairs, pairs: Sequence[Pair]) -> dict[str, list[dict[str, float]]]:
     """For each attention and head, on what its weight lies in forced decoding of the targets, in shares:
     kinds of characters and, where a side reads itself, neighbours of each position."""
     tokens = encoded(run.model, run.tokenizers, pairs)
@@ -97,7 +99,7 @@ def kind(piece: str) -> str:
 
 
 @torch.no_grad()
-def without(run: Seq2SeqRun, pairs: Sequence[Pair], module: MultiHead, head: int) -> float:
+def without(run: Run[Any, Any], pairs: Sequence[Pair], module: MultiHead, head: int) -> float:
     """Exact match without the head: its rows of the output projection are 0."""
     weight = module.output.weight
     width = weight.shape[1] // module.heads

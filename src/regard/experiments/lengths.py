@@ -2,19 +2,20 @@
 
 from collections.abc import Sequence
 from random import Random
+from typing import Any
 
 from regard.data.generated.letters import Order, make
-from regard.tasks.seq2seq.run import Seq2SeqRun
+from regard.tasks.run import Run
 
 SEED = "lengths"
 
 
-def right_by_length(run: Seq2SeqRun, order: Order, lengths: Sequence[int], count: int) -> list[float]:
+def right_by_length(run: Run[Any, Any], order: Order, lengths: Sequence[int], count: int) -> list[float]:
     """For each length, the per cent of the letters of `count` rows that greedy decoding writes in their place."""
     return [right(run, order, length, count) for length in lengths]
 
 
-def right(run: Seq2SeqRun, order: Order, length: int, count: int) -> float:
+def right(run: Run[Any, Any], order: Order, length: int, count: int) -> float:
     """The same for one length."""
     random = Random(f"{SEED}/{length}")
     rows = [make(length, order, random) for _ in range(count)]

@@ -10,7 +10,7 @@ from regard.data.pair import Pair
 from regard.experiments.finding import Finding
 from regard.experiments.setting import Setting
 from regard.pictures.chart import Chart
-from regard.tasks.seq2seq.run import Seq2SeqRun
+from regard.tasks.capabilities import EncodesPairs
 
 CLAIM = (
     "Teacher forcing gives every step a right past and never a wrong one, so that one mistake leads to others. Free "
@@ -50,7 +50,7 @@ def points(rows: Sequence[tuple], name: str, column: int) -> list[tuple[float, f
 
 
 @torch.no_grad()
-def right_after_a_mistake(run: Seq2SeqRun, count: int = 200) -> float:
+def right_after_a_mistake(run: EncodesPairs, count: int = 200) -> float:
     """The share of right tokens after the second, when the second token of each output is replaced by a wrong one and
     the model goes on from there by itself."""
     pairs = cast(Sequence[Pair], run.config.data.load().test)[:count]

@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from regard.config import yaml_file
 from regard.errors import InputError
 from regard.hub import download as hub
 from regard.hub.formats import families
@@ -20,8 +21,7 @@ from regard.runs import run_file
 from regard.runs.load import CONFIG, load
 from regard.storage import tensors
 from regard.storage.atomic import explained, new_folder
-from regard.storage.run_folder import WEIGHTS, RunDirectory
-from regard.tasks.classification.run import LABELS
+from regard.storage.run_folder import LABELS, WEIGHTS, RunDirectory
 
 ORIGIN = "origin.json"
 
@@ -49,7 +49,7 @@ def write_run(pretrained: PretrainedModel | PretrainedImageModel, origin: Mappin
 
     Raises InputError: a number is out of a run file's range, or the tensors do not fit the model.
     """
-    config, model = _readable(run_file.dump(run_config(pretrained))), build_model(pretrained)
+    config, model = _complete(yaml_file.dump(run_config(pretrained))), build_model(pretrained)
     with RunDirectory.create(out) as run:
         run.write_text(CONFIG, config)
         run.write_json(ORIGIN, dict(origin))
@@ -63,16 +63,15 @@ def write_run(pretrained: PretrainedModel | PretrainedImageModel, origin: Mappin
         run.save_tensors(WEIGHTS, model.state_dict())
 
 
-def _readable(text: str) -> str:
-    """A run file's text that can be read again. Raises InputError for another."""
+def _complete(text: str) -> str:
+    """A run file with every default written out. Raises InputError for one that cannot be read."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / CONFIG
         path.write_text(text, encoding="utf-8")
         try:
-            run_file.read(path)
+            return run_file.dump(run_file.read(path))
         except InputError as error:
             raise InputError(str(error).replace(str(path), "the run file that it would have")) from error
-    return text
 
 
 def export_run(path: Path, out: Path) -> list[str]:

@@ -1,29 +1,28 @@
 """What a pretrained model for images is as a run, and whether what was exported of one computes the same."""
 
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from regard.data.images import ImageFolders
 from regard.hub.formats import families
 from regard.hub.formats.folder import Folder
 from regard.hub.formats.pretrained_model import PretrainedImageModel
 from regard.hub.tolerances import as_transformers, checked_against, compare
 from regard.models.vit import Vit
 from regard.storage.tensors import load_into
-from regard.tasks.image_classification.config import ImageClassification
 from regard.training.settings import Training
 
 BATCHES = 1, 2, 3
 """Images with which an export is checked."""
 
 
-def image_run_config(pretrained: PretrainedImageModel, rate: float) -> ImageClassification:
-    """The run file of an imported model: its data are still to be named."""
+def image_run_config(pretrained: PretrainedImageModel, rate: float) -> dict[str, Any]:
+    """As `run_config`, of a model for images."""
     config, images = pretrained.config, pretrained.images
     positions = config.marks + ((images.size or config.image) // config.patch) ** 2
-    training = Training(batch_tokens=max(Training.batch_tokens, 16 * positions), learning_rate=rate)
-    return ImageClassification(data=ImageFolders(), images=images, model=config, training=training)
+    training = {"batch_tokens": max(Training.batch_tokens, 16 * positions), "learning_rate": rate}
+    return {"images": images, "model": config, "training": training}
 
 
 def build_image_model(pretrained: PretrainedImageModel) -> Vit:

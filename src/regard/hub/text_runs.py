@@ -5,10 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import yaml
 from torch import nn
 
-from regard.data.sources import Parallel
-from regard.data.texts import RunningText
 from regard.errors import InputError
 from regard.hub.formats import bert_heads, families
 from regard.hub.formats.pretrained_model import Classes, PretrainedImageModel, PretrainedModel, Spans
@@ -17,27 +16,14 @@ from regard.models.bert import Bert, BertClassifier, BertConfig, BertSpans
 from regard.models.catalog import build, build_language_model
 from regard.models.elmo import Elmo, ElmoConfig
 from regard.models.gpt2 import GPT2Config
-from regard.models.transformer import TransformerConfig
-from regard.runs import run_file
+from regard.models.transformer import Transformer, TransformerConfig
+from regard.models.vit import Vit
 from regard.storage.tensors import load_into
-from regard.tasks.bidirectional_language_model.config import BidirectionalLanguageModelling
-from regard.tasks.classification.config import Classification
-from regard.tasks.classification.data import LabelledTables
-from regard.tasks.classification.run import ClassificationRun
-from regard.tasks.extractive_qa.config import ExtractiveQA
-from regard.tasks.extractive_qa.data import Questions
-from regard.tasks.extractive_qa.run import ExtractiveQARun
-from regard.tasks.image_classification.run import ImageClassificationRun
-from regard.tasks.language_model.config import LanguageModelling
-from regard.tasks.masked_language_model.config import MaskedLanguageModelling
-from regard.tasks.masked_language_model.data import Documents
-from regard.tasks.masked_language_model.run import check_tokenizer
-from regard.tasks.seq2seq.config import Seq2Seq, TokenizerPair
-from regard.tasks.seq2seq.run import SOURCE, TARGET, Seq2SeqRun
-from regard.tasks.tokenizer_file import TOKENIZER
+from regard.tasks.tokenizer_file import SOURCE, TARGET, TOKENIZER, check_mask
 from regard.text import Tokenizer
 from regard.training.settings import Training
 
+TEMPLATES = Path(__file__).with_name("imported.yaml")
 RATE = 5e-5
 """The learning rate at which an imported model is trained on, unless its run file is told another."""
 
@@ -47,32 +33,30 @@ def context(config: Any) -> int:
     return config.max_length if isinstance(config, TransformerConfig) else config.context
 
 
-def run_config(pretrained: PretrainedModel | PretrainedImageModel) -> run_file.RunConfig:
-    """The run file of an imported model: its data are still to be named."""
+def run_config(pretrained: PretrainedModel | PretrainedImageModel) -> dict[str, Any]:
+    """The run file of an imported model, section by section, without defaults: its data are still to be named."""
     if isinstance(pretrained, PretrainedImageModel):
-        return image_run_config(pretrained, RATE)
-    config, tokenizer = pretrained.config, pretrained.tokenizer.settings
-    if isinstance(config, ElmoConfig):
-        return BidirectionalLanguageModelling(data=RunningText(), tokenizer=tokenizer, model=config)
-    training = Training(batch_tokens=max(Training.batch_tokens, context(config)), learning_rate=RATE)
+        return template(pretrained.config.name) | image_run_config(pretrained, RATE)
+    config = pretrained.config
+    own: dict[str, Any] = {"tokenizer": pretrained.tokenizer.settings}
     match config:
         case TransformerConfig():
             assert pretrained.target is not None
-            assert pretrained.search is not None
-            return Seq2Seq(
-                data=Parallel(),
-                tokenizers=TokenizerPair(tokenizer, pretrained.target.settings),
-                model=config,
-                metrics=("bleu", "chrf"),
-                training=training,
-                search=pretrained.search,
-            )
-        case BertConfig():
-            return bert_run_config(pretrained, config, training)
+            sides = {"source": pretrained.tokenizer.settings, "target": pretrained.target.settings}
+            own = {"tokenizers": sides, "search": pretrained.search}
         case GPT2Config():
-            return LanguageModelling(
-                data=RunningText(), tokenizer=tokenizer, model=config, window=config.context, training=training
-            )
+            own["window"] = config.context
+        case BertConfig() if isinstance(pretrained.head, Classes) and pretrained.head.paired:
+            own["data"] = {"second": "second"}
+    if not isinstance(config, ElmoConfig):
+        own["training"] = {"batch_tokens": max(Training.batch_tokens, context(config)), "learning_rate": RATE}
+    name = config.name if pretrained.head is None else f"{config.name}-{type(pretrained.head).__name__.lower()}"
+    return template(name) | own | {"model": config}
+
+
+def template(name: str) -> dict[str, Any]:
+    """What the run file of a model and its head says beside what is imported."""
+    return yaml.safe_load(TEMPLATES.read_text(encoding="utf-8"))[name]
 
 
 def as_paired(pretrained: PretrainedModel | PretrainedImageModel, source: str) -> PretrainedModel:
@@ -82,19 +66,6 @@ def as_paired(pretrained: PretrainedModel | PretrainedImageModel, source: str) -
     if families.name(pretrained) == "roberta":
         bert_heads.ROBERTA.classes.check(source, paired=True)
     return replace(pretrained, head=replace(pretrained.head, paired=True))
-
-
-def bert_run_config(pretrained: PretrainedModel, config: BertConfig, training: Training) -> run_file.RunConfig:
-    """The run file of an imported BERT, whose task is that of its head."""
-    tokenizer = pretrained.tokenizer.settings
-    match pretrained.head:
-        case Classes(_, paired):
-            data = LabelledTables(second="second" if paired else None)
-            return Classification(data=data, tokenizer=tokenizer, model=config, training=training)
-        case Spans():
-            return ExtractiveQA(data=Questions(), tokenizer=tokenizer, model=config, training=training)
-        case None:
-            return MaskedLanguageModelling(data=Documents(), tokenizer=tokenizer, model=config, training=training)
 
 
 def build_model(pretrained: PretrainedModel | PretrainedImageModel) -> nn.Module:
@@ -145,9 +116,9 @@ def labels_of(pretrained: PretrainedModel | PretrainedImageModel) -> tuple[str, 
 def pretrained_of_run(run: Any, path: Path) -> PretrainedModel | PretrainedImageModel:
     """The model of a run. Raises InputError for one of no family that is published."""
     config = run.config.model
-    if isinstance(run, ImageClassificationRun):
+    if isinstance(run.model, Vit):
         return PretrainedImageModel(run.config.model, run.model.state_dict(), run.labels, run.config.images)
-    if isinstance(config, TransformerConfig) and isinstance(run, Seq2SeqRun):
+    if isinstance(run.model, Transformer):
         both = run.tokenizers
         return PretrainedModel(config, run.model.state_dict(), both.source, both.target, run.config.search)
     if isinstance(config, GPT2Config):
@@ -159,11 +130,11 @@ def pretrained_of_run(run: Any, path: Path) -> PretrainedModel | PretrainedImage
 
 def pretrained_bert_of_run(run: Any, config: BertConfig) -> PretrainedModel:
     """The BERT of a run, with the head of its task. Raises InputError for a tokenizer that is never published so."""
-    check_tokenizer(run.tokenizer)
-    match run:
-        case ClassificationRun():
+    check_mask(run.tokenizer)
+    match run.model:
+        case BertClassifier():
             head = Classes(run.labels, run.paired)
-        case ExtractiveQARun():
+        case BertSpans():
             head = Spans()
         case _:
             return PretrainedModel(config, run.model.state_dict(), run.tokenizer)

@@ -18,6 +18,7 @@ from regard.storage.checkpoints import Checkpoint
 from regard.storage.manifest import Manifest, named, plain, sha256
 
 WEIGHTS = "weights.safetensors"
+LABELS = "labels.json"
 """The file of a trained run's weights."""
 
 

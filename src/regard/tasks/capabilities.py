@@ -7,6 +7,7 @@ from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 from torch import Tensor
 
 from regard.data.pair import Pair
+from regard.data.tokenizer_pair import Tokenizers
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
 from regard.tasks.options import PredictOptions
@@ -28,6 +29,8 @@ class Ensembles(Protocol):
 @runtime_checkable
 class Aligns(Protocol):
     """A run that links the words of given pairs."""
+
+    config: Any
 
     def align(self, pairs: Sequence[Pair], maps: Sequence[int] | None = None) -> list[Alignment]: ...
 
@@ -63,6 +66,24 @@ class EmbedsWords(Protocol):
 
 
 @runtime_checkable
+class GivesLayers(Protocol):
+    """A run that gives the states of a text in every layer of its model."""
+
+    def layers(self, text: str) -> tuple[Sequence[str], Tensor]:
+        """The words or tokens of a text, and the states of each, `(layer, word, width)`."""
+        ...
+
+
+@runtime_checkable
+class EncodesPairs(Protocol):
+    """A run of pairs of texts: its model, and the tokenizers of both sides."""
+
+    config: Any
+    model: Any
+    tokenizers: Tokenizers
+
+
+@runtime_checkable
 class Conversation(Protocol):
     """The turns so far, and a run that replies to them."""
 
@@ -87,6 +108,8 @@ VERBS: dict[type, str] = {
     Fills: "fill blanks",
     EmbedsTexts: "embed texts",
     EmbedsWords: "embed words",
+    GivesLayers: "give the states of every layer",
+    EncodesPairs: "encode pairs of texts",
     Converses: "converse",
 }
 """Each capability in words."""

@@ -20,7 +20,6 @@ from regard.nn.positions import Positions
 from regard.nn.sublayers import FeedForward, PreNorm, Residual
 from regard.runs.load import load
 from regard.storage.atomic import explained, new_folder
-from regard.tasks.seq2seq.run import Seq2SeqRun
 from regard.text import Tokenizer
 
 LONGEST = 1024
@@ -37,7 +36,7 @@ def export_ctranslate2(path: Path, out: Path) -> list[str]:
         InputError: the run's model is no Transformer, or `out` exists.
         RunError: what was written does not compute the same; it is removed.
     """
-    run = load(path, "cpu", task=Seq2SeqRun)
+    run = load(path, "cpu")
     model = run.model
     if not isinstance(model, Transformer):
         raise InputError(f"{path}: is a model named {run.config.model.name}; ctranslate2 takes transformer")

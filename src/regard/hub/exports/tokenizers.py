@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from regard.tasks.seq2seq.run import Seq2SeqRun
+from regard.nn.encoder_decoder import EncoderDecoder
 
 
 def write_tokenizers(run: Any, folder: Path) -> None:
     """The run's tokenizers as Hugging Face's library reads them: tokenizer.json, or one a side."""
-    if isinstance(run, Seq2SeqRun):
+    if isinstance(run.model, EncoderDecoder):
         named = {"source.tokenizer.json": run.tokenizers.source, "target.tokenizer.json": run.tokenizers.target}
     else:
         named = {"tokenizer.json": run.tokenizer}

@@ -98,6 +98,11 @@ class ElmoRun(Run[str, Prediction]):
         cut = [words_of(self.tokenizer, text) for text in texts]
         return [Words(words, states) for words, states in zip(cut, self._states(cut), strict=True)]
 
+    def layers(self, text: str) -> tuple[Sequence[str], Float[Tensor, "layer word width"]]:
+        """The words of a text, and the states of each, `(layer, word, width)`, the static embedding first."""
+        (found,) = self.embed_words([text])
+        return found.words, found.states
+
     def embed(self, texts: Sequence[str], *, pool: Literal["mean", "first"] = "mean") -> Float[Tensor, "text width"]:
         """A vector for each text, `(text, width)`: the mean over its words of the mean of their layers, zeros where
         there is no word.

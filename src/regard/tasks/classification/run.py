@@ -20,7 +20,7 @@ from regard.models.catalog import build_classifier
 from regard.models.classifier import Classifier
 from regard.nonfinite import guarded
 from regard.shapes import Float
-from regard.storage.run_folder import RunDirectory
+from regard.storage.run_folder import LABELS, RunDirectory
 from regard.tasks.attribution import Attribution
 from regard.tasks.classification.config import Classification
 from regard.tasks.classification.data import Labelled, LabelledTables
@@ -32,7 +32,6 @@ from regard.tasks.run import Run
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 
-LABELS = "labels.json"
 SHOWN = "models that do are bert, han, flat-attention and rocktaschel"
 
 

@@ -5,11 +5,10 @@ from typing import Any
 
 from regard.errors import InputError
 from regard.models.catalog import build_classifier
-from regard.storage.run_folder import RunDirectory
+from regard.storage.run_folder import LABELS, RunDirectory
 from regard.tasks.bidirectional_language_model.states import PRETRAINED, spell_out
 from regard.tasks.classification.config import Classification
 from regard.tasks.classification.forms.catalog import form_of
-from regard.tasks.classification.run import LABELS
 from regard.tasks.classification.training import ClassificationObjective, numbers
 from regard.tasks.setup import Setup, digest
 from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained

@@ -18,9 +18,9 @@ from regard.maps.lookups import Lookups, Patches, patch_labels
 from regard.maps.other_map import OtherMap
 from regard.models.vit import Vit
 from regard.nonfinite import guarded
-from regard.storage.run_folder import RunDirectory
+from regard.storage.run_folder import LABELS, RunDirectory
 from regard.tasks.attribution import Attribution
-from regard.tasks.classification.run import LABELS, ClassPrediction
+from regard.tasks.classification.run import ClassPrediction
 from regard.tasks.classification.training import figures, numbers
 from regard.tasks.image_classification.attribution import KINDS, PatchWeights, read_by_class, recorded
 from regard.tasks.image_classification.config import ImageClassification

@@ -5,8 +5,7 @@ import numpy as np
 from regard.data.images import contents
 from regard.errors import InputError
 from regard.models.vit import Vit
-from regard.storage.run_folder import RunDirectory
-from regard.tasks.classification.run import LABELS
+from regard.storage.run_folder import LABELS, RunDirectory
 from regard.tasks.classification.setup import ordered
 from regard.tasks.classification.training import numbers
 from regard.tasks.image_classification.config import ImageClassification

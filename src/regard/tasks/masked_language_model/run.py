@@ -29,7 +29,7 @@ from regard.tasks.masked_language_model.training import SEED, figures, masked_te
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.prediction import TextPrediction, flat
 from regard.tasks.run import Run, refuse_one
-from regard.tasks.tokenizer_file import TOKENIZER
+from regard.tasks.tokenizer_file import TOKENIZER, check_mask
 from regard.text import Tokenizer
 
 BLANK = "[MASK]"
@@ -98,7 +98,7 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
     def open(cls, run: RunDirectory, config: MaskedLanguageModelling) -> "MaskedLanguageModelRun":
         """The run in a folder, its model with fresh weights. Raises InputError for a damaged tokenizer."""
         tokenizer = Tokenizer.load(run.file(TOKENIZER))
-        check_tokenizer(tokenizer)
+        check_mask(tokenizer)
         return cls(config, Bert(tokenizer.size, config.model), tokenizer)
 
     @property
@@ -220,7 +220,7 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
     @property
     def _mask(self) -> int:
         mask = self.tokenizer.special.mask
-        assert mask is not None  # as `check_tokenizer` found
+        assert mask is not None  # as `check_mask` found
         return mask
 
     def _ordinary(self, scores: Tensor, least: float) -> Tensor:
@@ -280,12 +280,3 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
     def _require_predictions(self) -> None:
         if self.model.predictions is None:
             raise InputError("this model fills no blanks: it was published without that part; use `regard embed`")
-
-
-def check_tokenizer(tokenizer: Tokenizer) -> None:
-    """Raises InputError for a vocabulary without an entry for blanks."""
-    if tokenizer.special.mask is None:
-        raise InputError(
-            f"tokenizer.kind is {tokenizer.settings.kind}, whose vocabulary has no entry for blanks; use wordpiece or "
-            "wordpiece-uncased"
-        )

@@ -4,10 +4,9 @@ from regard.errors import InputError
 from regard.models.bert import Bert
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.masked_language_model.config import MaskedLanguageModelling
-from regard.tasks.masked_language_model.run import check_tokenizer
 from regard.tasks.masked_language_model.training import MaskedObjective, masked_texts
 from regard.tasks.setup import Setup, digest
-from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
+from regard.tasks.tokenizer_file import TOKENIZER, check_mask, kept_or_trained
 from regard.training.state import count_parameters
 
 
@@ -22,7 +21,7 @@ def setup(config: MaskedLanguageModelling, folder: RunDirectory, processes: int)
     splits = config.data.load()
     sentences = [sentence for document in splits.train for sentence in document]
     tokenizer = kept_or_trained(folder, config.tokenizer, sentences)
-    check_tokenizer(tokenizer)
+    check_mask(tokenizer)
     model = Bert(tokenizer.size, config.model)
     train, valid = (
         masked_texts(

@@ -19,7 +19,8 @@ from regard.tasks.options import SAMPLING, EvaluationOptions, PredictOptions
 from regard.tasks.run import Run
 from regard.tasks.seq2seq.config import Seq2Seq, TokenizerPair
 from regard.tasks.seq2seq.prediction import Prediction
-from regard.tasks.seq2seq.run import SOURCE, Seq2SeqRun
+from regard.tasks.seq2seq.run import Seq2SeqRun
+from regard.tasks.tokenizer_file import SOURCE
 from regard.text import Tokenizer
 
 

@@ -8,9 +8,9 @@ from regard.tasks.multi_target.config import MultiTarget
 from regard.tasks.multi_target.run import build_many, load_tokenizers, target_file
 from regard.tasks.multi_target.training import MultiTargetObjective
 from regard.tasks.seq2seq.metrics import Scoring
-from regard.tasks.seq2seq.run import SOURCE
 from regard.tasks.seq2seq.setup import check_search
 from regard.tasks.setup import Setup, digest
+from regard.tasks.tokenizer_file import SOURCE
 from regard.text import Tokenizer
 from regard.training.state import count_parameters
 

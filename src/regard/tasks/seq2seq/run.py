@@ -41,10 +41,9 @@ from regard.tasks.seq2seq.config import Seq2Seq
 from regard.tasks.seq2seq.conversation import Conversation
 from regard.tasks.seq2seq.metrics import Scoring, figures
 from regard.tasks.seq2seq.prediction import Prediction
+from regard.tasks.tokenizer_file import SOURCE, TARGET
 from regard.text import Tokenizer
 from regard.text.words import word_indices
-
-SOURCE, TARGET = "source.tokenizer.json", "target.tokenizer.json"
 
 
 def load_tokenizers(run: RunDirectory, config: Seq2Seq) -> Tokenizers:

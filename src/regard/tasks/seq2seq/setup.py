@@ -12,9 +12,10 @@ from regard.nn.encoder_decoder import EncoderDecoder
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.seq2seq.config import Seq2Seq
 from regard.tasks.seq2seq.metrics import Scoring
-from regard.tasks.seq2seq.run import SOURCE, TARGET, load_tokenizers
+from regard.tasks.seq2seq.run import load_tokenizers
 from regard.tasks.seq2seq.training import Seq2SeqObjective
 from regard.tasks.setup import Setup, check_beam, digest
+from regard.tasks.tokenizer_file import SOURCE, TARGET
 from regard.text import Tokenizer
 from regard.training.state import count_parameters
 

@@ -1,0 +1,96 @@
+"""A task is a room: what all tasks share names none, and a room enters another for a reason that stands here."""
+
+import ast
+from collections.abc import Iterator
+
+import pytest
+
+from regard.tasks.catalog import TASKS
+from tests.code.tree import Module, imported, imports, modules
+
+ROOMS = {place.partition(":")[0]: name for name, place in TASKS.places.items()}
+"""Each task's name by that of its package."""
+PREFIX = "regard.tasks."
+SHARED = ("cli", "serve", "runs", "hub", "experiments")
+"""Packages that know no task."""
+OUTSIDE = {
+    ("regard.runs.interface", "custom"): "`fit` writes the run file of a user's own model, which no YAML describes",
+    ("regard", "custom"): "`regard.Supervised` is public: the objective that `fit` takes",
+}
+"""Modules outside of every room that enter one, and why."""
+DOORS = {
+    (
+        "multi_target",
+        "seq2seq",
+    ): "a run of several languages is a run of one for each",
+    ("image_captioning", "image_classification"): "its encoder starts from a run of that task, whose run file it reads",
+    ("classification", "bidirectional_language_model"): "its states of words are those of such a run, trained before",
+    ("image_classification", "classification"): "classes of images are predicted and measured as those of texts are",
+    ("few_shot", "classification"): "its predictions are classes with their probabilities",
+}
+"""Rooms that enter another, and why."""
+NAMES = {"regard.runs.run_file": "older run files have former names of tasks, with those that replace them"}
+"""Modules of `SHARED` in which names of tasks stand, and why."""
+
+
+def rooms(module: Module) -> Iterator[tuple[str, str]]:
+    """The rooms that a module imports from or names modules of in strings, each with the place."""
+    for node in imports(module.tree):
+        for name in imported(node, set(modules())):
+            if room := room_of(name):
+                yield room, module.place(node)
+    for text, place in strings(module):
+        if room := room_of(text):
+            yield room, place
+
+
+def room_of(name: str) -> str | None:
+    """The room that a dotted name leads into."""
+    room = name.removeprefix(PREFIX).partition(".")[0]
+    return room if name.startswith(PREFIX) and room in ROOMS else None
+
+
+def strings(module: Module) -> Iterator[tuple[str, str]]:
+    """Every text of a module with its place, docstrings aside."""
+    documentation = {id(node.value) for node in ast.walk(module.tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
+            yield node.value, module.place(node)
+
+
+def shared() -> list[Module]:
+    return [each for each in modules().values() if each.name.startswith(tuple(f"regard.{name}" for name in SHARED))]
+
+
+def test_the_rooms_are_the_folders_of_tasks():
+    folders = {
+        each.package.removeprefix(PREFIX).partition(".")[0]
+        for each in modules().values()
+        if each.package.startswith(PREFIX)
+    }
+    assert folders == set(ROOMS)
+
+
+@pytest.mark.parametrize("module", shared(), ids=lambda each: each.name)
+def test_shared_packages_know_no_task(module: Module):
+    names = {f"{text!r} at {place}" for text, place in strings(module) if text in TASKS}
+    assert not names or module.name in NAMES
+
+
+def test_rooms_are_entered_by_those_named_here():
+    outside, doors = {}, {}
+    for module in modules().values():
+        own = room_of(module.name)
+        for room, place in rooms(module):
+            if own is None:
+                outside.setdefault((module.name, room), place)
+            elif own != room:
+                doors.setdefault((own, room), place)
+    assert {key: place for key, place in outside.items() if key not in OUTSIDE} == {}
+    assert {key: place for key, place in doors.items() if key not in DOORS} == {}
+    assert (set(OUTSIDE), set(DOORS)) == (set(outside), set(doors))
+
+
+def test_reasons_are_needed():
+    named = {each.name for each in shared() if any(text in TASKS for text, _ in strings(each))}
+    assert named == set(NAMES)
