@@ -16,6 +16,7 @@ from tests.code.tree import ROOT
 
 Regard = Callable[..., tuple[int, str, str]]
 SHORT = ("--set", "training.steps=60", "--set", "training.threads=1")
+TINY = tuple(command.tiny(model__embedding="8"))
 CURVE = "0,0 1.5,1 3,0 at 2"
 
 
@@ -136,6 +137,40 @@ def test_a_built_in_name_is_never_replaced(run: Path, tmp_path: Path):
     package(tmp_path, "regard-other", {"other.py": "raise SystemExit"}, {"tasks": "seq2seq = other:TASK"})
     code, output, _ = commands(tmp_path)("predict", str(ROOT / "tests" / "data" / "runs" / "dates"), "14 July 1989")
     assert (code, output) == (0, "1989-07-14\n")
+
+
+def test_its_score_is_named_in_run_files(regard: Regard, tmp_path: Path):
+    arguments = ["train", "dates-luong", "--out", str(tmp_path / "run"), *TINY, "--set", "model.score=laplace"]
+    code, _, errors = regard(*arguments)
+    assert code == 0, errors
+    assert regard("predict", str(tmp_path / "run"), "14 July 1989")[0] == 0
+    code, _, errors = commands()("predict", str(tmp_path / "run"), "14 July 1989")
+    assert (code, "regard-interpolation 0.1.0, which is not installed here" in errors) == (2, True)
+    code, _, errors = commands()(*arguments[:3], str(tmp_path / "other"), *arguments[4:])
+    assert (code, "got 'laplace', expected one of dot, general" in errors) == (2, True)
+
+
+def test_a_model_is_named_in_run_files(tmp_path: Path):
+    model = """
+    from dataclasses import dataclass
+    from typing import Literal
+
+    from regard.models.luong import Luong, LuongConfig
+
+    @dataclass(frozen=True, kw_only=True)
+    class OwnConfig(LuongConfig):
+        name: Literal["own"] = "own"
+
+    class Own(Luong):
+        config_class = OwnConfig
+    """
+    package(tmp_path, "regard-own", {"own_model.py": textwrap.dedent(model)}, {"models": "own = own_model:Own"})
+    own, run = commands(tmp_path), str(tmp_path / "run")
+    code, _, errors = own("train", "dates-luong", "--out", run, *TINY, "--set", "model.name=own")
+    assert code == 0, errors
+    assert own("evaluate", run, "--json")[0] == 0
+    code, _, errors = commands()("evaluate", run)
+    assert (code, "was trained with regard-own 1.0, which is not installed here" in errors) == (2, True)
 
 
 def test_a_reader_is_found_by_the_end_of_a_name(tmp_path: Path):
