@@ -16,7 +16,7 @@ from tests.code.tree import ROOT
 
 Regard = Callable[..., tuple[int, str, str]]
 SHORT = ("--set", "training.steps=60", "--set", "training.threads=1")
-TINY = tuple(command.tiny(model__embedding="8"))
+TINY = tuple(command.tiny(model__embedding="8", model__width="14"))
 CURVE = "0,0 1.5,1 3,0 at 2"
 
 
