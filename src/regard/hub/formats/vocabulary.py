@@ -41,7 +41,7 @@ def read(folder: Folder, size: int, end: int) -> Tokenizer:
 
 def counted(vocabulary: Mapping[str, int], size: int, folder: Folder) -> dict[str, int]:
     """Sort a vocabulary by id. Raises InputError unless the ids are 0 to `size` - 1."""
-    if sorted(vocabulary.values()) != list(range(size)):
+    if len(vocabulary) != size or sorted(vocabulary.values()) != list(range(size)):
         raise InputError(
             f"{folder.path}: the tokenizer has {len(vocabulary)} entries and {folder.path.name}/config.json a "
             f"vocab_size of {size}; it is that of another model"
