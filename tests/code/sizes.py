@@ -5,6 +5,7 @@ from statistics import median
 
 from tests.code.tree import ROOT, length, modules, parameters
 
+TINY_LINES, TINY_SHARE = 40, 0.15  # so many files at most may be shorter
 FILE_LINES, FILE_MEDIAN, FUNCTION_LINES, PARAMETERS = 299, 150, 39, 7
 
 

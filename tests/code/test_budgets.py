@@ -53,6 +53,11 @@ def test_the_median_file_is_short():
     assert median(size.value for size in sizes.files()) <= sizes.FILE_MEDIAN
 
 
+def test_few_files_are_tiny():
+    tiny = [size for size in sizes.files() if size.value < sizes.TINY_LINES]
+    assert len(tiny) <= sizes.TINY_SHARE * len(sizes.files())
+
+
 def test_no_function_is_long():
     assert sizes.over(sizes.functions(), sizes.FUNCTION_LINES) == []
 

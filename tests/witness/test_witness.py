@@ -30,7 +30,7 @@ def check(found: Any, expected: Any) -> None:
 
 
 def test_every_recipe_has_a_witness():
-    shipped = {path.stem for path in SOURCE.rglob("*.yaml")}
+    shipped = {path.stem for path in (SOURCE / "runs" / "recipes").glob("*.yaml")}
     assert shipped == CASES.keys() == WITNESS["recipes"].keys()
 
 
