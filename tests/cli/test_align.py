@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -44,6 +45,8 @@ def test_a_word_reads_what_its_characters_read(run: Path):
 
 class Links(Seq2SeqRun):
     """A run that reads fixed words: for each target word the source words of its maps."""
+
+    config: Any = None
 
     def __init__(self, *read: Sequence[int]) -> None:
         self.maps = np.eye(max(map(max, read)) + 1)[np.array(read)]
