@@ -5,6 +5,7 @@ import pytest
 from regard.errors import InputError
 from regard.tasks.bidirectional_language_model.char_words import SpelledTexts, spell_vocabulary, words_of
 from regard.text import Tokenizer, TokenizerSettings
+from regard.text.special import IGNORED
 from regard.text.spelling import TEXT_BEGINS, TEXT_ENDS, spell, spell_mark
 
 TOKENIZER = Tokenizer.train(TokenizerSettings("word"), ['"b, a" b a c'])
@@ -35,7 +36,7 @@ def test_each_word_is_told_once_from_each_side():
     texts = SpelledTexts(TOKENIZER, ["a b c", "", "a a a a"], 7, 2)
     batch = texts.batch(range(len(texts.parts)))
     a, b, c = (TOKENIZER.encode(word)[0] for word in "abc")
-    wanted = [[2, a, b], [b, c, 3], [2, 3, 0], [2, a, a], [a, a, a], [a, 3, 0]]
+    wanted = [[2, a, b], [b, c, 3], [2, 3, IGNORED], [2, a, a], [a, a, a], [a, 3, IGNORED]]
     assert batch.tokens.tolist() == wanted
     assert batch.lengths.tolist() == texts.lengths == [3, 3, 2, 3, 3, 2]
     assert batch.characters.shape == (6, 3, 7)
