@@ -83,6 +83,7 @@ def test_what_recording_costs_is_measured(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(report, "apart", lambda *asked: {("recording", "timed", recording.QUICK): [1.02, 1.0]}[asked])
     time, memory = recording.aims()
     assert (time.ours, time.theirs, time.met) == (1020.0, 1000.0, False)
+    assert memory.met
     assert memory.theirs is not None
     assert memory.theirs > 4 * recording.LENGTH**2 / 1e6 > 3 * memory.ours
 

@@ -19,7 +19,7 @@ from regard.attention.align.protocol import reaching
 from regard.attention.history import History
 from regard.attention.masks import Mask
 from regard.attention.memory import Memory
-from regard.attention.observer import LookupRecord, chosen_of
+from regard.attention.observer import Chosen, LookupRecord, chosen_of
 from regard.attention.scores.protocol import Product, Score, Sides, TanhSum
 from regard.kernels.additive import can_fuse, fused_additive
 from regard.kernels.product import Masked, fused, fused_is_faster, part, scaled, shared_part
@@ -217,24 +217,36 @@ def record_of(lookup: Lookup, read: Read) -> LookupRecord:
         return lookup.score(lookup.query, lookup.memory.key) if read.scores is None else read.scores
 
     memory = lookup.memory
-    weights = partial(some_weights, lookup) if read.weights is None else chosen_of(read.weights)
+    weights = some_weights(lookup) if read.weights is None else chosen_of(read.weights)
     return LookupRecord(lookup.query.shape[-2], weights, memory.value, memory.mask, scores, read.draws)
 
 
-def some_weights(lookup: Lookup, heads: Sequence[int] | None, rows: Sequence[int] | None) -> Weights:
-    """The weights of the chosen heads and queries (None: all); a softmax of products computes no other scores."""
-    if not _is_softmax_of_products(lookup):
-        read = first_that_serves((InTurn(), Plain()), lookup).read(lookup)
+def some_weights(lookup: Lookup) -> Chosen:
+    """The weights of chosen heads and queries (None: all), computed when they are called for. The sides of a softmax of
+    products are computed once, and no scores but those of the chosen."""
+    if _is_softmax_of_products(lookup):
+        return partial(softmax_of_products, _product(lookup), lookup.memory.mask)
+    path = first_that_serves((InTurn(), Plain()), lookup)
+
+    def choose(heads: Sequence[int] | None, rows: Sequence[int] | None) -> Weights:
+        read = path.read(lookup)
         assert read.weights is not None
         return chosen_of(read.weights)(heads, rows)
-    sides, mask = _product(lookup), lookup.memory.mask
-    product, key = scaled(sides.query, sides.scale), sides.key
-    heads = heads if product.ndim > 3 else None
+
+    return choose
+
+
+def softmax_of_products(
+    sides: Sides, mask: Mask | None, heads: Sequence[int] | None, rows: Sequence[int] | None
+) -> Weights:
+    """The weights of the chosen heads and queries (None: all)."""
+    heads = heads if sides.query.ndim > 3 else None
     mask = mask if mask is None or rows is None else mask.of_queries(rows)
     allowed = None if mask is None else mask.dense()
     if allowed is not None:
         allowed = shared_part(allowed, heads, None)
-    return softmax(part(product, heads, rows) @ part(key, heads, None).mT, allowed)
+    # Without a name the chosen queries are freed before the softmax, which needs the most memory of a long read.
+    return softmax(scaled(part(sides.query, heads, rows), sides.scale) @ part(sides.key, heads, None).mT, allowed)
 
 
 def _is_softmax_of_products(lookup: Lookup) -> bool:
