@@ -45,9 +45,9 @@ class Registry(Mapping[str, Any]):
                 f"({type(error).__name__}: {error}); repair or uninstall the package"
             ) from error
 
-    def package_of(self, name: str) -> str | None:
-        """The package, with its version, that adds a part; None for a built-in one."""
-        return None if name in self.places else packages(self.plugins[name])
+    def __contains__(self, name: object) -> bool:
+        """Whether there is such a part. A built-in one is known without a search among the installed packages."""
+        return name in self.places or name in self.plugins
 
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys([*self.places, *sorted(self.plugins)]))
@@ -93,7 +93,7 @@ class RegisteredName:
 
     def check(self, name: str) -> str:
         """The name. Raises ValueError for an unknown one."""
-        if name not in self.names:
+        if name in self.without or name not in self.registry:
             raise ValueError(f"got {name!r}, expected one of {', '.join(self.names)}")
         return name
 

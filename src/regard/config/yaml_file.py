@@ -133,19 +133,19 @@ def _choose(classes: list[Any], node: Node, path: str, problems: list[Problem]) 
     """The only dataclass, or the one that the mapping names."""
     match classes:
         case [Discriminated() as note]:
-            key, names, choose = note.key, tuple(note.registry), note.choose
+            key, named, choose = note.key, note.registry, note.choose
         case [only]:
             return only
         case _:
             key, named = _by_name(classes)
-            names, choose = tuple(named), named.__getitem__
+            choose = named.__getitem__
     inner = _join(path, key)
     entry = node.value.get(key)
     if entry is None:
-        problems.append(node.problem(inner, f"missing; expected {expected(Literal[names])}"))
-    elif isinstance(entry.value, dict | list) or entry.value not in names:
-        what = f"got {shown(entry)}, expected {expected(Literal[names])}"
-        close = nearest(entry.value, list(names)) if isinstance(entry.value, str) else ""
+        problems.append(node.problem(inner, f"missing; expected {expected(Literal[tuple(named)])}"))
+    elif isinstance(entry.value, dict | list) or entry.value not in named:
+        what = f"got {shown(entry)}, expected {expected(Literal[tuple(named)])}"
+        close = nearest(entry.value, list(named)) if isinstance(entry.value, str) else ""
         problems.append(entry.problem(inner, f"{what}; {close}" if close.startswith("did") else what))
     else:
         return choose(entry.value)

@@ -10,7 +10,7 @@ from torch import nn
 
 from regard.errors import InputError
 from regard.runs import run_file
-from regard.runs.load import load
+from regard.runs.load import CONFIG, load
 from regard.runs.recipes import path_of
 from regard.runs.train import train as train_file
 from regard.runs.train import train_setup
@@ -102,10 +102,9 @@ def fit(
         return config, Setup(model, objective, f"{counts[0]} and {counts[1]} examples", summary)
 
     train_setup(config, begin, Path(out), resume=resume)
-    run = load(out, task=CustomRun)
-    device = next(model.parameters()).device
-    run.restore(model.to(device), objective)
-    return run
+    folder = RunDirectory.open(Path(out))
+    settled: Any = run_file.read(folder.file(CONFIG))
+    return CustomRun(settled, folder, model.eval(), objective)
 
 
 def checked(settings: Settings) -> Training:

@@ -126,8 +126,10 @@ class Run(ABC, Generic[E, P]):
         )
 
     def samples(self, options: PredictOptions) -> bool:
-        """Whether predictions are sampled, so that they depend on which examples are predicted together."""
-        return bool(options.sampling)
+        """Whether predictions are sampled, so that they depend on which examples are predicted together. A run that
+        supports a temperature has a `search` in its run file."""
+        sampled = "temperature" in self.supports.get("predict", frozenset())
+        return sampled and options.search(self.config.search).temperature is not None
 
     @property
     def kinds(self) -> "Sequence[Kind]":

@@ -102,9 +102,6 @@ class ImageCaptioningRun(Run[Image, Caption]):
     def record(self, example: Image) -> dict[str, Any]:
         return {"image": str(example)}
 
-    def samples(self, options: PredictOptions) -> bool:
-        return options.search(self.config.search).temperature is not None
-
     def _evaluate(self, examples: Sequence[Captioned] | None, options: EvaluationOptions) -> dict[str, float]:
         """The metrics of the run file, and the grounding of words in the image (`POINTING`).
 

@@ -89,9 +89,6 @@ class LanguageModelRun(Run[str, Continuation]):
         if (size := 1 + len(self.tokenizer.encode(example)) + len(target)) > most:
             raise InputError(f"the text has {size} tokens; a page shows at most {most}")
 
-    def samples(self, options: PredictOptions) -> bool:
-        return options.search(self.config.search).temperature is not None
-
     def read(self, files: Sequence[Path], options: EvaluationOptions) -> list[str]:
         """The texts of one file. Raises InputError for several files."""
         if len(files) > 1:

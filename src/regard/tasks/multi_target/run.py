@@ -137,9 +137,6 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
     def record(self, example: str) -> dict[str, Any]:
         return {"source": example}
 
-    def samples(self, options: PredictOptions) -> bool:
-        return options.search(self.config.search).temperature is not None
-
     def _predict(self, texts: Sequence[str], options: PredictOptions) -> list[MultiTargetPrediction]:
         """The output for each text in each language; each text is encoded once.
 

@@ -91,9 +91,6 @@ class Seq2SeqRun(Run[str, Prediction]):
         model, beam, end = self.config.model.name, self.config.search.beam, self.tokenizers.target.special.end
         return super().description() | {"kind": "text", "model": model, "beam": beam, "end": end}
 
-    def samples(self, options: PredictOptions) -> bool:
-        return options.search(self.config.search).temperature is not None
-
     def ensemble(self, others: Sequence["Seq2SeqRun"]) -> "Seq2SeqRun":
         """A run that predicts each token by the mean of its own and the others' probabilities, with its own settings.
 
