@@ -24,7 +24,7 @@ from benchmarks.aim import Aim
 from benchmarks.updates import LONGEST, SYSTEMS, VOCABULARY
 from regard.data.batching import LENGTH_MULTIPLE, PairBatch, collate, token_batches
 from regard.text import Tokenizer
-from regard.text.settings import TokenizerSettings
+from regard.text.kind import TokenizerSettings
 from regard.training.devices import multiplies_bf16
 
 FOLDER = report.ROOT / "runs" / "joeynmt"

@@ -27,9 +27,8 @@ from regard.nn.cells import Stack
 from regard.nn.decoders.protocol import Decoder
 from regard.nn.decoders.recurrent import ZeroInitialState
 from regard.nn.decoders.transformer import DecoderLayer, TransformerDecoder
-from regard.nn.embeddings import TokenEmbedding
+from regard.nn.embeddings import NoPositions, TokenEmbedding
 from regard.nn.output import Output
-from regard.nn.positions import NoPositions
 from regard.nn.sublayers import FeedForward, PreNorm
 from regard.shapes import Tokens
 

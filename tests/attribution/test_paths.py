@@ -17,7 +17,7 @@ from regard.errors import InputError
 from regard.kernels.fused_layer import FusedLayers, library
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn.fast_linear import Int8Linear, Int8Output
-from regard.runs.quantization import quantised
+from regard.runs.load import quantised
 from regard.storage.run_folder import WEIGHTS, RunDirectory
 from regard.tasks.seq2seq.run import Seq2SeqRun
 from regard.text.special import IGNORED

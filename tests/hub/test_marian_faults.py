@@ -14,7 +14,7 @@ from regard.errors import InputError
 from regard.hub import export_run, import_run
 from regard.hub.formats import families
 from regard.hub.formats.folder import Folder
-from regard.nn.positions import sinusoids
+from regard.nn.embeddings import sinusoids
 from regard.runs import run_file
 from tests.hub import spm
 from tests.hub.test_faults import change, cut, refused, retensor

@@ -18,7 +18,7 @@ from regard.hub.formats.pretrained_model import PretrainedModel
 from regard.models.gpt2 import GPT2, GPT2Config
 from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
 from regard.text import Tokenizer, TokenizerSettings
-from regard.text.settings import KindName
+from regard.text.kind import KindName
 from regard.text.special import END
 from tests.hub.published import BERTS, CONFIGURATIONS, TEXTS, filler, gpt2, quiet
 from tests.hub.published import word_pieces as bert_pieces

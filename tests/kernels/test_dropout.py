@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from regard.kernels.dropout import dropout
-from regard.nn.dropout import Dropout
+from regard.nn.sublayers import Dropout
 
 SIZE = 200_003
 

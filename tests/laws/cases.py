@@ -38,13 +38,12 @@ from regard.nn.copying import CopyOutput
 from regard.nn.decoders.protocol import Decoder
 from regard.nn.decoders.recurrent import LearnedInitialState, SummaryInitialState, ZeroInitialState
 from regard.nn.decoders.transformer import DecoderLayer, TransformerDecoder
-from regard.nn.embeddings import OpenEmbedding, TokenEmbedding
+from regard.nn.embeddings import Learned, NoPositions, OpenEmbedding, Positions, Sinusoidal, TokenEmbedding
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nn.encoders.protocol import Encoder
 from regard.nn.encoders.recurrent import RecurrentEncoder
 from regard.nn.encoders.transformer import EncoderLayer, TransformerEncoder
 from regard.nn.output import Output, Predictor
-from regard.nn.positions import Learned, NoPositions, Positions, Sinusoidal
 from regard.nn.recurrent import CellReader, Recurrent, SequenceReader
 from regard.nn.sublayers import FeedForward, PostNorm, PreNorm
 

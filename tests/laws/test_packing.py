@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.attention import packing as module
-from regard.attention.packing import Packing
+from regard.attention import memory as module
+from regard.attention.memory import Packing
 from regard.attention.record import record
 from regard.models.bert import Bert, BertConfig
 from regard.models.transformer import Transformer, TransformerConfig

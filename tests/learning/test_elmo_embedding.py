@@ -7,10 +7,10 @@ from torch import nn
 from regard.attention.heads import MultiHead
 from regard.models.elmo import Elmo, ElmoConfig
 from regard.models.elmo_embedding import ElmoEmbedding, ScalarMix, word_states
+from regard.nn.embeddings import Sinusoidal
 from regard.nn.encoders.protocol import Encoder
 from regard.nn.encoders.recurrent import RecurrentEncoder
 from regard.nn.encoders.transformer import EncoderLayer, TransformerEncoder
-from regard.nn.positions import Sinusoidal
 from regard.nn.recurrent import SequenceReader
 from regard.nn.sublayers import FeedForward, PreNorm
 from regard.tasks.bidirectional_language_model.char_words import spell_vocabulary

@@ -8,7 +8,7 @@ import torch
 from regard.attention import attend
 from regard.attention.align import softmax
 from regard.attention.scores import Cosine, Distance, Dot, Location, ScaledDot
-from regard.nn.positions import Integers, Learned, SinesThenCosines, Sinusoidal, sinusoids
+from regard.nn.embeddings import Integers, Learned, SinesThenCosines, Sinusoidal, sinusoids
 
 DOUBLE = torch.float64
 

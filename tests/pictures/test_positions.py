@@ -3,7 +3,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regard.nn.positions import sinusoids
+from regard.nn.embeddings import sinusoids
 from regard.pictures.positions import positions
 from regard.pictures.views import entropy
 

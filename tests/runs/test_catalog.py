@@ -21,7 +21,7 @@ from regard.models.luong import Luong, LuongConfig
 from regard.models.positions import POSITIONS
 from regard.models.scores import SCORES
 from regard.models.sizes import Sides
-from regard.nn.positions import Positions
+from regard.nn.embeddings import Positions
 from regard.runs import run_file
 from regard.runs.recipes import path_of
 from regard.tasks.catalog import TASKS

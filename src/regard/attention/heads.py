@@ -7,8 +7,7 @@ from torch import Tensor, nn
 
 from regard.attention.lookup import Attend, Read, check
 from regard.attention.masks import Mask, as_mask
-from regard.attention.memory import Memory
-from regard.attention.packing import Packing
+from regard.attention.memory import Memory, Packing
 from regard.attention.scores import ScaledDot
 from regard.shapes import Float
 

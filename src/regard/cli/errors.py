@@ -5,7 +5,6 @@ import sys
 
 from cyclopts import CycloptsError, UnknownOptionError
 
-from regard.cli.extras import EXTRAS, how_to_install
 from regard.cli.output import one_line
 from regard.errors import InputError, RunError
 
@@ -55,3 +54,25 @@ def _is_out_of_memory(error: BaseException) -> bool:
 
 def _advice() -> str:
     return "use smaller batches (train: --set training.batch_tokens=...), a smaller --beam or shorter texts"
+
+
+EXTRAS = {
+    "matplotlib": "plot",
+    "babel": "dates",
+    "tensorboard": "tensorboard",
+    "transformers": "transformers",
+    "onnx": "onnx",
+    "onnxscript": "onnx",
+    "onnxruntime": "onnx",
+    "ctranslate2": "ctranslate2",
+    "pillow": "images",
+    "h5py": "elmo",
+    "starlette": "serve",
+    "uvicorn": "serve",
+}
+"""Each optional package, and the extra of regard that brings it."""
+
+
+def how_to_install(package: str) -> str:
+    """The command that installs an optional package."""
+    return f"pip install 'regard[{EXTRAS[package]}]'"

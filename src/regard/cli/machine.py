@@ -3,7 +3,7 @@
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
-from regard.cli.extras import EXTRAS, how_to_install
+from regard.cli.errors import EXTRAS, how_to_install
 from regard.cli.output import one_line
 from regard.version import VERSION
 

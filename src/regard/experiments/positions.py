@@ -7,7 +7,7 @@ import torch
 from regard.experiments.finding import Finding
 from regard.experiments.lengths import right_by_length
 from regard.experiments.setting import Setting
-from regard.nn.positions import Integers, Learned, NoPositions, Positions, Sinusoidal
+from regard.nn.embeddings import Integers, Learned, NoPositions, Positions, Sinusoidal
 from regard.pictures.chart import Chart
 from regard.shapes import Float
 

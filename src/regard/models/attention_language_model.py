@@ -16,9 +16,9 @@ from regard.models.sizes import Share, Size
 from regard.models.softmax import FULL, SampledSoftmax, Softmax, output_kind
 from regard.nn.copying import Copying, CopyOutput
 from regard.nn.decoders.protocol import State
-from regard.nn.dropout import make_dropout
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.recurrent import RecurrentName, RecurrentStack
+from regard.nn.sublayers import make_dropout
 from regard.shapes import Float, Int, States, Tokens
 
 

@@ -14,12 +14,12 @@ from regard.models.aligns import HISTORIES, AlignChoice, HistoryName, chosen_ali
 from regard.models.sizes import Share, Sides, Size
 from regard.nn.cells import CELLS, Stack
 from regard.nn.decoders.recurrent import InitialStateName, RecurrentDecoder, RecurrentDecoderState, choose_initial_state
-from regard.nn.dropout import Dropout
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nn.encoders.recurrent import RecurrentEncoder
 from regard.nn.output import Output
 from regard.nn.recurrent import CellReader, SequenceReader
+from regard.nn.sublayers import Dropout
 
 
 @dataclass(frozen=True)

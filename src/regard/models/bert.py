@@ -14,12 +14,10 @@ from regard.attention.heads import MultiHead
 from regard.attention.masks import padding
 from regard.models.classifier import Classifier
 from regard.models.sizes import NamedSizes, Share, Size, check_heads
-from regard.nn.dropout import Dropout
-from regard.nn.embeddings import TokenEmbedding
+from regard.nn.embeddings import Learned, TokenEmbedding
 from regard.nn.encoders.transformer import EncoderLayer, encoded
 from regard.nn.output import Output
-from regard.nn.positions import Learned
-from regard.nn.sublayers import FeedForward, PostNorm
+from regard.nn.sublayers import Dropout, FeedForward, PostNorm
 from regard.shapes import Float, Lengths, States, Tokens
 
 DEVIATION = 0.02

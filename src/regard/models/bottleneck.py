@@ -10,12 +10,12 @@ from regard.attention.memory import Memory
 from regard.models.sizes import Share, Sides, Size
 from regard.nn.decoders.protocol import Decoder, State
 from regard.nn.decoders.recurrent import SummaryInitialState
-from regard.nn.dropout import Dropout
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nn.encoders.recurrent import RecurrentEncoder
 from regard.nn.output import Output
 from regard.nn.recurrent import Recurrent, SequenceReader
+from regard.nn.sublayers import Dropout
 from regard.shapes import Float, States, Step, Tokens
 
 

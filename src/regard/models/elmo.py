@@ -12,8 +12,8 @@ from regard.models.sizes import Share, Size
 from regard.models.softmax import FULL, Softmax, output_kind
 from regard.nn.cells import Cell
 from regard.nn.characters import CharacterEncoder
-from regard.nn.dropout import Dropout
 from regard.nn.recurrent import Looped, pick, turn_round
+from regard.nn.sublayers import Dropout
 from regard.shapes import Float, Inputs, Int, Lengths
 from regard.text.spelling import ALPHABET
 

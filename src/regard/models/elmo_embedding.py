@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from regard.attention.masks import padding
 from regard.models.elmo import Characters, Elmo, ElmoConfig
 from regard.models.sizes import Size
-from regard.nn.dropout import Dropout
 from regard.nn.embeddings import Embedding, TokenEmbedding
+from regard.nn.sublayers import Dropout
 from regard.shapes import Float, Int, Lengths, States
 from regard.text.special import SPECIAL
 from regard.text.spelling import TEXT_BEGINS, TEXT_ENDS, spell_mark

@@ -11,11 +11,9 @@ from regard.models.language_model import LanguageModel
 from regard.models.sizes import NamedSizes, Share, Size, check_heads
 from regard.models.softmax import FULL, Softmax, output_kind
 from regard.nn.decoders.protocol import State
-from regard.nn.dropout import Dropout
-from regard.nn.embeddings import TokenEmbedding
+from regard.nn.embeddings import Learned, TokenEmbedding
 from regard.nn.kv_cache import Past, empty_past, read_past
-from regard.nn.positions import Learned
-from regard.nn.sublayers import FeedForward, PreNorm, Residual
+from regard.nn.sublayers import Dropout, FeedForward, PreNorm, Residual
 from regard.shapes import States, Tokens
 
 

@@ -9,9 +9,8 @@ from regard.attention.heads import MultiHead
 from regard.models.captioner import Captioner, Eye
 from regard.models.sizes import Size, check_heads
 from regard.nn.decoders.transformer import DecoderLayer, TransformerDecoder
-from regard.nn.embeddings import TokenEmbedding
+from regard.nn.embeddings import Sinusoidal, TokenEmbedding
 from regard.nn.output import Output
-from regard.nn.positions import Sinusoidal
 from regard.nn.sublayers import FeedForward, PreNorm
 
 

@@ -19,9 +19,9 @@ from regard.attention.scores import TanhDot
 from regard.models.classifier import Classifier
 from regard.models.elmo_embedding import ElmoStates, make_embedding
 from regard.models.sizes import Share, Size
-from regard.nn.dropout import Dropout
 from regard.nn.encoders.transformer import mean
 from regard.nn.recurrent import SequenceReader, read_in_parts
+from regard.nn.sublayers import Dropout
 from regard.shapes import Float, Inputs, Int, Lengths, States, Tokens
 
 PoolingName = Literal["attention", "average", "maximum"]

@@ -15,8 +15,8 @@ from regard.models.language_model import LanguageModel, make_output
 from regard.models.sizes import Share, Size
 from regard.models.softmax import FULL, Softmax, output_kind
 from regard.nn.decoders.protocol import State
-from regard.nn.dropout import make_dropout
 from regard.nn.embeddings import TokenEmbedding
+from regard.nn.sublayers import make_dropout
 from regard.shapes import Float, States, Tokens
 
 

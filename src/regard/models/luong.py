@@ -21,12 +21,12 @@ from regard.nn.decoders.recurrent import (
     SummaryInitialState,
     choose_initial_state,
 )
-from regard.nn.dropout import Dropout
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nn.encoders.recurrent import RecurrentEncoder
 from regard.nn.output import Output
 from regard.nn.recurrent import Recurrent, SequenceReader
+from regard.nn.sublayers import Dropout
 from regard.shapes import States, Tokens
 
 

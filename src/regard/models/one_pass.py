@@ -14,12 +14,12 @@ from regard.models.aligns import AlignChoice, chosen_align
 from regard.models.sizes import Share, Sides, Size
 from regard.nn.decoders.protocol import SequenceDecoder, State
 from regard.nn.decoders.recurrent import InitialStateName, SummaryInitialState, choose_initial_state
-from regard.nn.dropout import Dropout
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nn.encoders.recurrent import RecurrentEncoder
 from regard.nn.output import Output
 from regard.nn.recurrent import Recurrent, SequenceReader
+from regard.nn.sublayers import Dropout
 from regard.shapes import States, Tokens
 
 

@@ -17,12 +17,12 @@ from regard.nn.cells import Stack
 from regard.nn.copying import Copying, CopyOutput, stacked
 from regard.nn.decoders.protocol import Decoder, State
 from regard.nn.decoders.recurrent import InitialStateName, SummaryInitialState, choose_initial_state
-from regard.nn.dropout import Dropout
 from regard.nn.embeddings import OpenEmbedding
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nn.encoders.recurrent import RecurrentEncoder
 from regard.nn.output import Output
 from regard.nn.recurrent import SequenceReader
+from regard.nn.sublayers import Dropout
 from regard.shapes import Float, Step
 
 

@@ -18,10 +18,10 @@ from regard.nn.cells import Stack
 from regard.nn.copying import logarithm, wide
 from regard.nn.decoders.protocol import Decoder, State
 from regard.nn.decoders.recurrent import SummaryInitialState
-from regard.nn.dropout import Dropout
 from regard.nn.encoder_decoder import decoded
 from regard.nn.output import Predictor
 from regard.nn.recurrent import Reader, SequenceReader
+from regard.nn.sublayers import Dropout
 from regard.shapes import Float, Lengths, Step, Tokens
 from regard.text.special import IGNORED, SPECIAL
 

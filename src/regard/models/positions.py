@@ -6,7 +6,7 @@ Each name stands for a function of the width of the states, and of the most posi
 from typing import Annotated
 
 from regard.config.registry import RegisteredName, Registry
-from regard.nn.positions import Integers, Learned, NoPositions, Positions, SinesThenCosines, Sinusoidal
+from regard.nn.embeddings import Integers, Learned, NoPositions, Positions, SinesThenCosines, Sinusoidal
 
 POSITIONS = Registry(
     "regard.models",

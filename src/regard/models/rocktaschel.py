@@ -16,8 +16,8 @@ from regard.attention.scores import Additive
 from regard.models.classifier import Classifier
 from regard.models.elmo_embedding import ElmoStates, make_embedding
 from regard.models.sizes import Share, Size
-from regard.nn.dropout import Dropout
 from regard.nn.recurrent import Recurrent, pick
+from regard.nn.sublayers import Dropout
 from regard.shapes import Float, Int, Lengths, States
 from regard.text.special import SPECIAL
 

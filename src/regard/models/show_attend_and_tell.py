@@ -22,9 +22,9 @@ from regard.nn.decoders.recurrent import (
     SummaryInitialState,
     choose_initial_state,
 )
-from regard.nn.dropout import Dropout
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.output import Output
+from regard.nn.sublayers import Dropout
 from regard.shapes import Float
 
 

@@ -13,11 +13,10 @@ from regard.models.positions import POSITIONS, PositionsName
 from regard.models.scores import SCORES, ContentScoreName
 from regard.models.sizes import Share, Sides, Size, check_heads
 from regard.nn.decoders.transformer import DecoderLayer, TransformerDecoder
-from regard.nn.embeddings import TokenEmbedding
+from regard.nn.embeddings import Positions, TokenEmbedding
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nn.encoders.transformer import EncoderLayer, TransformerEncoder
 from regard.nn.output import Output
-from regard.nn.positions import Positions
 from regard.nn.sublayers import FeedForward, PostNorm, PreNorm, Residual
 
 

@@ -11,10 +11,9 @@ from torch import Tensor, nn
 
 from regard.attention.heads import MultiHead
 from regard.models.sizes import Share, Size, check_heads
-from regard.nn.dropout import Dropout
 from regard.nn.encoders.transformer import EncoderLayer
 from regard.nn.grid_positions import LearnedGrid, SinusoidalGrid
-from regard.nn.sublayers import FeedForward, PreNorm
+from regard.nn.sublayers import Dropout, FeedForward, PreNorm
 from regard.shapes import Float, States
 
 Pixels = Float[Tensor, "batch channel image_height image_width"]

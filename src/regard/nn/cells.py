@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.nn.dropout import Dropout
+from regard.nn.sublayers import Dropout
 from regard.shapes import Float
 
 CellName = Literal["tanh", "gru", "lstm", "gru-reset-before"]

@@ -1,11 +1,13 @@
-"""Token embeddings."""
+"""Embeddings of tokens and of positions."""
 
 from abc import ABC, abstractmethod
+from functools import lru_cache
 
+import torch
 from torch import Tensor, nn
 
-from regard.nn.dropout import Dropout
-from regard.shapes import Float, Int
+from regard.nn.sublayers import Dropout
+from regard.shapes import Float, Int, States
 from regard.text.special import SPECIAL
 
 
@@ -56,3 +58,77 @@ class OpenEmbedding(TokenEmbedding):
 
     def forward(self, tokens: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch width"]:
         return super().forward(tokens.where(tokens < self.vocabulary, self.unknown))
+
+
+class Positions(nn.Module, ABC):
+    """Adds its encoding to states `(batch, position, width)`, the first of which stands at position `first`."""
+
+    @abstractmethod
+    def forward(self, states: States, first: int = 0) -> States: ...
+
+
+class NoPositions(Positions):
+    """Leaves the states as they are."""
+
+    def forward(self, states: States, first: int = 0) -> States:
+        return states
+
+
+def sinusoids(size: int, width: int, first: int = 0) -> Float[Tensor, "size width"]:
+    """PE(pos, 2k) = sin(pos / 10000^(2k/D)), PE(pos, 2k+1) = cos(pos / 10000^(2k/D)) (Vaswani 2017, section 3.5)."""
+    position = torch.arange(first, first + size, dtype=torch.float64)[:, None]
+    angle = position / 10000 ** (torch.arange(0, width, 2, dtype=torch.float64) / width)
+    return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)[:, :width]
+
+
+@lru_cache(maxsize=1024)
+def sinusoid(width: int, position: int) -> Float[Tensor, "1 width"]:
+    """That of one position, as a decoder's steps ask for it again and again; not to be written to."""
+    return sinusoids(1, width, position)
+
+
+class Sinusoidal(Positions):
+    """Sines and cosines of geometrically growing wavelengths: any length, nothing to learn."""
+
+    def forward(self, states: States, first: int = 0) -> States:
+        size, width = states.shape[1:]
+        stepping = size == 1 and not torch.compiler.is_compiling()
+        return states + (sinusoid(width, first) if stepping else sinusoids(size, width, first)).to(states)
+
+
+class SinesThenCosines(Positions):
+    """The same numbers, all sines of a position before all its cosines."""
+
+    def forward(self, states: States, first: int = 0) -> States:
+        encoding = sinusoids(states.shape[1], states.shape[2], first)
+        return states + torch.cat([encoding[:, 0::2], encoding[:, 1::2]], -1).to(states)
+
+
+class Integers(Positions):
+    """Each position's number times one learned direction: it grows with the length, to numbers never seen before."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.direction = nn.Parameter(torch.randn(width) * width**-0.5)
+
+    def forward(self, states: States, first: int = 0) -> States:
+        numbers = torch.arange(first, first + states.shape[1], device=states.device)
+        return states + numbers[:, None] * self.direction
+
+
+class Learned(Positions):
+    """One learned vector a position, up to `size` positions."""
+
+    def __init__(self, size: int, width: int):
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(size, width) * width**-0.5)
+
+    def forward(self, states: States, first: int = 0) -> States:
+        """Raises ValueError beyond the last position."""
+        end = first + states.shape[1]
+        if end > len(self.table):
+            raise ValueError(
+                f"{end} positions, but positions were learned for at most {len(self.table)}; "
+                "shorten the input or raise max_length"
+            )
+        return states + self.table[first:end]

@@ -7,7 +7,7 @@ from einops import rearrange
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.nn.positions import sinusoids
+from regard.nn.embeddings import sinusoids
 from regard.shapes import Float, States
 
 

@@ -10,7 +10,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.nn.cells import Cell
-from regard.nn.dropout import Dropout
+from regard.nn.sublayers import Dropout
 from regard.shapes import Bool, Float, Inputs, Int, Lengths, States
 
 

@@ -1,10 +1,10 @@
-"""What stands around attention in a layer of a Transformer: residuals, and the position-wise network."""
+"""Parts of a Transformer layer beside attention: residuals, dropout and the position-wise network."""
 
 from abc import ABC, abstractmethod
 
 from torch import Tensor, nn
 
-from regard.nn.dropout import Dropout
+from regard.kernels.dropout import dropout
 
 
 class Residual(nn.Module, ABC):
@@ -58,3 +58,33 @@ class FeedForward(nn.Sequential):
         for layer in layers:
             nn.init.xavier_uniform_(layer.weight)
             nn.init.zeros_(layer.bias)
+
+
+class Dropout(nn.Module):
+    """In training, zeroes numbers with probability `rate` (in [0, 1)) and scales the others; else the identity."""
+
+    def __init__(self, rate: float = 0.0):
+        super().__init__()
+        self.rate = rate
+
+    def forward(self, states: Tensor) -> Tensor:
+        return dropout(states, self.rate) if self.training and self.rate else states
+
+    def extra_repr(self) -> str:
+        """The rate, for `repr`."""
+        return f"rate={self.rate}"
+
+
+class VariationalDropout(Dropout):
+    """The same, but the units that are dropped are those of all positions of a sequence `(batch, position, width)`
+    (Gal 2016, 1512.05287)."""
+
+    def forward(self, states: Tensor) -> Tensor:
+        if not (self.training and self.rate):
+            return states
+        return states * dropout(states.new_ones(len(states), 1, states.shape[-1]), self.rate)
+
+
+def make_dropout(rate: float, *, variational: bool) -> Dropout:
+    """Of single numbers, or of the same units at all positions."""
+    return (VariationalDropout if variational else Dropout)(rate)

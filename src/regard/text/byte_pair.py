@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Backend
 
-from regard.text.kind import Merges, visible
-from regard.text.settings import TokenizerSettings
+from regard.text.kind import Merges, TokenizerSettings, visible
 from regard.text.special import NAMES, REPLACEMENT, SPECIAL, UNKNOWN, SpecialTokens
 
 # Combining marks stay with their letters: without them every word of the Indic scripts would be cut at its vowels.

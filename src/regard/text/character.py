@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from tokenizers import Regex, decoders, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 
-from regard.text.kind import Merges, most_frequent, visible, word_level
-from regard.text.settings import TokenizerSettings
+from regard.text.kind import Merges, TokenizerSettings, most_frequent, visible, word_level
 from regard.text.special import NAMES, REPLACEMENT, SPECIAL, UNKNOWN, SpecialTokens
 
 

@@ -19,8 +19,7 @@ from tokenizers import Tokenizer as Backend
 from regard.errors import InputError
 from regard.text.byte_pair import ALPHABET, BytePair, GPT2BytePair
 from regard.text.character import Character
-from regard.text.kind import Cutter, Kind
-from regard.text.settings import TokenizerSettings, problem_with
+from regard.text.kind import Cutter, Kind, TokenizerSettings, problem_with
 from regard.text.space import Space
 from regard.text.special import MASK, MASK_NAME, NAMES, UNKNOWN, SpecialTokens
 from regard.text.unigram import Segmenter, Unigram, pieces_of

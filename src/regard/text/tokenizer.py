@@ -13,8 +13,7 @@ from typing import Any
 from regard.errors import InputError
 from regard.text import storage
 from regard.text.bpe_dropout import MergeDropout
-from regard.text.kind import Cutter
-from regard.text.settings import TokenizerSettings
+from regard.text.kind import Cutter, TokenizerSettings
 from regard.text.special import NAMES, REPLACEMENT, SPECIAL, UNKNOWN, SpecialTokens
 
 _SURROGATES = re.compile("[\ud800-\udfff]")

@@ -18,8 +18,7 @@ from tokenizers import Regex, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 
 from regard.errors import InputError
-from regard.text.kind import Merges, visible
-from regard.text.settings import TokenizerSettings
+from regard.text.kind import Merges, TokenizerSettings, visible
 from regard.text.special import NAMES, REPLACEMENT, SPECIAL, UNKNOWN, SpecialTokens
 
 BLANK = "▁"

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
-from regard.text.kind import Merges, entry_of, visible
-from regard.text.settings import TokenizerSettings
+from regard.text.kind import Merges, TokenizerSettings, entry_of, visible
 from regard.text.special import MASK_NAME, NAMES, REPLACEMENT, SPECIAL, UNKNOWN, SpecialTokens
 
 INSIDE = "##"

@@ -14,9 +14,8 @@ from regard.hub.exports.tokenizers import write_tokenizers
 from regard.hub.tolerances import SHAPES, compare
 from regard.models.transformer import Transformer
 from regard.nn.decoders.transformer import DecoderLayer, TransformerDecoder
-from regard.nn.embeddings import TokenEmbedding
+from regard.nn.embeddings import Positions, TokenEmbedding
 from regard.nn.encoders.transformer import EncoderLayer, TransformerEncoder
-from regard.nn.positions import Positions
 from regard.nn.sublayers import FeedForward, PreNorm, Residual
 from regard.runs.load import load
 from regard.storage.atomic import explained, new_folder

@@ -17,7 +17,7 @@ from regard.hub.formats.names import Part, check_sizes, exported, imported, line
 from regard.hub.formats.pretrained_model import Files, PretrainedModel
 from regard.hub.formats.settings import Settings
 from regard.models.transformer import TransformerConfig
-from regard.nn.positions import SinesThenCosines
+from regard.nn.embeddings import SinesThenCosines
 from regard.text import Tokenizer
 
 TABLE, BIAS = "encoder.embedding.table.weight", "decoder.output.bias"

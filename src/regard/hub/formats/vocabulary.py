@@ -9,7 +9,7 @@ from regard.hub.formats import tokenizer_json
 from regard.hub.formats.folder import Folder
 from regard.hub.formats.tokenizer_json import TOKENIZER, Merges, added
 from regard.text import Tokenizer, TokenizerSettings
-from regard.text.settings import SMALLEST, KindName
+from regard.text.kind import SMALLEST, KindName
 from regard.text.special import NAMES, SpecialTokens
 from regard.text.storage import KINDS
 

@@ -9,7 +9,7 @@ from regard.hub.formats.folder import Folder
 from regard.hub.formats.tokenizer_json import ABOUT, TOKENIZER, Document, added
 from regard.hub.formats.vocabulary import counted, settings
 from regard.text import Tokenizer
-from regard.text.settings import KindName
+from regard.text.kind import KindName
 from regard.text.special import SpecialTokens
 
 LIST = "vocab.txt"

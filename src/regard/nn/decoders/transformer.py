@@ -9,12 +9,10 @@ from torch import nn
 from regard.attention.heads import MultiHead
 from regard.attention.memory import Memory
 from regard.nn.decoders.protocol import SequenceDecoder, State
-from regard.nn.dropout import Dropout
-from regard.nn.embeddings import TokenEmbedding
+from regard.nn.embeddings import Positions, TokenEmbedding
 from regard.nn.kv_cache import Past, check_growing, empty_past, read_past
 from regard.nn.output import Output
-from regard.nn.positions import Positions
-from regard.nn.sublayers import FeedForward, Residual
+from regard.nn.sublayers import Dropout, FeedForward, Residual
 from regard.shapes import States, Tokens
 
 

@@ -1,10 +1,10 @@
 """Recurrent encoders."""
 
 from regard.attention.memory import Memory
-from regard.nn.dropout import Dropout
 from regard.nn.embeddings import Embedding
 from regard.nn.encoders.protocol import Encoder
 from regard.nn.recurrent import Reader
+from regard.nn.sublayers import Dropout
 from regard.shapes import Lengths, Tokens
 
 

@@ -8,13 +8,10 @@ from torch import Tensor, nn
 
 from regard.attention.heads import MultiHead
 from regard.attention.masks import Mask, padding
-from regard.attention.memory import Memory
-from regard.attention.packing import Packing
-from regard.nn.dropout import Dropout
-from regard.nn.embeddings import Embedding
+from regard.attention.memory import Memory, Packing
+from regard.nn.embeddings import Embedding, Positions
 from regard.nn.encoders.protocol import Encoder
-from regard.nn.positions import Positions
-from regard.nn.sublayers import FeedForward, Residual
+from regard.nn.sublayers import Dropout, FeedForward, Residual
 from regard.shapes import Float, Lengths, States, Tokens
 
 
