@@ -1,14 +1,14 @@
-"""Lookups worked out from what a page is given of them."""
+"""The weights of lookups, recomputed from their breakdown."""
 
 import numpy as np
 
-from regard.maps.breakdown import PlainScores, Sums, Workings
+from regard.maps.breakdown import Breakdown, PlainScores, Sums
 from regard.maps.lookups import Lookups
 
 
-def scores_of(workings: Workings) -> np.ndarray:
+def scores_of(breakdown: Breakdown) -> np.ndarray:
     """From what a page is given, by the formulas: scale * q . k, or v . tanh(q + k), or the scores themselves."""
-    match workings.of:
+    match breakdown.of:
         case PlainScores(given):
             return given.astype(float)
         case Sums(query, key, scale, None):
@@ -19,13 +19,13 @@ def scores_of(workings: Workings) -> np.ndarray:
 
 
 def worked_out(found: Lookups) -> np.ndarray:
-    workings = found.workings
-    assert workings is not None
-    return softmax(workings)
+    breakdown = found.breakdown
+    assert breakdown is not None
+    return softmax(breakdown)
 
 
-def softmax(workings: Workings) -> np.ndarray:
-    assert workings.allowed is not None
-    assert workings.softmax
-    shares = np.exp(scores_of(workings)) * workings.allowed
+def softmax(breakdown: Breakdown) -> np.ndarray:
+    assert breakdown.allowed is not None
+    assert breakdown.softmax
+    shares = np.exp(scores_of(breakdown)) * breakdown.allowed
     return shares / shares.sum(-1, keepdims=True)

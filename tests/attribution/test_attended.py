@@ -75,6 +75,6 @@ def test_what_an_output_depended_on_takes_one_pass(name: str, kind: Kind):
         part.register_forward_hook(lambda *given: calls.append(given))
     lookups, attention = read_by(model, ([5, 7, 4], [6, 4, 3]), sides, kind)
     assert len(calls) == 3
-    assert (lookups.workings is not None) == (kind == "weights")
+    assert (lookups.breakdown is not None) == (kind == "weights")
     (found, _) = SOURCES[kind](model, [([5, 7, 4], [6, 4, 3]), ([9, 8], [5])], None)
     np.testing.assert_allclose(attention.weights, found, rtol=1e-12, atol=1e-12)

@@ -83,14 +83,14 @@ def test_a_lookup_of_transformers_is_worked_out(name: str):
     with torch.no_grad(), record(model, only=only) as maps:
         model(IDS)
     found = maps.lookups(TOKENS, row=1)
-    assert found.workings is not None
+    assert found.breakdown is not None
     assert np.ptp(found.weights[:, :, 4]) > 0.5
     np.testing.assert_allclose(worked_out(found), found.weights, atol=1e-4)
-    np.testing.assert_array_equal(found.workings.allowed, np.ones((5, 5)) if name == "bert" else np.tri(5))
-    assert '"workings":{"scale":' in View(found).page()
+    np.testing.assert_array_equal(found.breakdown.allowed, np.ones((5, 5)) if name == "bert" else np.tri(5))
+    assert '"breakdown":{"scale":' in View(found).page()
     with torch.no_grad(), record(model, only=only, heads=[0]) as some:
         model(IDS)
-    assert some.lookups(TOKENS).workings is None
+    assert some.lookups(TOKENS).breakdown is None
 
 
 def test_values_are_those_that_are_read():
@@ -100,8 +100,8 @@ def test_values_are_those_that_are_read():
     with torch.no_grad(), record(model, only=only) as maps:
         model(IDS)
     found = maps.lookups(TOKENS, row=1)
-    assert found.workings is not None
-    heads = found.weights[1].astype(float) @ found.workings.value[1]
+    assert found.breakdown is not None
+    heads = found.weights[1].astype(float) @ found.breakdown.value[1]
     np.testing.assert_allclose(np.concatenate([*heads], -1), read[0][1].numpy(), atol=1e-4)
 
 
@@ -115,19 +115,19 @@ def test_steps_with_a_cache_are_one_lookup():
             cache = model(tokens, past_key_values=cache, use_cache=True).past_key_values
     one, other = whole.lookups(TOKENS), steps.lookups(TOKENS)
     np.testing.assert_allclose(one.weights, other.weights, atol=1e-4)
-    assert one.workings is not None
-    assert other.workings is not None
-    assert isinstance(one.workings.of, Sums)
-    np.testing.assert_allclose(one.workings.value, other.workings.value, atol=1e-4)
-    for side, each in one.workings.of.arrays().items():
-        np.testing.assert_allclose(each, other.workings.of.arrays()[side], atol=1e-4)
+    assert one.breakdown is not None
+    assert other.breakdown is not None
+    assert isinstance(one.breakdown.of, Sums)
+    np.testing.assert_allclose(one.breakdown.value, other.breakdown.value, atol=1e-4)
+    for side, each in one.breakdown.of.arrays().items():
+        np.testing.assert_allclose(each, other.breakdown.of.arrays()[side], atol=1e-4)
 
 
 def test_what_is_no_softmax_of_products_has_none():
     model, only = model_of("t5")
     with torch.no_grad(), record(model, only=only) as maps:
         model(IDS)
-    assert maps.lookups(TOKENS).workings is None
+    assert maps.lookups(TOKENS).breakdown is None
 
 
 @pytest.mark.parametrize("name", ["t5", "bart"])
@@ -206,17 +206,17 @@ def test_the_page_has_every_head_unless_some_are_chosen(
     assert data is not None
     (one,) = json.loads(data[1])["lookups"]
     assert (len(one["layers"]), one["heads"], one["source"]) == (layers, heads, ["</s>", *TEXT.split()])
-    assert ("workings" in one) == (maps is None)
+    assert ("breakdown" in one) == (maps is None)
 
 
-def test_a_page_that_may_have_few_numbers_works_nothing_out_and_says_so(tmp_path: Path):
+def test_a_page_with_a_low_limit_has_no_breakdown_but_the_reason(tmp_path: Path):
     run = opened(GPT2Config(layers=2, width=6, heads=3, context=11))
     numbers = 3 * 2 * 3 * 7 * 2
-    for worked, said in ((numbers, '"workings"'), (numbers - 1, f"takes {numbers} numbers")):
-        run.attribute(TEXT).write(tmp_path / "a.html", breakdown=worked)
+    for limit, text in ((numbers, '"breakdown"'), (numbers - 1, f"take {numbers} numbers")):
+        run.attribute(TEXT).write(tmp_path / "a.html", breakdown_limit=limit)
         page = (tmp_path / "a.html").read_text(encoding="utf-8")
-        assert said in page
-        assert ('"workings":{' in page) == (worked == numbers)
+        assert text in page
+        assert ('"breakdown":{' in page) == (limit == numbers)
 
 
 def test_row_56_a_page_over_the_limit_is_refused(tmp_path: Path):

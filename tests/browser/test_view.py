@@ -9,7 +9,7 @@ import pytest
 from numpy.random import default_rng
 
 from regard.maps import DocumentWeights
-from regard.maps.breakdown import Sums, Workings
+from regard.maps.breakdown import Breakdown, Sums
 from regard.maps.lookups import Lookups, Patches, of_document, patch_labels
 from regard.maps.other_map import OtherMap
 from regard.maps.words import Words
@@ -626,14 +626,14 @@ def test_compared_maps_keep_the_head_where_both_have_it(opened: Opened):
 def test_only_the_weights_are_worked_out(opened: Opened):
     query = np.zeros((1, 1, 2, 4))
     weights = np.full((1, 1, 2, 2), 0.5)
-    workings = Workings(Sums(query, query, 0.5), query)
-    given = Lookups(weights, ("a", "b"), ("s", "t"), workings=workings)
+    breakdown = Breakdown(Sums(query, query, 0.5), query)
+    given = Lookups(weights, ("a", "b"), ("s", "t"), breakdown=breakdown)
     page = opened(View(replace(given, others={"owed": OtherMap(np.eye(2)[None, None])})))
     for name, shown in (("weights", True), ("owed", False)):
         choose(page, "Map", name)
         page.locator(".regard-place").focus()
         page.keyboard.press("Enter")
-        assert page.locator(".regard-worked").is_visible() == shown
+        assert page.locator(".regard-breakdown").is_visible() == shown
 
 
 def test_two_texts_are_compared_from_the_start_and_mark_the_same_labels(opened: Opened):

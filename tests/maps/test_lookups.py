@@ -5,7 +5,7 @@ import pytest
 
 from regard.errors import InputError
 from regard.maps import Alignment, DocumentWeights
-from regard.maps.breakdown import Sums, Workings
+from regard.maps.breakdown import Breakdown, Sums
 from regard.maps.lookups import Lookups, Patches, beside, mean_alignment, of_alignment, of_document, patch_labels
 from regard.maps.other_map import OtherMap
 from regard.maps.words import Words
@@ -41,8 +41,8 @@ def test_a_documents_weights_are_those_of_sentence_and_word():
     assert of_document(DocumentWeights((), np.zeros(0), ())).weights.shape == (1, 1, 1, 0)
 
 
-def workings(targets: int, values: int) -> Workings:
-    return Workings(Sums(np.zeros((2, 3, targets, 2)), np.zeros((2, 3, 7, 2))), np.zeros((2, 3, values, 2)))
+def breakdown(targets: int, values: int) -> Breakdown:
+    return Breakdown(Sums(np.zeros((2, 3, targets, 2)), np.zeros((2, 3, 7, 2))), np.zeros((2, 3, values, 2)))
 
 
 @pytest.mark.parametrize(
@@ -64,8 +64,8 @@ def workings(targets: int, values: int) -> Workings:
         ({"source_words": Words(("x",), (0, 0))}, "2 source_words for 7 labels"),
         ({"sentences": (0, 1, 0, 1, 1, 1, 1)}, "expected them in order"),
         ({"notes": ("a",)}, "1 notes for 5 labels"),
-        ({"workings": workings(4, 7)}, r"have shapes \(\(2, 3, 4, 7\), \(2, 3, 7\)\); expected \(\(2, 3, 5, 7\)"),
-        ({"workings": workings(5, 6)}, r"have shapes \(\(2, 3, 5, 7\), \(2, 3, 6\)\)"),
+        ({"breakdown": breakdown(4, 7)}, r"have shapes \(\(2, 3, 4, 7\), \(2, 3, 7\)\); expected \(\(2, 3, 5, 7\)"),
+        ({"breakdown": breakdown(5, 6)}, r"have shapes \(\(2, 3, 5, 7\), \(2, 3, 6\)\)"),
         ({"images": np.zeros((6, 2, 2, 1), np.uint8)}, "6 images for 7 labels"),
         ({"patches": Patches(np.zeros((2, 2, 3), np.uint8), 2, 4)}, "patches up to label 8 of 7"),
     ],

@@ -14,7 +14,7 @@ import pytest
 
 from regard.errors import InputError
 from regard.maps import Alignment
-from regard.maps.breakdown import Sums, Workings
+from regard.maps.breakdown import Breakdown, Sums
 from regard.maps.lookups import Lookups, of_alignment
 from regard.maps.other_map import OtherMap
 from regard.maps.words import Words
@@ -154,38 +154,38 @@ def test_row_56_too_many_weights_are_refused_with_an_estimate_and_the_option():
         View().page()
 
 
-def test_words_sentences_and_workings_travel_along():
+def test_words_sentences_and_breakdown_are_packed():
     query, key, value = np.random.default_rng(2).normal(size=(3, 1, 2, 3, 5))
-    workings = Workings(Sums(query, key, 0.5), value, np.tri(3, dtype=bool))
+    breakdown = Breakdown(Sums(query, key, 0.5), value, np.tri(3, dtype=bool))
     given = Lookups(
         np.full((1, 2, 3, 3), 1 / 3),
         ("un", "seen", "x"),
         ("a", "b", "c"),
         source_words=Words(("unseen", "x"), (0, 0, 1)),
-        workings=workings,
+        breakdown=breakdown,
     )
     (one,) = payload([given])["lookups"]
     assert one["sourceWords"] == {"index": [0, 0, 1], "labels": ["unseen", "x"]}
     assert "targetWords" not in one
-    packed = one["workings"]["numbers"]["query"]
+    packed = one["breakdown"]["numbers"]["query"]
     found = np.frombuffer(zlib.decompress(base64.b64decode(packed["data"])), "<i2") * packed["step"]
     np.testing.assert_allclose(found.reshape(1, 2, 3, 5), query, atol=packed["step"])
-    allowed = np.frombuffer(zlib.decompress(base64.b64decode(one["workings"]["allowed"])), "u1")
+    allowed = np.frombuffer(zlib.decompress(base64.b64decode(one["breakdown"]["allowed"])), "u1")
     np.testing.assert_array_equal(allowed.reshape(3, 3), np.tri(3))
-    assert (one["workings"]["scale"], one["workings"]["softmax"], "unworked" in one) == (0.5, True, False)
+    assert (one["breakdown"]["scale"], one["breakdown"]["softmax"], "noBreakdown" in one) == (0.5, True, False)
 
 
 def test_too_many_numbers_to_work_a_lookup_out_are_left_out_and_said():
     query, key, value = np.zeros((3, 1, 2, 3, 5))
     given = Lookups(
-        np.full((1, 2, 3, 3), 1 / 3), tuple("abc"), tuple("abc"), workings=Workings(Sums(query, key), value)
+        np.full((1, 2, 3, 3), 1 / 3), tuple("abc"), tuple("abc"), breakdown=Breakdown(Sums(query, key), value)
     )
-    (one,) = payload([given], breakdown=90)["lookups"]
-    assert "workings" in one
-    (one,) = payload([given], breakdown=89)["lookups"]
-    assert "workings" not in one
-    said = "takes 90 numbers of scores, queries, keys and values; a page has at most 89, unless breakdown (`regard"
-    assert said in one["unworked"]
+    (one,) = payload([given], breakdown_limit=90)["lookups"]
+    assert "breakdown" in one
+    (one,) = payload([given], breakdown_limit=89)["lookups"]
+    assert "breakdown" not in one
+    reason = "take 90 numbers of scores, queries, keys and values; a page has at most 89, unless breakdown_limit"
+    assert reason in one["noBreakdown"]
     assert estimate(given, 90) > estimate(given, 89)
 
 

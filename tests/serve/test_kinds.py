@@ -71,7 +71,7 @@ def test_of_what_a_language_model_writes():
     whole = run.attribute(" ".join([prompt, *pieces[:-1]]), kinds=["gradient"]).weights.weights
     np.testing.assert_allclose(numbers(gradient), whole[2:].ravel(), atol=1e-5)
     assert ("source" in gradient, norms["amounts"], END in ids[:-1]) == (False, True, False)
-    assert one["workings"]["numbers"]["query"]["width"] == 4
+    assert one["breakdown"]["numbers"]["query"]["width"] == 4
 
 
 def test_a_text_that_outgrew_the_context_has_its_rows_alone():

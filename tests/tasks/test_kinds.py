@@ -163,7 +163,7 @@ def test_norms_and_rollout_of_a_language_model():
     np.testing.assert_allclose(shares(mean_alignment(shown).weights), norms, rtol=1e-5)
     np.testing.assert_allclose(HeadMaps.of(shown).mean().weights, norms, rtol=1e-5)
     (packed,) = payload([shown])["lookups"][0]["maps"]
-    assert (packed["name"], packed["amounts"], shown.workings) == ("norms", True, None)
+    assert (packed["name"], packed["amounts"], shown.breakdown) == ("norms", True, None)
     assert packed["scale"] == pytest.approx(raw.max(), rel=1e-6)
     one = run.attribute(TEXT, maps=[4], kinds=["norms"]).weights.weights
     assert np.abs(norms - one).max() > 0.05

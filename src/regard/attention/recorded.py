@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.breakdown import Call, breakdown
 from regard.attention.observer import Chosen, LookupRecord, Observer, Projected, chosen_of
-from regard.maps.breakdown import Sums, Workings, of_products
+from regard.attention.recorded_breakdown import Call, breakdown_of_calls
+from regard.maps.breakdown import Breakdown, Sums, breakdown_of_products
 from regard.maps.lookups import Lookups
 from regard.maps.reductions import Reduction, Whole
 
@@ -131,9 +131,10 @@ class Maps(Mapping[str, Tensor], Observer):
         return torch.stack(maps, 1)
 
     def lookups(self, source: Sequence[str], target: Sequence[str] | None = None, *, row: int = 0) -> Lookups:
-        """All maps of one row of the batch, a layer a module, with a label for each position that is read and each that
-        reads; by default these are the same. Of models of transformers they come with their workings, as `of_products`
-        gives them. Raises ValueError where the maps are not all of one shape, or other than the labels."""
+        """The maps of one row of the batch, one layer per module, with labels of the keys and queries (by default the
+        same). Models of transformers have a breakdown, see `breakdown_of_products`.
+
+        Raises ValueError if the maps differ in shape from each other or from the labels."""
         parts = {name: each[row] if each.ndim == 4 else each[row, None] for name, each in self.items()}
         if len({each.shape for each in parts.values()}) != 1:
             shapes = {name: tuple(each.shape) for name, each in parts.items()}
@@ -141,14 +142,14 @@ class Maps(Mapping[str, Tensor], Observer):
             raise ValueError(f"maps (head, query, key) of one shape are expected, given {shown}; choose some by only=")
         weights = torch.stack(list(parts.values())).detach().float().cpu().numpy()
         labels = tuple(source), tuple(source if target is None else target)
-        return Lookups(weights, *labels, layers=distinguished(parts), workings=self._workings(row, weights))
+        return Lookups(weights, *labels, layers=distinguished(parts), breakdown=self._breakdown(row, weights))
 
-    def breakdown(self, weights: Float[np.ndarray, "_layer _head _target _source"]) -> Workings | None:
+    def breakdown(self, weights: Float[np.ndarray, "_layer _head _target _source"]) -> Breakdown | None:
         """What these weights of the batch's first row are made of; None where they are not those that were recorded,
         where keys or values change from step to step, or where no breakdown was asked for."""
-        return breakdown([*self._calls.values()], weights)
+        return breakdown_of_calls([*self._calls.values()], weights)
 
-    def _workings(self, row: int, weights: np.ndarray) -> Workings | None:
+    def _breakdown(self, row: int, weights: np.ndarray) -> Breakdown | None:
         """Of all modules; None where some handed over none, or other shapes or scales than the first."""
         if not all(name in self._projected for name in self):
             return None
@@ -163,7 +164,7 @@ class Maps(Mapping[str, Tensor], Observer):
 
         query = stacked(torch.cat(self._query_sides[name], 2) for name in self)
         key, value = stacked(each.key for each in every), stacked(each.value for each in every)
-        return of_products(Sums(query, key, every[0].scale), value, weights)
+        return breakdown_of_products(Sums(query, key, every[0].scale), value, weights)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._steps)

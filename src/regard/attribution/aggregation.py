@@ -59,7 +59,7 @@ def mean_shares(found: Maps, numbers: Sequence[int] | None) -> Map:
 
 def as_norms(norms: Lookups) -> Lookups:
     """Norms as they are, which no click can work out."""
-    return replace(norms, workings=None, kind="norms", amounts=True)
+    return replace(norms, breakdown=None, kind="norms", amounts=True)
 
 
 def rollout_of(found: Maps, numbers: Sequence[int] | None = None) -> Map:

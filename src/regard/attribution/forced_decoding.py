@@ -54,7 +54,7 @@ def lookups(
     _, maps = forced(model, [pair], recording)
     found = maps.lookups(source.pieces, target.pieces)
     words = {"source_words": source.words, "target_words": target.words}
-    found = replace(found, name=ROLES["cross"], **words, workings=maps.breakdown(found.weights))
+    found = replace(found, name=ROLES["cross"], **words, breakdown=maps.breakdown(found.weights))
     return joining.lookups(found), maps.together()[0].cpu()
 
 

@@ -50,12 +50,12 @@ def within(
     if kind == "rollout":
         return prediction, alone(attention, kind), attention
     lookups = found.lookups(source.pieces[: joined.shape[-1]], text.pieces)
-    workings = found.breakdown(lookups.weights)
+    breakdown = found.breakdown(lookups.weights)
     lookups = replace(
         lookups,
         weights=_placed(lookups.weights, -more),
         source=source.pieces,
-        workings=workings and workings.with_more(max(0, -more)),
+        breakdown=breakdown and breakdown.with_more(max(0, -more)),
     )
     words = {"source_words": source.words, "target_words": text.words}
     return prediction, joining.lookups(replace(lookups, **words)), attention

@@ -76,7 +76,7 @@ class FigureFlags:
     ] = None
     width: Annotated[float | None, Parameter(help="Of the picture on paper, in centimetres.")] = None
     largest: Annotated[float, Parameter(help="Megabytes that an .html page may have.")] = 16.0
-    breakdown: Annotated[
+    breakdown_limit: Annotated[
         int,
         Parameter(
             name="--worked",

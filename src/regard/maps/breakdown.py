@@ -1,4 +1,4 @@
-"""What weights are made of, for one lookup to be worked out: scores before the mask, and the values that are read."""
+"""The breakdown of attention weights: the scores before the mask, and the values."""
 
 from dataclasses import dataclass, replace
 
@@ -49,34 +49,34 @@ class Sums:
 
 @dataclass(frozen=True, eq=False)
 class PlainScores:
-    """Scores of which no more is known: (layer, head, target, source)."""
+    """Scores without their queries and keys: (layer, head, target, source)."""
 
-    known: Float[np.ndarray, "layer head target source"]
+    plain: Float[np.ndarray, "layer head target source"]
     scale = 1.0
 
     @property
     def shape(self) -> tuple[int, ...]:
         """(layer, head, target, source), as that of the weights."""
-        return self.known.shape
+        return self.plain.shape
 
     def scores(self) -> Float[np.ndarray, "layer head target source"]:
         """All of them."""
-        return self.known
+        return self.plain
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The scores, by their name."""
-        return {"known": self.known}
+        return {"plain": self.plain}
 
     def of_rows(self, rows: slice) -> "PlainScores":
-        return PlainScores(self.known[:, :, rows])
+        return PlainScores(self.plain[:, :, rows])
 
     def with_more(self, sources: int) -> "PlainScores":
-        return PlainScores(np.pad(self.known, [(0, 0)] * 3 + [(0, sources)]))
+        return PlainScores(np.pad(self.plain, [(0, 0)] * 3 + [(0, sources)]))
 
 
 @dataclass(frozen=True, eq=False)
-class Workings:
-    """What the weights of lookups are made of.
+class Breakdown:
+    """The scores and values behind the weights of lookups.
 
     of: their scores before the mask.
     value: (layer, head, source, value_width).
@@ -94,11 +94,11 @@ class Workings:
         """How many numbers these are."""
         return self.value.size + sum(each.size for each in self.of.arrays().values())
 
-    def of_rows(self, rows: slice) -> "Workings":
+    def of_rows(self, rows: slice) -> "Breakdown":
         """Of some targets."""
         return replace(self, of=self.of.of_rows(rows), allowed=None if self.allowed is None else self.allowed[rows])
 
-    def with_more(self, sources: int) -> "Workings":
+    def with_more(self, sources: int) -> "Breakdown":
         """With so many sources more behind, that nothing reads."""
         allowed = np.ones(self.of.shape[2:], bool) if self.allowed is None else self.allowed
         allowed, value = np.pad(allowed, [(0, 0), (0, sources)]), _with_more(self.value, sources)
@@ -127,14 +127,15 @@ def _with_more(side: np.ndarray, sources: int) -> np.ndarray:
     return np.pad(side, [(0, 0), (0, 0), (0, sources), (0, 0)])
 
 
-def of_products(
+def breakdown_of_products(
     sums: Sums,
     value: Float[np.ndarray, "layer head source value_width"],
     weights: Float[np.ndarray, "_layer _head _target _source"],
-) -> Workings | None:
-    """The workings of weights of which no mask and no scores were seen: a key is allowed where any head reads it. None
-    where softmax(scores) is not the weights: the score is another, or the alignment, or other queries were given."""
+) -> Breakdown | None:
+    """The breakdown of weights whose mask was not recorded: a key is allowed if any head reads it.
+
+    None if the weights are not softmax(scores), as with another score or alignment."""
     if sums.shape != weights.shape:
         return None
     allowed = np.any(weights > 0, axis=(0, 1))
-    return Workings(sums, value, allowed) if is_softmax(sums.scores(), allowed, weights) else None
+    return Breakdown(sums, value, allowed) if is_softmax(sums.scores(), allowed, weights) else None

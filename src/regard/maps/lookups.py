@@ -9,7 +9,7 @@ from jaxtyping import UInt8
 
 from regard.maps.alignment import Alignment
 from regard.maps.averages import average_of
-from regard.maps.breakdown import Workings
+from regard.maps.breakdown import Breakdown
 from regard.maps.document import DocumentWeights
 from regard.maps.other_map import OtherMap, check_fit, kept, labels_of, names_of
 from regard.maps.words import Words
@@ -41,7 +41,7 @@ class Lookups:
     sentences: for each source label the index of its sentence, never falling.
     notes: a remark on each target label, such as the value of a gate.
     images: an image that each source label stands for.
-    workings: what the weights are made of, for one lookup to be worked out.
+    breakdown: the scores and values that the weights come from.
     verbs: what a target label does to a source label, and what is done to that.
     kind: what the weights are called among the maps.
     amounts: whether weights have a unit and a scale of their own, as norms have, and are no shares of a row.
@@ -62,7 +62,7 @@ class Lookups:
     notes: tuple[str, ...] = ()
     patches: Patches | None = None
     images: UInt8[np.ndarray, "source height width channel"] | None = None
-    workings: Workings | None = None
+    breakdown: Breakdown | None = None
     verbs: tuple[str, str] = READS
     kind: str = "weights"
     amounts: bool = False
@@ -97,8 +97,8 @@ class Lookups:
 
     def _check_parts(self) -> None:
         layers, heads, _, sources = self.weights.shape
-        if self.workings is not None:
-            shapes = (self.workings.of.shape, self.workings.value.shape[:3])
+        if self.breakdown is not None:
+            shapes = (self.breakdown.of.shape, self.breakdown.value.shape[:3])
             expected = (self.weights.shape, (layers, heads, sources))
             if shapes != expected:
                 raise ValueError(f"scores, and values but for their width, have shapes {shapes}; expected {expected}")
@@ -138,10 +138,10 @@ def of_rows(lookups: Lookups, rows: slice, target: tuple[str, ...], words: Words
     rows have labels of their own, and for labels that are not as many as the rows."""
     if named := [name for name, each in lookups.others.items() if each.target is not None]:
         raise ValueError(f"rows of {named[0]} have labels of their own, so that they are not those of the weights")
-    workings = None if lookups.workings is None else lookups.workings.of_rows(rows)
+    breakdown = None if lookups.breakdown is None else lookups.breakdown.of_rows(rows)
     others = {name: replace(each, weights=each.weights[:, :, rows]) for name, each in lookups.others.items()}
     weights, notes = lookups.weights[:, :, rows], lookups.notes[rows]
-    own = {"target": target, "target_words": words, "notes": notes, "workings": workings}
+    own = {"target": target, "target_words": words, "notes": notes, "breakdown": breakdown}
     return replace(lookups, weights=weights, others=others, **own)
 
 

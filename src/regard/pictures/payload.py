@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import UInt8
 
 from regard.errors import InputError
-from regard.maps.breakdown import Workings
+from regard.maps.breakdown import Breakdown
 from regard.maps.lookups import READS, Lookups, Patches
 from regard.maps.other_map import OtherMap
 from regard.maps.words import Words
@@ -15,42 +15,40 @@ from regard.pictures.labels import visible
 from regard.pictures.packed import BYTES, deflated, packed_map, packed_vectors
 
 FORMAT = 1
-PAGE_NAMES = {"known": "given"}
-"""Arrays of a breakdown that the component calls otherwise."""
 LARGEST = 16.0
 """Megabytes that a page may have unless its author says otherwise."""
-BREAKDOWN = 1_000_000
+BREAKDOWN_LIMIT = 1_000_000
 """Numbers that lookups are broken down into, by default: each takes as much as several weights."""
 
 
 def payload(
-    lookups: Sequence[Lookups], *, title: str = "", largest: float = LARGEST, breakdown: int = BREAKDOWN
+    lookups: Sequence[Lookups], *, title: str = "", largest: float = LARGEST, breakdown_limit: int = BREAKDOWN_LIMIT
 ) -> dict[str, Any]:
-    """What `regard.mount(element, payload)` takes in a browser; see docs/decisions/0030. Lookups of more than
-    `breakdown` numbers are not broken down, and say so.
+    """What `regard.mount(element, payload)` takes in a browser; see docs/decisions/0030. Lookups whose
+    breakdown has more than `breakdown_limit` numbers carry the reason instead.
 
     Raises InputError where there are no lookups, or so many weights that more than `largest` megabytes come of them.
     """
     if not lookups:
         raise InputError("there are no lookups to show; give at least one")
-    if (size := sum(estimate(each, breakdown) for each in lookups) / 1e6) > largest:
+    if (size := sum(estimate(each, breakdown_limit) for each in lookups) / 1e6) > largest:
         shapes = ", ".join(" x ".join(map(str, each.weights.shape)) for each in lookups)
         raise InputError(
             f"{shapes} weights (layers x heads x target x source) make a page of about {size:.3g} MB; at most "
             f"{largest:g} MB are written, unless largest (--largest) is set higher"
         )
-    return {"format": FORMAT, "title": visible(title), "lookups": [_lookups(each, breakdown) for each in lookups]}
+    return {"format": FORMAT, "title": visible(title), "lookups": [_lookups(each, breakdown_limit) for each in lookups]}
 
 
-def estimate(lookups: Lookups, breakdown: int = BREAKDOWN) -> int:
+def estimate(lookups: Lookups, breakdown_limit: int = BREAKDOWN_LIMIT) -> int:
     """Roughly the bytes of them in a page, and hardly ever fewer than it takes."""
     maps = lookups.weights.size + sum(each.weights.size for each in lookups.others.values())
     sides = [lookups.source, lookups.target, lookups.notes]
     sides += [own or () for each in lookups.others.values() for own in (each.source, each.target)]
     labels = sum(3 * len(label) + 12 for side in sides for label in side)
     numbers = patches = 0
-    if lookups.workings is not None and lookups.workings.size <= breakdown:
-        numbers = lookups.workings.size
+    if lookups.breakdown is not None and lookups.breakdown.size <= breakdown_limit:
+        numbers = lookups.breakdown.size
     if lookups.patches is not None:
         patches = lookups.patches.pixels.size
     if lookups.images is not None:
@@ -58,7 +56,7 @@ def estimate(lookups: Lookups, breakdown: int = BREAKDOWN) -> int:
     return int(BYTES * maps + labels + 2.7 * numbers + 1.4 * patches)
 
 
-def _lookups(one: Lookups, breakdown: int) -> dict[str, Any]:
+def _lookups(one: Lookups, breakdown_limit: int) -> dict[str, Any]:
     found: dict[str, Any] = {
         "name": visible(one.name),
         "source": [visible(label) for label in one.source],
@@ -79,8 +77,8 @@ def _lookups(one: Lookups, breakdown: int) -> dict[str, Any]:
         "images": None if one.images is None else _images(one.images),
         "verbs": None if one.verbs == READS else [visible(verb) for verb in one.verbs],
     }
-    if one.workings is not None:
-        optional |= _workings(one.workings, breakdown)
+    if one.breakdown is not None:
+        optional |= _breakdown(one.breakdown, breakdown_limit)
     return found | {name: value for name, value in optional.items() if value is not None}
 
 
@@ -114,19 +112,20 @@ def _images(images: UInt8[np.ndarray, "label height width channel"]) -> dict[str
     return {"height": height, "width": width, "channels": channels, "data": deflated(images.tobytes())}
 
 
-def _workings(workings: Workings, breakdown: int) -> dict[str, Any]:
-    """The breakdown of a lookup, or in a line why it has none."""
-    if workings.size > breakdown:
+def _breakdown(breakdown: Breakdown, breakdown_limit: int) -> dict[str, Any]:
+    """The packed breakdown, or the reason why a page has none."""
+    if breakdown.size > breakdown_limit:
         return {
-            "unworked": f"A click works no lookup out: that takes {workings.size:,} numbers of scores, queries, keys "
-            f"and values; a page has at most {breakdown:,}, unless breakdown (`regard show --worked`) is set higher."
+            "noBreakdown": f"These lookups have no breakdown: it would take {breakdown.size:,} numbers of scores, "
+            f"queries, keys and values; a page has at most {breakdown_limit:,}, unless breakdown_limit (`regard show "
+            "--worked`) is set higher."
         }
-    numbers, allowed = {**workings.of.arrays(), "value": workings.value}, workings.allowed
+    numbers, allowed = {**breakdown.of.arrays(), "value": breakdown.value}, breakdown.allowed
     return {
-        "workings": {
-            "scale": workings.of.scale,
-            "softmax": workings.softmax,
-            "numbers": {PAGE_NAMES.get(name, name): packed_vectors(each) for name, each in numbers.items()},
+        "breakdown": {
+            "scale": breakdown.of.scale,
+            "softmax": breakdown.softmax,
+            "numbers": {name: packed_vectors(each) for name, each in numbers.items()},
             "allowed": None if allowed is None else deflated(allowed.astype("u1").tobytes()),
         }
     }

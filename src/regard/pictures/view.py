@@ -13,11 +13,11 @@ from regard.maps.alignment import Alignment
 from regard.maps.lookups import Lookups, mean_alignment
 from regard.pictures.labels import visible
 from regard.pictures.notebook import framed, picture
-from regard.pictures.payload import BREAKDOWN, LARGEST, payload
+from regard.pictures.payload import BREAKDOWN_LIMIT, LARGEST, payload
 from regard.pictures.style import COLOURS, DARK_COLOURS, palette
 
 VIEWS = ("matrix", "lines", "reading", "document", "image", "images", "heads", "table")
-PARTS = ("data", "page", "tokens", *VIEWS, "worked", "panel", "mount")
+PARTS = ("data", "page", "tokens", *VIEWS, "breakdown", "panel", "mount")
 """Files of `browser/`, in the order in which they build on each other."""
 START = """regard.mount(
   document.getElementById("view"),
@@ -35,7 +35,7 @@ class View:
     Args:
         lookups: one or more; of several, two can be seen side by side.
         largest: megabytes that the page may have.
-        worked: how many numbers of scores, queries, keys and values the page may have for lookups to be worked out.
+        breakdown_limit: the most numbers (scores, queries, keys and values) in the page for the breakdown of lookups.
         compare: which of the lookups, by its number, is seen beside the first from the start. Default: none is.
     """
 
@@ -44,17 +44,17 @@ class View:
         *lookups: Lookups,
         title: str = "",
         largest: float = LARGEST,
-        breakdown: int = BREAKDOWN,
+        breakdown_limit: int = BREAKDOWN_LIMIT,
         compare: int | None = None,
     ):
         self.lookups, self.title, self.largest = lookups, title, largest
-        self.breakdown, self.compare = breakdown, compare
+        self.breakdown_limit, self.compare = breakdown_limit, compare
 
     def page(self) -> str:
         """A self-contained page; the same lookups give the same text. Every label is text whatever it holds; the
         content security policy lets only this page's own style and script run, named by their hashes. Raises InputError
         where it would be too large."""
-        shown = payload(self.lookups, title=self.title, largest=self.largest, breakdown=self.breakdown)
+        shown = payload(self.lookups, title=self.title, largest=self.largest, breakdown_limit=self.breakdown_limit)
         if self.compare is not None:
             shown["compare"] = self.compare
         style, run = stylesheet(), script() + START

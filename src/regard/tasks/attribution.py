@@ -73,8 +73,9 @@ class Attribution:
         return figures[0][1]
 
     def page(self, options: FigureOptions | None = None, /, **settings: Any) -> str:
-        """A self-contained .html page of all lookups. `settings` are `largest` and `breakdown` of `FigureOptions`.
-        Raises InputError for one that would be too large."""
+        """A self-contained .html page of all lookups; `settings` are `largest` and `breakdown_limit` (`FigureOptions`).
+
+        Raises InputError if the page would be too large."""
         return self._page(options_of(FigureOptions, options, settings)).page()
 
     def write(self, path: Path | str, options: FigureOptions | None = None, /, **settings: Any) -> list[Path]:
@@ -109,7 +110,7 @@ class Attribution:
         return self._page(FigureOptions())._repr_mimebundle_(include, exclude)
 
     def _page(self, options: FigureOptions) -> View:
-        return View(*self.lookups, title=self.heading, largest=options.largest, breakdown=options.breakdown)
+        return View(*self.lookups, title=self.heading, largest=options.largest, breakdown_limit=options.breakdown_limit)
 
     def _figures(self, options: FigureOptions) -> "list[tuple[str, Figure]]":
         """The figures, each with its title."""
@@ -182,4 +183,11 @@ def side_by_side(attributions: tuple[Attribution, Attribution], names: tuple[str
         for one, name in zip(attributions, names, strict=True)
     )
     title = " | ".join(dict.fromkeys(each.heading for each in attributions))
-    return View(*first, *second, title=title, compare=len(first), largest=options.largest, breakdown=options.breakdown)
+    return View(
+        *first,
+        *second,
+        title=title,
+        compare=len(first),
+        largest=options.largest,
+        breakdown_limit=options.breakdown_limit,
+    )

@@ -173,7 +173,7 @@ USES: dict[ViewName, frozenset[str]] = {
     "entropy": frozenset({"width"}),
 }
 """The options that each view of head maps supports."""
-OF_PAGES = frozenset({"largest", "breakdown"})
+OF_PAGES = frozenset({"largest", "breakdown_limit"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +188,7 @@ class FigureOptions(Options):
     scale: the weight with the darkest colour. Default: 1, or the greatest in views of several heads.
     width: of a picture on paper, in centimetres.
     largest: megabytes that an .html page may have.
-    breakdown: numbers that an .html page may have to break lookups down into.
+    breakdown_limit: numbers that an .html page may have to break lookups down into.
     """
 
     view: ViewName | None = None
@@ -200,7 +200,7 @@ class FigureOptions(Options):
     scale: float | None = None
     width: float | None = None
     largest: float = 16.0
-    breakdown: int = 1_000_000
+    breakdown_limit: int = 1_000_000
 
     def of_view(self) -> frozenset[str]:
         """The chosen options of views, without the view itself."""

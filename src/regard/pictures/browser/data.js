@@ -80,9 +80,9 @@ regard.data = (() => {
   const alone = (labels) => ({ index: labels.map((_, place) => place), labels });
 
   class Lookups {
-    constructor(about, maps, workings, pixels, images) {
-      const { name, source, target, sourceWords, targetWords, sentences, notes, patches, verbs, unworked } = about;
-      Object.assign(this, { name, source: [...source], target: [...target], sentences, patches, maps, workings, unworked, pixels, images });
+    constructor(about, maps, breakdown, pixels, images) {
+      const { name, source, target, sourceWords, targetWords, sentences, notes, patches, verbs, noBreakdown } = about;
+      Object.assign(this, { name, source: [...source], target: [...target], sentences, patches, maps, breakdown, noBreakdown, pixels, images });
       this.notes = notes ? [...notes] : [];
       this.verbs = verbs || ["reads", "is read"];
       this.words = sourceWords || targetWords ? { source: sourceWords, target: targetWords } : null;
@@ -122,7 +122,7 @@ regard.data = (() => {
     }
   }
 
-  const workingsOf = async (about, heads) => {
+  const breakdownOf = async (about, heads) => {
     if (!about) return null;
     const { scale, softmax, allowed } = about, numbers = async ([name, { step, width, data }]) => [name, { step, width, numbers: new Int16Array(await unpacked(data)) }];
     const named = Object.fromEntries(await Promise.all(Object.entries(about.numbers).map(numbers)));
@@ -134,7 +134,7 @@ regard.data = (() => {
     const maps = await Promise.all(about.maps.map(async (each) => new Weights(each, await unpacked(each.data), shape({ ...about, ...each }))));
     const pixels = about.patches ? new Uint8Array(await unpacked(about.patches.data)) : null;
     const images = about.images ? { ...about.images, pixels: new Uint8Array(await unpacked(about.images.data)) } : null;
-    return new Lookups(about, maps, await workingsOf(about.workings, about.heads), pixels, images);
+    return new Lookups(about, maps, await breakdownOf(about.breakdown, about.heads), pixels, images);
   };
 
   // The place of the same label among others: of several the one before which as many of them stand.

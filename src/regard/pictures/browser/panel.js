@@ -16,8 +16,8 @@ regard.Panel = (() => {
       this.choices = element("div", { className: "regard-choices" });
       this.place = element("div", { className: "regard-place" });
       this.said = element("output", { className: "regard-said", ariaLive: "polite" });
-      this.worked = element("section", { className: "regard-worked", hidden: true, ariaLabel: "One lookup worked out" });
-      this.element = element("section", { className: "regard-panel" }, this.choices, this.said, this.place, this.worked);
+      this.breakdown = element("section", { className: "regard-breakdown", hidden: true, ariaLabel: "Breakdown of a lookup" });
+      this.element = element("section", { className: "regard-panel" }, this.choices, this.said, this.place, this.breakdown);
       this.place.addEventListener("keydown", (event) => this.key(event));
       this.place.addEventListener("focus", () => { if (this.focused.target === null && this.kind.start) this.focus(...this.kind.start); });
     }
@@ -30,9 +30,9 @@ regard.Panel = (() => {
       return this.lookup.maps[this.own.map];
     }
 
-    // Whether a click says what weights of this map are made of, or why it does not.
-    get works() {
-      return this.own.map === 0 && Boolean(this.lookup.workings || this.lookup.unworked);
+    // Whether a click shows the breakdown of a lookup, or why there is none.
+    get hasBreakdown() {
+      return this.own.map === 0 && Boolean(this.lookup.breakdown || this.lookup.noBreakdown);
     }
 
     get verbs() {
@@ -58,7 +58,7 @@ regard.Panel = (() => {
       Object.assign(this.own, some);
       if ("lookup" in some) Object.assign(this.own, { map: 0, layer: null, head: null });
       this.fit();
-      this.worked.hidden = true;
+      this.breakdown.hidden = true;
       this.render();
       this.mounted.synchronise();
     }
@@ -82,7 +82,7 @@ regard.Panel = (() => {
         this.place.replaceChildren(this.view.element);
         const moves = Object.keys(kind.keys).length > 0;
         Object.assign(this.place, { tabIndex: moves ? 0 : -1, role: moves ? "application" : "group" });
-        this.place.ariaLabel = `${kind.title} of ${this.lookup.name || "attention"}.${moves ? " Arrow keys move, Enter works a lookup out." : ""}`;
+        this.place.ariaLabel = `${kind.title} of ${this.lookup.name || "attention"}.${moves ? " Arrow keys move, Enter breaks a lookup down." : ""}`;
       }
       this.menus();
       this.view.render();
@@ -122,12 +122,12 @@ regard.Panel = (() => {
       if (document.activeElement !== this.place) this.focus(null, null);
     }
 
-    // A click: it stays in focus, is worked out where that can be, and whoever shows this page is told.
+    // A click keeps the focus, shows the breakdown if there is one, and fires the event `regard-pick`.
     pick(target, source) {
       this.focus(target, source);
       if (this.place.tabIndex === 0) this.place.focus({ preventScroll: true });
-      this.worked.hidden = this.focused.target === null || !this.works;
-      if (!this.worked.hidden) this.worked.replaceChildren(...regard.worked.show(this, this.focused.target, this.focused.source));
+      this.breakdown.hidden = this.focused.target === null || !this.hasBreakdown;
+      if (!this.breakdown.hidden) this.breakdown.replaceChildren(...regard.breakdown.show(this, this.focused.target, this.focused.source));
       this.mounted.tell("regard-pick", { lookup: this.own.lookup, ...this.focused });
     }
 
@@ -152,7 +152,7 @@ regard.Panel = (() => {
 
     hint() {
       const { table } = this;
-      const works = this.own.map === 0 && this.lookup.workings ? "; a click works a lookup out" : "", sizes = `${table.target.length} target × ${table.source.length} source labels.`;
+      const works = this.own.map === 0 && this.lookup.breakdown ? "; a click breaks a lookup down" : "", sizes = `${table.target.length} target × ${table.source.length} source labels.`;
       return `${sizes} ${this.kind.hint ?? `Point at one, or use the arrow keys${works}.`}`;
     }
 
@@ -160,7 +160,7 @@ regard.Panel = (() => {
       const step = this.kind.keys[event.key];
       if (event.ctrlKey || event.altKey || event.metaKey || event.target !== this.place) return;
       if (event.key === "Enter") this.pick(this.focused.target, this.focused.source);
-      else if (event.key === "Escape") { this.worked.hidden = true; this.focus(null, null); }
+      else if (event.key === "Escape") { this.breakdown.hidden = true; this.focus(null, null); }
       else if (step) this.step(step);
       else return;
       event.preventDefault();

@@ -232,7 +232,7 @@ class ClassificationRun(Run[Text, ClassPrediction]):
         if read is None:
             return None
         lookups = found.lookups(read.pieces)
-        lookups = joining.lookups(replace(lookups, workings=found.breakdown(lookups.weights)))
+        lookups = joining.lookups(replace(lookups, breakdown=found.breakdown(lookups.weights)))
         return replace(lookups, source_words=read.words, target_words=read.words)
 
     def _gradient(self, example: Labelled) -> KindOfAttribution:

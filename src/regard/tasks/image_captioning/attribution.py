@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from regard.attention.record import record_breakdown
 from regard.images import Pixels
-from regard.maps.breakdown import Workings
+from regard.maps.breakdown import Breakdown
 from regard.models.captioner import Captioner
 from regard.pictures.overlay import overlays
 from regard.tasks.image_captioning.config import ImageCaptioning
@@ -38,7 +38,7 @@ class CaptionMaps:
 
     every: Float[np.ndarray, "layer head position row column"]
     gates: tuple[float, ...] | None
-    workings: Workings | None = None
+    breakdown: Breakdown | None = None
 
     @property
     def weights(self) -> Float[np.ndarray, "position row column"]:

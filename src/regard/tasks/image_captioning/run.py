@@ -232,8 +232,8 @@ class ImageCaptioningRun(Run[Image, Caption]):
         )
         patches = self._patches(pixels)
         labels = patch_labels(patches.rows, patches.columns)
-        workings = seen.workings and seen.workings.of_rows(slice(len(tokens)))
-        return Lookups(weights, labels, tokens, notes=notes, patches=patches, workings=workings)
+        breakdown = seen.breakdown and seen.breakdown.of_rows(slice(len(tokens)))
+        return Lookups(weights, labels, tokens, notes=notes, patches=patches, breakdown=breakdown)
 
     def _patches(self, pixels: Pixels) -> Patches:
         side = self.config.model.side

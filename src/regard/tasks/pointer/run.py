@@ -11,7 +11,7 @@ from regard.attention.record import record_breakdown
 from regard.attribution.aggregation import alone
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
-from regard.maps.breakdown import Workings
+from regard.maps.breakdown import Breakdown
 from regard.models.pointer_network import PointerNetwork
 from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
@@ -34,7 +34,7 @@ class PointerPrediction:
     places: tuple[int, ...]
     score: float
     attention: Alignment
-    workings: Workings | None = None
+    breakdown: Breakdown | None = None
 
     @property
     def text(self) -> str:
@@ -100,7 +100,7 @@ class PointerRun(Run[Set, PointerPrediction]):
     def _attribute(self, example: Set, options: AttributionOptions) -> Attribution:
         """The weights of every step on the end and on each element."""
         (found,) = self._predict([example], PredictOptions())
-        lookups = replace(alone(found.attention, "weights"), workings=found.workings)
+        lookups = replace(alone(found.attention, "weights"), breakdown=found.breakdown)
         title = example if isinstance(example, str) else written(example)
         return Attribution(found, title, (lookups,), found.attention, options)
 

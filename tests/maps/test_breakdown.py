@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.random import default_rng
 
-from regard.maps.breakdown import PlainScores, Sums, Workings, is_softmax, of_products
+from regard.maps.breakdown import Breakdown, PlainScores, Sums, breakdown_of_products, is_softmax
 from regard.maps.lookups import Lookups, of_rows
 
 RANDOM = default_rng(3)
@@ -37,15 +37,15 @@ def test_a_score_is_its_sum_one_by_one(energy: np.ndarray | None):
     "of", [Sums(QUERY, KEY), Sums(QUERY, KEY, 1.0, ENERGY), PlainScores(RANDOM.normal(size=(2, 3, 5, 7)))]
 )
 def test_parts_and_places_behind(of: Sums | PlainScores):
-    workings = Workings(of, VALUE)
-    rows = workings.of_rows(slice(1, 4))
+    breakdown = Breakdown(of, VALUE)
+    rows = breakdown.of_rows(slice(1, 4))
     np.testing.assert_allclose(rows.of.scores(), of.scores()[:, :, 1:4], atol=1e-12)
-    more = Workings(of, VALUE, np.tri(5, 7) > 0).with_more(2)
+    more = Breakdown(of, VALUE, np.tri(5, 7) > 0).with_more(2)
     assert (more.of.shape, more.value.shape) == ((2, 3, 5, 9), (2, 3, 9, 2))
     np.testing.assert_allclose(more.of.scores()[..., :7], of.scores(), atol=1e-12)
     np.testing.assert_array_equal(more.allowed, np.pad(np.tri(5, 7) > 0, [(0, 0), (0, 2)]))
-    assert workings.with_more(2).allowed is not None
-    assert workings.size == VALUE.size + sum(each.size for each in of.arrays().values())
+    assert breakdown.with_more(2).allowed is not None
+    assert breakdown.size == VALUE.size + sum(each.size for each in of.arrays().values())
 
 
 def test_no_rows_have_no_scores():
@@ -65,18 +65,18 @@ def test_what_a_softmax_is():
 def test_products_are_kept_where_they_give_the_weights():
     sums = Sums(QUERY, KEY, 0.3)
     weights = softmax(sums.scores(), np.tri(5, 7) > 0)
-    found = of_products(sums, VALUE, weights)
+    found = breakdown_of_products(sums, VALUE, weights)
     assert found is not None
     np.testing.assert_array_equal(found.allowed, np.tri(5, 7) > 0)
-    assert of_products(sums, VALUE, weights[..., :5]) is None
-    assert of_products(Sums(QUERY, KEY, 0.4), VALUE, weights) is None
+    assert breakdown_of_products(sums, VALUE, weights[..., :5]) is None
+    assert breakdown_of_products(Sums(QUERY, KEY, 0.4), VALUE, weights) is None
 
 
-def test_rows_of_lookups_take_their_workings_along():
-    workings = Workings(Sums(QUERY, KEY, 1.0, ENERGY), VALUE, np.tri(5, 7) > 0)
-    weights = softmax(workings.of.scores(), np.tri(5, 7) > 0)
-    lookups = Lookups(weights, tuple("abcdefg"), tuple("vwxyz"), workings=workings)
+def test_rows_of_lookups_keep_their_breakdown():
+    breakdown = Breakdown(Sums(QUERY, KEY, 1.0, ENERGY), VALUE, np.tri(5, 7) > 0)
+    weights = softmax(breakdown.of.scores(), np.tri(5, 7) > 0)
+    lookups = Lookups(weights, tuple("abcdefg"), tuple("vwxyz"), breakdown=breakdown)
     found = of_rows(lookups, slice(2, 4), ("x", "y"))
-    assert found.workings is not None
-    assert found.workings.allowed is not None
-    np.testing.assert_allclose(softmax(found.workings.of.scores(), found.workings.allowed), found.weights, atol=1e-6)
+    assert found.breakdown is not None
+    assert found.breakdown.allowed is not None
+    np.testing.assert_allclose(softmax(found.breakdown.of.scores(), found.breakdown.allowed), found.weights, atol=1e-6)

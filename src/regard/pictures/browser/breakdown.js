@@ -1,5 +1,5 @@
-// One lookup worked out: scores, weights, what each value has of what is read, and the sum that one score is.
-regard.worked = (() => {
+// The breakdown of one lookup: scores, weights, the share of each value in the mixture, and the terms of one score.
+regard.breakdown = (() => {
   const { element, number, colour, css } = regard.page, SHOWN = 8, TERMS = 5, STRIP = 96;
 
   const vector = ({ numbers, step, width }, heads, [layer, head], place, count) => {
@@ -27,12 +27,12 @@ regard.worked = (() => {
 
   // A line for each key: its score, scaled, its weight, and its share of the read: of c = sum of w v, w v . c / c . c.
   // Weights that are no softmax of the scores are those that were recorded.
-  const lookup = (workings, at, target, targets, sources, recorded) => {
-    const { heads, value, scale, allowed } = workings, places = [...Array(sources).keys()];
+  const lookup = (breakdown, at, target, targets, sources, recorded) => {
+    const { heads, value, scale, allowed } = breakdown, places = [...Array(sources).keys()];
     const open = places.filter((s) => !allowed || allowed[target * sources + s]), values = places.map((s) => vector(value, heads, at, s, sources));
-    const sum = (s) => total(termsOf(sides(workings, at, [target, targets], [s, sources])));
-    const scores = workings.query ? Float32Array.from(places, sum) : vector(workings.given, heads, at, target, targets);
-    const weights = workings.softmax ? softmax(scores.map((each) => each * scale), open) : recorded;
+    const sum = (s) => total(termsOf(sides(breakdown, at, [target, targets], [s, sources])));
+    const scores = breakdown.query ? Float32Array.from(places, sum) : vector(breakdown.plain, heads, at, target, targets);
+    const weights = breakdown.softmax ? softmax(scores.map((each) => each * scale), open) : recorded;
     const read = new Float32Array(value.width);
     open.forEach((s) => values[s].forEach((each, i) => { read[i] += weights[s] * each; }));
     const length = dot(read, read) || 1;
@@ -72,15 +72,15 @@ regard.worked = (() => {
   };
 
   const show = (panel, target, source) => {
-    const { lookup: one, map, table } = panel, { layer, head: chosen } = panel.choice, { workings } = one;
-    if (!workings) return [element("p", {}, one.unworked)];
+    const { lookup: one, map, table } = panel, { layer, head: chosen } = panel.choice, { breakdown } = one;
+    if (!breakdown) return [element("p", {}, one.noBreakdown)];
     const at = [layer ?? (map.layers.length === 1 ? 0 : null), chosen ?? (map.heads === 1 ? 0 : null)];
-    if (at.includes(null) || panel.choice.words) return [element("p", {}, "Choose one layer and one head, and no words, to work a lookup out.")];
-    const [targets, sources] = [one.target.length, one.source.length], [name, product] = names(workings), scaled = workings.scale !== 1;
-    const lines = lookup(workings, at, target, targets, sources, map.row(...at, target));
+    if (at.includes(null) || panel.choice.words) return [element("p", {}, "Choose one layer and one head, and no words, to break a lookup down.")];
+    const [targets, sources] = [one.target.length, one.source.length], [name, product] = names(breakdown), scaled = breakdown.scale !== 1;
+    const lines = lookup(breakdown, at, target, targets, sources, map.row(...at, target));
     const first = [...lines].sort((a, b) => b.weight - a.weight).slice(0, SHOWN), picked = lines.find((each) => each.source === source);
     if (picked && !first.includes(picked)) first.push(picked);
-    const columns = ["source", name, ...(scaled ? [`× ${number(workings.scale)}`] : []), workings.softmax ? "softmax" : "weight", "|value|", "|weight × value|", "share of the read"];
+    const columns = ["source", name, ...(scaled ? [`× ${number(breakdown.scale)}`] : []), breakdown.softmax ? "softmax" : "weight", "|value|", "|weight × value|", "share of the read"];
     const cells = ({ score, scaled: times, weight, value, written, share }) => [score, ...(scaled ? [times] : []), weight, value, written, share];
     const body = element("tbody", {}, ...first.map((each) => row(table.source[each.source], cells(each), each === picked ? "regard-on" : "")));
     const rest = lines.length - first.length, left = lines.reduce((sum, each) => sum + (first.includes(each) ? 0 : each.weight), 0);
@@ -88,7 +88,7 @@ regard.worked = (() => {
     const parts = [element("h2", {}, "What ", label(table.target[target]), ` reads in ${map.layers[at[0]]}, head ${at[1]}`),
       element("table", { className: "regard-numbers" }, head(columns), body)];
     if (rest > 0) parts.push(element("p", { className: "regard-key" }, `and ${rest} more, which share a weight of ${number(left)}`));
-    const both = picked && sides(workings, at, [target, targets], [source, sources]);
+    const both = picked && sides(breakdown, at, [target, targets], [source, sources]);
     if (both) parts.push(element("h2", {}, "How ", label(table.source[source]), ` gets its ${name}`), ...summed(both, product));
     return parts;
   };

@@ -1,4 +1,4 @@
-"""What the weights of one example are made of, so that each of its lookups can be worked out: scores and values."""
+"""The breakdown of recorded weights: the scores and values of the calls of each module."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from regard.attention.masks import Mask
 from regard.attention.observer import LookupRecord
 from regard.attention.scores.protocol import Sides
-from regard.maps.breakdown import ROUNDING, PlainScores, Sums, Workings, is_softmax
+from regard.maps.breakdown import ROUNDING, Breakdown, PlainScores, Sums, is_softmax
 
 
 class Call(NamedTuple):
@@ -34,9 +34,9 @@ class Call(NamedTuple):
         return cls(record.weights(None, None), record.value, record.mask, record.scores())
 
 
-def breakdown(
+def breakdown_of_calls(
     modules: Sequence[Sequence[Call]], weights: Float[np.ndarray, "_layer _head _target _source"]
-) -> Workings | None:
+) -> Breakdown | None:
     """What these weights of the batch's first row are made of, given the calls of each module. None for weights that
     are not those of the calls (of other modules, or norms), and where keys or values change from call to call."""
     every = [_joined(calls) for calls in modules]
@@ -50,7 +50,7 @@ def breakdown(
         return None
     allowed = np.any([each.allowed for each in found], axis=0)
     of, value = _together([each.of for each in found]), np.stack([each.value for each in found])
-    return Workings(of, value, allowed, is_softmax(of.scores(), allowed, weights))
+    return Breakdown(of, value, allowed, is_softmax(of.scores(), allowed, weights))
 
 
 class _Joined(NamedTuple):

@@ -1,4 +1,4 @@
-"""The workings that come with lookups give their weights, whatever the score; where they would not, there are none."""
+"""The breakdown of lookups gives their weights, whatever the score; where it would not, there is none."""
 
 from dataclasses import replace
 from typing import Any
@@ -70,7 +70,7 @@ SCORES: dict[str, tuple[Any, int]] = {
 WITHOUT_SIDES = {"inverse distance", "location", "location, a short one"}
 
 
-def looked(model: Any) -> Lookups:
+def lookups_of(model: Any) -> Lookups:
     return lookups(model, (SOURCE, TARGET), *SIDES, JOININGS["weights"])[0]
 
 
@@ -78,14 +78,14 @@ def transformer() -> Transformer:
     return Transformer(13, 13, TransformerConfig(layers=2, width=6, hidden=7, heads=3)).eval()
 
 
-def told(attend: nn.Module, query: torch.Tensor, memory: Memory) -> tuple[Maps, np.ndarray, torch.Tensor]:
+def recorded(attend: nn.Module, query: torch.Tensor, memory: Memory) -> tuple[Maps, np.ndarray, torch.Tensor]:
     """What was recorded, the weights `(layer, head, query, key)` of the first row, and what was read."""
     with torch.no_grad(), record_breakdown(attend, "*") as maps:
         read = attend(query, memory)
     return maps, maps.layered()[0].numpy(), read
 
 
-def drawn(name: str, dtype: torch.dtype) -> tuple[Attend, torch.Tensor, Memory]:
+def sampled(name: str, dtype: torch.dtype) -> tuple[Attend, torch.Tensor, Memory]:
     make, width = SCORES[name]
     attend = Attend(make()).to(dtype)
     for each in attend.parameters():
@@ -100,9 +100,9 @@ def drawn(name: str, dtype: torch.dtype) -> tuple[Attend, torch.Tensor, Memory]:
 
 @pytest.mark.parametrize("dtype", ATOL)
 @pytest.mark.parametrize("name", SCORES)
-def test_every_score_is_worked_out(name: str, dtype: torch.dtype):
-    attend, query, memory = drawn(name, dtype)
-    seen, weights, read = told(attend, query, memory)
+def test_every_score_has_a_breakdown(name: str, dtype: torch.dtype):
+    attend, query, memory = sampled(name, dtype)
+    seen, weights, read = recorded(attend, query, memory)
     found = seen.breakdown(weights)
     assert found is not None
     assert isinstance(found.of, PlainScores) == (name in WITHOUT_SIDES)
@@ -120,7 +120,7 @@ def test_heads_with_any_score(score: Any):
     heads = MultiHead(6, 3, attend=None if score is None else Attend(score())).double()
     states = torch.randn(2, 5, 6, dtype=torch.float64)
     mask = as_mask(torch.ones(5, 5, dtype=torch.bool).tril())
-    seen, weights, _ = told(heads, states, Memory(states, states, mask))
+    seen, weights, _ = recorded(heads, states, Memory(states, states, mask))
     found = seen.breakdown(weights)
     assert found is not None
     assert found.of.shape == (1, 3, 5, 5)
@@ -142,17 +142,17 @@ LUONG = {"embedding": 5, "width": 6, "layers": 1, "max_source": 5}
     ],
 )
 def test_decoders_with_one_head(sizes: Any, kind: type[Sums | PlainScores]):
-    found = looked(build(sizes, 13, 13).eval())
+    found = lookups_of(build(sizes, 13, 13).eval())
     assert found.weights.shape == (1, 1, 3, 5)
     np.testing.assert_allclose(worked_out(found), found.weights, atol=1e-5)
-    assert found.workings is not None
-    assert isinstance(found.workings.of, kind)
+    assert found.breakdown is not None
+    assert isinstance(found.breakdown.of, kind)
 
 
 def test_contributions_of_dimensions_are_those_of_the_parameters():
     """v_i tanh((W q + U k)_i), by hand from the module's own matrices."""
-    attend, query, memory = drawn("additive", torch.float64)
-    seen, weights, _ = told(attend, query, memory)
+    attend, query, memory = sampled("additive", torch.float64)
+    seen, weights, _ = recorded(attend, query, memory)
     found, score = seen.breakdown(weights), attend.score
     assert found is not None
     assert isinstance(found.of, Sums)
@@ -165,19 +165,19 @@ def test_contributions_of_dimensions_are_those_of_the_parameters():
 
 
 def test_across_two_sequences():
-    found = looked(transformer())
+    found = lookups_of(transformer())
     assert found.weights.shape == (2, 3, 3, 5)
     np.testing.assert_allclose(worked_out(found), found.weights, atol=1e-5)
-    assert found.workings is not None
-    assert isinstance(found.workings.of, Sums)
-    assert (found.workings.of.scale, found.workings.value.shape) == (pytest.approx(2**-0.5), (2, 3, 5, 2))
+    assert found.breakdown is not None
+    assert isinstance(found.breakdown.of, Sums)
+    assert (found.breakdown.of.scale, found.breakdown.value.shape) == (pytest.approx(2**-0.5), (2, 3, 5, 2))
 
 
 def test_within_one_no_later_key_is_allowed():
     found = opened(GPT2Config(layers=2, width=6, heads=3, context=11)).attribute(TEXT).lookups[0]
     np.testing.assert_allclose(worked_out(found), found.weights, atol=1e-5)
-    assert found.workings is not None
-    np.testing.assert_array_equal(found.workings.allowed, np.tri(7) > 0)
+    assert found.breakdown is not None
+    np.testing.assert_array_equal(found.breakdown.allowed, np.tri(7) > 0)
 
 
 @pytest.mark.parametrize("window", [31, 3])
@@ -185,9 +185,9 @@ def test_within_one_no_later_key_is_allowed():
 def test_language_models_that_read_their_past(name: str, window: int):
     """Less than a window of it, or more."""
     found = opened(replace(CONFIGS[name], window=window)).attribute(TEXT).lookups[0]
-    assert found.workings is not None
-    assert found.workings.allowed is not None
-    shares = np.exp(scores_of(found.workings)) * found.workings.allowed
+    assert found.breakdown is not None
+    assert found.breakdown.allowed is not None
+    shares = np.exp(scores_of(found.breakdown)) * found.breakdown.allowed
     total = shares.sum(-1, keepdims=True)
     np.testing.assert_allclose(np.divide(shares, total, where=total > 0, out=shares), found.weights, atol=1e-5)
 
@@ -201,7 +201,7 @@ def test_classifiers():
 def test_captions(name: str):
     run = captioning(name)
     (found,) = run.attribute(PIXELS).lookups
-    assert found.workings is not None
+    assert found.breakdown is not None
     np.testing.assert_allclose(worked_out(found), found.weights, atol=1e-5)
     assert run.attribute(PIXELS, target_tokens=[5, 4]).lookups[0].weights.shape[2] == 2
 
@@ -219,7 +219,7 @@ def test_weights_that_are_no_softmax_say_so():
     for each in model.decoder.modules():
         if isinstance(getattr(each, "align", None), torch.nn.Module):
             each.align = Sparsemax()
-    found = looked(model).workings
+    found = lookups_of(model).breakdown
     assert found is not None
     assert not found.softmax
     assert found.allowed is not None
@@ -230,7 +230,7 @@ def test_none_for_another_call():
     model = transformer()
     readers = model.decoder.source_attention
     assert readers is not None
-    found, seen = looked(model), []
+    found, seen = lookups_of(model), []
     for times in (0, 1, 2):
         with record_breakdown(model.decoder, readers) as maps:
             for _ in range(times):

@@ -1,4 +1,4 @@
-"""One lookup worked out in a real browser, for every kind of score."""
+"""The breakdown of one lookup in a real browser, for every kind of score."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ import torch
 
 from regard.attribution.aggregation import JOININGS
 from regard.attribution.forced_decoding import lookups
-from regard.maps.breakdown import PlainScores, Sums, Workings
+from regard.maps.breakdown import Breakdown, PlainScores, Sums
 from regard.maps.heads import Side
 from regard.maps.lookups import Lookups
 from regard.models.bahdanau import BahdanauConfig
@@ -20,22 +20,22 @@ Opened = Callable[..., Any]
 
 
 def columns(page: Any, table: str) -> list[str]:
-    return page.locator(f".regard-worked .regard-{table} thead th").all_inner_texts()
+    return page.locator(f".regard-breakdown .regard-{table} thead th").all_inner_texts()
 
 
 def rows(page: Any, table: str) -> list[list[str]]:
-    found = page.locator(f".regard-worked .regard-{table} tbody tr").all()
+    found = page.locator(f".regard-breakdown .regard-{table} tbody tr").all()
     return [row.locator("th, td").all_inner_texts() for row in found]
 
 
-def test_a_click_works_one_lookup_out(opened: Opened):
+def test_a_click_breaks_a_lookup_down(opened: Opened):
     """q . k = 112 and 96 in 64 dimensions are scaled to 14 and 12, whose softmax is 0.881 and 0.119; what is masked
     takes no part."""
     query, key, value = np.zeros((1, 1, 1, 64)), np.zeros((1, 1, 3, 64)), np.zeros((1, 1, 3, 2))
     query[..., 0], key[0, 0, :, 0], value[0, 0, :, 0] = 8, (14, 12, 20), (3, 3, 3)
     weights = np.array([0.880797, 0.119203, 0.0]).reshape(1, 1, 1, 3)
-    workings = Workings(Sums(query, key, 64**-0.5), value, np.array([[True, True, False]]))
-    page = opened(View(Lookups(weights, ("a", "b", "masked"), ("t",), workings=workings)))
+    breakdown = Breakdown(Sums(query, key, 64**-0.5), value, np.array([[True, True, False]]))
+    page = opened(View(Lookups(weights, ("a", "b", "masked"), ("t",), breakdown=breakdown)))
     page.locator(".regard-place").focus()
     page.keyboard.press("Enter")
     assert columns(page, "numbers") == [
@@ -51,12 +51,12 @@ def test_a_click_works_one_lookup_out(opened: Opened):
         ["a", "112.00", "14.00", "0.881", "3.000", "2.642", "0.881"],
         ["b", "96.00", "12.00", "0.119", "3.000", "0.358", "0.119"],
     ]
-    assert "What t reads" in page.locator(".regard-worked").inner_text()
+    assert "What t reads" in page.locator(".regard-breakdown").inner_text()
     assert rows(page, "terms")[0] == ["1", "8.000", "14.00", "112.00"]
     assert rows(page, "terms")[-2:] == [["59 more", "", "", "0"], ["sum", "", "", "112.00"]]
 
 
-def test_a_click_works_an_additive_lookup_out(opened: Opened):
+def test_a_click_breaks_an_additive_lookup_down(opened: Opened):
     """Of a fresh model of Bahdanau's: each key's score, weight and value, and one score as a sum."""
     torch.manual_seed(3)
     model = build(BahdanauConfig(embedding=5, width=7, attention=11, maxout=2), 13, 13).eval()
@@ -68,19 +68,19 @@ def test_a_click_works_an_additive_lookup_out(opened: Opened):
     page.locator(".regard-place").focus()
     for key in ("ArrowDown", "ArrowRight", "ArrowRight", "Enter"):
         page.keyboard.press(key)
-    assert page.locator(".regard-worked h2 bdi").all_inner_texts() == ["y", "c"]
+    assert page.locator(".regard-breakdown h2 bdi").all_inner_texts() == ["y", "c"]
     assert columns(page, "numbers")[:3] == ["source", "v · tanh(q + k)", "softmax"]
-    assert given.workings is not None
-    assert isinstance(given.workings.of, Sums)
-    scores, weights = given.workings.of.scores()[0, 0, 1], given.weights[0, 0, 1]
+    assert given.breakdown is not None
+    assert isinstance(given.breakdown.of, Sums)
+    scores, weights = given.breakdown.of.scores()[0, 0, 1], given.weights[0, 0, 1]
     found = {name: [float(each) for each in cells] for name, *cells in rows(page, "numbers")}
     assert [*found] == [given.source[place] for place in np.argsort(-weights)]
     for place, name in enumerate(given.source):
-        written = weights[place] * np.linalg.norm(given.workings.value[0, 0, place])
+        written = weights[place] * np.linalg.norm(given.breakdown.value[0, 0, place])
         expected = [scores[place], weights[place], written]
         np.testing.assert_allclose([found[name][each] for each in (0, 1, 3)], expected, atol=2e-3)
     assert sum(cells[-1] for cells in found.values()) == pytest.approx(1, abs=5e-3)
-    energy, query, key = given.workings.of.energy, given.workings.of.query, given.workings.of.key
+    energy, query, key = given.breakdown.of.energy, given.breakdown.of.query, given.breakdown.of.key
     assert energy is not None
     terms, shown = energy[0, 0] * np.tanh(query[0, 0, 1] + key[0, 0, 2]), rows(page, "terms")
     order = np.argsort(-np.abs(terms))
@@ -93,10 +93,10 @@ def test_a_click_works_an_additive_lookup_out(opened: Opened):
 def test_scores_that_are_no_sums_and_weights_that_are_no_softmax(opened: Opened):
     """A location score under an alignment that leaves out the third: the weights are those of the map."""
     weights = np.array([0.75, 0.25, 0.0]).reshape(1, 1, 1, 3)
-    workings = Workings(
+    breakdown = Breakdown(
         PlainScores(np.array([2.0, 1.0, -3.0]).reshape(1, 1, 1, 3)), np.eye(3)[None, None], softmax=False
     )
-    page = opened(View(Lookups(weights, ("a", "b", "c"), ("t",), workings=workings)))
+    page = opened(View(Lookups(weights, ("a", "b", "c"), ("t",), breakdown=breakdown)))
     page.locator(".regard-place").focus()
     page.keyboard.press("Enter")
     assert columns(page, "numbers") == ["source", "score", "weight", "|value|", "|weight × value|", "share of the read"]
@@ -108,16 +108,16 @@ def test_scores_that_are_no_sums_and_weights_that_are_no_softmax(opened: Opened)
     assert page.locator(".regard-terms, .regard-strips").count() == 0
 
 
-def test_what_is_not_worked_out_says_why(opened: Opened):
+def test_a_missing_breakdown_has_a_reason(opened: Opened):
     side = np.zeros((1, 1, 2, 4))
-    given = Lookups(np.full((1, 1, 2, 2), 0.5), ("a", "b"), ("s", "t"), workings=Workings(Sums(side, side), side))
-    page = opened(View(given, breakdown=23))
-    assert "works" not in page.locator(".regard-said").inner_text()
+    given = Lookups(np.full((1, 1, 2, 2), 0.5), ("a", "b"), ("s", "t"), breakdown=Breakdown(Sums(side, side), side))
+    page = opened(View(given, breakdown_limit=23))
+    assert "breaks" not in page.locator(".regard-said").inner_text()
     page.locator(".regard-place").focus()
     page.keyboard.press("Enter")
-    assert page.locator(".regard-worked p").inner_text() == (
-        "A click works no lookup out: that takes 24 numbers of scores, queries, keys and values; a page has at "
-        "most 23, unless breakdown (`regard show --worked`) is set higher."
+    assert page.locator(".regard-breakdown p").inner_text() == (
+        "These lookups have no breakdown: it would take 24 numbers of scores, queries, keys and values; a page has "
+        "at most 23, unless breakdown_limit (`regard show --worked`) is set higher."
     )
 
 
@@ -128,10 +128,10 @@ def test_of_many_dimensions_those_that_give_most_are_seen(opened: Opened):
         random.normal(size=(1, 1, 2, 500)),
         np.ones((1, 1, 2, 1)),
     )
-    workings = Workings(Sums(query, key), value)
-    scores = workings.of.scores()
+    breakdown = Breakdown(Sums(query, key), value)
+    scores = breakdown.of.scores()
     weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
-    page = opened(View(Lookups(weights, ("a", "b"), ("t",), workings=workings)))
+    page = opened(View(Lookups(weights, ("a", "b"), ("t",), breakdown=breakdown)))
     page.locator(".regard-place").focus()
     page.keyboard.press("Enter")
     strips = page.locator(".regard-strip").all()
@@ -139,4 +139,4 @@ def test_of_many_dimensions_those_that_give_most_are_seen(opened: Opened):
     terms = query[0, 0, 0] * key[0, 0, 0]
     greatest = terms[np.argmax(np.abs(terms))]
     assert float(strips[2].locator("i").first.get_attribute("title")) == pytest.approx(greatest, abs=2e-3)
-    assert "The 96 of 500 dimensions that give most" in page.locator(".regard-worked").inner_text()
+    assert "The 96 of 500 dimensions that give most" in page.locator(".regard-breakdown").inner_text()
