@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from benchmarks import report
+from regard.data.char_words import spell_vocabulary
 from regard.data.lines import read_lines
 from regard.models.elmo import Elmo
 from regard.models.elmo_embedding import ElmoEmbedding, ScalarMix, word_states
@@ -28,11 +29,10 @@ from regard.runs import run_file
 from regard.runs.load import load
 from regard.runs.recipes import path_of
 from regard.shapes import Int, States
-from regard.storage.run_folder import RunDirectory
-from regard.tasks.bidirectional_language_model.char_words import spell_vocabulary
+from regard.storage.run_folder import LABELS, RunDirectory
 from regard.tasks.bidirectional_language_model.run import ElmoRun
 from regard.tasks.classification.config import Classification
-from regard.tasks.classification.run import LABELS, ClassificationRun
+from regard.tasks.classification.run import ClassificationRun
 from regard.tasks.classification.setup import setup
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text.special import PAD
@@ -145,7 +145,7 @@ def train(path: Path, settings: Sequence[str], elmo: ElmoRun, layers: int, held:
             mix = embedding.mix
         learned = sum(each.numel() for each in model.parameters() if each.requires_grad)
         result: dict[str, Any] = {"learned": learned} | fit(model, prepared.objective, config.training, run)
-        told = ClassificationRun(config, model.eval(), elmo.tokenizer, prepared.kept[LABELS])
+        told = ClassificationRun(config, model.eval(), elmo.tokenizer, prepared.files[LABELS])
         result |= {f"test/{name}": figure for name, figure in told.evaluate(tests).items()}
         if mix is not None:
             result |= {"mix": mix.weights.softmax(0).tolist(), "gamma": mix.gamma.item()}

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from benchmarks.words_in_context import Held, HeldEmbedding, places, sentences, shifted
+from regard.data.char_words import spell_vocabulary
 from regard.models.elmo import Elmo, ElmoConfig
 from regard.models.elmo_embedding import ElmoEmbedding
-from regard.tasks.bidirectional_language_model.char_words import spell_vocabulary
 from regard.text import Tokenizer, TokenizerSettings
 
 

@@ -81,7 +81,10 @@ def test_a_model_that_fills_in_blanks(regard, here: Path, monkeypatch: pytest.Mo
         (("fill", "bert", "no blank here"), "'no blank here' has no blank; write [MASK] where one is"),
         (("predict", "bert", "text"), "'text' has no blank; write [MASK] where one is"),
         (("generate", "bert", "text"), "the option tokens is not supported where a run of the task masked-language"),
-        (("evaluate", "bert"), "there is no test set in the run file and no file is named"),
+        (
+            ("evaluate", "bert"),
+            "there is no test set in the run file and no examples are given",
+        ),
         (("evaluate", "bert", "--beam", "3"), "the option beam is not supported where a run of the task masked-lang"),
         (("embed", "bert", "text", "--words"), "does not embed words; it can predict, evaluate"),
         (("train", "bert"), "data.train is not given; expected a text file, as --set data.train=FILE"),

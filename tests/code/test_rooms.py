@@ -18,16 +18,7 @@ OUTSIDE = {
     ("regard", "custom"): "`regard.Supervised` is public: the objective that `fit` takes",
 }
 """Modules outside of every room that enter one, and why."""
-DOORS = {
-    (
-        "multi_target",
-        "seq2seq",
-    ): "a run of several languages is a run of one for each",
-    ("image_captioning", "image_classification"): "its encoder starts from a run of that task, whose run file it reads",
-    ("classification", "bidirectional_language_model"): "its states of words are those of such a run, trained before",
-    ("image_classification", "classification"): "classes of images are predicted and measured as those of texts are",
-    ("few_shot", "classification"): "its predictions are classes with their probabilities",
-}
+DOORS = {("multi_target", "seq2seq"): "a run of several languages is a run of that task for each"}
 """Rooms that enter another, and why."""
 NAMES = {"regard.runs.run_file": "older run files have former names of tasks, with those that replace them"}
 """Modules of `SHARED` in which names of tasks stand, and why."""

@@ -2,8 +2,8 @@
 
 import pytest
 
+from regard.data.char_words import SpelledTexts, spell_vocabulary, words_of
 from regard.errors import InputError
-from regard.tasks.bidirectional_language_model.char_words import SpelledTexts, spell_vocabulary, words_of
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import IGNORED
 from regard.text.spelling import TEXT_BEGINS, TEXT_ENDS, spell, spell_mark

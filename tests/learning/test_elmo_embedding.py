@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from regard.attention.heads import MultiHead
+from regard.data.char_words import spell_vocabulary
 from regard.models.elmo import Elmo, ElmoConfig
 from regard.models.elmo_embedding import ElmoEmbedding, ScalarMix, word_states
 from regard.nn.embeddings import Sinusoidal
@@ -13,7 +14,6 @@ from regard.nn.encoders.recurrent import RecurrentEncoder
 from regard.nn.encoders.transformer import EncoderLayer, TransformerEncoder
 from regard.nn.recurrent import SequenceReader
 from regard.nn.sublayers import FeedForward, PreNorm
-from regard.tasks.bidirectional_language_model.char_words import spell_vocabulary
 from regard.text import Tokenizer, TokenizerSettings
 
 TOKENIZER = Tokenizer.train(TokenizerSettings("word"), ["a b c d e f g"])

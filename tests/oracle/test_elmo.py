@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from regard.data.char_words import SpelledBatch, stacked
 from regard.hub.formats.elmo_tensors import convert_tensors
 from regard.models.elmo import ORIGINAL, Elmo, ElmoConfig
 from regard.storage.tensors import load_into
-from regard.tasks.bidirectional_language_model.char_words import SpelledBatch, stacked
 from regard.tasks.bidirectional_language_model.training import losses
 from regard.text.special import IGNORED
 from regard.text.spelling import TEXT_BEGINS, TEXT_ENDS, spell, spell_mark

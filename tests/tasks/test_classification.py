@@ -14,11 +14,12 @@ from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
 from regard.storage.run_folder import WEIGHTS, RunDirectory
+from regard.tasks.class_prediction import class_metrics
 from regard.tasks.classification.batch import collate_marked, shortened
 from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.forms.two_texts import TwoTexts
 from regard.tasks.classification.run import ClassificationRun
-from regard.tasks.classification.training import ClassificationObjective, figures
+from regard.tasks.classification.training import ClassificationObjective
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END, PAD, START
 from regard.training.settings import Training
@@ -167,9 +168,9 @@ def test_the_longest_text_is_cut_first(lengths: tuple[int, ...], most: int, left
     assert all(each == list(range(len(each))) for each in found)
 
 
-def test_figures_by_hand():
+def test_metrics_by_hand():
     told = torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.7, 0.3], [0.6, 0.4]])
-    found = figures(told, [0, 1, 1, 0])
+    found = class_metrics(told, [0, 1, 1, 0])
     assert found["accuracy"] == pytest.approx(75)
     assert found["macro-f1"] == pytest.approx(100 * (4 / 5 + 2 / 3) / 2)
 

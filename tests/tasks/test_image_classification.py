@@ -18,7 +18,7 @@ from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
 from regard.storage.run_folder import WEIGHTS, RunDirectory
-from regard.tasks.classification.setup import ordered
+from regard.tasks.class_prediction import in_order_of
 from regard.tasks.image_classification.config import ImageClassification
 from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.image_classification.training import ImageClassificationObjective
@@ -178,9 +178,9 @@ def test_training_on_keeps_the_order_of_the_classes(tmp_path: Path):
     with RunDirectory.create(tmp_path / "run") as run:
         run.write_json("labels.json", ["zebra", "ape", "newt"])
     start = str(tmp_path / "run")
-    assert ordered(["ape", "newt", "zebra"], start) == ["zebra", "ape", "newt"]
-    assert ordered(["ape", "newt"], start) == ["ape", "newt"]
-    assert ordered(["ape", "newt", "zebra"], None) == ["ape", "newt", "zebra"]
+    assert in_order_of(start, ["ape", "newt", "zebra"]) == ["zebra", "ape", "newt"]
+    assert in_order_of(start, ["ape", "newt"]) == ["ape", "newt"]
+    assert in_order_of(None, ["ape", "newt", "zebra"]) == ["ape", "newt", "zebra"]
 
 
 def test_batches_are_functions_of_seed_epoch_and_index(folder: Path):

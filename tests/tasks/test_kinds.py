@@ -26,9 +26,10 @@ from regard.models.recurrent_language_model import RecurrentLanguageModelConfig
 from regard.models.rocktaschel import RocktaschelConfig
 from regard.models.vit import Vit, VitConfig
 from regard.pictures.payload import payload
+from regard.tasks.class_prediction import ClassPrediction
 from regard.tasks.classification.config import Classification
 from regard.tasks.classification.data import LabelledTables
-from regard.tasks.classification.run import ClassificationRun, ClassPrediction
+from regard.tasks.classification.run import ClassificationRun
 from regard.tasks.extractive_qa.config import ExtractiveQA
 from regard.tasks.extractive_qa.data import Questions
 from regard.tasks.extractive_qa.run import ExtractiveQARun

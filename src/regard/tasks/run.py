@@ -211,6 +211,15 @@ def fitting(options: Options) -> Iterator[None]:
         raise InputError(str(error)) from error
 
 
+def for_evaluation(examples: Sequence[E] | None, tests: Callable[[], Sequence[E]], instead: str) -> Sequence[E]:
+    """The examples, by default those of the test set. Raises InputError where there are none, with what to do
+    `instead`."""
+    found = tests() if examples is None else examples
+    if not found:
+        raise InputError(f"there is no test set in the run file and no examples are given; {instead}")
+    return found
+
+
 def refuse_one(examples: object, name: str = "examples") -> None:
     """Raises TypeError for a single example instead of a list: a text would be read letter by letter."""
     if isinstance(examples, str | Path | np.ndarray):

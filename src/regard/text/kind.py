@@ -36,6 +36,8 @@ _PIECE, _BYTES = len(NAMES) + 1, len(NAMES) + 256
 SMALLEST = {"character": _PIECE, "word": _PIECE, "space": _PIECE, "bpe": _BYTES, "gpt2": _BYTES}
 SMALLEST |= {"wordpiece": _PIECE + 1, "wordpiece-uncased": _PIECE + 1, "unigram": _PIECE}
 """The least size of a vocabulary of each kind."""
+WHOLE_WORDS: tuple[KindName, ...] = ("word", "space")
+"""The kinds whose tokens are words."""
 
 
 @dataclass(frozen=True)

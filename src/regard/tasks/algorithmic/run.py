@@ -9,7 +9,6 @@ import torch
 from jaxtyping import Float
 
 from regard.attention.record import record
-from regard.errors import InputError
 from regard.maps.tape_use import TapeUse
 from regard.models.turing_machine import TuringMachine
 from regard.nonfinite import guarded
@@ -20,7 +19,7 @@ from regard.tasks.algorithmic.data import BitSequence
 from regard.tasks.algorithmic.training import collate_bits, figures
 from regard.tasks.attribution import Attribution
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
-from regard.tasks.run import Run
+from regard.tasks.run import Run, for_evaluation
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,9 +73,7 @@ class AlgorithmicRun(Run[str, BitPrediction]):
         Raises:
             InputError: there are neither examples nor a test set.
         """
-        sequences = self.config.data.load().test if examples is None else examples
-        if not sequences:
-            raise InputError("there is no test set in the run file and no sequences are given; set data.test")
+        sequences = for_evaluation(examples, lambda: self.config.data.load().test, "set data.test")
         with guarded(self.model):
             return figures(self.model, sequences)
 

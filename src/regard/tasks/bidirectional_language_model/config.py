@@ -9,9 +9,8 @@ from regard.data.texts import RunningText
 from regard.models.elmo import ElmoConfig
 from regard.models.softmax import check_smoothing
 from regard.text import TokenizerSettings
+from regard.text.kind import WHOLE_WORDS
 from regard.training.settings import Training
-
-WORDS = ("word", "space")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,9 +26,9 @@ class BidirectionalLanguageModelling:
     training: Training = field(default_factory=Training)
 
     def __post_init__(self) -> None:
-        if self.tokenizer.kind not in WORDS:
+        if self.tokenizer.kind not in WHOLE_WORDS:
             raise ValueError(
-                f"tokenizer.kind is {self.tokenizer.kind}; ELMo reads words, expected {' or '.join(WORDS)}"
+                f"tokenizer.kind is {self.tokenizer.kind}; ELMo reads words, expected {' or '.join(WHOLE_WORDS)}"
             )
         if self.training.batch_tokens <= self.window:
             raise ValueError(

@@ -8,18 +8,18 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from regard.data.char_words import SpelledTexts, spell_vocabulary, stacked, words_of
 from regard.errors import InputError
 from regard.models.elmo import Elmo
 from regard.models.elmo_embedding import ElmoEmbedding, word_states
 from regard.nonfinite import guarded
 from regard.shapes import Float
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.bidirectional_language_model.char_words import SpelledTexts, spell_vocabulary, stacked, words_of
 from regard.tasks.bidirectional_language_model.config import BidirectionalLanguageModelling
 from regard.tasks.bidirectional_language_model.training import figures
 from regard.tasks.options import EvaluationOptions
 from regard.tasks.prediction import Prediction
-from regard.tasks.run import Run, refuse_one
+from regard.tasks.run import Run, for_evaluation, refuse_one
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 from regard.text.spelling import spell
@@ -75,9 +75,7 @@ class ElmoRun(Run[str, Prediction]):
         """
         if self.model.output is None:
             raise InputError("this model predicts no words: it was published without that part; use `regard embed`")
-        texts = self.config.data.tests() if examples is None else examples
-        if not texts:
-            raise InputError("there is no test set in the run file and no file is named; name a file of text")
+        texts = for_evaluation(examples, self.config.data.tests, "give a file of text")
         spelled = SpelledTexts(self.tokenizer, texts, self.config.model.characters, self.config.window)
         with guarded(self.model):
             return figures(self.model, spelled, self.config.training.batch_tokens)

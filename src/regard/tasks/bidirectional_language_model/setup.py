@@ -1,9 +1,9 @@
 """Set up training: data, tokenizer, model and objective from a run file."""
 
+from regard.data.char_words import SpelledTexts
 from regard.errors import InputError
 from regard.models.elmo import Elmo
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.bidirectional_language_model.char_words import SpelledTexts
 from regard.tasks.bidirectional_language_model.config import BidirectionalLanguageModelling
 from regard.tasks.bidirectional_language_model.training import BidirectionalObjective
 from regard.tasks.setup import Setup, digest

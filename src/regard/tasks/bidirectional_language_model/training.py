@@ -4,10 +4,10 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.batching import token_batches
+from regard.data.char_words import SpelledBatch, SpelledTexts
 from regard.metrics.perplexity import perplexity
 from regard.models.elmo import Elmo
 from regard.shapes import Float
-from regard.tasks.bidirectional_language_model.char_words import SpelledBatch, SpelledTexts
 from regard.text.special import IGNORED
 from regard.training.objective import Carried, Loss
 from regard.training.settings import Training

@@ -7,10 +7,10 @@ from regard.models.bert import BertConfig
 from regard.models.catalog import CLASSIFIERS, ClassifierConfig
 from regard.models.elmo_embedding import ElmoStates
 from regard.models.rocktaschel import RocktaschelConfig
-from regard.tasks.bidirectional_language_model.config import WORDS, BidirectionalLanguageModelling
 from regard.tasks.classification.data import LabelledTables
 from regard.tasks.fine_tuning import FineTuning
 from regard.tasks.pretrained_part import PretrainedPart, PretrainedSource
+from regard.text.kind import WHOLE_WORDS
 
 STATES = "model.embedding.elmo"
 
@@ -37,9 +37,9 @@ class Classification(FineTuning, PretrainedSource):
                 if paired
                 else f"the model {self.model.name} reads two texts; name the column of the other with data.second"
             )
-        if self.states is not None and self.tokenizer is not None and self.tokenizer.kind not in WORDS:
+        if self.states is not None and self.tokenizer is not None and self.tokenizer.kind not in WHOLE_WORDS:
             raise ValueError(
-                f"tokenizer.kind is {self.tokenizer.kind}; {STATES} reads words, expected {' or '.join(WORDS)}"
+                f"tokenizer.kind is {self.tokenizer.kind}; {STATES} reads words, expected {' or '.join(WHOLE_WORDS)}"
             )
 
     @property
@@ -56,7 +56,7 @@ class Classification(FineTuning, PretrainedSource):
             return None
         has_sizes = self.states.sizes is not None
         return PretrainedPart(
-            STATES, self.states.elmo, BidirectionalLanguageModelling.task, "`regard train elmo`", has_sizes
+            STATES, self.states.elmo, "bidirectional-language-model", "`regard train elmo`", has_sizes
         )
 
     def with_sizes(self, other: Any) -> "Classification":

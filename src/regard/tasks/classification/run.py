@@ -22,52 +22,17 @@ from regard.nonfinite import guarded
 from regard.shapes import Float
 from regard.storage.run_folder import LABELS, RunDirectory
 from regard.tasks.attribution import Attribution
+from regard.tasks.class_prediction import ClassPrediction, class_indices, class_metrics
 from regard.tasks.classification.config import Classification
 from regard.tasks.classification.data import Labelled, LabelledTables
 from regard.tasks.classification.forms.catalog import form_of
-from regard.tasks.classification.training import figures, numbers, probabilities
+from regard.tasks.classification.training import probabilities
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
-from regard.tasks.prediction import flat
-from regard.tasks.run import Run
+from regard.tasks.run import Run, for_evaluation
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 
 SHOWN = "models that do are bert, han, flat-attention and rocktaschel"
-
-
-@dataclass(frozen=True)
-class ClassPrediction:
-    """The most likely class, `label`, and the probability of every class, the most likely first."""
-
-    label: str
-    probabilities: dict[str, float]
-
-    @classmethod
-    def of(cls, labels: Sequence[str], row: Sequence[float]) -> "ClassPrediction":
-        """The prediction of a row of probabilities, one for each label."""
-        ranked = dict(sorted(zip(labels, row, strict=True), key=lambda pair: -pair[1]))
-        return cls(next(iter(ranked)), ranked)
-
-    @property
-    def text(self) -> str:
-        """The label."""
-        return self.label
-
-    @property
-    def probability(self) -> float:
-        """That of the label."""
-        return self.probabilities[self.label]
-
-    def lines(self) -> list[str]:
-        """The label and its probability, with a tab between."""
-        return [f"{flat(self.label)}\t{self.probability:.4f}"]
-
-    def __str__(self) -> str:
-        return f"{self.label} {self.probability:.4f}"
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return dict(vars(self))
 
 
 Text = str | tuple[str, ...] | list[str]
@@ -161,12 +126,10 @@ class ClassificationRun(Run[Text, ClassPrediction]):
         Raises:
             InputError: there are neither examples nor a test set, a label is unknown, or a text is too long.
         """
-        texts = self._data(options).tests() if examples is None else examples
-        if not texts:
-            raise InputError("there is no test set in the run file and no file is given; give a table")
-        classes = numbers(self.labels, texts)
+        texts = for_evaluation(examples, self._data(options).tests, "give a table")
+        classes = class_indices(self.labels, texts)
         with guarded(self.model):
-            return figures(probabilities(self.model, self.form, list(map(self.form.encoded, texts))), classes)
+            return class_metrics(probabilities(self.model, self.form, list(map(self.form.encoded, texts))), classes)
 
     def _predict(self, examples: Sequence[Text], options: PredictOptions) -> list[ClassPrediction]:
         """The class of each text or pair of texts.

@@ -1,18 +1,22 @@
 """Set up training: data, tokenizer, model and objective from a run file."""
 
-from pathlib import Path
-from typing import Any
+from torch import nn
 
-from regard.errors import InputError
+from regard.data.char_words import spell_vocabulary
 from regard.models.catalog import build_classifier
+from regard.models.elmo_embedding import ElmoEmbedding
 from regard.storage.run_folder import LABELS, RunDirectory
-from regard.tasks.bidirectional_language_model.states import PRETRAINED, spell_out
+from regard.tasks.class_prediction import class_indices, training_labels
 from regard.tasks.classification.config import Classification
 from regard.tasks.classification.forms.catalog import form_of
-from regard.tasks.classification.training import ClassificationObjective, numbers
+from regard.tasks.classification.training import ClassificationObjective
 from regard.tasks.setup import Setup, digest
 from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
+from regard.text import Tokenizer
 from regard.training.state import count_parameters
+
+PRETRAINED = {"embedding.elmo": ""}
+"""The part of a model that is pretrained, with the prefix of its parameters in the run of its states."""
 
 
 def setup(config: Classification, folder: RunDirectory, processes: int) -> Setup:
@@ -22,15 +26,13 @@ def setup(config: Classification, folder: RunDirectory, processes: int) -> Setup
         InputError: the texts or the model are invalid.
     """
     splits = config.data.load()
-    labels = ordered(sorted({each.label for each in splits.train}), config.training.start)
-    if len(labels) < 2:
-        raise InputError(f"{config.data.train}: every label is {labels[0]!r}; expected two classes or more")
+    labels = training_labels(splits.train, config.data.train, config.training.start)
     tokenizer = kept_or_trained(folder, config.cutting, [text for each in splits.train for text in each.texts])
     model = build_classifier(config.classifier, tokenizer.size, len(labels))
     spell_out(model, tokenizer)
     form = form_of(config.classifier, tokenizer, truncate=config.truncate)
     train, valid, _ = (
-        list(zip(map(form.encoded, some), numbers(labels, some), strict=True))
+        list(zip(map(form.encoded, some), class_indices(labels, some), strict=True))
         for some in (splits.train, splits.valid, splits.test)
     )
     return Setup(
@@ -47,9 +49,8 @@ def setup(config: Classification, folder: RunDirectory, processes: int) -> Setup
     )
 
 
-def ordered(labels: list[str], start: str | None) -> list[str]:
-    """The labels; where the starting run has the same set, in its order. Raises InputError for a folder that is no
-    run."""
-    started = None if start is None else RunDirectory.open(Path(start))
-    known: Any = started.read_json(LABELS) if started is not None and started.has(LABELS) else []
-    return known if sorted(known) == labels else labels
+def spell_out(model: nn.Module, tokenizer: Tokenizer) -> None:
+    """Set the spellings of each ELMo embedding of the model to those of the tokenizer's vocabulary."""
+    for each in model.modules():
+        if isinstance(each, ElmoEmbedding):
+            each.spellings.copy_(spell_vocabulary(tokenizer, each.elmo.characters))

@@ -8,12 +8,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.data.batching import require_one_batch, require_room, token_batches
-from regard.data.images import LabelledImage
-from regard.errors import InputError
 from regard.models.classifier import Classifier
 from regard.shapes import Float
+from regard.tasks.class_prediction import class_metrics
 from regard.tasks.classification.batch import ClassBatch
-from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.forms.protocol import Form
 from regard.training.objective import Carried, Loss
 from regard.training.settings import Training
@@ -64,16 +62,7 @@ class ClassificationObjective:
     def validate(self, model: nn.Module) -> dict[str, float]:
         assert isinstance(model, Classifier)
         found = probabilities(model, self.form, [each for each, _ in self.valid])
-        return figures(found, [each for _, each in self.valid])
-
-
-def numbers(labels: Sequence[str], examples: Sequence[Labelled | LabelledImage]) -> list[int]:
-    """The class of each example. Raises InputError for a class that the model was not trained on."""
-    known = {label: number for number, label in enumerate(labels)}
-    for each in examples:
-        if each.label not in known:
-            raise InputError(f"{each.place}: label {each.label!r} is none of the training set's: {', '.join(labels)}")
-    return [known[each.label] for each in examples]
+        return class_metrics(found, [each for _, each in self.valid])
 
 
 @torch.no_grad()
@@ -100,16 +89,3 @@ def parts(texts: Sequence[Any], form: Form[Any]) -> Iterator[list[Any]]:
         positions += more
     if some:
         yield some
-
-
-def figures(probabilities: Float[Tensor, "text class"], classes: Sequence[int]) -> dict[str, float]:
-    """accuracy: the share of right predictions; macro-f1: the mean of the F1 of each class. Both in per cent."""
-    predicted, right = probabilities.argmax(-1), torch.tensor(classes)
-    scores = []
-    for each in right.unique():
-        both = ((predicted == each) & (right == each)).sum()
-        scores.append(2 * both / ((predicted == each).sum() + (right == each).sum()))
-    return {
-        "accuracy": 100 * float((predicted == right).float().mean()),
-        "macro-f1": 100 * float(torch.stack(scores).mean()),
-    }

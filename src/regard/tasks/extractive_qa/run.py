@@ -25,7 +25,7 @@ from regard.tasks.extractive_qa.config import ExtractiveQA
 from regard.tasks.extractive_qa.data import Window
 from regard.tasks.extractive_qa.training import WindowedQuestions, window_logits, windowed
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
-from regard.tasks.run import Run
+from regard.tasks.run import Run, for_evaluation
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 
@@ -104,9 +104,7 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
         Raises:
             InputError: there are neither examples nor a test set, or an answer is not in its context.
         """
-        questions = self.config.data.tests() if examples is None else examples
-        if not questions:
-            raise InputError("there is no test set in the run file and no file is given; give a file of questions")
+        questions = for_evaluation(examples, self.config.data.tests, "give a file of questions")
         with guarded(self.model):
             return windowed(questions, self.tokenizer, self.config).figures(self.model)
 

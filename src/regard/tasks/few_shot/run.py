@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +21,11 @@ from regard.nonfinite import guarded
 from regard.pictures.episode import episode
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
-from regard.tasks.classification.run import ClassPrediction
+from regard.tasks.class_prediction import ClassPrediction
 from regard.tasks.few_shot.config import FewShot
 from regard.tasks.few_shot.training import figures, pixels_of, pool
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
-from regard.tasks.run import Run
+from regard.tasks.run import Run, for_evaluation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -125,9 +126,7 @@ class FewShotRun(Run[FewShotExample, ClassPrediction]):
             InputError: there are neither examples nor a test set, or classes or their images are too few.
         """
         data = self.config.data
-        images = [each for some in data.load().test.values() for each in some] if examples is None else examples
-        if not images:
-            raise InputError("there is no test set in the run file and no images are given; set data.test")
+        images = for_evaluation(examples, lambda: [*chain(*data.load().test.values())], "set data.test")
         classes = pool(data.checked(images, "the images for evaluation"), self.config)
         with guarded(self.model):
             return figures(self.model, classes, self.config, data.test_episodes)

@@ -10,7 +10,6 @@ from regard.metrics.text import TextMetricName
 from regard.models.catalog import CaptionerConfig
 from regard.tasks.image_captioning.data import CaptionTables
 from regard.tasks.image_captioning.scenes import Scenes
-from regard.tasks.image_classification.config import ImageClassification
 from regard.tasks.pretrained_part import PretrainedPart, PretrainedSource
 from regard.text import TokenizerSettings
 from regard.training.attention_losses import AttentionLosses
@@ -63,7 +62,7 @@ class ImageCaptioning(PretrainedSource):
         if trunk is None:
             return None
         command = "`regard train vit` or `regard import`"
-        return PretrainedPart("model.trunk.vit", trunk.vit, ImageClassification.task, command, trunk.sizes is not None)
+        return PretrainedPart("model.trunk.vit", trunk.vit, "image-classification", command, trunk.sizes is not None)
 
     def with_sizes(self, other: Any) -> "ImageCaptioning":
         """The run file with the sizes of the trunk and the `images` of its run."""

@@ -29,7 +29,7 @@ from regard.tasks.image_captioning.data import Captioned
 from regard.tasks.image_captioning.training import decode, encoded, figures, read
 from regard.tasks.options import SAMPLING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
 from regard.tasks.prediction import TextPrediction, flat
-from regard.tasks.run import Run
+from regard.tasks.run import Run, for_evaluation
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 
@@ -108,9 +108,7 @@ class ImageCaptioningRun(Run[Image, Caption]):
         Raises:
             InputError: there are neither examples nor a test set, or an image cannot be read.
         """
-        images = self.config.data.tests() if examples is None else examples
-        if not images:
-            raise InputError("there is no test set in the run file and no images are given; give images with captions")
+        images = for_evaluation(examples, self.config.data.tests, "give images with captions")
         with guarded(self.model):
             return figures(self.model, self.tokenizer, images, self.config, self._search(options.beam))
 

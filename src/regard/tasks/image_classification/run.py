@@ -10,7 +10,6 @@ from jaxtyping import Float
 from regard.attribution.available import LAYERED
 from regard.attribution.kinds import AMOUNTS, VERBS, Kind
 from regard.data.images import LabelledImage
-from regard.errors import InputError
 from regard.images import Image, decode_image
 from regard.maps import of_patches
 from regard.maps.heads import HeadMaps
@@ -20,13 +19,12 @@ from regard.models.vit import Vit
 from regard.nonfinite import guarded
 from regard.storage.run_folder import LABELS, RunDirectory
 from regard.tasks.attribution import Attribution
-from regard.tasks.classification.run import ClassPrediction
-from regard.tasks.classification.training import figures, numbers
+from regard.tasks.class_prediction import ClassPrediction, class_indices, class_metrics
 from regard.tasks.image_classification.attribution import KINDS, PatchWeights, read_by_class, recorded
 from regard.tasks.image_classification.config import ImageClassification
 from regard.tasks.image_classification.training import pixels_of, probabilities
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
-from regard.tasks.run import Run
+from regard.tasks.run import Run, for_evaluation
 
 MARKS = "[CLS]", "[DIST]"
 """The tokens before the patches."""
@@ -79,12 +77,10 @@ class ImageClassificationRun(Run[Image, ClassPrediction]):
         Raises:
             InputError: there are neither examples nor a test set, a label is unknown, or an image cannot be read.
         """
-        images = self.config.data.tests() if examples is None else examples
-        if not images:
-            raise InputError("there is no test set in the run file and no images are given; give images")
-        classes = numbers(self.labels, images)
+        images = for_evaluation(examples, self.config.data.tests, "give a set of images")
+        classes = class_indices(self.labels, images)
         with guarded(self.model):
-            return figures(probabilities(self.model, images, self.config), classes)
+            return class_metrics(probabilities(self.model, images, self.config), classes)
 
     def _predict(self, examples: Sequence[Image], options: PredictOptions) -> list[ClassPrediction]:
         """The class of each image. Raises InputError for one that cannot be read, or is an array of another kind."""

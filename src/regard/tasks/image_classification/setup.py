@@ -3,11 +3,9 @@
 import numpy as np
 
 from regard.data.images import contents
-from regard.errors import InputError
 from regard.models.vit import Vit
 from regard.storage.run_folder import LABELS, RunDirectory
-from regard.tasks.classification.setup import ordered
-from regard.tasks.classification.training import numbers
+from regard.tasks.class_prediction import class_indices, training_labels
 from regard.tasks.image_classification.config import ImageClassification
 from regard.tasks.image_classification.training import ImageClassificationObjective, pixels_of
 from regard.tasks.setup import Setup, digest
@@ -21,11 +19,10 @@ def setup(config: ImageClassification, folder: RunDirectory, processes: int) -> 
         InputError: the images or the model are invalid.
     """
     splits = config.data.load()
-    labels = ordered(sorted({each.label for each in splits.train}), config.training.start)
-    if len(labels) < 2:
-        raise InputError(f"{config.data.train}: every label is {labels[0]!r}; expected two classes or more")
+    labels = training_labels(splits.train, config.data.train, config.training.start)
     train, valid, _ = (
-        list(zip(images, numbers(labels, images), strict=True)) for images in (splits.train, splits.valid, splits.test)
+        list(zip(images, class_indices(labels, images), strict=True))
+        for images in (splits.train, splits.valid, splits.test)
     )
     for each in (*splits.train, *splits.valid, *splits.test):
         if not isinstance(each.image, np.ndarray):

@@ -12,7 +12,7 @@ from regard.data.images import LabelledImage
 from regard.images import Pixels
 from regard.models.vit import Vit
 from regard.shapes import Float, Int
-from regard.tasks.classification.training import figures
+from regard.tasks.class_prediction import class_metrics
 from regard.tasks.image_classification.config import ImageClassification
 from regard.training.objective import Carried, Loss
 
@@ -51,7 +51,7 @@ class ImageClassificationObjective:
     def validate(self, model: nn.Module) -> dict[str, float]:
         assert isinstance(model, Vit)
         images = [each for each, _ in self.valid]
-        return figures(probabilities(model, images, self.config), [number for _, number in self.valid])
+        return class_metrics(probabilities(model, images, self.config), [number for _, number in self.valid])
 
     def _seen(self, epoch: int, index: int) -> Float[Tensor, "channel height width"]:
         """The augmented image of an epoch."""

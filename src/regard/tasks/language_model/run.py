@@ -36,7 +36,7 @@ from regard.tasks.language_model.continuation import Begun, Continuation, behind
 from regard.tasks.language_model.training import convention, figures
 from regard.tasks.options import SAMPLING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
 from regard.tasks.prediction import TextPrediction
-from regard.tasks.run import Run
+from regard.tasks.run import Run, for_evaluation
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 
@@ -102,9 +102,7 @@ class LanguageModelRun(Run[str, Continuation]):
             InputError: there are neither texts nor a test set.
             ValueError: a cache for a model with a limited context or with a copy mechanism.
         """
-        texts = self.config.data.tests() if examples is None else examples
-        if not texts:
-            raise InputError("there is no test set in the run file and no file is named; name a file of text")
+        texts = for_evaluation(examples, self.config.data.tests, "give a file of text")
         cache = None if options.cache is None else Cache(*options.cache)
         with guarded(self.model):
             return figures(self.model, self.tokenizer, texts, cache)

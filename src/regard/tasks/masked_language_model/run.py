@@ -28,7 +28,7 @@ from regard.tasks.masked_language_model.data import Document
 from regard.tasks.masked_language_model.training import SEED, figures, masked_texts
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.prediction import TextPrediction, flat
-from regard.tasks.run import Run, refuse_one
+from regard.tasks.run import Run, for_evaluation, refuse_one
 from regard.tasks.tokenizer_file import TOKENIZER, check_mask
 from regard.text import Tokenizer
 
@@ -118,9 +118,7 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
             InputError: there are neither documents nor a test set, or the model was published without predictions.
         """
         self._require_predictions()
-        documents = self.config.data.tests() if examples is None else examples
-        if not documents:
-            raise InputError("there is no test set in the run file and no file is named; name a file of documents")
+        documents = for_evaluation(examples, self.config.data.tests, "give a file of documents")
         model = self.config.model
         paired = model.next_sentence and len(documents) > 1
         texts = masked_texts(documents, self.tokenizer, self.config.masking, model.context, paired=paired, seed=SEED)

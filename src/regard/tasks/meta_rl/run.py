@@ -19,7 +19,7 @@ from regard.tasks.meta_rl.config import MetaRL
 from regard.tasks.meta_rl.environments import Environments, Trajectories, act
 from regard.tasks.meta_rl.training import environments_of, figures
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
-from regard.tasks.run import Run
+from regard.tasks.run import Run, for_evaluation
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,7 @@ class MetaRLRun(Run[str, ActionPrediction]):
             InputError: there are neither examples nor test environments.
         """
         data = self.config.data
-        environments = environments_of(data, data.test, "test") if examples is None else examples
-        if not environments:
-            raise InputError("there is no test set in the run file and no environments are given; set data.test")
+        environments = for_evaluation(examples, lambda: environments_of(data, data.test, "test"), "set data.test")
         with guarded(self.model):
             return figures(self.model, environments, next(self.model.parameters()).device)
 

@@ -20,7 +20,7 @@ from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictO
 from regard.tasks.pointer.config import Pointer
 from regard.tasks.pointer.data import Element, PointedSet
 from regard.tasks.pointer.training import collate_sets, decode, figures, places
-from regard.tasks.run import Run
+from regard.tasks.run import Run, for_evaluation
 
 Set = str | Sequence[Element]
 """A set as its elements, or as a line: `0.5 0.1 0.7`, of points `0.5,0.2 0.1,0.9`."""
@@ -79,9 +79,7 @@ class PointerRun(Run[Set, PointerPrediction]):
         Raises:
             InputError: there are neither examples nor a test set.
         """
-        sets = self.config.data.load().test if examples is None else examples
-        if not sets:
-            raise InputError("there is no test set in the run file and no sets are given; set data.test")
+        sets = for_evaluation(examples, lambda: self.config.data.load().test, "set data.test")
         with guarded(self.model):
             return figures(self.model, sets, self.config.search)
 

@@ -36,7 +36,7 @@ from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
 from regard.tasks.options import SAMPLING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
 from regard.tasks.prediction import TextPrediction
-from regard.tasks.run import Run
+from regard.tasks.run import Run, for_evaluation
 from regard.tasks.seq2seq.config import Seq2Seq
 from regard.tasks.seq2seq.conversation import Conversation
 from regard.tasks.seq2seq.metrics import Scoring, figures
@@ -246,11 +246,7 @@ class Seq2SeqRun(Run[str, Prediction]):
         ]
 
     def _evaluate(self, pairs: Sequence[Pair] | None, options: EvaluationOptions) -> dict[str, float]:
-        pairs = self.config.data.load().test if pairs is None else pairs
-        if not pairs:
-            raise InputError(
-                "there is no test set in the run file and no files are named; name source and target files"
-            )
+        pairs = for_evaluation(pairs, lambda: self.config.data.load().test, "give source and target files")
         with guarded(self.model):
             scoring = Scoring(self.config.metrics, self.search(options.beam), self.config.truncate)
             return figures(self.model, self.tokenizers, pairs, scoring)

@@ -1,0 +1,102 @@
+"""What tasks that predict one of several classes share: labels, predictions and metrics."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from regard.errors import InputError
+from regard.shapes import Float
+from regard.storage.run_folder import LABELS, RunDirectory
+from regard.tasks.prediction import flat
+
+
+@dataclass(frozen=True)
+class ClassPrediction:
+    """The most likely class, `label`, and the probability of every class, the most likely first."""
+
+    label: str
+    probabilities: dict[str, float]
+
+    @classmethod
+    def of(cls, labels: Sequence[str], row: Sequence[float]) -> "ClassPrediction":
+        """The prediction of a row of probabilities, one for each label."""
+        ranked = dict(sorted(zip(labels, row, strict=True), key=lambda pair: -pair[1]))
+        return cls(next(iter(ranked)), ranked)
+
+    @property
+    def text(self) -> str:
+        """The label."""
+        return self.label
+
+    @property
+    def probability(self) -> float:
+        """That of the label."""
+        return self.probabilities[self.label]
+
+    def lines(self) -> list[str]:
+        """The label and its probability, with a tab between."""
+        return [f"{flat(self.label)}\t{self.probability:.4f}"]
+
+    def __str__(self) -> str:
+        return f"{self.label} {self.probability:.4f}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return dict(vars(self))
+
+
+@runtime_checkable
+class LabelledExample(Protocol):
+    """An example with its class and where it came from (`file:line`)."""
+
+    @property
+    def label(self) -> str: ...
+
+    @property
+    def place(self) -> str: ...
+
+
+def training_labels(examples: Iterable[LabelledExample], train: str | None, start: str | None) -> list[str]:
+    """The labels of the training file, as `in_order_of` the run that training starts from.
+
+    Raises:
+        InputError: there is one class only, or the folder is no run.
+    """
+    labels = sorted({each.label for each in examples})
+    if len(labels) < 2:
+        raise InputError(f"{train}: every label is {labels[0]!r}; expected two classes or more")
+    return in_order_of(start, labels)
+
+
+def in_order_of(start: str | None, labels: list[str]) -> list[str]:
+    """The labels; where the run in the folder `start` has the same set, in its order. Raises InputError for a folder
+    that is no run."""
+    started = None if start is None else RunDirectory.open(Path(start))
+    known: Any = started.read_json(LABELS) if started is not None and started.has(LABELS) else []
+    return known if sorted(known) == labels else labels
+
+
+def class_indices(labels: Sequence[str], examples: Sequence[LabelledExample]) -> list[int]:
+    """The class of each example. Raises InputError for a class that the model was not trained on."""
+    known = {label: number for number, label in enumerate(labels)}
+    for each in examples:
+        if each.label not in known:
+            raise InputError(f"{each.place}: label {each.label!r} is none of the training set's: {', '.join(labels)}")
+    return [known[each.label] for each in examples]
+
+
+def class_metrics(probabilities: Float[Tensor, "example class"], classes: Sequence[int]) -> dict[str, float]:
+    """accuracy: the share of right predictions; macro-f1: the mean of the F1 of each class. Both in per cent."""
+    predicted, right = probabilities.argmax(-1), torch.tensor(classes)
+    scores = []
+    for each in right.unique():
+        both = ((predicted == each) & (right == each)).sum()
+        scores.append(2 * both / ((predicted == each).sum() + (right == each).sum()))
+    return {
+        "accuracy": 100 * float((predicted == right).float().mean()),
+        "macro-f1": 100 * float(torch.stack(scores).mean()),
+    }
