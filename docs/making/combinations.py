@@ -1,4 +1,4 @@
-"""Which score goes with which alignment, where, and what a run file may name: the tables of the guide, found by trying.
+"""The guide's tables of scores, alignments and run-file names that work together, found by running each combination.
 
 `python -m docs.making.combinations` prints them. A combination is offered where steps give what one pass gives and a
 sequence gets in a padded batch what it gets alone.
@@ -165,16 +165,16 @@ def combinations() -> str:
 
 REASONS = {
     "bahdanau": "the paper's score",
-    "luong": "input feeding, where it is on, gives the context to the next step",
+    "luong": "input feeding passes the context to the next step",
     "bottleneck": "it has no attention",
-    "one-pass": "one score for a fused kernel; a history reads in turn, which takes as many passes as words",
+    "one-pass": "one score for a fused kernel; a history would take a pass for each word",
     "pointer-generator": "the paper's score",
-    "transformer": "a history reads in turn, as above",
+    "transformer": "a history would take a pass for each word",
     "show-and-tell": "it has no attention",
-    "show-attend-and-tell": "the paper's score; its penalty (`doubly_stochastic`) stands for a history",
+    "show-attend-and-tell": "the paper's score; its penalty (`doubly_stochastic`) replaces a history",
     "spatial-attention": "the paper's score",
-    "grid-transformer": "as `transformer`; made to be compared with the one above",
-    "pointer-network": "the weights are the answer: they must sum to 1, and a place outside a window could not be one",
+    "grid-transformer": "as `transformer`; a baseline for the captioners above",
+    "pointer-network": "the weights are the prediction: they must sum to 1, and a window would exclude positions",
 }
 """Why a model of a run file takes no more."""
 
@@ -186,7 +186,7 @@ def run_files() -> str:
     made = {name: (each, build(each(), 11, 11).decoder) for name, each in seq2seq.items()}
     made |= {name: (each, build_captioner(each(), 11).decoder) for name, each in captioners.items()}
     made["pointer-network"] = PointerNetworkConfig, PointerNetwork(2, PointerNetworkConfig()).decoder
-    heads = ["`model: {name: ...}`", "`score:`", "`align:`", "`history:`", "no more, because"]
+    heads = ["`model: {name: ...}`", "`score:`", "`align:`", "`history:`", "reason for the limits"]
     return table(heads, {f"`{name}`": [*choices(*each), REASONS[name]] for name, each in made.items()})
 
 
