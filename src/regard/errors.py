@@ -1,18 +1,18 @@
-"""The two ways a run can end badly; the command line turns each into one line and an exit code."""
+"""The two kinds of failed run. The command line prints each as one line and exits with its code."""
 
 
 class InputError(ValueError):
-    """Bad usage, configuration or data. The message is one line: what was given, what was expected, what to do."""
+    """Bad usage, configuration or data. The message is one line: the value found, the value expected, what to do."""
 
     exit_code = 2
 
 
 def shown(text: str, longest: int = 40) -> str:
-    """A text as a message quotes it: its beginning, if it is long."""
+    """Quote a text for a message, cut to its first `longest` characters."""
     return repr(text if len(text) <= longest else f"{text[:longest]}...")
 
 
 class RunError(RuntimeError):
-    """The run itself failed (no space, no memory, a loss that stays NaN). One line as well."""
+    """The run itself failed: no space, no memory, a loss that stays NaN. The message is one line."""
 
     exit_code = 1

@@ -1,7 +1,7 @@
-"""Where the first NaN or infinity came from: `with detect_nonfinite(model): model(...)`.
+"""Find where the first NaN or infinity came from: `with detect_nonfinite(model): model(...)`.
 
-The command line's `--debug` does so for every model: its commands run inside `debugging()`, what calls a model inside
-`guarded(model)`.
+The command line's `--debug` checks every model: commands run inside `debugging()`, and code that calls a model does so
+inside `guarded(model)`.
 """
 
 from collections.abc import Iterator
@@ -16,12 +16,13 @@ from torch.utils._pytree import tree_leaves
 
 @contextmanager
 def detect_nonfinite(model: nn.Module) -> Iterator[None]:
-    """Look at everything that the modules of `model` are given and give while the block runs.
+    """Check every input and output of the modules of `model` while the block runs.
 
-    Minus infinity passes: it is the score of what must not be read, and the logarithm of 0.
+    Minus infinity passes: it is the score of a masked key and the logarithm of 0.
 
     Raises:
-        FloatingPointError: a tensor has NaN or infinity; the message names the first module that was given or gave it.
+        FloatingPointError: a tensor holds NaN or infinity; the message names the first module with such an input or
+            output.
     """
     hooks = []
     try:
@@ -40,7 +41,7 @@ _debugging: ContextVar[bool] = ContextVar("regard_debugging", default=False)
 
 @contextmanager
 def debugging() -> Iterator[None]:
-    """While the block runs, `guarded` models are looked at."""
+    """Check `guarded` models while the block runs."""
     token = _debugging.set(True)
     try:
         yield
@@ -49,32 +50,32 @@ def debugging() -> Iterator[None]:
 
 
 def is_debugging() -> bool:
-    """Whether `guarded` models are looked at now."""
+    """Whether `guarded` models are checked now."""
     return _debugging.get()
 
 
 def guarded(model: nn.Module) -> AbstractContextManager[None]:
-    """`detect_nonfinite(model)` while `debugging()`, else nothing, at no cost."""
+    """`detect_nonfinite(model)` inside `debugging()`; elsewhere a context that does nothing."""
     return detect_nonfinite(model) if is_debugging() else nullcontext()
 
 
 def refuse_inputs(place: str, module: nn.Module, args: Any, kwargs: Any) -> None:
-    """The hook before a module's call."""
-    refuse((args, kwargs), f"{place} was given")
+    """Hook before a module's call."""
+    refuse((args, kwargs), f"the input of {place}")
 
 
 def refuse_output(place: str, module: nn.Module, args: Any, output: Any) -> None:
-    """The hook after a module's call."""
-    refuse(output, f"{place} gave")
+    """Hook after a module's call."""
+    refuse(output, f"the output of {place}")
 
 
 def refuse(values: Any, what: str) -> None:
-    """Raises FloatingPointError for the first of the tensors among `values` that is not finite."""
+    """Raise FloatingPointError for the first tensor in `values` that holds NaN or plus infinity."""
     for tensor in tree_leaves(values):
         if not isinstance(tensor, Tensor) or not tensor.is_floating_point():
             continue
         broken = int((tensor.isnan() | tensor.isposinf()).sum())
         if broken:
             raise FloatingPointError(
-                f"{what} {broken} of {tensor.numel()} numbers as NaN or infinity, shape {tuple(tensor.shape)}"
+                f"{what} has {broken} of {tensor.numel()} numbers as NaN or infinity, shape {tuple(tensor.shape)}"
             )

@@ -1,6 +1,6 @@
-"""The axis names used in every signature, as jaxtyping aliases. Tests check them at run time; users never pay for it.
+"""Axis names of every signature, as jaxtyping aliases. Tests check them at run time; users pay nothing for them.
 
-`*batch` stands for any leading axes (a batch, or a batch and heads); `query` and `key` count positions; widths are
+`*batch` stands for any leading axes: a batch, or a batch and heads. `query` and `key` count positions; widths are
 feature sizes. Everything is batch first.
 """
 

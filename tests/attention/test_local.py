@@ -110,5 +110,5 @@ def test_windows_that_make_no_sense():
         LocalMonotonic(-1)
     with pytest.raises(ValueError, match="window is 0; it must be at least 1"):
         LocalPredictive(5, 3, 0)
-    with pytest.raises(ValueError, match="by the query; give it"):
+    with pytest.raises(ValueError, match="local-p needs the queries"):
         LocalPredictive(5, 3, 1)(torch.zeros(1, 2, 3))

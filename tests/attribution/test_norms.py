@@ -117,7 +117,7 @@ def test_of_outputs_rows_are_shares_of_the_mean(name: str):
 def test_weights_without_values_are_refused():
     model = nn.ModuleDict({"gate": Gate(3)})
     with (
-        pytest.raises(ValueError, match="'gate' hands over weights without values; leave measure out"),
+        pytest.raises(ValueError, match="'gate' reports weights without values; leave measure out"),
         record(model, measure=ValueNorms(model)),
     ):
         model["gate"](torch.zeros(2, 3))

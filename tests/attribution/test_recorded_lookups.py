@@ -172,7 +172,7 @@ def test_a_model_that_cannot_be_recorded_says_so_and_what_it_says_works(tmp_path
     assert len(maps) == 2
     with torch.no_grad(), record(torch.nn.ModuleList([model])) as none:
         model(IDS)
-    with pytest.raises(ValueError, match="given none, as nothing that was listened to attended"):
+    with pytest.raises(ValueError, match="given none, since no recorded module attended"):
         none.lookups(TOKENS)
 
 

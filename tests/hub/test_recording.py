@@ -164,7 +164,7 @@ def test_values_are_not_recorded():
     build, _ = MODELS["gpt2"]
     model = build().eval()
     with (
-        pytest.raises(ValueError, match="of transformers, weights alone are known; leave measure out"),
+        pytest.raises(ValueError, match="of transformers and reports weights only; leave measure out"),
         record(model, measure=lambda module, weights, value: weights),
     ):
         model(TOKENS)

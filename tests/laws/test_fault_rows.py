@@ -120,7 +120,7 @@ def test_row_22_garbage_in_real_input(garbage: float):
     x[1, 2] = garbage
     with (
         detect_nonfinite(model),
-        pytest.raises(FloatingPointError, match=r"^Sequential was given 1 of 10 numbers as NaN"),
+        pytest.raises(FloatingPointError, match=r"^the input of Sequential has 1 of 10 numbers as NaN"),
     ):
         model(x)
     model(x)
@@ -132,7 +132,7 @@ def test_row_22_the_layer_where_it_arose_is_named():
         model.get_parameter("0.bias").fill_(1000.0)
     with (
         detect_nonfinite(model),
-        pytest.raises(FloatingPointError, match=r"^1\.0 gave 6 of 6 numbers .* shape \(2, 3\)"),
+        pytest.raises(FloatingPointError, match=r"^the output of 1\.0 has 6 of 6 numbers .* shape \(2, 3\)"),
     ):
         model(torch.randn(2, 5))
 
@@ -150,7 +150,7 @@ def test_row_22_a_broken_weight_of_a_model(name: str, parameter: str, layer: str
     batch = cases.sentences()
     with torch.no_grad():
         model.get_parameter(parameter).fill_(torch.nan)
-    with detect_nonfinite(model), pytest.raises(FloatingPointError, match=f"^{layer} gave "):
+    with detect_nonfinite(model), pytest.raises(FloatingPointError, match=f"^the output of {layer} has "):
         model(batch.tokens, batch.lengths, batch.target)
 
 

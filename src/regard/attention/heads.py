@@ -13,23 +13,25 @@ from regard.shapes import Float
 
 
 class MultiHead(nn.Module):
-    """H lookups at once, each on its own projection of query, key and value; their reads concatenated and projected.
+    """H lookups at once, each with its own projections of query, key and value; their contexts are concatenated and
+    projected.
 
         head_h = attend(W_q^h q, W_k^h k, W_v^h v)          output = W_o [head_1; ...; head_H]
 
     Args:
-        width: of the queries and of the output.
+        width: width of the queries and of the output.
         heads: number of query heads H.
-        attend: how each head reads; a score with parameters is made with `heads=H` and the head width. Default
+        attend: lookup of each head. A score with parameters is built with `heads=H` and the head width. Default
             `Attend(ScaledDot())`.
-        memory_width: of the keys and values given. Default `width`.
-        head_width: of one head. Default `width / heads`.
-        key_value_heads: number of heads of keys and values, each shared by H / key_value_heads query heads
-            (Ainslie 2023, 2305.13245). Default H.
-        shared_key_value: one projection serves as keys and as values.
+        memory_width: width of the memory's keys and values. Default `width`.
+        head_width: width of one head. Default `width / heads`.
+        key_value_heads: number of heads of keys and values, each shared by H / key_value_heads query heads (Ainslie
+            2023, 2305.13245). Default H.
+        shared_key_value: use one projection for keys and values.
 
     Raises:
-        ValueError: `heads` does not divide `width` and no `head_width` is given, or `key_value_heads` not `heads`.
+        ValueError: `heads` does not divide `width` and there is no `head_width`, or `key_value_heads` does not divide
+            `heads`.
     """
 
     def __init__(
@@ -65,11 +67,12 @@ class MultiHead(nn.Module):
 
     @property
     def widths(self) -> tuple[int, int, int]:
-        """The widths of queries, keys and values it takes."""
+        """Expected widths of queries, keys and values."""
         return self.query.in_features, self.key.in_features, self.value.in_features
 
     def prepare(self, memory: Memory) -> Memory:
-        """The memory as every head sees it: keys and values `(batch, head, key, head_width)`, key sides computed."""
+        """Project and split a memory: keys and values `(batch, head, key, head_width)`, the score's key side
+        computed."""
         key = self.key(memory.key)
         shared = self.value is self.key and memory.value is memory.key
         return self._prepared(key, key if shared else self.value(memory.value), memory.mask)
@@ -80,14 +83,15 @@ class MultiHead(nn.Module):
         return self.attend.prepare(Memory(split, split if value is key else self.split(value), mask, clean=False))
 
     def split(self, states: Tensor) -> Tensor:
-        """`(batch, position, group * width)` -> `(batch, head, position, width)`, groups repeated for their heads."""
+        """`(batch, position, group * width)` -> `(batch, head, position, width)`; each group is repeated for its
+        heads."""
         states = rearrange(states, "b s (g d) -> b g s d", g=self.key_value_heads)
         repeats = self.heads // self.key_value_heads
         return states if repeats == 1 else repeat(states, "b g s d -> b (g r) s d", r=repeats)
 
     def written(self, value: Tensor) -> Tensor:
-        """What each head writes of a value that it reads alone, W_o^h v: `(batch, head, key, head_width)` -> `(batch,
-        head, key, width)`. Over all heads, weighted, and with W_o's bias, these add up to the output."""
+        """Contribution of each single value to the output of each head, W_o^h v: `(batch, head, key, head_width)` ->
+        `(batch, head, key, width)`. The output is the weighted sum of these over keys and heads, plus W_o's bias."""
         return value @ rearrange(self.output.weight, "w (h d) -> h d w", h=self.heads)
 
     def read(self, query: Tensor, memory: Memory, state: Any = None) -> Read:
@@ -99,8 +103,8 @@ class MultiHead(nn.Module):
     def within(
         self, states: Float[Tensor, "token width"], packing: Packing, mask: Mask
     ) -> Float[Tensor, "token width"]:
-        """Every token of sequences without their padding reads its own sequence, under the `mask` of the padded batch;
-        projections are made of these tokens alone."""
+        """Self-attention of packed tokens: each reads its own sequence, under the `mask` of the padded batch.
+        Projections are computed for real tokens only."""
         key = self.key(states)
         value = key if self.value is self.key else self.value(states)
         laid_out = packing.unpack(key)
@@ -122,5 +126,5 @@ class MultiHead(nn.Module):
 
 
 def self_attention(heads: MultiHead, states: Tensor, mask: Mask | Tensor | None = None) -> Tensor:
-    """Every position `(batch, position, width)` reads the sequence it stands in, under `mask`."""
+    """Each position of `(batch, position, width)` reads its own sequence, under `mask`."""
     return heads(states, Memory(states, states, None if mask is None else as_mask(mask)))

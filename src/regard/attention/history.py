@@ -1,6 +1,6 @@
-"""What a score may know of the reads before: past weights, added as features to the keys that it has prepared.
+"""Features of past weights, added to a score's prepared keys.
 
-A history's past is a tensor `(*batch, key)`; it travels with the alignment's state, never on the module.
+The past is a tensor `(*batch, key)`. It travels with the alignment's state and is never stored on the module.
 """
 
 from abc import ABC, abstractmethod
@@ -15,22 +15,22 @@ Addition = Float[Tensor, "*batch key width"]
 
 
 class History(nn.Module, ABC):
-    """Features of each key from the weights of the queries before."""
+    """Features of each key from the weights of earlier queries."""
 
     @abstractmethod
     def forward(self, past: Past) -> Addition:
-        """What is added to the prepared keys `(*batch, key, width)`."""
+        """The features to add to the prepared keys, `(*batch, key, width)`."""
 
     @abstractmethod
     def after(self, past: Past, weights: Past) -> Past:
-        """The past after one more query, which read with these weights."""
+        """The past after one more query with these weights."""
 
 
 class Coverage(History):
-    """w_c c_i, where c_i is the sum of the weights that key i has had (See 2017, 1704.04368, equations 10 and 11).
+    """w_c c_i, where c_i is the total weight of key i so far (See 2017, 1704.04368, equations 10 and 11).
 
     Args:
-        width: of the prepared keys: the hidden width of an additive score.
+        width: width of the prepared keys, the hidden width of an additive score.
     """
 
     def __init__(self, width: int):
@@ -45,11 +45,11 @@ class Coverage(History):
 
 
 class LocationAware(History):
-    """U f_i, where f = F * a_{t-1} convolves the last query's weights (Chorowski 2015, 1506.07503, equation 8).
+    """U f_i, where f = F * a_{t-1} convolves the previous query's weights (Chorowski 2015, 1506.07503, equation 8).
 
     Args:
-        width: of the prepared keys: the hidden width of an additive score.
-        filters, kernel: number and length of the filters of F; the length is odd.
+        width: width of the prepared keys, the hidden width of an additive score.
+        filters, kernel: number and length of the filters F; the length is odd.
     """
 
     def __init__(self, width: int, filters: int = 10, kernel: int = 21):

@@ -1,4 +1,5 @@
-"""The attention of models of the transformers library, whose weights can be asked for while it stays fused."""
+"""The attention of models of the transformers library: their weights can be recorded while the computation stays
+fused."""
 
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -12,17 +13,17 @@ from regard.attention.observer import LookupRecord, Projected
 from regard.kernels.product import part, shared_part
 
 NAME = "regard"
-"""What their configurations call this attention while somebody looks."""
+"""Name of this attention in their configurations while an observer is active."""
 UNFUSED = ("softcap", "s_aux")
-"""What the fused attention does not know: scores that are held below a number, and a sink for each head."""
+"""Options that the fused attention does not support: a cap on scores, and a sink for each head."""
 Observe = Callable[[nn.Module, LookupRecord], None]
-"""Takes a lookup of a module."""
+"""Receives a lookup of a module."""
 
 
 @contextmanager
 def opened(model: nn.Module, observe: Observe) -> Iterator[None]:
-    """Inside the block the attention of every model of transformers in `model` hands its lookups to `observe`. Its
-    results are those of PyTorch's fused attention."""
+    """Inside the block, every model of transformers within `model` reports its lookups to `observe`. Its results are
+    those of PyTorch's fused attention."""
     with ExitStack() as stack:
         if hosts := _hosts(model):
             _register(observe)
@@ -32,8 +33,8 @@ def opened(model: nn.Module, observe: Observe) -> Iterator[None]:
 
 
 def refuse_closed(model: nn.Module, is_causal: Collection[int]) -> None:
-    """Raises ValueError where all modules that are asked for, by their identity, belong to models of transformers whose
-    attention is code of their own, which no observer hears of."""
+    """Raise ValueError if all selected modules (by identity) belong to models of transformers with attention code of
+    their own, which no observer can reach."""
     closed = [host for host in _hosts(model) if not any(_calls_the_interface(each) for each in host.modules())]
     if closed and {*is_causal} <= {id(each) for host in closed for each in host.modules()}:
         kinds = " and ".join(
@@ -41,19 +42,20 @@ def refuse_closed(model: nn.Module, is_causal: Collection[int]) -> None:
         )
         raise ValueError(
             f"the attention of {kinds} cannot be recorded: it does not go through ALL_ATTENTION_FUNCTIONS of "
-            "transformers; ask the model itself, model(..., output_attentions=True).attentions, and show what it gives "
-            "by View(regard.maps.Lookups(weights, source, target))"
+            "transformers; call model(..., output_attentions=True).attentions instead and show these weights "
+            "with View(regard.maps.Lookups(weights, source, target))"
         )
 
 
 def _hosts(model: nn.Module) -> list[Any]:
-    """The models of transformers in `model`, with those inside them."""
-    library = sys.modules.get("transformers")  # whoever has such a model has imported it
+    """The models of transformers within `model`, nested ones included."""
+    library = sys.modules.get("transformers")  # a model of it exists only if it was imported
     return [] if library is None else [each for each in model.modules() if isinstance(each, library.PreTrainedModel)]
 
 
 def _calls_the_interface(module: nn.Module) -> bool:
-    """Whether the file of a module's class imports the functions that `_register` adds one to: no class says so."""
+    """Whether the file of a module's class imports the table that `_register` extends; the classes themselves do not
+    show it."""
     return "ALL_ATTENTION_FUNCTIONS" in vars(sys.modules[type(module).__module__])
 
 
@@ -97,8 +99,8 @@ def weights(
     rows: Sequence[int] | None,
     options: dict[str, Any],
 ) -> Tensor:
-    """softmax(scale q . k + bias) of the chosen heads and queries, under the mask: True or 0 where a key is read. With
-    a sink the rest of each sum is its share."""
+    """softmax(scale q . k + bias) of the chosen heads and queries, under a mask that is True or 0 where a key may be
+    read. A sink takes the rest of each row's sum."""
     queries, keys = query.shape[2], key.shape[2]
     key = part(key.repeat_interleave(_groups(module), 1), heads, None)
     scores = part(query, heads, rows) @ key.mT * scale_of(query, options)
@@ -112,18 +114,18 @@ def weights(
     if mask is not None:
         mask = shared_part(mask, heads, rows)
         scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
-    if options.get("s_aux") is not None:  # one more place for each head, which has no value
+    if options.get("s_aux") is not None:  # one more key for each head, without a value
         sink = options["s_aux"].view(1, -1, 1, 1)[:, slice(None) if heads is None else list(heads)]
         scores = torch.cat([scores, sink.to(scores).expand(*scores.shape[:-1], 1)], -1)
     return scores.float().softmax(-1).nan_to_num(0.0)[..., :keys].to(query.dtype)
 
 
 def scale_of(query: Tensor, options: dict[str, Any]) -> float:
-    """What scores are multiplied by."""
+    """The factor that multiplies the scores."""
     scaling = options.get("scaling")
     return query.shape[-1] ** -0.5 if scaling is None else float(scaling)
 
 
 def _groups(module: nn.Module) -> int:
-    """Query heads that share a head of keys and values."""
+    """Number of query heads that share a head of keys and values."""
     return getattr(module, "num_key_value_groups", 1)

@@ -1,7 +1,6 @@
 """The operation: a soft dictionary lookup.
 
-`attend` says what it is; `Attend` is the same as a module, which reads by the first of `regard.attention.paths` that
-serves.
+`attend` defines it. `Attend` is the same as a module; it reads by the first of `regard.attention.paths` that can.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,8 +36,10 @@ def attend(
     Args:
         query: `(*batch, query, query_width)`.
         key, value: `(*batch, key, key_width)` and `(*batch, key, value_width)`.
-        mask: True where a query may read a key, broadcastable to `(*batch, query, key)`. A query that may read nothing
-            gets context 0 and weights 0; what no query may read has no influence, NaN included.
+        score: the score e; `regard.attention.scores` has the common ones.
+        mask: True where a query may read a key, broadcastable to `(*batch, query, key)`. A query with no allowed key
+            gets context 0 and weights 0. A key that no query may read has no influence, NaN included.
+        align: from scores and mask to weights. Default softmax.
 
     Returns:
         context `(*batch, query, value_width)` and weights `(*batch, query, key)`.
@@ -59,8 +60,9 @@ Widths = tuple[int | None, int | None, int | None]
 def check(
     query: Tensor, key: Tensor, value: Tensor, mask: Mask | Tensor | None = None, widths: Widths = (None, None, None)
 ) -> None:
-    """Refuse what would broadcast silently or fail late. `widths` are those wanted of query, key and value; None: any,
-    for queries equal to the keys'. Raises ValueError, or TypeError for a mask that is not boolean."""
+    """Refuse inputs that would broadcast silently or fail late. `widths` are the expected widths of query, key and
+    value. None accepts any width; for queries it means the keys' width. Raises ValueError, or TypeError for a mask that
+    is not boolean."""
     if min(query.ndim, key.ndim, value.ndim) < 2:
         raise ValueError(
             f"query, key and value need a position and a width axis; got shapes {shapes(query, key, value)}"
@@ -84,7 +86,7 @@ def check(
 
 
 def check_mask(mask: Mask, query: Tensor, key: Tensor) -> None:
-    """Refuse a mask for other shapes than these, or on another device. Raises ValueError."""
+    """Raise ValueError for a mask of another shape or on another device."""
     full = (*query.shape[:-1], key.shape[-2])
     aligned = zip(mask.shape[::-1], full[::-1], strict=False)
     if len(mask.shape) > len(full) or any(size not in (1, other) for size, other in aligned):
@@ -94,20 +96,21 @@ def check_mask(mask: Mask, query: Tensor, key: Tensor) -> None:
 
 
 def shapes(query: Tensor, key: Tensor, value: Tensor) -> str:
-    """The three shapes, for a message."""
+    """Describe the three shapes in a message."""
     return f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
 
 
 class Attend(nn.Module):
-    """One score and one alignment, as a module: `attend(query, memory) -> context`. With a `history` an additive score
-    also sees how each key was read before (see `regard.attention.history`), so that queries are read in turn.
+    """One score and one alignment as a module: `attend(query, memory) -> context`.
 
-    Where the same memory is read again and again, prepare it once: `read(query, prepare(memory))`.
+    With a `history` an additive score also sees how each key was read before (see `regard.attention.history`); queries
+    are then read one after another. Prepare a memory once if many calls read it: `read(query, prepare(memory))`.
 
-    `paths` are the ways to read, the first that serves is taken; set them on one module or on the class to take others.
+    `paths` lists the ways to compute a read; the first that serves a lookup is used. Set it on a module or on the class
+    to use others.
 
     Raises:
-        ValueError: a history for another score, which has no sum inside to add to.
+        ValueError: there is a history and the score is not additive, so there is no sum to add it to.
     """
 
     paths: Sequence[Path] = PATHS
@@ -121,18 +124,18 @@ class Attend(nn.Module):
 
     @property
     def widths(self) -> Widths:
-        """The widths of queries, keys and values it takes; None: any, for queries as for keys."""
+        """Expected widths of queries, keys and values; None for any (queries: the width of the keys)."""
         return self.score.widths
 
     def prepare(self, memory: Memory) -> Memory:
-        """The memory with the score's key side computed. Needed once a memory, not once a query."""
+        """Compute the score's key side, once per memory."""
         key = self.score.prepare(memory.key)
         steady = self.history is None and runs(self.score, TanhSum) and can_fuse(key)
         return replace(memory, key=key, exponentials=exponentials(key) if steady else None, clean=False)
 
     def read(self, query: Tensor, memory: Memory, state: Any = None, *, weights: bool = False) -> Read:
-        """Read a prepared memory with queries `(*batch, query, query_width)`; `state` is the alignment's, if any. The
-        read has its weights where they are asked for."""
+        """Read a prepared memory with queries `(*batch, query, query_width)`. `state` is the alignment's, None at the
+        first step. The result holds the weights only if `weights` is True."""
         observer = observer_of(self)
         needs_weights = weights or (observer is not None and observer.needs_weights)
         parts = self.score, self.align, self.history
@@ -143,6 +146,7 @@ class Attend(nn.Module):
         return Read(read.context, read.state, read.weights if weights else None)
 
     def forward(self, query: Float[Tensor, "..."], memory: Memory) -> Context:
-        """Queries `(*batch, query, query_width)` -> context `(*batch, query, value_width)`. Raises as `attend` does."""
+        """Queries `(*batch, query, query_width)` -> context `(*batch, query, value_width)`. Raises the errors of
+        `attend`."""
         check(query, memory.key, memory.value, memory.mask, self.widths)
         return self.read(query, self.prepare(memory)).context

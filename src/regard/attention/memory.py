@@ -1,4 +1,4 @@
-"""The dictionary of a lookup: keys, values, and which of them may be read.
+"""The dictionary of a lookup: keys, values, and a mask of the keys that may be read.
 
 Encoder states, a cache of past steps, an image's grid of features and a document's sentences are all a `Memory`.
 """
@@ -18,12 +18,12 @@ from regard.shapes import Float, Int, Lengths, Rows, States, Tokens
 class Memory:
     """Keys `(*batch, key, key_width)`, values `(*batch, key, value_width)` and the mask over them.
 
-    What no query may read is cleaned once, when the memory is made: whatever stands in padding, NaN included, is inert.
-    `clean=False` says that keys and values come from a memory that was cleaned already.
+    Keys and values that no query may read are set to 0 at construction, so that padding has no influence, NaN included.
+    `clean=False` skips this for keys and values of a memory that was cleaned before.
 
-    `summary (batch, width)` is an encoder's account of the whole sequence in one vector, for decoders that need one,
-    and `tokens (batch, key)` are the ids that stand there, for decoders that copy them. `exponentials (*batch, key, any
-    width)` is what an additive score's kernel reads, made of exactly these keys when the memory was prepared.
+    `summary (batch, width)` is an encoder's vector of the whole sequence, for decoders that start from one. `tokens
+    (batch, key)` are the ids at the keys, for decoders that copy them. `exponentials (*batch, key, any width)` is the
+    input of an additive score's kernel, computed from these keys by `prepare`.
     """
 
     key: Tensor
@@ -55,20 +55,21 @@ class Memory:
         summary: Tensor | None = None,
         tokens: Tokens | None = None,
     ) -> "Memory":
-        """States `(batch, position, width)` as their own keys and values, closed past `lengths (batch,)`."""
+        """A memory whose keys and values are both the states `(batch, position, width)`, masked past `lengths
+        (batch,)`."""
         mask = None if lengths is None else padding(lengths, states.shape[1])
         return cls(states, states, mask, summary, tokens)
 
     @property
     def lengths(self) -> Tensor | None:
-        """`(batch,)` when the mask is padding alone, else None."""
+        """`(batch,)` if the mask is padding only, else None."""
         return self.mask.lengths if isinstance(self.mask, Padding) else None
 
     def append(self, key: Tensor, value: Tensor) -> "Memory":
-        """The memory with more positions `(*batch, more, width)` behind it.
+        """The memory with more positions `(*batch, more, width)` at its end.
 
         Raises:
-            ValueError: the memory has a mask, of which nothing says what holds for the new positions.
+            ValueError: the memory has a mask, which does not cover the new positions.
         """
         if self.mask is not None:
             raise ValueError("a memory with a mask does not grow; append to one without and mask when it is read")
@@ -76,7 +77,7 @@ class Memory:
         return replace(self, key=key, value=value, exponentials=None)
 
     def select(self, rows: Rows) -> "Memory":
-        """The memory of the batch rows `rows`, in that order, repeats allowed."""
+        """The memory of the batch rows `rows`, in this order; rows may repeat."""
         pick = partial(torch.index_select, dim=0, index=rows)
         key = pick(self.key)
         value = key if self.value is self.key else pick(self.value)
@@ -86,7 +87,8 @@ class Memory:
 
 
 def selected(part: Any, rows: Rows) -> Any:
-    """Of a tensor, a tuple of parts, None, or what has a `select` of its own: the batch rows `rows`, in that order."""
+    """The batch rows `rows`, in this order, of a tensor, a tuple of parts, None, or an object with a `select`
+    method."""
     match part:
         case None:
             return None
@@ -99,12 +101,12 @@ def selected(part: Any, rows: Rows) -> Any:
 
 
 PAYS = 0.9
-"""Up to this share of real tokens it takes less time without the others."""
+"""Packing saves time up to this share of real tokens."""
 
 
 @dataclass(frozen=True, eq=False)
 class Packing:
-    """Which places `(token,)` of a flattened batch of `batch` rows and `positions` columns have a token."""
+    """Positions `(token,)` of the real tokens in a flattened batch of `batch` rows and `positions` columns."""
 
     places: Int[Tensor, " token"]
     batch: int
@@ -112,8 +114,8 @@ class Packing:
 
     @classmethod
     def of(cls, lengths: Lengths, positions: int) -> "Packing | None":
-        """That of `lengths (batch,)`; None where it does not pay: little is padding, counting it would wait for an
-        accelerator, or a graph for all sizes is made."""
+        """The packing of sequences of `lengths (batch,)`. None where it does not pay: with little padding, on an
+        accelerator (counting would wait for it), and in a graph that is exported for all sizes."""
         if not lengths.is_cpu or torch.compiler.is_exporting():
             return None
         if int(lengths.sum()) > PAYS * len(lengths) * positions:
@@ -126,6 +128,6 @@ class Packing:
         return states.flatten(0, 1).index_select(0, self.places)
 
     def unpack(self, states: Float[Tensor, "token width"]) -> States:
-        """Each where it was, and zeros where there is none."""
+        """Put packed tokens back at their positions; padding is zeros."""
         empty = states.new_zeros(self.batch * self.positions, states.shape[1])
         return empty.index_copy(0, self.places, states).unflatten(0, (self.batch, self.positions))

@@ -1,8 +1,7 @@
-"""Who observes the lookups of modules, in this thread or task alone, and what modules hand over.
+"""Observers of lookups. An observer receives lookups of its own thread or task only.
 
-A module hands one record of each lookup to `observe`. What a record holds as a function is computed only if the
-observer calls it. Nothing is kept on the modules; outside of `with record(...)` blocks the question costs one look at
-an empty list.
+A module reports one record of each lookup to `observe`. A function in a record runs only if the observer calls it.
+Nothing is stored on modules; outside of `with record(...)` blocks the check costs one look at an empty list.
 """
 
 from abc import ABC, abstractmethod
@@ -23,8 +22,8 @@ Chosen = Callable[[Sequence[int] | None, Sequence[int] | None], Tensor]
 
 
 class Projected(NamedTuple):
-    """What scores are made of that are scaled products: query `(batch, head, query, width)`, key and value `(batch,
-    group, key, width)`, each group serving as many heads; and the scale."""
+    """The parts of scaled-product scores: query `(batch, head, query, width)`, key and value `(batch, group, key,
+    width)`, where several heads share a group, and the scale."""
 
     query: Tensor
     key: Tensor
@@ -35,12 +34,12 @@ class Projected(NamedTuple):
 class LookupRecord(NamedTuple):
     """One lookup of a module.
 
-    queries: how many.
+    queries: number of queries.
     weights: heads and query positions (None: all) -> weights `(*batch, query, key)`.
-    value: `(*batch, key, value_width)`; None: unknown.
-    mask: over the keys.
-    scores: the sides that the scores sum over, or the scores themselves before the mask; None: unknown.
-    draws: what was drawn, for training.
+    value: `(*batch, key, value_width)`; None if unknown.
+    mask: mask over the keys.
+    scores: the score's two sides, or the scores before the mask; None if unknown.
+    draws: sampled keys, for training.
     projected: queries, keys and values of a model of transformers.
     """
 
@@ -58,26 +57,26 @@ class Observer(ABC):
 
     @abstractmethod
     def observes(self, module: nn.Module) -> bool:
-        """Whether it wants the lookups of this module."""
+        """Whether it observes this module."""
 
     @property
     @abstractmethod
     def needs_weights(self) -> bool:
-        """Whether it needs all weights, so that none are better computed apart from the read."""
+        """Whether it needs all weights; a module then does not compute them apart from the read."""
 
     @abstractmethod
     def receive(self, module: nn.Module, record: LookupRecord) -> None:
-        """Take a lookup of a module that it observes."""
+        """Receive a lookup of a module that it observes."""
 
 
 _here: ContextVar[Observer | None] = ContextVar("regard_observer", default=None)
 _open: list[int] = []
-"""Observers in any thread: `torch.compile` guards by this list, and could not by a context variable."""
+"""Observers of all threads. `torch.compile` guards on this list; it cannot guard on a context variable."""
 
 
 @contextmanager
 def observing(observer: Observer) -> Iterator[None]:
-    """Inside the block this observer receives lookups, and no other."""
+    """Inside the block `observer` alone receives lookups."""
     token = _here.set(observer)
     _open.append(id(observer))
     try:
@@ -88,23 +87,23 @@ def observing(observer: Observer) -> Iterator[None]:
 
 
 def current() -> Observer | None:
-    """The observer of this thread or task; None: there is none."""
+    """The observer of this thread or task, or None."""
     return _here.get() if _open else None
 
 
 def observer_of(module: nn.Module) -> Observer | None:
-    """The observer that wants this module's lookups; None: there is none."""
+    """The observer of this module's lookups, or None."""
     observer = current()
     return observer if observer is not None and observer.observes(module) else None
 
 
 def observe(module: nn.Module, record: LookupRecord) -> None:
-    """Hand a lookup of `module` to its observer, if there is one."""
+    """Report a lookup of `module` to its observer, if there is one."""
     observer = observer_of(module)
     if observer is not None:
         observer.receive(module, record)
 
 
 def chosen_of(weights: Tensor) -> Chosen:
-    """Choose among weights `(batch, [head,] query, key)` that are there."""
+    """Select from weights `(batch, [head,] query, key)` that exist already."""
     return lambda heads, rows: part(weights, heads if weights.ndim > 3 else None, rows)

@@ -1,7 +1,7 @@
-"""How a memory is read: each path serves some lookups, the last one all, and they agree on the result.
+"""Paths: ways to compute a read. Each serves some lookups, the last one serves all, and all give the same result.
 
-A path that passes by the code of a score or an alignment serves only those whose `forward` is the one that it knows: a
-subclass with a `forward` of its own, and a module that somebody hooked into, are called.
+A path that bypasses the code of a score or an alignment serves only modules whose `forward` it knows. A subclass with
+its own `forward` or a module with hooks is called instead.
 """
 
 from abc import ABC, abstractmethod
@@ -30,10 +30,11 @@ A = TypeVar("A")
 
 
 class Lookup(NamedTuple):
-    """Queries `(*batch, query, query_width)` that read a prepared memory, and what with. `state` is the alignment's.
+    """Queries `(*batch, query, query_width)`, a prepared memory, and the score, alignment and history that read it.
+    `state` is the alignment's.
 
-    observed: somebody records the lookup.
-    needs_weights: the weights of all queries are asked for.
+    observed: an observer records the lookup.
+    needs_weights: the weights of all queries are needed.
     """
 
     score: Score
@@ -47,8 +48,8 @@ class Lookup(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What a lookup gives: context `(*batch, query, value_width)` and the alignment's state; the weights, the scores
-    before the mask and the draws where a path makes them."""
+    """The result of a lookup: context `(*batch, query, value_width)` and the alignment's state. Weights, scores before
+    the mask and draws are present if the path computes them."""
 
     context: Context
     state: Any = None
@@ -58,11 +59,11 @@ class Read(NamedTuple):
 
 
 class Path(ABC):
-    """A way to read."""
+    """A way to compute a read."""
 
     @abstractmethod
     def serves(self, lookup: Lookup) -> bool:
-        """Whether it gives this lookup's result, and is the fastest that does."""
+        """Whether it can do this lookup and is the fastest path that can."""
 
     @abstractmethod
     def read(self, lookup: Lookup) -> Read:
@@ -70,8 +71,8 @@ class Path(ABC):
 
 
 def runs(module: nn.Module, kind: type[nn.Module]) -> bool:
-    """Whether calling the module runs the code of `kind` and no other: no subclass overrides `forward`, and nobody has
-    hooked into it."""
+    """Whether a call of the module runs exactly the code of `kind`: no subclass overrides `forward`, and there are no
+    hooks."""
     if not isinstance(module, kind) or module._forward_hooks or module._forward_pre_hooks:
         return False
     return getattr(module.forward, "__func__", None) is kind.forward
@@ -80,25 +81,25 @@ def runs(module: nn.Module, kind: type[nn.Module]) -> bool:
 def weigh(
     query: Tensor, key: Tensor, mask: Mask | None, score: Callable[..., Tensor], align: Callable[..., A]
 ) -> tuple[Tensor, A]:
-    """Score the prepared keys, e_ti = score(q_t, k_i), and align, a_t = align(e_t) -> the scores and the weights."""
+    """Score the prepared keys, e_ti = score(q_t, k_i), and align, a_t = align(e_t) -> scores and weights."""
     scores = score(query, key)
     return scores, align(scores, mask)
 
 
 def sides_of(score: Score, query: Tensor, key: Tensor) -> Sides | None:
-    """The sides that the score sums over; None for a score of another kind, or with a `forward` of its own."""
+    """The score's two sides; None for a score without sides or with a `forward` of its own."""
     return score.sides(query, key) if runs(score, Product) or runs(score, TanhSum) else None
 
 
 def masked(mask: Mask | None) -> Masked:
-    """What is masked, for the choice of a kernel."""
+    """The kind of mask, for the choice of a kernel."""
     if mask is None:
         return "none"
     return "causal" if mask.is_causal else "keys"
 
 
 class Fused(Path):
-    """A softmax of products by PyTorch's fused attention, which knows the mask's structure and keeps no weights."""
+    """A softmax of products by PyTorch's fused attention. It uses the mask's structure and does not keep weights."""
 
     def serves(self, lookup: Lookup) -> bool:
         if lookup.needs_weights or not _is_softmax_of_products(lookup):
@@ -115,7 +116,7 @@ class Fused(Path):
 
 
 class Windowed(Fused):
-    """The same of queries that read keys near their own place, by blocks that hold these keys alone."""
+    """A fused softmax of products for queries that read keys near their own position, in blocks of these keys only."""
 
     def serves(self, lookup: Lookup) -> bool:
         mask, queries = lookup.memory.mask, lookup.query.shape[-2]
@@ -133,7 +134,7 @@ class Windowed(Fused):
 
 
 class Plain(Path):
-    """Every query scored against every key."""
+    """Score every query against every key."""
 
     def serves(self, lookup: Lookup) -> bool:
         return True
@@ -168,8 +169,8 @@ class Picked(Path):
 
 
 class InTurn(Path):
-    """One query after the other, each with the history that those before it made. The state is that history and the
-    alignment's own."""
+    """Read with one query after another, each with the history of those before it. The state is the history and the
+    alignment's own state."""
 
     def serves(self, lookup: Lookup) -> bool:
         return lookup.history is not None
@@ -196,11 +197,11 @@ class InTurn(Path):
 
 
 PATHS: tuple[Path, ...] = (Windowed(), Fused(), Picked(), InTurn(), Plain())
-"""In the order in which they are asked."""
+"""All paths, in the order in which they are tried."""
 
 
 def first_that_serves(paths: Sequence[Path], lookup: Lookup) -> Path:
-    """Raises LookupError where none does."""
+    """The first path that serves the lookup. Raises LookupError if there is none."""
     for path in paths:
         if path.serves(lookup):
             return path
@@ -208,7 +209,7 @@ def first_that_serves(paths: Sequence[Path], lookup: Lookup) -> Path:
 
 
 def record_of(lookup: Lookup, read: Read) -> LookupRecord:
-    """What an observer is handed of a lookup: weights that the path did not make are computed apart."""
+    """The record of a lookup for an observer. Weights that the path did not compute are computed apart."""
 
     def scores() -> Sides | Tensor:
         sides = None if lookup.history is not None else sides_of(lookup.score, lookup.query, lookup.memory.key)
@@ -222,8 +223,8 @@ def record_of(lookup: Lookup, read: Read) -> LookupRecord:
 
 
 def some_weights(lookup: Lookup) -> Chosen:
-    """The weights of chosen heads and queries (None: all), computed when they are called for. The sides of a softmax of
-    products are computed once, and no scores but those of the chosen."""
+    """A function that computes the weights of chosen heads and queries (None: all). For a softmax of products it
+    computes the two sides once, and only the chosen scores."""
     if _is_softmax_of_products(lookup):
         return partial(softmax_of_products, _product(lookup), lookup.memory.mask)
     path = first_that_serves((InTurn(), Plain()), lookup)
@@ -245,7 +246,7 @@ def softmax_of_products(
     allowed = None if mask is None else mask.dense()
     if allowed is not None:
         allowed = shared_part(allowed, heads, None)
-    # Without a name the chosen queries are freed before the softmax, which needs the most memory of a long read.
+    # The chosen queries have no name, so they are freed before the softmax, where a long read needs the most memory.
     return softmax(scaled(part(sides.query, heads, rows), sides.scale) @ part(sides.key, heads, None).mT, allowed)
 
 
@@ -266,7 +267,7 @@ def _weighed(lookup: Lookup) -> tuple[Tensor, Aligned]:
 
 
 def _scorer(score: Score, memory: Memory) -> Callable[..., Tensor]:
-    """The score, by a kernel of our own where it serves the memory's keys."""
+    """The score, replaced by the additive kernel where that serves the memory's keys."""
     if not (runs(score, TanhSum) and can_fuse(memory.key)):
         return score
 

@@ -1,6 +1,6 @@
-"""Weights while somebody observes: `with record(model) as maps: model(...)`.
+"""Record attention weights: `with record(model) as maps: model(...)`.
 
-Then `maps["decoder.layers.0.cross_attention"]` is a tensor. Nothing is kept on the modules.
+Then `maps["decoder.layers.0.cross_attention"]` is a tensor. Nothing is stored on the modules.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,24 +28,23 @@ def record(
 ) -> Iterator[Maps]:
     """Collect the attention weights that `model` computes inside the block.
 
-    Where less than all weights is asked for, attention by a softmax of products stays fused, and its weights are
-    computed apart, of no more than `TOGETHER` queries at a time unless the weights themselves are kept. Other attention
-    has its weights whole, and what is asked for is made of those. The model may be, or hold, one of the transformers
-    library, whose attention stays fused always.
+    If only some weights are recorded, attention by a softmax of products stays fused: the recorded weights are computed
+    apart, at most `TOGETHER` queries at a time unless the weights themselves are kept. Other attention computes all its
+    weights first. The model may be or contain a model of the transformers library, whose attention always stays fused.
 
     Args:
-        only: names of the modules to listen to, with `*` and `?` as wildcards, e.g. `"decoder.*.cross_attention"`.
+        only: names of the modules to record, with `*` and `?` as wildcards, e.g. `"decoder.*.cross_attention"`.
         heads: heads to keep, of maps that have heads. Default all.
         rows: query positions to keep, counted over all steps of a decode. Default all.
         reduce: what to keep of these weights (`regard.maps.reductions`): by default `Whole()`, or the `Greatest(count)`
-            of each query, whose keys `maps.places(name)` says, the `Entropy()` of each, or the `Totals()` over queries.
-        differentiable: leave the weights in the graph, so that a loss may be made of them.
-        measure: what to keep in place of the weights, made of these and the values that are read.
+            of each query, whose keys are `maps.places(name)`, the `Entropy()` of each, or the `Totals()` over queries.
+        differentiable: keep the weights in the graph, so that a loss can be computed from them.
+        measure: a function of module, weights and values whose result is kept in place of the weights.
 
     Raises:
-        ValueError: no module of the model has a name that `only` asks for; or there is a `measure`, and a module has no
-            values to hand over; or all that is asked for is of transformers, in models that do not use the library's
-            common attention.
+        ValueError: no module has a name that `only` matches; or there is a `measure` and a module does not report
+            values; or all matched modules belong to models of transformers that do not use the library's common
+            attention.
     """
     with recording(model, only, Choice(heads, rows, reduce, measure, differentiable)) as maps:
         yield maps
@@ -54,21 +53,21 @@ def record(
 def record_breakdown(
     model: nn.Module, only: str | Sequence[str], measure: Measure | None = None
 ) -> AbstractContextManager[Maps]:
-    """As `record`, and keep what the weights are made of too, for `maps.breakdown`; no fused kernel serves then."""
+    """Record weights together with their scores and values, for `maps.breakdown`. No fused kernel is used."""
     return recording(model, only, Choice(measure=measure, breakdown=True))
 
 
 @contextmanager
 def recording(model: nn.Module, only: str | Sequence[str], choice: Choice) -> Iterator[Maps]:
-    """Collect what is chosen of the weights that `model` computes inside the block. Raises ValueError as `record`."""
+    """Collect the weights that `choice` selects inside the block. Raises ValueError as `record` does."""
     maps = Maps(named(model, only), choice)
     with observing(maps), opened(model, observe):
         yield maps
 
 
 def named(model: nn.Module, only: str | Sequence[str]) -> dict[int, str]:
-    """The names of the modules to listen to, by their identity. Raises ValueError where there is none,
-    or none that can be heard."""
+    """Names of the modules to record, by identity. Raises ValueError if no module matches or none of them can be
+    recorded."""
     patterns = [only] if isinstance(only, str) else list(only)
     found = {
         id(module): name.removesuffix(".attend")
@@ -82,6 +81,6 @@ def named(model: nn.Module, only: str | Sequence[str]) -> dict[int, str]:
 
 
 def give(module: nn.Module, weights: Tensor, value: Tensor | None = None) -> None:
-    """Hand the weights `(*batch, query, key)` of `module`, and the values `(*batch, key, value_width)` that it reads
-    with them, to whoever records it."""
+    """Report the weights `(*batch, query, key)` of `module`, and the values `(*batch, key, value_width)` that it reads
+    with them, to its observer."""
     observe(module, LookupRecord(weights.shape[-2], chosen_of(weights), value))

@@ -1,4 +1,4 @@
-"""Attention weights that were recorded, by the names of the modules that computed them."""
+"""Recorded attention weights, by the names of the modules that computed them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
@@ -17,8 +17,8 @@ from regard.maps.lookups import Lookups
 from regard.maps.reductions import Reduction, Whole
 
 Measure = Callable[[nn.Module, Tensor, Tensor], Tensor]
-"""A module, its weights `(*batch, query, key)` and the values it reads with them, `(*batch, key, value_width)` -> what
-is kept in place of the weights, of the same shape."""
+"""A module, its weights `(*batch, query, key)` and its values `(*batch, key, value_width)` -> the numbers to keep in
+place of the weights, of the same shape."""
 
 
 ALL = Whole()
@@ -26,8 +26,8 @@ ALL = Whole()
 
 @dataclass(frozen=True)
 class Choice:
-    """What is kept of weights: of these heads and query positions (None: all) what `reduce` makes of them, or of all
-    what `measure` makes; with `breakdown` also what they are made of. With `differentiable` they keep their graph."""
+    """What to keep of the weights. `heads` and `rows` select heads and query positions (None: all) and `reduce` applies
+    to these; `measure` applies to all. `breakdown` also keeps the scores and values, `differentiable` the graph."""
 
     heads: Sequence[int] | None = None
     rows: Sequence[int] | None = None
@@ -38,19 +38,19 @@ class Choice:
 
     @property
     def whole(self) -> bool:
-        """Whether all weights are kept, as they are."""
+        """Whether all weights are kept, unchanged."""
         every = self.heads is None and self.rows is None
         return every and self.measure is None and self.reduce == ALL
 
 
 class Maps(Mapping[str, Tensor], Observer):
-    """Recorded weights by module name, `(batch, [head,] query, key)`. The steps of a decode are joined into one map:
-    later steps follow along the query axis and keys that an early step had not yet are 0."""
+    """Recorded weights by module name, `(batch, [head,] query, key)`. The steps of a decode are joined along the query
+    axis; keys that an early step did not have are 0 there."""
 
     def __init__(self, names: dict[int, str], choice: Choice):
         self._names, self.choice = names, choice
         self.draws: dict[str, list[Any]] = {}
-        """What modules draw, for their training, in the order of the steps."""
+        """Samples of each module in the order of the steps, for training."""
         self._steps: dict[str, list[Tensor]] = {}
         self._places: dict[str, list[Tensor]] = {}
         self._queries: dict[str, int] = {}
@@ -66,7 +66,7 @@ class Maps(Mapping[str, Tensor], Observer):
         return self.choice.breakdown or self.choice.measure is not None or self.choice.whole
 
     def receive(self, module: nn.Module, record: LookupRecord) -> None:
-        """Raises ValueError for a measure of a module whose values are unknown."""
+        """Raises ValueError for a measure on a module whose values are unknown."""
         name, measure = self._names[id(module)], self.choice.measure
         if record.draws:
             self.draws.setdefault(name, []).extend(record.draws)
@@ -77,7 +77,7 @@ class Maps(Mapping[str, Tensor], Observer):
             query, key, value = (each.detach() for each in record.projected[:3])
             projected = Projected(query, key, value, record.projected.scale)
             self._query_sides.setdefault(name, []).append(projected.query)
-            self._projected[name] = projected  # keys and values of a step have those of the steps before it
+            self._projected[name] = projected  # a step's keys and values include those of earlier steps
         chosen = record.weights
         if measure is not None:
             chosen = chosen_of(measure(module, chosen(None, None), _value(record, name)))
@@ -100,7 +100,7 @@ class Maps(Mapping[str, Tensor], Observer):
         return self._joined(name, self._steps[name], 0)
 
     def places(self, name: str) -> Tensor:
-        """Of the greatest weights: the key that each belongs to, -1 where there were not so many."""
+        """The keys of the greatest weights; -1 where a query had fewer keys."""
         return self._joined(name, self._places[name], -1)
 
     def _joined(self, name: str, steps: list[Tensor], empty: int) -> Tensor:
@@ -113,18 +113,18 @@ class Maps(Mapping[str, Tensor], Observer):
         return torch.cat([nn.functional.pad(step, (0, keys - step.shape[-1]), value=empty) for step in steps], -2)
 
     def without(self, *names: str | None) -> "Maps":
-        """Those of the other modules."""
+        """The maps of the other modules."""
         others = copy(self)
         others._steps = {each: steps for each, steps in self._steps.items() if each not in names}
         return others
 
     def together(self) -> Tensor:
-        """All maps as one, `(batch, map, query, key)`: a map a module and head, in the order of the modules."""
+        """All maps as one, `(batch, map, query, key)`: one map per module and head, in the order of the modules."""
         return torch.cat([each if each.ndim == 4 else each[:, None] for each in self.values()], 1)
 
     def layered(self) -> Tensor:
-        """All maps as one, `(batch, layer, head, query, key)`: a layer a module, in their order; modules with different
-        numbers of heads are one layer."""
+        """All maps as one, `(batch, layer, head, query, key)`: one layer per module, in order. Modules with different
+        numbers of heads are joined into one layer."""
         maps = [each if each.ndim == 4 else each[:, None] for each in self.values()]
         if len({each.shape[1] for each in maps}) > 1:
             return torch.cat(maps, 1)[:, None]
@@ -138,19 +138,19 @@ class Maps(Mapping[str, Tensor], Observer):
         parts = {name: each[row] if each.ndim == 4 else each[row, None] for name, each in self.items()}
         if len({each.shape for each in parts.values()}) != 1:
             shapes = {name: tuple(each.shape) for name, each in parts.items()}
-            shown = shapes or "none, as nothing that was listened to attended"
+            shown = shapes or "none, since no recorded module attended"
             raise ValueError(f"maps (head, query, key) of one shape are expected, given {shown}; choose some by only=")
         weights = torch.stack(list(parts.values())).detach().float().cpu().numpy()
         labels = tuple(source), tuple(source if target is None else target)
         return Lookups(weights, *labels, layers=distinguished(parts), breakdown=self._breakdown(row, weights))
 
     def breakdown(self, weights: Float[np.ndarray, "_layer _head _target _source"]) -> Breakdown | None:
-        """What these weights of the batch's first row are made of; None where they are not those that were recorded,
-        where keys or values change from step to step, or where no breakdown was asked for."""
+        """The scores and values behind these weights of the batch's first row. None if the weights are not the recorded
+        ones, if keys or values change between steps, or if the recording has no breakdown."""
         return breakdown_of_calls([*self._calls.values()], weights)
 
     def _breakdown(self, row: int, weights: np.ndarray) -> Breakdown | None:
-        """Of all modules; None where some handed over none, or other shapes or scales than the first."""
+        """The breakdown of all modules; None if some have none, or if their shapes or scales differ."""
         if not all(name in self._projected for name in self):
             return None
         every = [self._projected[name] for name in self]
@@ -158,7 +158,7 @@ class Maps(Mapping[str, Tensor], Observer):
             return None
 
         def stacked(tensors: Iterable[Tensor]) -> np.ndarray:
-            """Each group once for every head that it serves."""
+            """Repeat each group for every head that it serves."""
             found = np.stack([each[row].float().cpu().numpy() for each in tensors])
             return found.repeat(weights.shape[1] // found.shape[1], 1)
 
@@ -174,7 +174,7 @@ class Maps(Mapping[str, Tensor], Observer):
 
 
 def distinguished(names: Iterable[str]) -> tuple[str, ...]:
-    """Names of modules by what tells them apart: `layer 0` for `encoder.layers.0.attention`."""
+    """Shorten module names to the part that distinguishes them: `layer 0` for `encoder.layers.0.attention`."""
     parts = [name.split(".") for name in names]
     numbers = [[part for part in each if part.isdigit()] for each in parts]
     if all(len(each) == 1 for each in numbers) and len({each[0] for each in numbers}) == len(parts):
@@ -183,9 +183,9 @@ def distinguished(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _value(record: LookupRecord, name: str) -> Tensor:
-    """Raises ValueError where it is unknown."""
+    """Raises ValueError if the value is unknown."""
     if record.value is not None:
         return record.value
     if record.projected is not None:
-        raise ValueError(f"of {name!r}, of transformers, weights alone are known; leave measure out")
-    raise ValueError(f"{name!r} hands over weights without values; leave measure out")
+        raise ValueError(f"{name!r} is a module of transformers and reports weights only; leave measure out")
+    raise ValueError(f"{name!r} reports weights without values; leave measure out")

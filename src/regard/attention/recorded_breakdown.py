@@ -18,8 +18,8 @@ from regard.maps.breakdown import ROUNDING, Breakdown, PlainScores, Sums, is_sof
 
 
 class Call(NamedTuple):
-    """One lookup of a module: weights `(*batch, query, key)`, values `(*batch, key, value_width)`, the mask, and the
-    sides that the scores sum over, or for another score the scores themselves, before the mask."""
+    """One lookup of a module: weights `(*batch, query, key)`, values `(*batch, key, value_width)` and the mask. `of` is
+    the score's two sides, or the scores before the mask for a score without sides."""
 
     weights: Tensor
     value: Tensor
@@ -28,7 +28,7 @@ class Call(NamedTuple):
 
     @classmethod
     def of_record(cls, record: LookupRecord) -> "Call | None":
-        """None for a module that hands over weights alone."""
+        """None if the module reported its weights only."""
         if record.scores is None or record.value is None:
             return None
         return cls(record.weights(None, None), record.value, record.mask, record.scores())
@@ -37,8 +37,9 @@ class Call(NamedTuple):
 def breakdown_of_calls(
     modules: Sequence[Sequence[Call]], weights: Float[np.ndarray, "_layer _head _target _source"]
 ) -> Breakdown | None:
-    """What these weights of the batch's first row are made of, given the calls of each module. None for weights that
-    are not those of the calls (of other modules, or norms), and where keys or values change from call to call."""
+    """The scores and values behind these weights of the batch's first row, from the calls of each module. None for
+    weights that do not come from these calls (other modules, or norms), and where keys or values change between
+    calls."""
     every = [_joined(calls) for calls in modules]
     found = [each for each in every if each is not None]
     if not found or len(found) < len(every) or len({_shapes(each) for each in found}) > 1:
@@ -54,8 +55,8 @@ def breakdown_of_calls(
 
 
 class _Joined(NamedTuple):
-    """All calls of one module, of the batch's first row, later queries behind earlier ones: weights `(head, target,
-    source)`, values `(head, source, value_width)`, what is allowed `(target, source)`, and scores of one layer."""
+    """All calls of one module for the batch's first row, queries in order: weights `(head, target, source)`, values
+    `(head, source, value_width)`, allowed keys `(target, source)`, and the scores of one layer."""
 
     weights: np.ndarray
     value: np.ndarray
@@ -75,7 +76,7 @@ def _joined(calls: Sequence[Call]) -> _Joined | None:
 
 
 def _scores(calls: Sequence[Call]) -> Sums | PlainScores | None:
-    """Of one module. None where keys change from call to call, or some calls have sides and others have none."""
+    """Scores of one module. None where keys change between calls, or where only some calls have sides."""
     sides = [(each.of, each) for each in calls if isinstance(each.of, Sides)]
     if not sides:
         scores_of_calls = [_first(each.of, each) for each in calls if isinstance(each.of, Tensor)]
@@ -89,42 +90,42 @@ def _scores(calls: Sequence[Call]) -> Sums | PlainScores | None:
 
 
 def _together(every: Sequence[Sums | PlainScores]) -> Sums | PlainScores:
-    """Of all layers."""
+    """Join the scores of all layers."""
     arrays = {name: np.concatenate([each.arrays()[name] for each in every]) for name in every[0].arrays()}
     return replace(every[0], **arrays)
 
 
 def _shapes(joined: _Joined) -> tuple[object, ...]:
-    """What is the same in all modules that are seen together."""
+    """The shapes that modules must share to be joined."""
     scores = tuple((name, each.shape) for name, each in joined.of.arrays().items())
     return joined.weights.shape, joined.value.shape, joined.of.scale, scores
 
 
 def _allowed(call: Call) -> Tensor:
-    """`(*batch, query, key)`, an axis of one serving all: what may be read and has a score at all."""
+    """`(*batch, query, key)` or broadcastable to it: keys that may be read and have a finite score."""
     allowed = call.of.isfinite() if isinstance(call.of, Tensor) else torch.ones_like(call.weights, dtype=torch.bool)
     return allowed if call.mask is None else allowed & call.mask.dense()
 
 
 def _first(part: Tensor, call: Call) -> Tensor:
-    """Of the batch's first row `(head, ...)`; what serves all rows or heads is repeated."""
+    """The batch's first row, `(head, ...)`. A part shared by all rows or heads is repeated."""
     found = part.detach().expand(*call.weights.shape[:-2], *part.shape[-2:])[0]
     return found if found.ndim == 3 else rearrange(found, "position width -> 1 position width")
 
 
 def _grow(steps: Sequence[Tensor]) -> bool:
-    """Whether each step `(head, key, width)` begins with what the step before it had."""
+    """Whether each step `(head, key, width)` begins with the keys of the step before it."""
     pairs = [(one, other[:, : one.shape[-2]]) for one, other in pairwise(steps)]
     return all(torch.equal(one, other) for one, other in pairs)
 
 
 def _steps(parts: Sequence[Tensor]) -> Tensor:
-    """The queries of all steps `(head, query, key)`, those of keys that an early step had not yet being zero."""
+    """Join the queries of all steps, `(head, query, key)`. Keys that an early step did not have are 0 there."""
     keys = max(each.shape[-1] for each in parts)
     return torch.cat([nn.functional.pad(each, (0, keys - each.shape[-1])) for each in parts], -2)
 
 
 def _array(tensor: Tensor) -> np.ndarray:
-    """In no less than single precision."""
+    """Convert to numpy, floats in single precision at least."""
     wide = torch.promote_types(tensor.dtype, torch.float32) if tensor.is_floating_point() else tensor.dtype
     return tensor.detach().to("cpu", wide).numpy()

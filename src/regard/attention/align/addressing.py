@@ -1,5 +1,5 @@
-"""Addressing by content and by place (Graves 2014, 1410.5401, section 3.3): from the second query on, a head may stay
-with what it read last, or move on from there."""
+"""Addressing by content and by location (Graves 2014, 1410.5401, section 3.3). From the second query on, a head can
+keep reading where it read last or move from there."""
 
 import torch
 from torch import Tensor
@@ -12,20 +12,20 @@ from regard.shapes import Float, Query, Scores
 
 
 class Addressing(Align):
-    """The weights of each query from its scores, from what it says itself, and from the weights of the one before:
+    """Compute each query's weights from its scores, from its own last numbers and from the previous query's weights:
 
         w_c = softmax(scores)                      by content, equation 5
         w_g = g w_c + (1 - g) w_{t-1}              interpolation, equation 7
         w~(i) = sum_j w_g(j) s(i - j)              circular shift, equation 8
         w(i) = w~(i)^gamma / sum_j w~(j)^gamma     sharpening, equation 9
 
-    The last `width` numbers of a query say g (through a sigmoid), s (through a softmax, for the shifts from `-shift` to
-    `shift`) and gamma (1 + softplus). The state is the last weights, `(*batch, key)`; the paper does not say what they
-    are before the first query: here all of it is on the first key. Keys that are masked take no weight but stand in the
-    ring all the same: what moves onto one is spread over the others by the sharpening.
+    The last `width` numbers of a query hold g (through a sigmoid), s (through a softmax, for the shifts from `-shift`
+    to `shift`) and gamma (1 + softplus). The state is the last weights, `(*batch, key)`. The paper does not define the
+    weights before the first query; here they are all on the first key. Masked keys get no weight but keep their place
+    in the ring: sharpening spreads the weight that moves onto them over the other keys.
 
     Args:
-        shift: how far a query may move at most, in either direction.
+        shift: the largest move of one query, in either direction.
     """
 
     over_growing = False
@@ -37,9 +37,9 @@ class Addressing(Align):
     def forward(
         self, scores: Scores, mask: Mask | None = None, query: Query | None = None, state: Tensor | None = None
     ) -> Aligned:
-        """Raises ValueError for no query, whose last numbers are needed."""
+        """Raises ValueError if `query` is None: its last numbers are needed."""
         if query is None:
-            raise ValueError("addressing needs the queries, whose last numbers say where to move")
+            raise ValueError("addressing needs the queries: their last numbers define the move")
         gates, moves, powers = query[..., -self.width :].split([1, 2 * self.shift + 1, 1], -1)
         content, moves = softmax(scores, mask), moves.softmax(-1)
         gates, powers = gates.sigmoid(), 1 + functional.softplus(powers)
@@ -53,9 +53,9 @@ class Addressing(Align):
 
 
 def shifted(weights: Float[Tensor, "*batch key"], moves: Float[Tensor, "*batch move"]) -> Float[Tensor, "*batch key"]:
-    """w~(i) = sum_j w(j) s(i - j), indices modulo the number of keys; the middle one of the odd number of `moves` is
-    the probability of staying, those behind it are of moving on (equation 8). Raises ValueError for fewer keys than the
-    furthest move."""
+    """Shift weights around the ring: w~(i) = sum_j w(j) s(i - j), indices modulo the number of keys (equation 8). The
+    middle of the odd number of `moves` is the probability of staying; those after it move forward. Raises ValueError if
+    there are fewer keys than the furthest move."""
     reach, keys = moves.shape[-1] // 2, weights.shape[-1]
     if reach > keys:
         raise ValueError(f"{keys} keys, fewer than the shift of {reach}; it would wrap more than once")
@@ -67,8 +67,8 @@ def shifted(weights: Float[Tensor, "*batch key"], moves: Float[Tensor, "*batch m
 def sharpened(
     weights: Float[Tensor, "*batch key"], power: Float[Tensor, "*batch 1"], mask: Mask | None = None
 ) -> Float[Tensor, "*batch key"]:
-    """w(i)^gamma / sum_j w(j)^gamma over the keys that may be read (equation 9), by way of logarithms: the powers of
-    many even weights would all be 0."""
+    """w(i)^gamma / sum_j w(j)^gamma over the keys that may be read (equation 9). Computed with logarithms, since the
+    powers of many small, even weights would underflow to 0."""
     logarithms = (weights + torch.finfo(weights.dtype).tiny).log()
     return softmax((power * logarithms)[..., None, :], mask)[..., 0, :]
 

@@ -1,6 +1,6 @@
 """Local alignments (Luong 2015, 1508.04025, section 3.2): a softmax inside a window of 2 W + 1 keys.
 
-Positions count from 0. S is each sequence's own length; what lies outside it is ignored.
+Positions count from 0. S is each sequence's own length; keys beyond it are ignored.
 """
 
 from abc import abstractmethod
@@ -19,8 +19,8 @@ from regard.shapes import Key, Query, Scores
 
 
 class Near(NamedTuple):
-    """Of queries that read a window: where its keys are `(*batch, query, near)`, what makes weights of the scores of
-    these alone, and the state after them."""
+    """The windows of some queries: the positions of their keys `(*batch, query, near)`, a function from the scores of
+    these keys to their weights, and the state after these queries."""
 
     places: Tensor
     weigh: Callable[[Tensor], Tensor]
@@ -44,11 +44,11 @@ class Local(Align):
     def centred(
         self, shape: torch.Size, extent: Tensor, query: Query | None = None, state: Any = None
     ) -> tuple[Tensor, Any]:
-        """Where the windows of queries of that shape `(*batch, query)` stand in memories of that `extent`, and the
-        state after these queries."""
+        """Centres of the windows, for queries of shape `(*batch, query)` and memories of length `extent`; and the state
+        after these queries."""
 
     def within(self, scores: Scores, distance: Tensor, allowed: Tensor) -> Tensor:
-        """Weights of keys at those distances from the centres."""
+        """Weights of the keys at these distances from the centres."""
         return softmax(scores, (distance.abs() <= self.window) & allowed)
 
     def forward(
@@ -63,11 +63,11 @@ class Local(Align):
         return Aligned(self.within(scores, distance, dense(mask, scores)), state)
 
     def picks(self, query: Query, key: Key) -> bool:
-        """Whether queries are faster read each with the keys of its window alone."""
+        """Whether it is faster to score each query against the keys of its window only."""
         return picking_is_faster(query, key, 2 * self.window + 1)
 
     def near(self, like: Tensor, mask: Mask | None, query: Query | None, state: Any = None) -> Near:
-        """The windows of queries whose scores are like that tensor, `(*batch, query, key)`."""
+        """Windows of the queries whose scores have the shape of `like`, `(*batch, query, key)`."""
         centre, state = self.centred(like.shape[:-1], lengths(mask, like), query, state)
         places = around(centre, self.window, like.shape[-1])
         distance = places - centre[..., None]
@@ -76,14 +76,14 @@ class Local(Align):
         return Near(places, partial(self._weighed, distance=distance, allowed=allowed), state)
 
     def _weighed(self, scores: Scores, distance: Tensor, allowed: Tensor) -> Tensor:
-        """A window of scores that are all minus infinity has no weight, as where other keys are looked at too."""
+        """Weights of a window. A key with score minus infinity gets none, as in the path that scores all keys."""
         return self.within(scores, distance, allowed & (scores != -torch.inf))
 
 
 class LocalMonotonic(Local):
-    """local-m: query t reads the keys from t - W to t + W; the centre stays at the last key once t has passed it.
+    """local-m: query t reads the keys from t - W to t + W. The centre stays at the last key once t has passed it.
 
-    The state is the number of queries before, `(batch,)`.
+    The state is the number of earlier queries, `(batch,)`.
 
     Args:
         window: W, at least 0.
@@ -102,14 +102,14 @@ class LocalMonotonic(Local):
 
 
 class LocalPredictive(Local):
-    """local-p: the query says where, p = S sigmoid(v . tanh(W_p q)) (equation 9).
+    """local-p: each query predicts its own centre, p = S sigmoid(v . tanh(W_p q)) (equation 9).
 
-    The softmax runs over the keys from p - W to p + W, and is then multiplied by exp(-(s - p)^2 / (2 (W / 2)^2))
+    The softmax runs over the keys from p - W to p + W and is then multiplied by exp(-(s - p)^2 / (2 (W / 2)^2))
     (equation 10), so that rows sum to less than 1.
 
     Args:
-        query_width: of the queries.
-        width: of the hidden layer.
+        query_width: width of the queries.
+        width: width of the hidden layer.
         window: W, at least 1.
     """
 
@@ -121,15 +121,15 @@ class LocalPredictive(Local):
     def centred(
         self, shape: torch.Size, extent: Tensor, query: Query | None = None, state: Any = None
     ) -> tuple[Tensor, None]:
-        """Raises ValueError without the query."""
+        """Raises ValueError if `query` is None."""
         if query is None:
-            raise ValueError("local-p places its window by the query; give it")
+            raise ValueError("local-p needs the queries to predict its windows")
         return self.centre(query, extent), None
 
     def centre(self, query: Query, extent: Tensor) -> Tensor:
-        """p of each query, `(*batch, query)`, in memories of that extent."""
+        """Centre p of each query, `(*batch, query)`, in memories of length `extent`."""
         share = self.place(self.hidden(query).tanh())[..., 0].sigmoid()
-        # half precision has no places of its own beyond 256
+        # half precision cannot tell positions apart beyond 256
         return extent * share.to(torch.promote_types(share.dtype, torch.float32))
 
     def within(self, scores: Scores, distance: Tensor, allowed: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""What a training loss may add for weights as they should be. All give one number a sequence."""
+"""Loss terms that regularise attention weights. Each returns one number per sequence."""
 
 from torch import Tensor
 
@@ -7,7 +7,7 @@ from regard.shapes import Float, Weights
 
 
 def doubly_stochastic(weights: Weights, readable: Tensor | None = None) -> Float[Tensor, "*batch"]:
-    """sum_i (1 - sum_t a_ti)^2: every key should be read once in all (Xu 2015, 1502.03044, equation 14).
+    """sum_i (1 - sum_t a_ti)^2: each key should receive a total weight of 1 (Xu 2015, 1502.03044, equation 14).
 
     Args:
         weights: `(*batch, query, key)`, zero for queries past the end of the output.
@@ -18,20 +18,22 @@ def doubly_stochastic(weights: Weights, readable: Tensor | None = None) -> Float
 
 
 def entropy(weights: Weights) -> Float[Tensor, "*batch"]:
-    """-sum_t sum_i a_ti log a_ti, in nats; added it sharpens, subtracted it spreads. A weight of 0 adds 0."""
+    """-sum_t sum_i a_ti log a_ti, in nats. Adding it to a loss sharpens the weights, subtracting it spreads them. A
+    weight of 0 adds 0."""
     return row_entropy(weights).sum(-1)
 
 
 def coverage(weights: Weights) -> Float[Tensor, "*batch"]:
-    """sum_t sum_i min(a_ti, sum_{u < t} a_ui): what is read once more (See 2017, 1704.04368, equation 12)."""
+    """sum_t sum_i min(a_ti, sum_{u < t} a_ui): weight on keys that were read before (See 2017, 1704.04368, equation
+    12)."""
     before = weights.cumsum(-2) - weights
     return weights.minimum(before).sum((-2, -1))
 
 
 def guided(weights: Weights, links: Weights) -> Float[Tensor, "*batch"]:
-    """-sum_t sum_i g_ti log a_ti: reads should be where the given links are (Chen 2016, 1607.01628, equation 5).
+    """-sum_t sum_i g_ti log a_ti: the weights should follow the given links (Chen 2016, 1607.01628, equation 5).
 
     Args:
-        links: of the shape of the weights; rows sum to 1, or to 0 where nothing is known.
+        links: g, of the shape of the weights; rows sum to 1, or to 0 where no link is known.
     """
     return -(links * logarithm(weights)).sum((-2, -1))

@@ -1,4 +1,4 @@
-"""Monotonic alignment (Raffel 2017, 1704.00784): it never looks back behind the key that it read last."""
+"""Monotonic alignment (Raffel 2017, 1704.00784): a query never reads a key before the one that was read last."""
 
 import torch
 from torch import Tensor, nn
@@ -9,15 +9,17 @@ from regard.shapes import Query, Scores
 
 
 class Monotonic(Align):
-    """From the key read last on, each is taken with probability p_j = sigmoid(e_j + r); the first taken is read.
+    """Scan the keys from the last one read and read the first that is chosen; key j is chosen with probability p_j =
+    sigmoid(e_j + r).
 
-    In training the weights are the expectation of that (equation 14), with noise on the scores so that the model learns
-    to decide: a_j = p_j sum_{k <= j} a'_k prod_{k <= l < j} (1 - p_l), where a' are the weights of the query before. At
-    inference the first key with p_j > 1/2 is read, none if there is none. A row sums to 1 or, where nothing may be
-    taken, to less. The state is the last weights, `(*batch, key)`, at inference of the last query that read a key.
+    In training the weights are the expectation of this process (equation 14): a_j = p_j sum_{k <= j} a'_k prod_{k <= l
+    < j} (1 - p_l), where a' are the previous query's weights. Noise on the scores teaches the model to decide. At
+    inference the query reads the first key with p_j > 1/2, or none if there is none. A row sums to 1, or to less where
+    no key may be chosen. The state is the last weights, `(*batch, key)`; at inference those of the last query that read
+    a key.
 
     Args:
-        offset: r at the start; it is learned.
+        offset: initial value of the learned r.
         noise: standard deviation of the noise in training.
     """
 
@@ -47,7 +49,7 @@ class Monotonic(Align):
 
 
 def expected(energy: Tensor, allowed: Tensor, last: Tensor) -> Tensor:
-    """The probability that each key is read, `(*batch, key)`; forbidden keys are passed over."""
+    """The probability that each key is read, `(*batch, key)`. The scan skips masked keys."""
     passed = nn.functional.logsigmoid(-energy).masked_fill(~allowed, 0.0)
     until = passed.cumsum(-1) - passed  # the logarithm of passing all keys before j
     path = (until[..., :, None] - until[..., None, :]).tril().exp().tril()  # a quotient of products would be 0 / 0
@@ -56,7 +58,8 @@ def expected(energy: Tensor, allowed: Tensor, last: Tensor) -> Tensor:
 
 
 def first_chosen(energy: Tensor, allowed: Tensor, last: Tensor) -> Tensor:
-    """One-hot weights of the first key, from the last one read on, with a probability above 1/2; zeros without one."""
+    """One-hot weights of the first key with a probability above 1/2, from the last key read on; zeros if there is
+    none."""
     ahead = last.cumsum(-1) > 0
     takes = (energy > 0) & allowed & ahead
     return (takes & (takes.cumsum(-1) == 1)).to(energy.dtype)

@@ -1,4 +1,4 @@
-"""What every alignment is, and where a memory may be read."""
+"""The alignment protocol, and helpers that read masks."""
 
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
@@ -12,11 +12,12 @@ from regard.shapes import Float, Query, Scores
 
 
 class Draw(NamedTuple):
-    """What training needs of weights that were drawn, because no gradient passes through a draw. All with a gradient.
+    """A sampled key of each query, for REINFORCE: no gradient passes through the sampling itself. The first two parts
+    have a gradient.
 
-    log_probability: `(*batch, query)`, of the key that was drawn; 0 where none was
-    entropy: `(*batch, query)`, of what it was drawn from, in nats
-    baseline: the loss a token that is usual, a buffer of the alignment which is saved with it and kept by the training
+    log_probability: `(*batch, query)`, of the sampled key; 0 where none was sampled
+    entropy: `(*batch, query)`, of the distribution that was sampled from, in nats
+    baseline: moving average of the loss per token, a buffer of the alignment that training updates
     """
 
     log_probability: Float[Tensor, "*batch query"]
@@ -25,7 +26,8 @@ class Draw(NamedTuple):
 
 
 class Aligned(NamedTuple):
-    """What an alignment gives: weights `(*batch, query, key)`, its state after these queries, and what it drew."""
+    """The result of an alignment: weights `(*batch, query, key)`, the state after these queries, and the draw, if
+    any."""
 
     weights: Tensor
     state: Any = None
@@ -33,30 +35,34 @@ class Aligned(NamedTuple):
 
 
 class Align(nn.Module, ABC):
-    """Turns scores into weights. `query` is for alignments that place themselves by it; `state` is what an alignment
-    carries from step to step, batch first: it comes in (None before the first query), goes out in `Aligned`, and is
-    never kept on the module. More keys may have come by then, which had no weight so far."""
+    """Turn scores into weights.
+
+    `query` is for alignments that compute their window or move from it. `state` is what an alignment carries from step
+    to step, batch first: it is None before the first query, is returned in `Aligned`, and is never stored on the
+    module. The memory may have grown between steps; the new keys have had no weight so far.
+    """
 
     over_growing = True
-    """False when keys that are masked still matter, so that a text that is being written is not read as a whole one."""
+    """False if masked keys influence the weights; a growing sequence is then not read like a complete one."""
 
     @abstractmethod
     def forward(
         self, scores: Scores, mask: Mask | None = None, query: Query | None = None, state: Any = None
     ) -> Aligned:
-        """scores `(*batch, query, key)` -> weights of the same shape."""
+        """Scores `(*batch, query, key)` -> weights of the same shape."""
 
 
 def dense(mask: Mask | None, scores: Scores) -> Tensor:
-    """The mask as booleans, broadcastable to the scores; all open if there is none."""
+    """The mask as booleans, broadcastable to the scores; all True for no mask."""
     if mask is None:
         return torch.ones(1, scores.shape[-1], dtype=torch.bool, device=scores.device)
     return mask.dense()
 
 
 def lengths(mask: Mask | None, scores: Scores) -> Tensor:
-    """The length of the memory as each query sees it, up to the last key that it may read: whole numbers, broadcastable
-    to `(*batch, query)`. Under padding that is the sequence's own length, under a causal mask what has passed."""
+    """Length of the memory as each query sees it, up to the last key that it may read: integers, broadcastable to
+    `(*batch, query)`. Under padding this is the sequence's own length, under a causal mask the number of positions so
+    far."""
     if not scores.shape[-1]:
         return torch.zeros(1, dtype=torch.int64, device=scores.device)
     places = torch.arange(1, scores.shape[-1] + 1, device=scores.device)
@@ -64,5 +70,5 @@ def lengths(mask: Mask | None, scores: Scores) -> Tensor:
 
 
 def reaching(weights: Float[Tensor, "*batch known"], keys: int) -> Float[Tensor, "*batch key"]:
-    """Weights of queries before, over as many keys as there are now; those that came since had none."""
+    """Pad weights of earlier queries to the present number of keys; new keys get 0."""
     return functional.pad(weights, (0, keys - weights.shape[-1]))

@@ -1,4 +1,4 @@
-"""Alignments that read one key: drawn in training, the best one at inference."""
+"""Alignments that read one key: sampled in training, the best one at inference."""
 
 from typing import Any
 
@@ -13,13 +13,13 @@ from regard.shapes import Int, Query, Scores, Weights
 
 
 class Hard(Align):
-    """One key, drawn from the softmax (Xu 2015, 1502.03044, section 4.1). At inference the best key.
+    """Read one key, sampled from the softmax (Xu 2015, 1502.03044, section 4.1). At inference read the best key.
 
-    No gradient passes through the draw: it is handed over for REINFORCE, which `regard train` then does.
+    No gradient passes through the sample. `Aligned.draw` holds what REINFORCE needs, and `regard train` applies it.
 
     Args:
-        soft_share: share of the sequences, in [0, 1], that in training read with the softmax itself; the paper's is a
-            half. It is drawn at a sequence's first query and holds for all of them.
+        soft_share: share of the sequences, in [0, 1], that read with the softmax itself in training; the paper uses a
+            half. The choice is made at a sequence's first query and holds for all of them.
     """
 
     baseline: Tensor
@@ -49,16 +49,16 @@ class Hard(Align):
         return Aligned(weights, state, Draw(log_probability, row_entropy(soft), self.baseline))
 
     def draw(self, probabilities: Weights) -> Int[Tensor, "*batch query"]:
-        """A key for each query, drawn by an exponential race; any for a query that may read none."""
+        """Sample a key for each query by an exponential race; any key for a query that may read none."""
         return (probabilities / torch.empty_like(probabilities).exponential_()).argmax(-1)
 
 
 class StraightThrough(Align):
-    """One key, drawn from the softmax by adding Gumbel noise to the scores; the gradient is that of the noisy softmax
-    (Jang 2017, 1611.01144, section 2.2). At inference the best key, without noise.
+    """Read one key, sampled from the softmax by Gumbel noise on the scores; the gradient is that of the noisy softmax
+    (Jang 2017, 1611.01144, section 2.2). At inference read the best key, without noise.
 
     Args:
-        temperature: of that softmax, above 0; the lower, the nearer is its gradient to that of the draw.
+        temperature: temperature of the softmax, above 0. The lower it is, the closer the softmax is to the sample.
     """
 
     def __init__(self, temperature: float = 1.0):
@@ -80,6 +80,6 @@ class StraightThrough(Align):
 
 
 def _only(chosen: Int[Tensor, "*batch query"], soft: Weights, mask: Mask | None) -> Weights:
-    """1 at the chosen key of each query, 0 elsewhere and where the mask forbids."""
+    """1 at each query's chosen key, 0 elsewhere and where the mask forbids it."""
     places = torch.arange(soft.shape[-1], device=soft.device)
     return ((places == chosen[..., None]) & dense(mask, soft)).to(soft.dtype)

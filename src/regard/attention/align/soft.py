@@ -1,4 +1,4 @@
-"""Soft, global alignments: the softmax under a mask, and its relatives that give most keys a weight of exactly 0."""
+"""Soft, global alignments: the softmax under a mask, and sparse relatives that give most keys a weight of exactly 0."""
 
 from typing import Any
 
@@ -11,10 +11,10 @@ from regard.shapes import Float, Query, Scores, Weights
 
 
 def softmax(scores: Scores, mask: Mask | Tensor | None = None) -> Weights:
-    """a_i = exp(e_i) / sum_j exp(e_j) over the allowed keys; a row with no allowed key is zeros, value and gradient.
+    """a_i = exp(e_i) / sum_j exp(e_j) over the allowed keys. A row with no allowed key is zeros, in value and gradient.
 
-    The forbidden scores become the most negative finite number, not minus infinity, so that no NaN ever arises, not
-    even inside the backward pass of a row that is all forbidden.
+    Forbidden scores become the lowest finite number, not minus infinity. No NaN arises then, not even in the backward
+    pass of a row with no allowed key.
     """
     if mask is None:
         return torch.softmax(scores, -1)
@@ -33,10 +33,10 @@ class Softmax(Align):
 
 
 def sparsemax(scores: Float[Tensor, "*batch key"], mask: Mask | Tensor | None = None) -> Float[Tensor, "*batch key"]:
-    """The point of the simplex nearest to the scores, a_i = max(e_i - tau, 0) (Martins 2016, 1602.02068, algorithm 1).
+    """Project the scores onto the simplex, a_i = max(e_i - tau, 0) (Martins 2016, 1602.02068, algorithm 1).
 
-    A row with no allowed key is zeros, value and gradient. The threshold tau is a sum over the keys it lets through,
-    which gives the exact gradient of every order.
+    A row with no allowed key is zeros, in value and gradient. The threshold tau is a sum over the keys above it, which
+    gives exact gradients of every order.
     """
     if not scores.shape[-1]:
         return scores
@@ -51,7 +51,7 @@ def sparsemax(scores: Float[Tensor, "*batch key"], mask: Mask | Tensor | None = 
 def entmax15(scores: Float[Tensor, "*batch key"], mask: Mask | Tensor | None = None) -> Float[Tensor, "*batch key"]:
     """a_i = max(e_i / 2 - tau, 0)^2, halfway between softmax and sparsemax (Peters 2019, 1905.05702, algorithm 2).
 
-    A row with no allowed key is zeros, value and gradient.
+    A row with no allowed key is zeros, in value and gradient.
     """
     if not scores.shape[-1]:
         return scores
@@ -69,7 +69,7 @@ def entmax15(scores: Float[Tensor, "*batch key"], mask: Mask | Tensor | None = N
 
 
 class Sparsemax(Align):
-    """See `sparsemax`."""
+    """Sparse alignment by `sparsemax`."""
 
     def forward(
         self, scores: Scores, mask: Mask | None = None, query: Query | None = None, state: Any = None
@@ -78,7 +78,7 @@ class Sparsemax(Align):
 
 
 class Entmax15(Align):
-    """See `entmax15`."""
+    """Sparse alignment by `entmax15`."""
 
     def forward(
         self, scores: Scores, mask: Mask | None = None, query: Query | None = None, state: Any = None
@@ -87,8 +87,8 @@ class Entmax15(Align):
 
 
 def _below_the_best(scores: Tensor, mask: Mask | Tensor | None, deepest: float) -> tuple[Tensor, Tensor | None]:
-    """How far each score lies below the row's best allowed one, at most `deepest`, where no weight is left; and which
-    keys are forbidden."""
+    """How far each score lies below the row's best allowed one, at most `deepest`, where the weight is 0 already; and
+    which keys are forbidden."""
     forbidden = None
     if mask is not None:
         forbidden = ~(mask.dense() if isinstance(mask, Mask) else mask)

@@ -1,7 +1,7 @@
-"""Which keys each query may read: small values, True = may attend, joined by `&`.
+"""Masks: which keys each query may read. True means that it may attend; `&` joins masks.
 
-A mask keeps its structure (lengths, causality, a window) until somebody needs the dense boolean tensor, so that a fused
-kernel can use the structure instead. Every torch function accepts a mask and sees its dense tensor.
+A mask keeps its structure (lengths, causality, a window) until the dense boolean tensor is needed, so that a fused
+kernel can use the structure. Every torch function accepts a mask and sees its dense tensor.
 """
 
 from regard.attention.masks.protocol import Both, Dense, Mask, Near, as_mask

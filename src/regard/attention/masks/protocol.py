@@ -1,4 +1,4 @@
-"""What every mask is, any boolean tensor as one, and two that are joined."""
+"""The mask protocol, boolean tensors as masks, and the conjunction of two masks."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -13,8 +13,9 @@ from torch.utils._pytree import tree_map
 
 
 class Near(NamedTuple):
-    """Queries at `first`, `first` + 1, ... among the keys, each of which reads from `before` keys before its place to
-    `after` behind it, of those that `keys`, `(*batch, 1, key)`, leaves open."""
+    """A window of keys around each query. The queries stand at `first`, `first` + 1, ... among the keys; each reads
+    from `before` keys before its position to `after` keys behind it. `keys`, `(*batch, 1, key)`, masks keys for all
+    queries."""
 
     before: int
     after: int
@@ -31,7 +32,7 @@ class Mask(ABC):
 
     @abstractmethod
     def readable(self) -> Tensor | None:
-        """`(*batch, key)`: keys that at least one query may read; None when no key is closed to all queries."""
+        """`(*batch, key)`: keys that at least one query may read; None if all keys are readable."""
 
     @abstractmethod
     def over_heads(self) -> "Mask":
@@ -39,34 +40,34 @@ class Mask(ABC):
 
     @abstractmethod
     def select(self, rows: Tensor) -> "Mask":
-        """The mask of the batch rows `rows` `(rows,)`, in that order, repeats allowed."""
+        """The mask of the batch rows `rows` `(rows,)`, in this order; rows may repeat."""
 
     @abstractmethod
     def of_queries(self, places: Sequence[int]) -> "Mask":
-        """The mask of the queries that stand at these places among those it is for."""
+        """The mask of the queries at these places."""
 
     def of_query(self, place: int) -> "Mask":
-        """The mask of one of them."""
+        """The mask of the query at this place."""
         return self.of_queries([place])
 
     @property
     @abstractmethod
     def shape(self) -> torch.Size:
-        """Of the dense tensor, which is not made for this."""
+        """Shape of the dense tensor, without computing it."""
 
     @property
     @abstractmethod
     def lies_on(self) -> torch.device:
-        """Where the dense tensor lies."""
+        """Device of the dense tensor."""
 
     @property
     def is_causal(self) -> bool:
-        """True for exactly the square lower triangle, which kernels know by name."""
+        """True only for the square lower triangle, which kernels know by name."""
         return False
 
     @property
     def near(self) -> "Near | None":
-        """Where every query reads keys near its own place alone, how near, and which keys are open at all."""
+        """The window, if every query reads only keys near its own position; else None."""
         return None
 
     def __and__(self, other: "Mask | Tensor | None") -> "Mask":
@@ -115,7 +116,7 @@ class Dense(Mask):
 
 @dataclass(frozen=True, eq=False)
 class Both(Mask):
-    """What both masks allow."""
+    """The keys that both masks allow."""
 
     left: Mask
     right: Mask
@@ -153,10 +154,10 @@ class Both(Mask):
 
 
 def as_mask(mask: Mask | Tensor) -> Mask:
-    """A mask from a mask or a boolean tensor.
+    """Convert a boolean tensor to a mask; a mask is returned as it is.
 
     Raises:
-        TypeError: anything else, a float or 0/1 mask among them: only booleans say which way round they mean it.
+        TypeError: anything else. Float and 0/1 masks are refused because their polarity is ambiguous.
     """
     if isinstance(mask, Mask):
         return mask

@@ -1,4 +1,4 @@
-"""Masks that are known by a few numbers: padding, causality, a window."""
+"""Masks defined by a few numbers: padding, causality, a window."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ from regard.attention.masks.protocol import Dense, Mask, Near
 
 
 def kept(make: Callable[[Any], Tensor]) -> property:
-    """An attribute that is made when it is first asked for. A graph of torch.compile makes it each time: it would be
-    another graph where the mask has it already."""
+    """A cached property. Under torch.compile it is computed each time: a graph that reads a cached tensor would be
+    another graph."""
     name = make.__name__
 
     @wraps(make)
@@ -29,7 +29,7 @@ def kept(make: Callable[[Any], Tensor]) -> property:
 
 @dataclass(frozen=True, eq=False)
 class Padding(Mask):
-    """Keys before each sequence's own length. `lengths (*batch,)`, `size` the padded number of keys."""
+    """Keys before the end of each sequence: `lengths (*batch,)`; `size` is the padded number of keys."""
 
     lengths: Tensor
     size: int
@@ -64,7 +64,7 @@ class Padding(Mask):
 
 @dataclass(frozen=True, eq=False)
 class Window(Mask):
-    """Keys from `before` positions before the query's own to `after` positions after it; None means without limit."""
+    """Keys from `before` positions before the query's own to `after` positions behind it; None means no limit."""
 
     queries: int
     keys: int
@@ -127,15 +127,15 @@ class Window(Mask):
 
 
 def padding(lengths: Tensor, size: int) -> Padding:
-    """Keys before each sequence's end: `lengths (*batch,)` whole numbers, `size` keys -> `(*batch, 1, size)`.
+    """Mask the keys from each sequence's end on: integer `lengths (*batch,)` and `size` keys -> `(*batch, 1, size)`.
 
     Raises:
-        TypeError: lengths are not whole numbers.
+        TypeError: lengths are not integers.
         ValueError: a length is negative or beyond `size`.
     """
     if lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
         raise TypeError(f"lengths have dtype {lengths.dtype}; give whole numbers, one a sequence")
-    if lengths.numel() and not torch.compiler.is_compiling():  # a graph has no numbers to look at
+    if lengths.numel() and not torch.compiler.is_compiling():  # a traced graph has no values to check
         least, most = int(lengths.min()), int(lengths.max())
         if not 0 <= least <= most <= size:
             raise ValueError(f"lengths lie in [{least}, {most}]; they must lie in [0, {size}]")
@@ -143,8 +143,8 @@ def padding(lengths: Tensor, size: int) -> Padding:
 
 
 def causal(queries: int, keys: int | None = None, *, device: torch.device | None = None) -> Window:
-    """Position i reads positions j <= i: `(queries, keys)`. The queries are the last `queries` of the `keys` positions,
-    so that `causal(1, n)` is one step of a decode with a cache of n and `causal(n, n)` the lower triangle."""
+    """Position i reads positions j <= i: `(queries, keys)`. The queries are the last `queries` of the `keys` positions:
+    `causal(1, n)` is one decoding step with a cache of n, and `causal(n, n)` is the lower triangle."""
     return window(queries, keys, before=None, after=0, device=device)
 
 
@@ -157,9 +157,9 @@ def window(
     first: int | None = None,
     device: torch.device | None = None,
 ) -> Window:
-    """Position i reads positions i - before .. i + after (None: without limit): `(queries, keys)`.
+    """Position i reads positions i - before to i + after (None: no limit): `(queries, keys)`.
 
-    `first` is the position of the first query among the keys, by default such that the last query is the last key.
+    `first` is the position of the first query among the keys. By default the last query stands at the last key.
 
     Raises:
         ValueError: a size, `before` or `after` is negative, or there are more queries than keys and no `first`.

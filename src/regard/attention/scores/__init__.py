@@ -1,8 +1,8 @@
-"""How well each key matches a query. Every score has a key side, prepared once a memory, and a query side.
+"""Scores: how well each key matches a query. A score has a key side, prepared once per memory, and a query side.
 
     scores = score(query, score.prepare(key))        (*batch, query, key)
 
-With `heads`, a score that has parameters holds one set a head and expects a head axis before (position, width).
+With `heads`, a score with parameters holds one set per head and expects a head axis before (position, width).
 """
 
 from regard.attention.scores.cosine import Content, Cosine, LearnedSharpness, PredictedSharpness

@@ -11,7 +11,7 @@ from regard.shapes import Key, Query
 
 
 class LearnedSharpness(nn.Module):
-    """One positive number, learned: exp of a free parameter. `(*batch, query, width)` -> `()`."""
+    """One learned positive number, exp of a free parameter: `(*batch, query, width)` -> `()`."""
 
     def __init__(self, initial: float = 1.0):
         super().__init__()
@@ -22,7 +22,7 @@ class LearnedSharpness(nn.Module):
 
 
 class PredictedSharpness(nn.Module):
-    """A positive number a query: softplus of a linear map (Graves 2014, section 3.3.1). -> `(*batch, query, 1)`."""
+    """One positive number per query, softplus of a linear map (Graves 2014, section 3.3.1): `(*batch, query, 1)`."""
 
     def __init__(self, query_width: int):
         super().__init__()
@@ -33,9 +33,10 @@ class PredictedSharpness(nn.Module):
 
 
 class Cosine(Product):
-    """beta cos(q, k) (Graves 2014, equation 5), beta > 0 a number, or a module from queries to it.
+    """beta cos(q, k) (Graves 2014, equation 5). `sharpness` is beta > 0, a number or a module that computes it from
+    queries.
 
-    A zero vector has cosine 0 with everything.
+    A zero vector has cosine 0 with every vector.
     """
 
     def __init__(self, sharpness: float | nn.Module = 1.0):
@@ -53,10 +54,10 @@ class Cosine(Product):
 
 
 class Content(Product):
-    """beta cos(k, M_i), where the query says both: its first `key_width` numbers are k, through a tanh, the next one is
-    beta, through a softplus (Graves 2014, equations 5 and 6). Whatever stands behind them is for others.
+    """beta cos(k, M_i), where each query holds both k and beta (Graves 2014, equations 5 and 6). Its first `key_width`
+    numbers give k, through a tanh; the next one gives beta, through a softplus. Later numbers are not used here.
 
-    The paper says of k no more than that the head emits it; through a tanh it is like what is written.
+    The paper does not bound k; the tanh gives it the range of the vectors that are written.
     """
 
     def __init__(self, query_width: int, key_width: int):

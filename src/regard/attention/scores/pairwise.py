@@ -1,4 +1,4 @@
-"""Scores of pairs that are no product of two sides."""
+"""Scores of pairs that are not a product of two sides."""
 
 import torch
 from torch import Tensor, nn
@@ -47,7 +47,7 @@ class InverseDistance(Score):
 
 
 class Location(Score):
-    """Row i of W q scores position i, whatever its key (Luong 2015, equation 9), over at most `max_source` positions.
+    """Row i of W q scores position i, whatever its key (Luong 2015, equation 9), for at most `max_source` positions.
 
     A shorter source uses the first rows.
     """
@@ -60,7 +60,8 @@ class Location(Score):
         self.weight = weight(heads, query_width, max_source)
 
     def forward(self, query: Query, key: Key) -> Scores:
-        """Raises ValueError for more than `max_source` keys; with `ignore_tail` those score minus infinity instead."""
+        """Raises ValueError for more than `max_source` keys; with `ignore_tail` the further keys score minus infinity
+        instead."""
         size = key.shape[-2]
         if size > self.max_source and not self.ignore_tail:
             raise ValueError(

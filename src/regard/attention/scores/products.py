@@ -15,7 +15,7 @@ class Dot(Product):
 
 
 class ScaledDot(Product):
-    """q . k / sqrt(d), d the width of the keys, of one head where there are heads (Vaswani 2017, equation 1)."""
+    """q . k / sqrt(d), where d is the width of the keys of one head (Vaswani 2017, equation 1)."""
 
     def sides(self, query: Query, key: Key) -> Sides:
         return Sides(query, key, scale=query.shape[-1] ** -0.5)
@@ -34,7 +34,7 @@ class General(Product):
 
 
 class TanhDot(Product):
-    """q . tanh(W k + b) (Yang 2016, equations 5 and 6), the query `width` wide."""
+    """q . tanh(W k + b) (Yang 2016, equations 5 and 6); `width` is the width of the queries."""
 
     def __init__(self, key_width: int, width: int, *, heads: int | None = None):
         super().__init__()
@@ -50,10 +50,10 @@ class TanhDot(Product):
 
 
 class Distance(Product):
-    """-|q - k|^2 / (2 h^2): under softmax a Gaussian kernel of width h around the query (Nadaraya 1964, Watson 1964).
+    """-|q - k|^2 / (2 h^2), h = `width`: under softmax a Gaussian kernel around the query (Nadaraya 1964, Watson 1964).
 
-    Expanded, it is the product of [q / h^2, -|q|^2 / 2h^2, 1] and [k, 1, -|k|^2 / 2h^2], which loses digits where
-    queries and keys lie much farther from zero than from each other: centre them first.
+    It is computed as the product of [q / h^2, -|q|^2 / 2h^2, 1] and [k, 1, -|k|^2 / 2h^2]. This loses digits if queries
+    and keys lie much farther from zero than from each other: centre them first.
     """
 
     def __init__(self, width: float = 1.0):

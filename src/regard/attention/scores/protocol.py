@@ -1,4 +1,4 @@
-"""What every score is: a key side, prepared once a memory, a query side, and a rule for each pair of them."""
+"""The score protocol: a key side, prepared once per memory, a query side, and a rule for each pair."""
 
 from abc import ABC, abstractmethod
 from typing import NamedTuple
@@ -12,14 +12,14 @@ from regard.shapes import Key, Query, Scores
 
 
 def weight(heads: int | None, rows: int, columns: int) -> nn.Parameter:
-    """A `([heads,] rows, columns)` matrix for `x @ weight`, uniform within +-1/sqrt(rows)."""
+    """A matrix `([heads,] rows, columns)` for `x @ weight`, uniform within +-1/sqrt(rows)."""
     shape = (rows, columns) if heads is None else (heads, rows, columns)
     return nn.Parameter(torch.empty(shape).uniform_(-(rows**-0.5), rows**-0.5))
 
 
 class Sides(NamedTuple):
-    """A score as a sum over the width of two sides: scale * sum_i q_i k_i, or with an energy v `([head,] width)`
-    sum_i v_i tanh(q_i + k_i). query `(*batch, query, width)`, key `(*batch, key, width)`."""
+    """The two sides of a score: query `(*batch, query, width)` and key `(*batch, key, width)`. The score is scale *
+    sum_i q_i k_i; with an energy v `([head,] width)` it is sum_i v_i tanh(q_i + k_i)."""
 
     query: Tensor
     key: Tensor
@@ -27,7 +27,7 @@ class Sides(NamedTuple):
     energy: Tensor | None = None
 
     def scores(self) -> Scores:
-        """Sum for every pair: `(*batch, query, key)`."""
+        """The score of every pair, `(*batch, query, key)`."""
         if self.energy is None:
             return scaled(self.query, self.scale) @ self.key.mT
         return additive(self.query, self.key, self.energy)
@@ -37,22 +37,22 @@ class Score(nn.Module, ABC):
     """Score every query against every key."""
 
     query_width: int | None = None
-    """Width of the queries; None: any, equal to that of the keys (for location: any)."""
+    """Width of the queries; None for the width of the keys (location scores: any)."""
     key_width: int | None = None
     by_place = False
-    """Whether a key's score depends on its place, so that some keys alone would score otherwise than among all."""
+    """Whether a key's score depends on its position, so that scores of selected keys would differ."""
 
     @property
     def widths(self) -> tuple[int | None, int | None, None]:
-        """The widths of queries, keys and values; None: any, for queries equal to the keys'."""
+        """Expected widths of queries, keys and values; None for any (queries: the width of the keys)."""
         return self.query_width, self.key_width, None
 
     def prepare(self, key: Key) -> Tensor:
-        """Compute the key side, which `forward` takes as `key`, once a memory: `(*batch, key, any width)`."""
+        """Compute the key side, once per memory: `(*batch, key, any width)`. `forward` expects it as `key`."""
         return key
 
     def sides(self, query: Query, key: Key) -> Sides | None:
-        """The two sides, the key's already prepared, whose sum the score is; None for a score of another kind."""
+        """The two sides of the score, for prepared keys; None for a score without sides."""
         return None
 
     @abstractmethod
@@ -61,7 +61,7 @@ class Score(nn.Module, ABC):
 
 
 class Product(Score):
-    """A score that is the product of its two sides, which PyTorch's fused attention can compute."""
+    """A score that is the product of its two sides. PyTorch's fused attention can compute it."""
 
     @abstractmethod
     def sides(self, query: Query, key: Key) -> Sides: ...
@@ -78,7 +78,7 @@ class Product(Score):
 
 
 class TanhSum(Score):
-    """A score that is an energy times the tanh of the sum of its two sides, which a kernel of our own can compute."""
+    """A score that is an energy times the tanh of the sum of its two sides. The additive kernel can compute it."""
 
     @abstractmethod
     def sides(self, query: Query, key: Key) -> Sides: ...
