@@ -107,7 +107,7 @@ def test_who_reads_softly_is_drawn_once_a_text():
 
 
 def test_a_ring_of_keys_does_not_grow():
-    with pytest.raises(ValueError, match="Addressing goes round all keys, so that it"):
+    with pytest.raises(ValueError, match="Addressing depends on masked keys, so it"):
         cases.reading_itself(Addressing(), None, 5)
 
 

@@ -113,7 +113,7 @@ def test_the_window_is_what_is_read(name: str, seen: range):
 
 def test_more_tokens_than_a_context():
     model = make("gpt2")
-    with pytest.raises(ValueError, match="12 positions, but positions were learned for at most 11"):
+    with pytest.raises(ValueError, match="12 positions, but the model learned positions for at most 11"):
         model(words(1, 12), model.begin(1))
 
 

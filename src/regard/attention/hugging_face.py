@@ -42,7 +42,7 @@ def refuse_closed(model: nn.Module, is_causal: Collection[int]) -> None:
         )
         raise ValueError(
             f"the attention of {kinds} cannot be recorded: it does not go through ALL_ATTENTION_FUNCTIONS of "
-            "transformers; call model(..., output_attentions=True).attentions instead and show these weights "
+            "transformers; call model(..., output_attentions=True).attentions, and show these weights "
             "with View(regard.maps.Lookups(weights, source, target))"
         )
 

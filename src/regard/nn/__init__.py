@@ -1,1 +1,2 @@
-"""What stands around attention in a model: embeddings, positions, feed-forward, residual and recurrent layers."""
+"""Parts of models around attention: embeddings, positions, feed-forward, residual and recurrent layers, encoders,
+decoders."""

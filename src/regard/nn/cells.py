@@ -1,4 +1,4 @@
-"""Recurrent cells, one step at a time, all with one interface: a single state tensor whose first part is the output."""
+"""Recurrent cells for one step at a time. Each has a single state tensor whose first part is the output."""
 
 from abc import ABC, abstractmethod
 from typing import Literal
@@ -13,14 +13,16 @@ CellName = Literal["tanh", "gru", "lstm", "gru-reset-before"]
 
 
 class Cell(nn.Module, ABC):
-    """input `(batch, input_width)`, state `(batch, state_width)` -> state; its first `width` numbers are the output."""
+    """Input `(batch, input_width)` and state `(batch, state_width)` -> new state. Its first `width` numbers are the
+    output."""
 
     def __init__(self, width: int, state_width: int):
         super().__init__()
         self.width, self.state_width = width, state_width
 
     def project(self, inputs: Tensor) -> Tensor:
-        """What of a step does not need the state, for any leading axes: done for all steps of a sequence at once."""
+        """The part of a step that does not depend on the state, for any leading axes; computed for a whole sequence at
+        once."""
         return inputs
 
     @abstractmethod
@@ -43,7 +45,7 @@ class TanhCell(Cell):
 
 
 class GRUCell(Cell):
-    """PyTorch's gated unit: it resets after the product and its z keeps the old state."""
+    """PyTorch's gated recurrent unit: it resets after the product, and its z keeps the old state."""
 
     def __init__(self, input_width: int, width: int):
         super().__init__(width, width)
@@ -54,9 +56,9 @@ class GRUCell(Cell):
 
 
 class GRUResetBefore(Cell):
-    """The gated unit of Cho 2014 and Bahdanau 2015 (appendix A.1.1), which resets before the product:
+    """The gated recurrent unit of Cho 2014 and Bahdanau 2015 (appendix A.1.1), which resets before the product:
 
-    s~ = tanh(W x + U (r * s)),  s' = (1 - z) * s + z * s~
+        s~ = tanh(W x + U (r * s)),  s' = (1 - z) * s + z * s~
     """
 
     def __init__(self, input_width: int, width: int):
@@ -77,7 +79,7 @@ class GRUResetBefore(Cell):
 
 
 class LSTMCell(Cell):
-    """Long short-term memory; the state is [h; c]."""
+    """Long short-term memory. The state is [h; c]."""
 
     def __init__(self, input_width: int, width: int):
         super().__init__(width, 2 * width)
@@ -96,7 +98,7 @@ CELLS: dict[CellName, type[Cell]] = {
 
 
 class Stack(nn.Module):
-    """Cells on top of each other with dropout between them. State `(batch, layer, state_width)`."""
+    """Cells on top of each other with dropout between them. The state is `(batch, layer, state_width)`."""
 
     def __init__(self, cell: CellName, input_width: int, width: int, layers: int = 1, dropout: float = 0.0):
         super().__init__()

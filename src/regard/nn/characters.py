@@ -1,4 +1,4 @@
-"""Vectors of words from their characters."""
+"""Word vectors from characters."""
 
 from collections.abc import Sequence
 
@@ -10,8 +10,8 @@ from regard.shapes import Float, Int
 
 
 class Highway(nn.Module):
-    """g * relu(W_t x + b_t) + (1 - g) * x with g = sigmoid(W_g x + b_g) (Srivastava 2015, 1505.00387):
-    `(*batch, width)` -> the same. At first it lets most of x pass."""
+    """g * relu(W_t x + b_t) + (1 - g) * x with g = sigmoid(W_g x + b_g) (Srivastava 2015, 1505.00387): `(*batch,
+    width)` -> `(*batch, width)`. The initial bias of -2 lets most of x pass."""
 
     def __init__(self, width: int):
         super().__init__()
@@ -27,16 +27,16 @@ class Highway(nn.Module):
 
 
 class CharacterEncoder(nn.Module):
-    """Convolutions over a word's characters, the largest of each over the word, an activation, highway layers and a
-    projection (Kim 2016, 1508.06615; Jozefowicz 2016, 1602.02410).
+    """Convolutions over a word's characters, max-pooling over the word, an activation, highway layers and a projection
+    (Kim 2016, 1508.06615; Jozefowicz 2016, 1602.02410).
 
     Args:
-        alphabet: how many ids there are, 0 the one that is no character and counts as zeros.
-        width: of a character's vector.
-        filters: pairs, for how many characters a convolution reads at once how many numbers it gives.
-        activation: of these.
-        highways: how many layers.
-        projection: the width of what comes out.
+        alphabet: number of ids; id 0 is padding, with a zero vector.
+        width: width of a character's vector.
+        filters: pairs (kernel size in characters, number of filters).
+        activation: activation after the pooling.
+        highways: number of highway layers.
+        projection: width of the output.
     """
 
     def __init__(
@@ -61,7 +61,8 @@ class CharacterEncoder(nn.Module):
         nn.init.zeros_(self.projection.bias)
 
     def forward(self, characters: Int[Tensor, "*batch character"]) -> Float[Tensor, "*batch width"]:
-        """Words of one number of characters, at least as many as the widest filter reads. Equal ones are read once."""
+        """Words with the same number of characters, padded to at least the widest kernel. Equal words are encoded
+        once."""
         words, places = characters.flatten(0, -2).unique(dim=0, return_inverse=True)
         embedded = rearrange(self.table(words), "n c w -> n w c")
         found = [self.activation(convolution(embedded).amax(-1)) for convolution in self.convolutions]

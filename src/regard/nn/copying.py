@@ -1,4 +1,4 @@
-"""Writing a word of the vocabulary, or copying one that the source has."""
+"""An output layer that generates a word of the vocabulary or copies a word of the source."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -13,13 +13,13 @@ from regard.text.special import IGNORED
 
 @dataclass(frozen=True, eq=False)
 class Copying:
-    """What is known before the next word, for each of `*batch`.
+    """The input of `CopyOutput`, for each of `*batch`.
 
-    features: `(*batch, width)`, of which the words of the vocabulary are made
-    gate:     `(*batch,)`, the logit of writing and not copying
-    weights:  `(*batch, key)`, how the source was read
-    tokens:   `(*batch, key)`, what stands there; ids from the vocabulary's size on are words that only this source has
-    room:     `(*batch, own)`, zeros, as many as a source of the batch has words of its own
+    features: `(*batch, width)`, input of the vocabulary's softmax
+    gate: `(*batch,)`, logit of generating rather than copying
+    weights: `(*batch, key)`, attention over the source
+    tokens: `(*batch, key)`, ids of the source words; ids from the vocabulary's size on are words of this source only
+    room: `(*batch, own)`, zeros; `own` is the largest number of such words in a source of the batch
     """
 
     features: Tensor
@@ -29,26 +29,26 @@ class Copying:
     room: Tensor
 
     def at(self, position: int) -> "Copying":
-        """What is known at one position, of `(batch, position, ...)`."""
+        """One position of `(batch, position, ...)`."""
         return Copying(*(getattr(self, each.name)[:, position] for each in fields(self)))
 
 
 def stacked(steps: Sequence[Copying]) -> Copying:
-    """Steps `(batch, ...)` one after the other, `(batch, position, ...)`."""
+    """Join steps `(batch, ...)` into `(batch, position, ...)`."""
     return Copying(*(torch.stack([getattr(step, each.name) for step in steps], 1) for each in fields(Copying)))
 
 
 class CopyOutput(nn.Module, Predictor):
-    """P(w) = p P_vocabulary(w) + (1 - p) sum_{i: x_i = w} a_i over the vocabulary and the source's own words, where p
-    is the sigmoid of the gate (See 2017, 1704.04368, equation 9) and `written` gives P_vocabulary. What weights leave
-    that sum to less than 1 is written, as what a sentinel holds is (Merity 2017, 1609.07843, equation 6)."""
+    """P(w) = p P_vocabulary(w) + (1 - p) sum_{i: x_i = w} a_i over the vocabulary and the source's own words (See 2017,
+    1704.04368, equation 9), where p is the sigmoid of the gate and `written` computes P_vocabulary. If the weights sum
+    to less than 1, the rest goes to P_vocabulary, like a sentinel's weight (Merity 2017, 1609.07843, equation 6)."""
 
     def __init__(self, written: Output):
         super().__init__()
         self.written, self.out_features = written, written.out_features
 
     def forward(self, input: Copying) -> Float[Tensor, "*batch extended"]:
-        """The logarithm of P; minus infinity for what neither could say."""
+        """The logarithm of P; minus infinity where P is 0."""
         write, copy = shares(input)
         written = wide(self.written(input.features)).softmax(-1) * write[..., None]
         copied = wide(input.weights) * copy[..., None]
@@ -58,7 +58,7 @@ class CopyOutput(nn.Module, Predictor):
     def loss(
         self, features: Copying, targets: Tokens, smoothing: float = 0.0
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]:
-        """-log P of the targets, as `Output.loss` gives it. Smoothing is that of the words of the vocabulary alone."""
+        """-log P of the targets, in the form of `Output.loss`. Smoothing is over the words of the vocabulary only."""
         real = targets != IGNORED
         rows = Copying(*(getattr(features, each.name)[real] for each in fields(Copying)))
         target, vocabulary = targets[real], self.out_features
@@ -73,7 +73,7 @@ class CopyOutput(nn.Module, Predictor):
 
 
 def shares(input: Copying) -> tuple[Float[Tensor, "*batch"], Float[Tensor, "*batch"]]:
-    """What writing has of the probability, and what a weight of 1 has; both `*batch`."""
+    """The share of generating, and the factor of the attention weights; both `*batch`."""
     gate, weights = wide(input.gate), wide(input.weights)
     left = 1 - weights.sum(-1)
     rounding = weights.shape[-1] * torch.finfo(weights.dtype).eps
@@ -82,5 +82,5 @@ def shares(input: Copying) -> tuple[Float[Tensor, "*batch"], Float[Tensor, "*bat
 
 
 def logarithm(probabilities: Tensor) -> Tensor:
-    """Of probabilities in a type with room for them; finite at 0."""
+    """Logarithm of probabilities, finite at 0."""
     return probabilities.clamp(min=torch.finfo(probabilities.dtype).tiny).log()

@@ -12,12 +12,12 @@ from regard.text.special import SPECIAL
 
 
 class Embedding(nn.Module, ABC):
-    """Vectors of tokens, whatever they are made of."""
+    """Vectors of tokens: a table, or computed from characters, or a mixture."""
 
     @property
     @abstractmethod
     def width(self) -> int:
-        """Of a vector."""
+        """Width of a vector."""
 
     @abstractmethod
     def forward(self, tokens: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch width"]: ...
@@ -26,15 +26,15 @@ class Embedding(nn.Module, ABC):
 class TokenEmbedding(Embedding):
     """Vectors of tokens `(*batch,)` -> `(*batch, width)`, with dropout.
 
-    The table starts small, so that an output layer tied to it starts near even; what is read from it is multiplied by
-    `scale`, by default sqrt(width) (Vaswani 2017, section 3.4), so that the layers above start with numbers near 1.
+    The table starts small, so that an output layer tied to it starts near uniform. Vectors are multiplied by `scale`,
+    by default sqrt(width) (Vaswani 2017, section 3.4), so that the layers above start with numbers near 1.
     """
 
     def __init__(self, vocabulary: int, width: int, *, dropout: float = 0.0, scale: float | None = None):
         super().__init__()
         self.table = nn.Embedding(vocabulary, width)
         nn.init.normal_(self.table.weight, std=width**-0.5)
-        nn.init.zeros_(self.table.weight[SPECIAL.pad].data)  # an output layer tied to it then scores padding by 0
+        nn.init.zeros_(self.table.weight[SPECIAL.pad].data)  # a tied output layer then scores padding 0
         self.scale = width**0.5 if scale is None else scale
         self.dropout = Dropout(dropout)
 
@@ -51,7 +51,7 @@ class TokenEmbedding(Embedding):
 
 
 class OpenEmbedding(TokenEmbedding):
-    """For ids past the vocabulary too, which stand for words that only one source has: all are read as the `unknown`
+    """An embedding that reads ids past the vocabulary, which stand for words of one source only, as the `unknown`
     token."""
 
     unknown = SPECIAL.unknown
@@ -61,14 +61,14 @@ class OpenEmbedding(TokenEmbedding):
 
 
 class Positions(nn.Module, ABC):
-    """Adds its encoding to states `(batch, position, width)`, the first of which stands at position `first`."""
+    """Add an encoding to states `(batch, position, width)`; `first` is the position of the first state."""
 
     @abstractmethod
     def forward(self, states: States, first: int = 0) -> States: ...
 
 
 class NoPositions(Positions):
-    """Leaves the states as they are."""
+    """Return the states unchanged."""
 
     def forward(self, states: States, first: int = 0) -> States:
         return states
@@ -83,12 +83,12 @@ def sinusoids(size: int, width: int, first: int = 0) -> Float[Tensor, "size widt
 
 @lru_cache(maxsize=1024)
 def sinusoid(width: int, position: int) -> Float[Tensor, "1 width"]:
-    """That of one position, as a decoder's steps ask for it again and again; not to be written to."""
+    """The encoding of one position, cached for decoding steps. Callers must not write to it."""
     return sinusoids(1, width, position)
 
 
 class Sinusoidal(Positions):
-    """Sines and cosines of geometrically growing wavelengths: any length, nothing to learn."""
+    """Sines and cosines of geometrically growing wavelengths, for any length; no parameters."""
 
     def forward(self, states: States, first: int = 0) -> States:
         size, width = states.shape[1:]
@@ -97,7 +97,7 @@ class Sinusoidal(Positions):
 
 
 class SinesThenCosines(Positions):
-    """The same numbers, all sines of a position before all its cosines."""
+    """Sinusoidal positions with all sines of a position before all its cosines."""
 
     def forward(self, states: States, first: int = 0) -> States:
         encoding = sinusoids(states.shape[1], states.shape[2], first)
@@ -105,7 +105,8 @@ class SinesThenCosines(Positions):
 
 
 class Integers(Positions):
-    """Each position's number times one learned direction: it grows with the length, to numbers never seen before."""
+    """Each position's number times one learned direction. The encoding grows with the length, beyond the training
+    range."""
 
     def __init__(self, width: int):
         super().__init__()
@@ -117,7 +118,7 @@ class Integers(Positions):
 
 
 class Learned(Positions):
-    """One learned vector a position, up to `size` positions."""
+    """One learned vector per position, up to `size` positions."""
 
     def __init__(self, size: int, width: int):
         super().__init__()
@@ -128,7 +129,7 @@ class Learned(Positions):
         end = first + states.shape[1]
         if end > len(self.table):
             raise ValueError(
-                f"{end} positions, but positions were learned for at most {len(self.table)}; "
+                f"{end} positions, but the model learned positions for at most {len(self.table)}; "
                 "shorten the input or raise max_length"
             )
         return states + self.table[first:end]

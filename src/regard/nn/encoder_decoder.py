@@ -17,23 +17,25 @@ class EncoderDecoder(nn.Module):
     """p(y | x) as the product over positions of softmax(output(features))."""
 
     max_source: int | None = None
-    """Longest source that the model can take, the end included; None: any."""
+    """Longest source in tokens, the end included; None for any."""
     max_target: int | None = None
     source_special: SpecialTokens = SPECIAL
-    """The special ids of the source's vocabulary; the decoder has those of the target's."""
+    """The special ids of the source vocabulary; the decoder has those of the target's."""
 
     def __init__(self, encoder: Encoder, decoder: Decoder):
         super().__init__()
         self.encoder, self.decoder = encoder, decoder
 
     def collate(self, examples: Sequence[tuple[list[int], list[int]]]) -> PairBatch:
-        """Pad (source ids, target ids) pairs, with their special tokens. Raises ValueError for no pairs."""
+        """Pad pairs of (source ids, target ids), with their special tokens. Raises ValueError if there are no pairs."""
         return collate(examples, self.source_special, self.decoder.special)
 
     def features(self, source: Source, source_lengths: Lengths, target: Tokens, forcing: float = 1.0) -> Any:
-        """What stands before the output layer, for the right-shifted target `(batch, position)` that begins with the
-        start.
-        `forcing` is the probability of teacher forcing at each step."""
+        """The input of the output layer, for a right-shifted target `(batch, position)` that begins with the start
+        token.
+
+        `forcing` is the probability of teacher forcing at each step.
+        """
         return decoded(self.decoder, self.encoder(source, source_lengths), target, forcing)
 
     def forward(
@@ -44,12 +46,12 @@ class EncoderDecoder(nn.Module):
         *,
         forcing: float = 1.0,
     ) -> Float[Tensor, "batch position vocabulary"]:
-        """Logits `(batch, position, vocabulary)` of the token after each target token. Their loss without storing them
-        is `decoder.output.loss(features, expected)`."""
+        """Logits `(batch, position, vocabulary)` of the token after each target token. `decoder.output.loss(features,
+        expected)` computes their loss without storing them."""
         return self.decoder.output(self.features(source, source_lengths, target, forcing))
 
 
 def decoded(decoder: Decoder, memory: Memory, target: Tokens, forcing: float) -> Any:
-    """What stands before a decoder's output layer, for the right-shifted target, given what it may read."""
+    """The input of a decoder's output layer, for a memory and a right-shifted target."""
     state = decoder.start(memory)
     return unroll(decoder, target, state, forcing) if forcing < 1.0 else decoder.features(target, state)

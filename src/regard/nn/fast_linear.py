@@ -1,4 +1,4 @@
-"""Linear maps by a kernel of our own, in float32 and in bytes, for inference on a CPU."""
+"""Linear maps by the C++ kernels, in float32 and in int8, for inference on a CPU."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -15,14 +15,15 @@ from regard.shapes import Float, Tokens
 from regard.text.special import IGNORED
 
 ROWS = 512
-"""Positions whose logits are there at a time while a loss is taken."""
+"""Number of positions whose logits exist at one time while the loss is computed."""
 
 
 M = TypeVar("M", bound=nn.Module)
 
 
 def replaced(model: nn.Module, form_of: Callable[[nn.Module], nn.Module | None]) -> list[nn.Module]:
-    """Put the form of each module that has one in its place, everywhere within the model -> the modules replaced."""
+    """Replace modules throughout the model: `form_of` returns the replacement of a module, or None to keep it. Returns
+    the modules that were replaced."""
     forms: dict[nn.Module, nn.Module | None] = {}
     for parent in list(model.modules()):
         for name, each in list(parent._modules.items()):
@@ -37,14 +38,14 @@ def replaced(model: nn.Module, form_of: Callable[[nn.Module], nn.Module | None])
 
 
 def sharing(form: type[M], plain: nn.Module) -> M:
-    """A module of another class that shares all parts of a plain one: parameters, their names, and hooks."""
+    """A module of class `form` that shares the parts of `plain`: parameters, names and hooks."""
     new = form.__new__(form)
     vars(new).update(vars(plain))
     return new
 
 
 class FusedOutput(Output):
-    """An output layer whose logits the kernel computes where it serves."""
+    """An output layer that computes its logits by the kernel where that serves."""
 
     replaces: type[Output] = Output
 
@@ -55,13 +56,13 @@ class FusedOutput(Output):
 
 
 class FusedSampledOutput(FusedOutput, SampledOutput):
-    """The same of an output layer that is trained on samples of its vocabulary."""
+    """A `SampledOutput` that computes its logits by the kernel where that serves."""
 
     replaces = SampledOutput
 
 
 class Int8Linear(nn.Module):
-    """W x + b, W in bytes with a scale for each row, x rounded to bytes with a scale for each position."""
+    """W x + b in int8: W has one scale per row, and x is rounded with one scale per position."""
 
     def __init__(self, plain: nn.Linear):
         super().__init__()
@@ -74,12 +75,12 @@ class Int8Linear(nn.Module):
 
     @property
     def affine(self) -> Affine:
-        """As the kernel takes it."""
+        """The map in the kernel's form."""
         return Affine(Codes(self.codes, self.scale, self.shift, self.in_features), self.bias)
 
     @property
     def weight(self) -> Float[Tensor, "output input"]:
-        """The matrix that the bytes stand for."""
+        """The matrix that the codes represent."""
         return self.codes[:, : self.in_features] * self.scale[:, None]
 
     def forward(self, input: Float[Tensor, "*batch input"]) -> Float[Tensor, "*batch output"]:
@@ -90,7 +91,7 @@ class Int8Linear(nn.Module):
 
 
 class Int8Output(Int8Linear, Predictor):
-    """An output layer of bytes."""
+    """An output layer in int8."""
 
     def loss(
         self, features: Any, targets: Tokens, smoothing: float = 0.0
@@ -107,8 +108,8 @@ class Int8Output(Int8Linear, Predictor):
 
 
 def with_int8(model: nn.Module) -> int:
-    """Put bytes in place of the weights of all linear maps in a model -> how many numbers they were. What it embeds
-    tokens with keeps its own, though an output layer shared it."""
+    """Replace all linear maps of a model by int8 ones. Returns the number of weights replaced. An embedding that was
+    tied to an output layer keeps its own table."""
     kinds = {nn.Linear: Int8Linear, Output: Int8Output, FusedOutput: Int8Output}
 
     def form_of(module: nn.Module) -> nn.Module | None:

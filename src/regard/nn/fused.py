@@ -1,4 +1,4 @@
-"""Layers of Transformers as one call of a kernel, where nobody looks inside."""
+"""Transformer layers as one call of the C++ kernel, where nothing observes their inside."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,12 +30,13 @@ from regard.nn.kv_cache import Past
 from regard.nn.sublayers import FeedForward, PostNorm, PreNorm
 
 LONGEST = 256
-"""Positions in a row up to which the kernel serves: it reads key by key, and PyTorch's own attention in blocks."""
+"""Longest row, in positions, for the kernel: it reads key by key, and PyTorch's attention by blocks is faster
+beyond."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What a layer of a Transformer consists of; without `cross` it has no source."""
+    """The parts of a Transformer layer. Without `cross` it has no source."""
 
     own: MultiHead
     cross: MultiHead | None
@@ -44,13 +45,12 @@ class Parts:
 
     @property
     def heads(self) -> list[MultiHead]:
-        """The attentions."""
+        """The attention modules."""
         return [self.own] if self.cross is None else [self.own, self.cross]
 
 
 def fused_layers(layers: Sequence[Parts]) -> FusedLayers | None:
-    """The kernel's form of such layers; None where it knows a part of them not, or somebody hooked into one. Their
-    weights are those of the parts, not copies."""
+    """The kernel's form of these layers, sharing their weights. None if a part has no kernel or has hooks."""
     if torch.compiler.is_compiling() or library() is None or not layers:
         return None
     found = [_weights(each) for each in layers]
@@ -60,7 +60,7 @@ def fused_layers(layers: Sequence[Parts]) -> FusedLayers | None:
 
 
 def _weights(parts: Parts) -> Weights | None:
-    """Of one layer."""
+    """Weights of one layer."""
     network, residuals = parts.feedforward, parts.residuals
     modules = (each for part in (*parts.heads, network, *residuals) for each in part.modules())
     norms, activation = [_normed(each) for each in residuals], _activation(network)
@@ -84,12 +84,12 @@ def _weights(parts: Parts) -> Weights | None:
 
 
 def unseen(states: Tensor) -> bool:
-    """Whether the kernel serves such states, and nobody observes lookups."""
+    """Whether the kernel serves these states and no observer is active."""
     return serves(states) and states.shape[1] <= LONGEST and current() is None
 
 
 def readable(memory: Memory) -> bool:
-    """Whether the kernel reads a prepared memory of many heads: whether it is made for its mask and layout."""
+    """Whether the kernel supports the mask and layout of a prepared multi-head memory."""
     alike = memory.key.stride() == memory.value.stride() and memory.key.shape == memory.value.shape
     known = memory.mask is None or isinstance(memory.mask, Padding)
     return known and alike and memory.key.stride(-1) == 1 and memory.key.dtype == torch.float32
@@ -102,8 +102,8 @@ def go_on(
     sources: Sequence[Memory] = (),
     rows: Tensor | None = None,
 ) -> tuple[Tensor, tuple[Past, ...]]:
-    """What the layers make of positions that follow their pasts, and the pasts with them in it. Each reads its own of
-    the `readable` sources, the row that `rows (text,)` says, else the text's own."""
+    """Run the layers on positions that follow their pasts -> states, and the pasts including them. Each layer reads its
+    own source; `rows (text,)` is the source row of each text, by default its own row."""
     more, length = states.shape[1], pasts[0].length
     pasts = [past.with_room(more) for past in pasts]
     own = [KernelAttention(past.key, past.value, past.rows) for past in pasts]
@@ -114,7 +114,7 @@ def go_on(
 
 
 def _plain(module: nn.Module) -> bool:
-    """Whether it only does what its class says, as it does when nothing is learned."""
+    """Whether a call of the module runs only its class's `forward`, in inference."""
     return not (module.training or module._forward_hooks or module._forward_pre_hooks)
 
 
@@ -148,7 +148,7 @@ def _normed(residual: nn.Module) -> Normed | None:
 
 
 def _activation(network: nn.Module) -> str | None:
-    """The kernel's name for the function between the two maps."""
+    """The kernel's name of the activation between the two maps."""
     function = network[1] if type(network) is FeedForward else None
     if type(function) is nn.GELU:
         return {"none": "gelu", "tanh": "gelu-tanh"}[function.approximate]

@@ -1,4 +1,4 @@
-"""A Transformer's layers in the form that a kernel serves: in one call where nobody looks inside."""
+"""A Transformer's layers that use the fused kernel where nothing observes their inside."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from regard.shapes import Lengths, Rows, States
 
 
 class FusedEncoderLayers(EncoderLayers):
-    """An encoder's."""
+    """Encoder layers by the fused kernel."""
 
     replaces = EncoderLayers
 
@@ -33,8 +33,8 @@ class FusedEncoderLayers(EncoderLayers):
 
 @dataclass(frozen=True, eq=False)
 class FusedState(TransformerState):
-    """With the kernel that serves all layers, if one does: of the sources each text then reads the row that `rows
-    (batch,)` says, so that none is copied for every hypothesis."""
+    """A Transformer's state with the kernel of its layers, if one serves. Each text reads the source row `rows
+    (batch,)`, so that sources are not copied for every hypothesis."""
 
     kernel: FusedLayers | None = None
     rows: Tensor | None = None
@@ -46,14 +46,14 @@ class FusedState(TransformerState):
         return replace(self, pasts=pasts, rows=rows if self.rows is None else self.rows.index_select(0, rows))
 
     def unfolded(self) -> "FusedState":
-        """With the sources of each text in its own row."""
+        """The state with each text's sources in the text's own row."""
         if self.rows is None:
             return self
         return replace(self, sources=tuple(each.select(self.rows) for each in self.sources), rows=None)
 
 
 class FusedDecoderLayers(DecoderLayers):
-    """A decoder's."""
+    """Decoder layers by the fused kernel."""
 
     replaces = DecoderLayers
 

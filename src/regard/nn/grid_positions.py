@@ -1,4 +1,4 @@
-"""Where a patch of an image stands: encodings that are added to embeddings that have rows and columns."""
+"""Position encodings of image patches, which have a row and a column."""
 
 from abc import ABC, abstractmethod
 
@@ -12,7 +12,7 @@ from regard.shapes import Float, States
 
 
 class GridPositions(nn.Module, ABC):
-    """Adds its encoding to states `(batch, position, width)`: those of marks that stand nowhere, then those of the
+    """Add an encoding to states `(batch, position, width)`. Tokens without a place, such as [CLS], come first; then the
     patches, row by row."""
 
     @abstractmethod
@@ -20,7 +20,8 @@ class GridPositions(nn.Module, ABC):
 
 
 class SinusoidalGrid(GridPositions):
-    """Half of the width tells the row, the other half the column, each as `sinusoids` do; of marks nothing."""
+    """Sinusoids of the row in the first half of the width, of the column in the other half; zeros for tokens without a
+    place."""
 
     def forward(self, states: States, rows: int, columns: int) -> States:
         width = states.shape[2]
@@ -32,8 +33,8 @@ class SinusoidalGrid(GridPositions):
 
 
 class LearnedGrid(GridPositions):
-    """One learned vector a mark, and one a patch of `side` x `side`. Of other grids they are interpolated by cubic
-    splines (Dosovitskiy 2021, section 3.2)."""
+    """One learned vector per token without a place and per patch of a `side` x `side` grid. For another grid they are
+    interpolated by cubic splines (Dosovitskiy 2021, section 3.2)."""
 
     def __init__(self, marks: int, side: int, width: int):
         super().__init__()
@@ -45,7 +46,7 @@ class LearnedGrid(GridPositions):
         return states + self.encoding(rows, columns)
 
     def encoding(self, rows: int, columns: int) -> Float[Tensor, "position width"]:
-        """Of the marks and of a grid of so many rows and columns."""
+        """The encoding for a grid of `rows` x `columns` patches."""
         if (rows, columns) == (self.side, self.side):
             return self.table
         marks, patches = self.table[: self.marks], self.table[self.marks :]

@@ -1,4 +1,4 @@
-"""Self-attention that goes on: new positions read those before them, which are kept prepared."""
+"""The KV cache of causal self-attention: new positions read the prepared keys and values of earlier ones."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,25 +12,25 @@ from regard.attention.memory import Memory, selected
 from regard.shapes import Rows, States
 
 LEAST_ROOM = 16
-"""Positions there is room for, at least, once a past grows."""
+"""Fewest positions to allocate when a past grows."""
 
 
 @dataclass
 class WriteCounter:
-    """How many positions of some tensors are written, whoever wrote them."""
+    """Number of positions written in tensors that several pasts may share."""
 
     count: int
 
 
 @dataclass(frozen=True, eq=False)
 class Past:
-    """The keys and values of what was read, prepared: the first `length` positions of `key` and `value`, `(row, [head,]
-    room, width)`. `alignment` is what the alignment of those who read it carries on, if anything.
+    """Prepared keys and values of the positions read so far: the first `length` positions of `key` and `value`, `(row,
+    [head,] room, width)`. `alignment` is the alignment's state, if any.
 
-    Without a gradient, more is written into the room behind them, which doubles when it is full, so that a step does
-    not copy what came before. Pasts that grew from one share its tensors: where another has written, this one moves.
-    Nor does choosing rows copy anything: `rows (batch, chosen)` are then the rows of the tensors in which the first
-    positions of each text lie; what follows lies in the text's own row.
+    Without a gradient, new positions are written into the room behind them, and the room doubles when it is full: a
+    step does not copy earlier positions. Pasts that grew from one share its tensors; if another past has written there,
+    this one moves to tensors of its own. Selecting rows copies nothing either: `rows (batch, chosen)` are then the rows
+    of the tensors that hold the first positions of each text. Later positions are in the text's own row.
     """
 
     key: Tensor
@@ -41,11 +41,11 @@ class Past:
     rows: Tensor | None = None
 
     def memory(self, mask: Mask | None = None) -> Memory:
-        """What was read, under a mask."""
+        """The positions read so far, under a mask."""
         return Memory(self._read(self.key), self._read(self.value), mask, clean=False)
 
     def append(self, key: Tensor, value: Tensor) -> "Past":
-        """The past with more positions `(batch, [head,] more, width)` behind it."""
+        """The past with more positions `(batch, [head,] more, width)` at its end."""
         more = key.shape[-2]
         end = self.length + more
         if not self.length:
@@ -53,75 +53,75 @@ class Past:
         if torch.is_grad_enabled():
             own = self.memory()
             return Past(torch.cat([own.key, key], -2), torch.cat([own.value, value], -2), end, WriteCounter(end))
-        past = self.with_room(more) if self.rows is None else self._moved(more)  # once, not whenever it is read
+        past = self.with_room(more) if self.rows is None else self._moved(more)  # copy once here, not at each read
         past.key[: len(key), ..., self.length : end, :] = key
         past.value[: len(key), ..., self.length : end, :] = value
         return past.filled_up(more)
 
     def with_room(self, more: int) -> "Past":
-        """The same with room for so many positions more behind it, into which nobody else writes."""
+        """The same past with room for `more` positions that no other past writes to."""
         rows, *_, room, _ = self.key.shape
         mine = self.filled.count == self.length and (self.rows is None or len(self.rows) <= rows)
         return self if mine and self.length + more <= room else self._moved(more)
 
     def filled_up(self, more: int) -> "Past":
-        """The past with so many positions more, once they are written into its room."""
+        """The past including `more` positions that were written into its room."""
         self.filled.count = self.length + more
         return replace(self, length=self.filled.count)
 
     def select(self, rows: Rows) -> "Past":
-        """The past of the batch rows `rows`, in that order, repeats allowed."""
+        """The past of the batch rows `rows`, in this order; rows may repeat."""
         chosen = self._rows().index_select(0, rows)
         return replace(self, rows=chosen, alignment=selected(self.alignment, rows))
 
     def _rows(self) -> Tensor:
-        """Of every position that was read the row in which it lies, `(batch, length)`."""
+        """The row of the tensors that holds each position, `(batch, length)`."""
         known = 0 if self.rows is None else self.rows.shape[1]
         own = torch.arange(len(self.key if self.rows is None else self.rows), device=self.key.device)
         own = own[:, None].expand(-1, self.length - known)
         return own if self.rows is None else torch.cat([self.rows, own], 1)
 
     def _read(self, tensor: Tensor) -> Tensor:
-        """The positions that were read, `(batch, [head,] length, width)`."""
+        """The positions read so far, `(batch, [head,] length, width)`."""
         if self.rows is None:
             return tensor[..., : self.length, :]
         places = torch.arange(self.length, device=tensor.device)
         return tensor.movedim(-2, 1)[self._rows(), places].movedim(1, -2)
 
     def _moved(self, more: int) -> "Past":
-        """The same in tensors of its own, with room."""
+        """The same past in tensors of its own, with room."""
         room = max(LEAST_ROOM, 2 * (self.length + more))
         key, value = (_moved(self._read(each), room) for each in (self.key, self.value))
         return Past(key, value, self.length, WriteCounter(self.length), self.alignment)
 
 
 def _moved(tensor: Tensor, room: int) -> Tensor:
-    """The positions, with room behind them."""
+    """Copy the positions into a tensor with room behind them."""
     moved = tensor.new_empty(*tensor.shape[:-2], room, tensor.shape[-1])
     moved[..., : tensor.shape[-2], :] = tensor
     return moved
 
 
 def check_growing(attention: MultiHead) -> None:
-    """Raises ValueError for self-attention that cannot go on."""
+    """Raise ValueError for self-attention whose alignment cannot read a growing sequence."""
     align = attention.attend.align
     if not align.over_growing:
         raise ValueError(
-            f"{type(align).__name__} goes round all keys, so that it cannot read a text that is still being written; "
+            f"{type(align).__name__} depends on masked keys, so it cannot read a sequence that grows step by step; "
             "choose another alignment"
         )
 
 
 def empty_past(attention: MultiHead, like: Tensor) -> Past:
-    """Nothing read yet, for as many sequences as the tensor `like (batch, ...)` has rows."""
+    """A past of no positions, for as many sequences as `like (batch, ...)` has rows."""
     nothing = like.new_zeros(like.shape[0], 0, attention.query.in_features)
     prepared = attention.prepare(Memory(nothing, nothing))
     return Past(prepared.key, prepared.value, 0, WriteCounter(0))
 
 
 def read_past(attention: MultiHead, states: States, past: Past) -> tuple[States, Past]:
-    """Each of the positions `states (batch, position, width)`, which follow `past`, reads it, those before itself and
-    itself -> what it read, and the past with all of them in it."""
+    """Causal self-attention of positions `(batch, position, width)` that follow `past` -> their contexts, and the past
+    including them."""
     count = states.shape[1]
     new = attention.prepare(Memory(states, states))
     grown = past.append(new.key, new.value)

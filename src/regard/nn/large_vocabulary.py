@@ -1,4 +1,4 @@
-"""Output layers over a large vocabulary: one is trained on samples of it, one predicts rare words in clusters."""
+"""Output layers for a large vocabulary: one trains on samples of it, one predicts rare words by clusters."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -16,8 +16,8 @@ from regard.text.special import IGNORED
 
 
 class SampledOutput(Output):
-    """As `Output`, but while training the loss is estimated from words drawn from the vocabulary, whose ids must go by
-    how frequent they are; the same `samples` words for all positions, other ones at each call."""
+    """An `Output` whose training loss is estimated from `samples` words of the vocabulary. One sample serves all
+    positions of a call. Ids must be sorted by frequency."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class SampledOutput(Output):
     def loss(
         self, features: Any, targets: Tokens, smoothing: float = 0.0
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]:
-        """As `Output.loss`. Raises ValueError for smoothing while training: most words have no logit."""
+        """As `Output.loss`. Raises ValueError for smoothing in training, since most words have no logit."""
         if not self.training:
             return super().loss(features, targets, smoothing)
         if smoothing:
@@ -47,13 +47,13 @@ class SampledOutput(Output):
 
 
 class AdaptiveOutput(Output):
-    """As `Output`, in two steps: a softmax over the frequent words and one class for each cluster of rarer ones, then
-    one over the words of the cluster (Grave 2017, 1609.04309, section 4; Goodman 2001). Nothing is estimated, and
-    training is quicker because few targets are in large clusters.
+    """An `Output` in two steps: a softmax over the frequent words and one class per cluster of rarer words, then a
+    softmax over the cluster's words (Grave 2017, 1609.04309, section 4; Goodman 2001). The loss is exact, and training
+    is faster because few targets are in large clusters.
 
-    Words go by their ids: below the first of `cutoffs` they are frequent, and each further cutoff ends a cluster, the
-    vocabulary the last. Cutoffs that lie beyond the vocabulary count for nothing. All words keep vectors of the full
-    width, unlike in the paper, so that they may be tied to an embedding.
+    Ids must be sorted by frequency. Ids below the first of `cutoffs` are frequent; each further cutoff ends a cluster,
+    and the vocabulary ends the last. Cutoffs beyond the vocabulary are ignored. Unlike in the paper all words keep
+    vectors of the full width, so that they can be tied to an embedding.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class AdaptiveOutput(Output):
         self.clusters = nn.Linear(width, len(self.spans)) if self.spans else None
 
     def forward(self, input: Any) -> Float[Tensor, "..."]:
-        """The logarithm of the probability of each word."""
+        """The log-probability of each word."""
         (weight, bias), *rare = self._layers()
         first = wide(functional.linear(input, weight, bias)).log_softmax(-1)
         found = [first[..., : self.frequent]]
@@ -84,7 +84,7 @@ class AdaptiveOutput(Output):
     def loss(
         self, features: Any, targets: Tokens, smoothing: float = 0.0
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]:
-        """As `Output.loss`. Raises ValueError for smoothing: the words of other clusters have no logit."""
+        """As `Output.loss`. Raises ValueError for smoothing, since words of other clusters have no logit."""
         if smoothing:
             raise ValueError(
                 f"smoothing is {smoothing}, but an adaptive softmax has no logits of all words; set it to 0"
@@ -103,7 +103,7 @@ class AdaptiveOutput(Output):
             yield Part(rows, weight, bias, targets[rows] - begin)
 
     def _layers(self) -> list[tuple[Tensor, Tensor]]:
-        """Weight and bias of the first step, the frequent words and then a class for each cluster, and of each
+        """Weight and bias of the first step (frequent words, then one class per cluster), then those of each
         cluster."""
         if self.clusters is None:
             return [(self.weight, self.bias)]

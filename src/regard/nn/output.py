@@ -1,4 +1,4 @@
-"""From features to logits, and the loss of given tokens."""
+"""Output layers: from features to logits, and the loss of targets."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -15,11 +15,11 @@ from regard.shapes import Float, Int, Tokens
 from regard.text.special import IGNORED
 
 NEVER = -1e4
-"""The logit, but for what the features add, of a token that is never predicted: its exponential is zero."""
+"""Bias of a token that is never predicted: its exponential is zero."""
 
 
 class Predictor(ABC):
-    """What stands last in a decoder: a module from features to logits of `out_features` tokens, and their loss."""
+    """The last module of a decoder: from features to logits of `out_features` tokens, and the loss of targets."""
 
     out_features: int
 
@@ -31,14 +31,14 @@ class Predictor(ABC):
     def loss(
         self, features: Any, targets: Tokens, smoothing: float = 0.0
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]:
-        """The loss of `targets (batch, position)` given the features there, `IGNORED` left out: the sum, and without a
-        gradient what each position adds."""
+        """The loss of `targets (batch, position)` from the features there, without positions that are `IGNORED`: the
+        sum, and the loss of each position without a gradient."""
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A softmax over some words or classes of words: of which rows it tells something, `(row,)`, the weight
-    `(class, width)` and bias `(class,)` of its logits, and which class is told in each row, `(row,)`."""
+    """A softmax over some words or classes of words: `rows (row,)`, the positions it applies to; `weight (class,
+    width)` and `bias (class,)` of its logits; `targets (row,)`, the correct class of each row."""
 
     rows: Tensor
     weight: Tensor
@@ -47,8 +47,8 @@ class Part:
 
 
 class Output(nn.Linear, Predictor):
-    """Features `(*batch, width)` to logits `(*batch, vocabulary)`; `tied` shares its weight with an embedding of the
-    same vocabulary and width. Without a `bias` to learn, the first `closed` tokens can be such as are never predicted.
+    """Features `(*batch, width)` -> logits `(*batch, vocabulary)`. `tied` shares its weight with an embedding of the
+    same vocabulary and width. Without a learned `bias`, the first `closed` tokens are never predicted.
 
     Raises:
         ValueError: the embedding to tie to has other sizes.
@@ -74,16 +74,15 @@ class Output(nn.Linear, Predictor):
 
     @torch.no_grad()
     def start_from(self, counts: Float[Tensor, "token"]) -> None:
-        """Set the bias so that where the features say nothing, tokens are as likely as the training data's `counts`
-        make them, each counted once more. Features that saturate, as Luong's do, are else driven to say it
-        themselves."""
+        """Set the bias to the log-frequencies of the tokens in `counts`, each count plus 1. Without this, features that
+        saturate (Luong's tanh) must learn the frequencies themselves."""
         self.bias.copy_((counts + 1).log() - (counts + 1).sum().log())
 
     def loss(
         self, features: Any, targets: Tokens, smoothing: float = 0.0
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]:
-        """The cross-entropy of `targets (batch, position)` given the features there, `IGNORED` left out: the sum, and
-        without a gradient what each position adds. The logits are never all stored."""
+        """The cross-entropy of `targets (batch, position)` from the features there, without positions that are
+        `IGNORED`: the sum, and the loss of each position without a gradient. The logits are never all stored."""
         flat = targets.flatten()
         real = (flat != IGNORED).nonzero()[:, 0]
         total, each = self.weight.new_zeros(()), self.weight.new_zeros(len(flat))
@@ -96,7 +95,7 @@ class Output(nn.Linear, Predictor):
     def log_likelihoods(
         self, features: Float[Tensor, "row width"], targets: Int[Tensor, " row"]
     ) -> Float[Tensor, " row"]:
-        """log p of each target given its features, with a gradient; unlike `loss`, logits are stored."""
+        """log p of each target given its features, with a gradient. Unlike `loss` it stores the logits."""
         found = wide(features.new_zeros(len(targets)))
         for part in self.parts(targets):
             logs = wide(functional.linear(features[part.rows], part.weight, part.bias)).log_softmax(-1)
@@ -104,10 +103,10 @@ class Output(nn.Linear, Predictor):
         return found
 
     def parts(self, targets: Int[Tensor, " row"]) -> Iterator[Part]:
-        """The softmaxes whose probabilities, multiplied, are those of `targets`: here a single one."""
+        """The softmaxes whose probabilities multiply to those of `targets`; here only one."""
         yield Part(torch.arange(len(targets), device=targets.device), self.weight, self.bias, targets)
 
 
 def wide(numbers: Tensor) -> Tensor:
-    """In at least fp32."""
+    """Convert to float32, if narrower."""
     return numbers.to(torch.promote_types(numbers.dtype, torch.float32))

@@ -15,7 +15,8 @@ from regard.shapes import Bool, Float, Inputs, Int, Lengths, States
 
 
 class PlainLSTM(nn.LSTM):
-    """PyTorch's, which autocast leaves alone: it would ask oneDNN for bf16, and fail, where the CPU has no AVX-512."""
+    """PyTorch's LSTM, always outside of autocast: on a CPU without AVX-512, autocast would call oneDNN in bf16, which
+    fails."""
 
     def forward(self, input: Any, hx: tuple[Tensor, Tensor] | None = None) -> Any:
         if not torch.is_autocast_enabled("cpu"):
@@ -35,11 +36,11 @@ CELLS: dict[RecurrentName, Callable[..., Tensor | tuple[Tensor, Tensor]]] = {
     "lstm": torch.lstm_cell,
 }
 FEW = 64
-"""Rows up to which one position goes through a cell: oneDNN's networks pack their weights anew at every call."""
+"""Up to this number of rows, one position is computed by a cell: oneDNN's networks pack their weights at every call."""
 
 
 class Recurrent(nn.Module):
-    """A stack of recurrent layers. State `(batch, layer, state_width)`, for an LSTM [h; c]."""
+    """A stack of recurrent layers. The state is `(batch, layer, state_width)`, for an LSTM [h; c]."""
 
     def __init__(self, kind: RecurrentName, input_width: int, width: int, layers: int = 1, dropout: float = 0.0):
         super().__init__()
@@ -60,7 +61,8 @@ class Recurrent(nn.Module):
     ) -> tuple[States, Float[Tensor, "batch layer state_width"]]:
         """Inputs `(batch, position, input_width)` -> the top layer's `(batch, position, width)` and the last state.
 
-        With `lengths (batch,)`, none of them 0, that is each sequence's own last, and outputs are zero past its end.
+        With `lengths (batch,)`, none of them 0, the state is the one at each sequence's own end, and outputs past it
+        are zero.
         """
         alone = lengths is None and inputs.shape[1] == 1 and len(inputs) <= FEW and not inputs.is_cuda
         if alone and not (torch.is_grad_enabled() or self.training):
@@ -77,7 +79,7 @@ class Recurrent(nn.Module):
         return outputs, rearrange(torch.stack(tuple(after)), "p l b w -> b l (p w)")
 
     def step(self, inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """The same of one position `(batch, input_width)`, without dropout."""
+        """One position `(batch, input_width)`, without dropout."""
         after = []
         for before, weights in zip(state.unbind(1), self.network.all_weights, strict=True):
             found = self.cell(inputs, before.chunk(2, -1) if self.parts == 2 else before, *weights)
@@ -87,7 +89,7 @@ class Recurrent(nn.Module):
 
 
 class RecurrentStack(nn.Module):
-    """Recurrent layers of one width on top of each other, with `dropout` before each and after the last. State
+    """Recurrent layers of one width on top of each other, with `dropout` before each and after the last. The state is
     `(batch, layer, state_width)`."""
 
     def __init__(self, kind: RecurrentName, input_width: int, width: int, layers: int, dropout: Dropout):
@@ -109,16 +111,16 @@ class RecurrentStack(nn.Module):
 
 
 class Reader(nn.Module):
-    """Reads each sequence of a padded batch to its own end, forwards and perhaps backwards, layer upon layer.
+    """Read each sequence of a padded batch to its own end, in one or both directions, layer by layer.
 
-    A backward layer reads the sequence turned round within its own length, so that nothing is packed or sorted and the
-    order of the batch does not matter. Layers are called as PyTorch's recurrent ones are, batch first.
+    A backward layer reads each sequence reversed within its own length. Nothing is packed or sorted, and the order of
+    the batch does not matter. Layers have the call of PyTorch's recurrent layers, batch first.
 
     Args:
-        forwards: one network a layer, `(batch, position, width)` -> the same and something that is not looked at.
-        backwards: as many, or none.
-        width: of each network's output.
-        dropout: between the layers.
+        forwards: one network per layer, `(batch, position, width)` -> the same shape and a state, which is ignored.
+        backwards: as many networks, or none.
+        width: width of each network's output.
+        dropout: dropout between the layers.
     """
 
     def __init__(self, forwards: Iterable[nn.Module], backwards: Iterable[nn.Module], width: int, dropout: float = 0.0):
@@ -128,10 +130,10 @@ class Reader(nn.Module):
         self.width, self.output_width = width, width * (2 if self.backwards else 1)
 
     def forward(self, inputs: Inputs, lengths: Lengths) -> tuple[States, Float[Tensor, "batch final_width"]]:
-        """States `(batch, position, output_width)`, zero past the end, and the final ones.
+        """States `(batch, position, output_width)`, zero past the end, and the final states.
 
-        These are of the forward direction after the last token, of the backward one after the first; zero where there
-        is no token.
+        The final states are the forward direction's after the last token and the backward direction's after the first;
+        zero for an empty sequence.
         """
         batch, positions = inputs.shape[:2]
         if not batch * positions:
@@ -151,8 +153,8 @@ class Reader(nn.Module):
 
 
 def read_in_parts(reader: Reader, inputs: Inputs, lengths: Lengths, parts: int) -> States:
-    """The states that a reader gives, `(batch, position, output_width)`. It reads the rows in so many parts, each cut
-    to its own longest: where rows stand in the order of their lengths, little of that is padding."""
+    """The reader's states, `(batch, position, output_width)`, computed for `parts` groups of rows, each cut to its own
+    longest sequence. This saves padding if rows are sorted by length."""
     if parts == 1:
         return reader(inputs, lengths)[0]
     rows, longest, states = max(1, -(-len(inputs) // parts)), lengths.tolist(), []
@@ -166,7 +168,7 @@ def read_in_parts(reader: Reader, inputs: Inputs, lengths: Lengths, parts: int) 
 def turn_round(
     lengths: Lengths, positions: int
 ) -> tuple[Bool[Tensor, "batch position"], Int[Tensor, "batch position"]]:
-    """Which positions are within each sequence, and where each of them is when it is read from its own end."""
+    """Which positions lie within each sequence, and the index that reverses each sequence within its length."""
     count = torch.arange(positions, device=lengths.device)
     inside = count < lengths[:, None]
     return inside, torch.where(inside, lengths[:, None] - 1 - count, count)
@@ -179,7 +181,7 @@ def pick(states: States, positions: Int[Tensor, "batch count"]) -> Float[Tensor,
 
 
 class SequenceReader(Reader):
-    """A reader of PyTorch's recurrent layers."""
+    """A reader made of PyTorch's recurrent layers."""
 
     def __init__(
         self,
@@ -200,7 +202,7 @@ class SequenceReader(Reader):
 
 
 class Looped(nn.Module):
-    """A cell over all positions, called as PyTorch's recurrent layers are."""
+    """A cell over all positions, with the call of PyTorch's recurrent layers."""
 
     def __init__(self, cell: Cell):
         super().__init__()
@@ -217,7 +219,7 @@ class Looped(nn.Module):
 
 
 class CellReader(Reader):
-    """A reader of one cell in each direction, for cells that PyTorch has not."""
+    """A reader with one cell per direction, for cells that PyTorch does not have."""
 
     def __init__(self, forwards: Cell, backwards: Cell):
         super().__init__([Looped(forwards)], [Looped(backwards)], forwards.width)

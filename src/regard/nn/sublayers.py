@@ -12,7 +12,7 @@ class Residual(nn.Module, ABC):
 
         residual.add(x, f(residual.input(x)))
 
-    States have any leading axes, `(..., width)`; the norm adds `epsilon` to a variance.
+    States have any leading axes, `(..., width)`. The norm adds `epsilon` to the variance.
     """
 
     def __init__(self, width: int, dropout: float = 0.0, epsilon: float = 1e-5):
@@ -26,7 +26,7 @@ class Residual(nn.Module, ABC):
 
     @abstractmethod
     def add(self, states: Tensor, output: Tensor) -> Tensor:
-        """The states with the sublayer's output."""
+        """Add the sublayer's output to the states."""
 
 
 class PostNorm(Residual):
@@ -40,7 +40,8 @@ class PostNorm(Residual):
 
 
 class PreNorm(Residual):
-    """x + dropout(f(norm(x))) (Xiong 2020, 2002.04745): trains without warm-up; wants a norm after the last layer."""
+    """x + dropout(f(norm(x))) (Xiong 2020, 2002.04745). It trains without warm-up and needs a norm after the last
+    layer."""
 
     def input(self, states: Tensor) -> Tensor:
         return self.norm(states)
@@ -61,7 +62,7 @@ class FeedForward(nn.Sequential):
 
 
 class Dropout(nn.Module):
-    """In training, zeroes numbers with probability `rate` (in [0, 1)) and scales the others; else the identity."""
+    """In training, set numbers to zero with probability `rate` (in [0, 1)) and scale the others; else the identity."""
 
     def __init__(self, rate: float = 0.0):
         super().__init__()
@@ -76,8 +77,7 @@ class Dropout(nn.Module):
 
 
 class VariationalDropout(Dropout):
-    """The same, but the units that are dropped are those of all positions of a sequence `(batch, position, width)`
-    (Gal 2016, 1512.05287)."""
+    """Dropout with one mask for all positions of a sequence `(batch, position, width)` (Gal 2016, 1512.05287)."""
 
     def forward(self, states: Tensor) -> Tensor:
         if not (self.training and self.rate):
@@ -86,5 +86,5 @@ class VariationalDropout(Dropout):
 
 
 def make_dropout(rate: float, *, variational: bool) -> Dropout:
-    """Of single numbers, or of the same units at all positions."""
+    """Dropout of single numbers, or `variational` dropout with one mask for all positions."""
     return (VariationalDropout if variational else Dropout)(rate)

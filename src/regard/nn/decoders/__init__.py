@@ -1,1 +1,1 @@
-"""Decoders: one protocol, of which decoding knows nothing but `start`, `step` and the state's `select`."""
+"""Decoders behind one protocol: decoding uses only `start`, `step` and the state's `select`."""

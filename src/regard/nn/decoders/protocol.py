@@ -1,4 +1,4 @@
-"""What every decoder is, and the state that it passes from step to step."""
+"""The decoder protocol, and the state that a decoder passes from step to step."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -17,24 +17,24 @@ Kind = TypeVar("Kind", bound="State")
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """Everything a decoder carries: batch-first tensors, memories, tuples of these, or None. A `Memory` is what is read
-    of the source, and so the same for all texts that are written of one."""
+    """The state of a decoder: batch-first tensors, memories, tuples of these, or None. A `Memory` holds the source,
+    which all hypotheses of one source share."""
 
     def select(self: Kind, rows: Rows) -> Kind:
-        """The state of the batch rows `rows`, in that order, repeats allowed."""
+        """The state of the batch rows `rows`, in this order; rows may repeat."""
         return replace(self, **{field.name: selected(getattr(self, field.name), rows) for field in fields(self)})
 
     def follow(self: Kind, rows: Rows) -> Kind:
-        """As `select` of as many rows, each of which belongs to the source of the row whose place it takes: what is
-        read of the sources stays."""
+        """Like `select`, for rows that stay with their source: row i must come from the same source as before. The
+        memories stay as they are."""
         return replace(self, **{field.name: _followed(getattr(self, field.name), rows) for field in fields(self)})
 
     def detach(self: Kind) -> Kind:
-        """The same numbers without their history; of a state that is tensors alone."""
+        """The same numbers without their graph, for a state of tensors only."""
         return replace(self, **{name: tensor.detach() for name, tensor in self.tensors().items()})
 
     def tensors(self) -> dict[str, Tensor]:
-        """The parts by name, of a state that is tensors alone."""
+        """The parts by name, for a state of tensors only."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
@@ -54,43 +54,45 @@ S = TypeVar("S", bound=State)
 
 
 class Decoder(nn.Module, ABC, Generic[S]):
-    """Turns a memory into a sequence, one token at a time.
+    """Generate a sequence from a memory, one token at a time.
 
-    `features` are what stands before the last layer `output`: logits = output(features). They are tensors, `(batch,
-    [position,] width)`, unless a decoder's output layer takes something else.
+    `features` are the input of the last layer: logits = output(features). They are tensors `(batch, [position,]
+    width)`, unless the decoder's output layer needs another type.
     """
 
     output: Any
-    """A `Predictor`; each decoder knows which."""
+    """A `Predictor`; each decoder declares its own type."""
     special: SpecialTokens = SPECIAL
-    """The special ids of the vocabulary that it writes."""
+    """The special ids of the target vocabulary."""
     source_gate: str | None = None
-    """Name of the module, within the decoder, that weighs what was read of the source by one number a step; None: what
-    is read is taken whole."""
+    """Name of the module, within the decoder, that multiplies the context by one number per step; None if there is no
+    gate."""
     source_attention: str | tuple[str, ...] | None = "attend"
-    """Names of the modules, within the decoder, that read the source, as `record` takes them; None: none does. Their
-    weights at step t belong to the token that the step predicts."""
+    """Names of the modules, within the decoder, that read the source, as patterns for `record`; None if there are none.
+    Their weights at step t belong to the token that the step predicts."""
     self_attention: str | tuple[str, ...] | None = None
-    """Names of the modules, within the decoder, by which its tokens read those before them, as `record` takes them;
-    None: none do."""
+    """Names of the modules, within the decoder, by which tokens read earlier tokens, as patterns for `record`; None if
+    there are none."""
 
     @abstractmethod
     def start(self, memory: Memory) -> S:
-        """The state before the first token; all work that is needed once a memory is done here."""
+        """The state before the first token. All work that is done once per memory is done here."""
 
     @abstractmethod
     def advance(self, tokens: Step, state: S) -> tuple[Any, S]:
-        """Read the tokens `(batch,)` just given -> features of the next token, and the state after them. The state
-        given is consumed."""
+        """Read the last tokens `(batch,)` -> features of the next token, and the new state. The old state must not be
+        used again."""
 
     def step(self, tokens: Step, state: S) -> tuple[Float[Tensor, "batch vocabulary"], S]:
-        """Read the tokens `(batch,)` just given -> logits of the next token, and the state after them."""
+        """Read the last tokens `(batch,)` -> logits of the next token, and the new state."""
         features, state = self.advance(tokens, state)
         return self.output(features), state
 
     def features(self, tokens: Tokens, state: S) -> Any:
-        """Teacher forcing: features `(batch, position, width)` after each of the given tokens `(batch, position)`.
-        The same as stepping through them; decoders that can do it in one pass override this."""
+        """Teacher forcing: features `(batch, position, width)` after each of the tokens `(batch, position)`.
+
+        The result equals stepping through them; decoders that can do it in one pass override this.
+        """
         features = []
         for token in tokens.unbind(1):
             feature, state = self.advance(token, state)
@@ -98,7 +100,7 @@ class Decoder(nn.Module, ABC, Generic[S]):
         return self.join(features)
 
     def join(self, steps: Sequence[Any]) -> Any:
-        """The features of steps, one after the other."""
+        """Join the features of successive steps."""
         return torch.stack(list(steps), 1)
 
 
@@ -107,8 +109,8 @@ class SequenceDecoder(Decoder[S]):
 
     @abstractmethod
     def run(self, tokens: Tokens, state: S) -> tuple[Any, S]:
-        """Read tokens `(batch, position)` -> features after each of them, and the state after the last. The state given
-        is consumed."""
+        """Read tokens `(batch, position)` -> features after each of them, and the state after the last. The old state
+        must not be used again."""
 
     def features(self, tokens: Tokens, state: S) -> Any:
         return self.run(tokens, state)[0]
@@ -118,14 +120,14 @@ class SequenceDecoder(Decoder[S]):
         return self.at(features, 0), state
 
     def at(self, features: Any, position: int) -> Any:
-        """The features of one position."""
+        """The features at one position."""
         return features[:, position]
 
 
 def unroll(decoder: Decoder[S], tokens: Tokens, state: S, forcing: float) -> Any:
-    """Features as `Decoder.features`, but each token after the first is the given one only with probability `forcing`,
-    else the decoder's own best guess: 1 is teacher forcing, 0 free running, between them scheduled sampling
-    (Bengio 2015, 1506.03099). Draws from torch's generator."""
+    """Scheduled sampling (Bengio 2015, 1506.03099): features as `Decoder.features`, but each token after the first is
+    the target with probability `forcing` and else the decoder's own best prediction. 1 is teacher forcing, 0 is free
+    running. Uses torch's generator."""
     features = []
     token_in = tokens[:, 0]
     for position in range(tokens.shape[1]):

@@ -1,4 +1,4 @@
-"""Recurrent decoders: their state, their steps over the tokens of a target, and their initial states."""
+"""Recurrent decoders: their state, their steps over target tokens, and their initial states."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -23,17 +23,18 @@ class RecurrentDecoderState(State):
 
 
 class RecurrentDecoder(Decoder[S]):
-    """A decoder whose next step needs its last: one transition a token, and one readout for all of them together."""
+    """A decoder in which each step needs the previous one: one transition per token, and one readout for all steps
+    together."""
 
     embedding: TokenEmbedding
     readout: nn.Module
-    """From what `transition` returns to features, `(*batch, parts_width)` -> `(*batch, width)`."""
+    """From the output of `transition` to features, `(*batch, parts_width)` -> `(*batch, width)`."""
 
     @abstractmethod
     def transition(
         self, embedded: Float[Tensor, "batch embedding"], state: S
     ) -> tuple[Float[Tensor, "batch parts"], S]:
-        """One step of the recurrence -> the input of the readout, and the state after it."""
+        """One step of the recurrence -> the input of the readout, and the new state."""
 
     def advance(self, tokens: Step, state: S) -> tuple[Float[Tensor, "batch width"], S]:
         parts, state = self.transition(self.embedding(tokens), state)
@@ -48,7 +49,7 @@ class RecurrentDecoder(Decoder[S]):
 
 
 class ZeroInitialState(nn.Module):
-    """Zeros: the encoder's last state is not connected at all."""
+    """Zeros: the decoder does not depend on the encoder's last state."""
 
     def __init__(self, size: int):
         super().__init__()
@@ -70,19 +71,19 @@ class LearnedInitialState(nn.Module):
 
 
 class SummaryInitialState(nn.Module):
-    """tanh(W summary + b), the summary the encoder's final state (Cho 2014, section 2.2)."""
+    """tanh(W summary + b), where the summary is the encoder's final state (Cho 2014, section 2.2)."""
 
     def __init__(self, summary_width: int, size: int):
         super().__init__()
         self.linear = nn.Linear(summary_width, size)
 
     def forward(self, memory: Memory) -> Tensor:
-        """Raises ValueError for a memory without a summary."""
+        """Raises ValueError if the memory has no summary."""
         return self.linear(summary_of(memory)).tanh()
 
 
 def summary_of(memory: Memory) -> Tensor:
-    """Raises ValueError for a memory that has none."""
+    """The memory's summary. Raises ValueError if it has none."""
     if memory.summary is None:
         raise ValueError(
             "this decoder starts from the encoder's summary, but the memory has none; make it with summary="
@@ -94,5 +95,5 @@ InitialStateName = Literal["encoder", "zero", "learned"]
 
 
 def choose_initial_state(name: InitialStateName, encoder: nn.Module, size: int) -> nn.Module:
-    """By the name in a run file; `encoder` is the one that the memory determines."""
+    """Make an initial state by its name in a run file; `encoder` is the module for "encoder"."""
     return {"encoder": encoder, "zero": ZeroInitialState(size), "learned": LearnedInitialState(size)}[name]

@@ -18,8 +18,8 @@ from regard.shapes import States, Tokens
 
 @dataclass(frozen=True, eq=False)
 class TransformerState(State):
-    """One of each a layer: its own past with the state of its alignment with itself, `pasts`; the source as it sees it,
-    `sources`, both prepared memories; and the state of its alignment with the source, `alignments`."""
+    """The state of each layer: `pasts`, its cache of target positions with the state of its self-attention's alignment;
+    `sources`, the memory prepared for it; `alignments`, the state of its cross-attention's alignment."""
 
     pasts: tuple[Past, ...]
     sources: tuple[Memory, ...]
@@ -27,15 +27,15 @@ class TransformerState(State):
 
     @property
     def position(self) -> int:
-        """How many tokens have been read."""
+        """Number of tokens read so far."""
         return self.pasts[0].length
 
 
 class DecoderLayer(nn.Module):
-    """Masked self-attention, cross-attention, feed-forward, each inside its residual.
+    """Masked self-attention, cross-attention and feed-forward, each inside its residual.
 
     Raises:
-        ValueError: the self-attention's alignment cannot read a text that grows.
+        ValueError: the self-attention's alignment cannot read a growing sequence.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class DecoderLayer(nn.Module):
         self.residuals = nn.ModuleList(residuals)
 
     def forward(self, states: States, past: Past, source: Memory, alignment: Any = None) -> tuple[States, Past, Any]:
-        """Positions that follow `past` -> their states, the past with them in it, and the alignment's state."""
+        """Positions that follow `past` -> their states, the past including them, and the alignment's state."""
         own, cross, last = cast("Sequence[Residual]", self.residuals)
         context, past = read_past(self.self_attention, own.input(states), past)
         states = own.add(states, context)
@@ -64,14 +64,14 @@ class DecoderLayers(nn.ModuleList):
     """Layers on top of each other."""
 
     def start(self, memory: Memory) -> TransformerState:
-        """Nothing read yet, and the source prepared for each layer."""
+        """The state before the first token, with the source prepared for each layer."""
         layers = cast("Sequence[DecoderLayer]", self)
         sources = tuple(layer.cross_attention.prepare(memory) for layer in layers)
         pasts = tuple(empty_past(layer.self_attention, memory.value) for layer in layers)
         return TransformerState(pasts, sources, (None,) * len(layers))
 
     def forward(self, states: States, state: TransformerState) -> tuple[States, TransformerState]:
-        """The last layer's states of positions that follow those read, and the state after them."""
+        """The last layer's states of the next positions, and the state after them."""
         after = []
         for layer, *carried in zip(self, state.pasts, state.sources, state.alignments, strict=True):
             states, *kept = layer(states, *carried)
@@ -81,7 +81,7 @@ class DecoderLayers(nn.ModuleList):
 
 
 class TransformerDecoder(SequenceDecoder[TransformerState]):
-    """Layers over embedded, right-shifted targets with positions; each step adds to a cache of keys and values.
+    """Layers over embedded, right-shifted targets with positions. Each step adds to a cache of keys and values.
 
     The cross-attention weights at step t belong to the word y_t that the step predicts.
     """

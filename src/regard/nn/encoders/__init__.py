@@ -1,1 +1,1 @@
-"""Encoders: a padded batch in, a `Memory` out."""
+"""Encoders: from a padded batch to a `Memory`."""

@@ -1,4 +1,4 @@
-"""What every encoder is."""
+"""The encoder protocol."""
 
 from abc import ABC, abstractmethod
 
@@ -9,14 +9,14 @@ from regard.shapes import Lengths, Tokens
 
 
 class Encoder(nn.Module, ABC):
-    """Reads a padded batch into a memory of `memory_width` whose summary has `summary_width`."""
+    """Encode a padded batch into a memory of width `memory_width` with a summary of width `summary_width`."""
 
     memory_width: int
     summary_width: int
     self_attention: str | None = None
-    """Names of the modules, within the encoder, by which its positions read each other layer by layer, as `record`
-    takes them; None: none do."""
+    """Names of the modules, within the encoder, by which positions read each other, one per layer, as a pattern for
+    `record`; None if there are none."""
 
     @abstractmethod
     def forward(self, tokens: Tokens, lengths: Lengths) -> Memory:
-        """Tokens `(batch, position)` with each sequence's `lengths (batch,)`."""
+        """Encode tokens `(batch, position)` of the sequences' `lengths (batch,)`."""

@@ -9,7 +9,7 @@ from regard.shapes import Lengths, Tokens
 
 
 class RecurrentEncoder(Encoder):
-    """Embeddings through a recurrent reader; the summary is its final state (see `layers.recurrent`)."""
+    """Embeddings through a recurrent reader. The summary is the reader's final state (see `regard.nn.recurrent`)."""
 
     def __init__(self, embedding: Embedding, reader: Reader, dropout: float = 0.0):
         super().__init__()

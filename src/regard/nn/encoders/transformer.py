@@ -16,7 +16,7 @@ from regard.shapes import Float, Lengths, States, Tokens
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention, then feed-forward, each inside its residual."""
+    """Self-attention and feed-forward, each inside its residual."""
 
     def __init__(self, self_attention: MultiHead, feedforward: FeedForward, residuals: tuple[Residual, Residual]):
         super().__init__()
@@ -26,7 +26,7 @@ class EncoderLayer(nn.Module):
     def forward(
         self, states: Float[Tensor, "*tokens width"], mask: Mask | None, packing: Packing | None = None
     ) -> Float[Tensor, "*tokens width"]:
-        """States `(batch, position, width)`, or with a `packing`, for which there is a mask, `(token, width)`."""
+        """States `(batch, position, width)`; with a `packing` (and a mask), packed states `(token, width)`."""
         first, second = cast("Sequence[Residual]", self.residuals)
         inputs = first.input(states)
         if packing is None or mask is None:
@@ -38,8 +38,9 @@ class EncoderLayer(nn.Module):
 
 
 def encoded(layers: Iterable[nn.Module], states: States, lengths: Lengths) -> Iterator[States]:
-    """What each of such layers makes of states `(batch, position, width)` of these `lengths (batch,)`, the first of
-    what it is given. Where much is padding, it is left out in between, and zeros stand in its place."""
+    """Yield the output of each layer: the first reads states `(batch, position, width)` of `lengths (batch,)`, each
+    further one the output before it. If much of the batch is padding, the layers run on packed tokens and padding is
+    zeros."""
     mask, packing = padding(lengths, states.shape[1]), Packing.of(lengths, states.shape[1])
     extra = () if packing is None else (packing,)
     states = states if packing is None else packing.pack(states)
@@ -52,12 +53,12 @@ class EncoderLayers(nn.ModuleList):
     """Layers on top of each other."""
 
     def forward(self, states: States, lengths: Lengths) -> States:
-        """The last layer's states of sequences of these `lengths (batch,)`."""
+        """The last layer's states, for sequences of `lengths (batch,)`."""
         return deque(encoded(self, states, lengths), maxlen=1).pop()
 
 
 def mean(states: States, mask: Mask, lengths: Lengths) -> Tensor:
-    """Mean over the allowed positions: `(batch, width)`, zero where there is none."""
+    """Mean over the allowed positions: `(batch, width)`, zero where there are none."""
     allowed = mask.dense().mT.to(states.dtype)
     return (states * allowed).sum(1) / lengths.clamp(min=1)[:, None]
 
