@@ -58,7 +58,7 @@ class GRUCell(Cell):
 class GRUResetBefore(Cell):
     """The gated recurrent unit of Cho 2014 and Bahdanau 2015 (appendix A.1.1), which resets before the product:
 
-        s~ = tanh(W x + U (r * s)),  s' = (1 - z) * s + z * s~
+    s~ = tanh(W x + U (r * s)),  s' = (1 - z) * s + z * s~
     """
 
     def __init__(self, input_width: int, width: int):
