@@ -9,10 +9,12 @@ import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.cli import command
 from tests.code.tree import ROOT
+from tests.serve.test_command import served
 
 Regard = Callable[..., tuple[int, str, str]]
 SHORT = ("--set", "training.steps=60", "--set", "training.threads=1")
@@ -205,3 +207,99 @@ def test_the_package_passes_its_own_tests(installed: Path):
     )
     assert done.returncode == 0, done.stdout
     assert "3 passed" in done.stdout
+
+
+CLASSIFIER = """
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import nn
+
+from regard.attention import Attend
+from regard.attention.memory import Memory
+from regard.attention.scores import Dot
+from regard.models.classifier import Classifier
+from regard.nn.embeddings import TokenEmbedding
+from regard.tasks.classification.forms.one_text import OneText
+
+@dataclass(frozen=True, kw_only=True)
+class OwnConfig:
+    name: Literal["own"] = "own"
+    width: int = 8
+
+class Own(Classifier):
+    config_class = OwnConfig
+    form = {form!r}
+
+    def __init__(self, vocabulary, classes, config):
+        super().__init__()
+        self.embedding = TokenEmbedding(vocabulary, config.width)
+        self.query = nn.Parameter(torch.randn(config.width))
+        self.summary = Attend(Dot())
+        self.output = nn.Linear(config.width, classes)
+
+    def forward(self, tokens, lengths):
+        memory = Memory.of(self.embedding(tokens), lengths)
+        return self.output(self.summary(self.query.expand(len(tokens), 1, -1), memory)[:, 0])
+
+class OwnForm(OneText):
+    attention_modules = "summary"
+
+    def attention(self, example, maps, joined):
+        return self.of_tokens(example, maps["summary"][0].double().numpy(), "the query")
+"""
+
+
+def classifier(folder: Path, form: str) -> list[str]:
+    """Install a package with a classifier of some form; the command that trains it for two updates."""
+    points = {"classifiers": "own = own_classifier:Own", "forms": "own-form = own_classifier:OwnForm"}
+    package(folder, "regard-own", {"own_classifier.py": CLASSIFIER.format(form=form)}, points)
+    rows = [f"{word} of film {number}\t{word}" for number in range(20) for word in ("good", "bad")]
+    (folder / "films.tsv").write_text("\n".join(["text\tlabel", *rows]) + "\n", encoding="utf-8")
+    settings = {
+        "model": "{name: own}",
+        "data.train": str(folder / "films.tsv"),
+        "tokenizer": "{kind: space}",
+        "training.steps": "2",
+        "training.warmup": "0",
+        "training.batch_tokens": "64",
+        "training.threads": "1",
+    }
+    options = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
+    return ["train", "reviews", "--out", str(folder / "run"), *options]
+
+
+@pytest.mark.parametrize(("form", "kind"), [("own-form", "weights"), ("text", "gradient")])
+def test_a_classifier_has_a_form_of_ours_or_of_its_own(tmp_path: Path, form: str, kind: str):
+    arguments, own = classifier(tmp_path, form), commands(tmp_path)
+    code, _, errors = own(*arguments)
+    assert code == 0, errors
+    code, output, errors = own("predict", str(tmp_path / "run"), "good film", "--json")
+    assert (code, set(json.loads(output)["probabilities"])) == (0, {"good", "bad"}), errors
+    code, output, errors = own("evaluate", str(tmp_path / "run"), str(tmp_path / "films.tsv"), "--json")
+    assert (code, set(json.loads(output))) == (0, {"accuracy", "macro-f1"}), errors
+    out = tmp_path / "picture.svg"
+    code, _, errors = own("show", str(tmp_path / "run"), "good film", "--kind", kind, "--out", str(out))
+    assert (code, "film" in out.read_text(encoding="utf-8")) == (0, True), errors
+
+
+def test_a_classifier_whose_form_nobody_has_is_one_line(tmp_path: Path):
+    arguments = classifier(tmp_path, "letters")
+    code, output, errors = commands(tmp_path)(*arguments)
+    assert (code, output, len(errors.splitlines())) == (2, "", 1)
+    assert "the classifier own has the form 'letters'; expected one of text, attended-text, document" in errors
+
+
+def test_its_run_is_served(installed: Path, run: Path):
+    path = os.pathsep.join([command.environment()["PYTHONPATH"], str(installed)])
+    with served(str(run), env=command.environment(PYTHONPATH=path)) as (_, address), httpx.Client(timeout=60) as client:
+        (about,) = client.get(address + "/api/runs").json()["runs"]
+        predicted, attended, refused = (
+            client.post(f"{address}/api/runs/waves/{operation}", json={"text": text})
+            for operation, text in (("predict", CURVE), ("attention", CURVE), ("predict", "1 2 3"))
+        )
+    assert (about["name"], about["kind"], about["task"]) == ("waves", "plain", "interpolation")
+    assert 0 < predicted.json()["height"] < 1
+    assert attended.json()["height"] == predicted.json()["height"]
+    assert (refused.status_code, "expected points and a place" in refused.text) == (422, True)

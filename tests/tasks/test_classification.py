@@ -179,7 +179,7 @@ def test_loss_is_the_cross_entropy_of_the_logits():
     torch.manual_seed(1)
     model = Rocktaschel(11, 3, RocktaschelConfig(embedding=5, width=3)).double().eval()
     examples = [(([7, 8], [9]), 1), (([7], [8]), 2)]
-    form = TwoTexts(Tokenizer.train(TokenizerSettings("word", 9), ["a"]), "word-by-word")
+    form = TwoTexts(Tokenizer.train(TokenizerSettings("word", 9), ["a"]), RocktaschelConfig())
     task = ClassificationObjective(examples, examples, form, Training(batch_tokens=5), places=["", ""])
     batch = task.batch(0, [0, 1])
     wanted = -model(*batch.inputs).log_softmax(-1)[torch.arange(2), batch.classes].sum()

@@ -164,6 +164,7 @@ class BertClassifier(Classifier):
     """The encoder, the pooler of its first state and a linear layer."""
 
     config_class = BertConfig
+    form = "marked-texts"
 
     self_attention = "encoder.layers.*.self_attention"
 

@@ -134,6 +134,7 @@ class Han(Classifier):
     """Words to sentences, sentences to a document, a document to its class (equations 1 to 11)."""
 
     config_class = HanConfig
+    form = "document"
 
     def __init__(self, vocabulary: int, classes: int, config: HanConfig):
         super().__init__()
@@ -160,6 +161,7 @@ class FlatAttention(Classifier):
     """One level over all words of a document."""
 
     config_class = FlatConfig
+    form = "attended-text"
 
     def __init__(self, vocabulary: int, classes: int, config: FlatConfig):
         super().__init__()

@@ -113,6 +113,7 @@ class Rocktaschel(Classifier):
     """
 
     config_class = RocktaschelConfig
+    form = "two-texts"
 
     def __init__(self, vocabulary: int, classes: int, config: RocktaschelConfig):
         super().__init__()

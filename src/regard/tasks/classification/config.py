@@ -3,11 +3,10 @@
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
-from regard.models.bert import BertConfig
 from regard.models.catalog import CLASSIFIERS, ClassifierConfig
 from regard.models.elmo_embedding import ElmoStates
-from regard.models.rocktaschel import RocktaschelConfig
 from regard.tasks.classification.data import LabelledTables
+from regard.tasks.classification.forms.catalog import form_class
 from regard.tasks.fine_tuning import FineTuning
 from regard.tasks.pretrained_part import PretrainedPart, PretrainedSource
 from regard.text.kind import WHOLE_WORDS
@@ -28,10 +27,10 @@ class Classification(FineTuning, PretrainedSource):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        paired = self.data.second is not None
-        if self.model is None or isinstance(self.model, BertConfig):
+        if self.model is None:
             return
-        if isinstance(self.model, RocktaschelConfig) != paired:
+        paired = self.data.second is not None
+        if (2 if paired else 1) not in form_class(self.model.name).texts:
             raise ValueError(
                 f"the model {self.model.name} reads one text, and data.second names another; leave it out"
                 if paired
@@ -45,9 +44,8 @@ class Classification(FineTuning, PretrainedSource):
     @property
     def states(self) -> ElmoStates | None:
         """The run whose states replace the model's embedding table; None for a model with a table."""
-        if self.model is None or isinstance(self.model, BertConfig) or isinstance(self.model.embedding, int):
-            return None
-        return self.model.embedding
+        embedding = getattr(self.model, "embedding", None)
+        return embedding if isinstance(embedding, ElmoStates) else None
 
     @property
     def pretrained_part(self) -> PretrainedPart | None:
@@ -63,7 +61,8 @@ class Classification(FineTuning, PretrainedSource):
         """The run file with the sizes of the pretrained model."""
         assert self.model is not None
         assert self.states is not None
-        return replace(self, model=replace(self.model, embedding=replace(self.states, sizes=other.model)))
+        states = replace(self.states, sizes=other.model)
+        return replace(self, model=replace(self.model, embedding=states))  # pyright: ignore[reportCallIssue]
 
     @property
     def classifier(self) -> ClassifierConfig:

@@ -1,28 +1,35 @@
-"""The form of each model."""
+"""The form of each model: built-in ones, and others under the entry points `regard.forms`."""
 
 from typing import Any
 
-from regard.models.bert import BertConfig
-from regard.models.han import FlatConfig, HanConfig
-from regard.models.rocktaschel import RocktaschelConfig
-from regard.tasks.classification.forms.documents import Documents, WholeTexts
-from regard.tasks.classification.forms.marked_texts import MarkedTexts
+from regard.config.registry import Registry
+from regard.errors import InputError
+from regard.models.catalog import CLASSIFIERS, ClassifierConfig
 from regard.tasks.classification.forms.protocol import Form
-from regard.tasks.classification.forms.two_texts import TwoTexts
 from regard.text import Tokenizer
 
+FORMS = Registry(
+    "regard.tasks.classification.forms",
+    {
+        "text": "one_text:OneText",
+        "attended-text": "documents:WholeTexts",
+        "document": "documents:Documents",
+        "marked-texts": "marked_texts:MarkedTexts",
+        "two-texts": "two_texts:TwoTexts",
+    },
+    group="regard.forms",
+)
 
-def form_of(
-    config: BertConfig | HanConfig | FlatConfig | RocktaschelConfig, tokenizer: Tokenizer, *, truncate: bool
-) -> Form[Any]:
+
+def form_class(model: str) -> type[Form[Any]]:
+    """The class of the form that the classifier of this name has. Raises InputError for an unknown form."""
+    name = CLASSIFIERS[model].form
+    if name not in FORMS:
+        raise InputError(f"the classifier {model} has the form {name!r}; expected one of {', '.join(FORMS)}")
+    return FORMS[name]
+
+
+def form_of(config: ClassifierConfig, tokenizer: Tokenizer, *, truncate: bool) -> Form[Any]:
     """The form of a model; `truncate` cuts texts that are longer than the model can take, which is refused
     otherwise."""
-    match config:
-        case BertConfig():
-            return MarkedTexts(tokenizer, config.context, truncate=truncate)
-        case HanConfig():
-            return Documents(tokenizer, config)
-        case FlatConfig():
-            return WholeTexts(tokenizer, config)
-        case RocktaschelConfig():
-            return TwoTexts(tokenizer, config.reading)
+    return form_class(config.name)(tokenizer, config, truncate=truncate)

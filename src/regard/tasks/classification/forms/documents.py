@@ -14,7 +14,6 @@ from regard.models.han import FlatConfig, HanConfig, PoolingName
 from regard.tasks.classification.batch import DocumentBatch, TextBatch, collate_documents, collate_texts
 from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.forms.protocol import Form, Joined
-from regard.text import Tokenizer
 from regard.text.sentences import sentence_spans
 
 WORDS, SENTENCES = "words.summary", "sentences.summary"
@@ -33,8 +32,7 @@ class Documents(Form[Sentences]):
 
     attention_modules = "*.summary"
 
-    def __init__(self, tokenizer: Tokenizer, config: HanConfig):
-        self.tokenizer, self.config = tokenizer, config
+    config: HanConfig
 
     def encoded(self, example: Labelled) -> Sentences:
         whole = map(self.tokenizer.encode, sentences_of(example))
@@ -83,8 +81,7 @@ class WholeTexts(Form[Sentences]):
 
     attention_modules = WORDS
 
-    def __init__(self, tokenizer: Tokenizer, config: FlatConfig):
-        self.tokenizer, self.config = tokenizer, config
+    config: FlatConfig
 
     def encoded(self, example: Labelled) -> Sentences:
         return [self.tokenizer.encode(sentence) for sentence in sentences_of(example)]

@@ -9,11 +9,10 @@ from regard.data.token_words import side
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
 from regard.maps.heads import Side
-from regard.models.bert import BertClassifier
+from regard.models.bert import BertClassifier, BertConfig
 from regard.tasks.classification.batch import MarkedBatch, collate_marked, shortened
 from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.forms.protocol import Form, Joined
-from regard.text import Tokenizer
 
 Texts = tuple[Ids, ...]
 """The tokens of one text, or of two."""
@@ -26,17 +25,17 @@ class MarkedTexts(Form[Texts]):
     attention_modules = BertClassifier.self_attention
     several = True
 
-    def __init__(self, tokenizer: Tokenizer, context: int, *, truncate: bool = False):
-        self.tokenizer, self.context, self.truncate = tokenizer, context, truncate
+    texts = frozenset({1, 2})
+    config: BertConfig
 
     def encoded(self, example: Labelled) -> Texts:
         texts = tuple(self.tokenizer.encode(text) for text in example.texts)
-        most = self.context - 1 - len(texts)
+        most = self.config.context - 1 - len(texts)
         tokens = sum(map(len, texts))
         if tokens > most and not self.truncate:
             raise InputError(
                 f"{example.place}: {tokens} tokens and {1 + len(texts)} special tokens, but the model takes "
-                f"{self.context}; shorten it or truncate"
+                f"{self.config.context}; shorten it or truncate"
             )
         return shortened(texts, most)
 

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from regard.maps import Alignment, DocumentWeights
 from regard.maps.heads import Side
 from regard.tasks.classification.batch import ClassBatch
 from regard.tasks.classification.data import Labelled
+from regard.text import Tokenizer
 
 E = TypeVar("E")
 Joined = Callable[[Maps], np.ndarray]
@@ -19,12 +20,22 @@ Joined = Callable[[Maps], np.ndarray]
 
 
 class Form(ABC, Generic[E]):
-    """The encoding of texts as inputs of a kind of model, and the attribution to them."""
+    """The encoding of texts as inputs of a kind of model, and the attribution to them.
 
+    tokenizer: that of the run.
+    config: the sizes of its model.
+    truncate: whether texts that are longer than the model can take are cut.
+    """
+
+    texts: frozenset[int] = frozenset({1})
+    """The numbers of texts that an example may have: 1, 2 or both."""
     attention_modules: str | None = None
     """The names of the modules whose weights are the attention; None for a model without."""
     several: bool = False
     """Whether every layer and head has a map of its own."""
+
+    def __init__(self, tokenizer: Tokenizer, config: Any, *, truncate: bool = False):
+        self.tokenizer, self.config, self.truncate = tokenizer, config, truncate
 
     @abstractmethod
     def encoded(self, example: Labelled) -> E:

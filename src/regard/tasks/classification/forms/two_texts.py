@@ -9,13 +9,12 @@ from regard.attribution.gradients import Contributed
 from regard.data.token_words import words_of
 from regard.maps import Alignment, join_words, shares
 from regard.maps.words import Words
-from regard.models.rocktaschel import ReadingName
+from regard.models.rocktaschel import RocktaschelConfig
 from regard.tasks.classification.batch import TwoTextBatch, collate_two_texts
 from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.forms.documents import together
 from regard.tasks.classification.forms.marked_texts import Texts
 from regard.tasks.classification.forms.protocol import Form, Joined
-from regard.text import Tokenizer
 from regard.text.special import SPECIAL
 
 READING = "reading"
@@ -26,8 +25,8 @@ class TwoTexts(Form[Texts]):
 
     attention_modules = READING
 
-    def __init__(self, tokenizer: Tokenizer, reading: ReadingName):
-        self.tokenizer, self.reading = tokenizer, reading
+    texts = frozenset({2})
+    config: RocktaschelConfig
 
     def encoded(self, example: Labelled) -> Texts:
         return tuple(self.tokenizer.encode(text) for text in example.texts)
@@ -41,10 +40,10 @@ class TwoTexts(Form[Texts]):
     def attention(self, example: Labelled, maps: Maps, joined: Joined) -> Alignment | None:
         """A row for each word of the second text. The second reading of a model that also exchanges the texts is left
         out."""
-        if self.reading == "none":
+        if self.config.reading == "none":
             return None
         first, second = (words_of(text, self.tokenizer.offsets(text)) for text in example.texts)
-        once = self.reading == "last"
+        once = self.config.reading == "last"
         shape = 1 if once else len(second.indices), len(first.indices)
         weights = np.zeros(shape)
         if weights.size:

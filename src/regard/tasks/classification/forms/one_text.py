@@ -1,0 +1,38 @@
+"""One text as the sequence of its tokens."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from regard.attribution.gradients import Contributed
+from regard.data.bert_inputs import Ids
+from regard.data.token_words import words_of
+from regard.maps import Alignment, join_words, shares
+from regard.tasks.classification.batch import TextBatch, collate_texts
+from regard.tasks.classification.data import Labelled
+from regard.tasks.classification.forms.protocol import Form
+
+
+class OneText(Form[Ids]):
+    """The model reads tokens `(batch, position)`, padded on the right, and lengths `(batch,)`. A form of this class
+    that sets `attention_modules` and overrides `attention` has weights too."""
+
+    def encoded(self, example: Labelled) -> Ids:
+        (text,) = example.texts
+        return self.tokenizer.encode(text)
+
+    def positions(self, encoded: Ids) -> int:
+        return max(1, len(encoded))
+
+    def collate(self, examples: Sequence[tuple[Ids, int]]) -> TextBatch:
+        return collate_texts(examples)
+
+    def gradient(self, example: Labelled, found: Sequence[Contributed], label: str) -> Alignment:
+        """One row, the label's."""
+        return self.of_tokens(example, np.abs(found[0].amounts[0].double().cpu().numpy()), label)
+
+    def of_tokens(self, example: Labelled, amounts: np.ndarray, label: str) -> Alignment:
+        """The `amounts` of tokens, `(1, token)`, as shares of the words."""
+        (text,) = example.texts
+        words = words_of(text, self.tokenizer.offsets(text))
+        return Alignment(join_words(shares(amounts), words.indices, (0,)), words.labels, (label,))
