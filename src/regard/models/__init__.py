@@ -1,1 +1,1 @@
-"""One readable file an architecture: its sizes, and the wiring of its paper."""
+"""Architectures, one readable file each: the configuration and the wiring of the paper."""

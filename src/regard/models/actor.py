@@ -1,5 +1,5 @@
-"""An agent that learns while it acts: a network over all that it has seen in one environment (Duan 2016, 1611.02779),
-SNAIL (Mishra 2018, 1707.03141, section 5.2) or a recurrent one."""
+"""Agents for meta-reinforcement learning, which learn within an environment from all that they observed in it (Duan
+2016, 1611.02779): SNAIL (Mishra 2018, 1707.03141, section 5.2) or a recurrent network."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,7 +15,7 @@ from regard.shapes import Float, Inputs, States
 
 @dataclass(frozen=True)
 class ActingSnailConfig:
-    """Sizes; the defaults are the paper's. `width` is that of what is read at a step, `filters` those of the temporal
+    """Sizes; the defaults are the paper's. `width` is that of the embedded observation, `filters` those of the temporal
     convolutions."""
 
     name: Literal["snail"] = "snail"
@@ -25,7 +25,7 @@ class ActingSnailConfig:
 
 @dataclass(frozen=True)
 class ActingRecurrentConfig:
-    """A gated recurrent unit (Cho 2014), as Duan has it."""
+    """A gated recurrent unit (Cho 2014), the network of Duan 2016."""
 
     name: Literal["gru"] = "gru"
     width: Size = 256
@@ -35,7 +35,7 @@ ActorConfig = ActingSnailConfig | ActingRecurrentConfig
 
 
 class RecurrentNetwork(nn.Module):
-    """A gated recurrent unit, called as `Snail` is: all positions at once, or one by one."""
+    """A gated recurrent unit with the interface of `Snail`: all positions at once, or one by one."""
 
     def __init__(self, input_width: int, width: int):
         super().__init__()
@@ -50,18 +50,19 @@ class RecurrentNetwork(nn.Module):
         return like.new_zeros(batch, *self.recurrent.state_shape)
 
     def step(self, states: StepInputs, state: Tensor) -> tuple[StepOutputs, Tensor]:
-        """One more position."""
+        """Read one more position."""
         outputs, after = self.recurrent(states[:, None], state)
         return outputs[:, 0], after
 
 
 class Actor(nn.Module):
-    """Tells at every step how much it is for each action, and what it expects of the steps after it, or where it learns
-    from drawn rewards of this step and those after it.
+    """Predict logits of the actions and a value at every step. The value is the expected return of the later steps;
+    where the policy learns from sampled rewards, it is that of this step and the later ones.
 
     Args:
-        input_width, actions: of what is seen at a step, and of what can be done.
-        steps: in one environment, at most.
+        input_width: width of an observation.
+        actions: number of actions.
+        steps: largest number of steps in one environment.
     """
 
     self_attention = "network.*"
@@ -74,26 +75,26 @@ class Actor(nn.Module):
         self.policy = nn.Linear(self.network.width, actions)
         self.later = nn.Linear(self.network.width, 1)
         for parameter in (*self.policy.parameters(), *self.later.parameters()):
-            nn.init.zeros_(parameter)  # so that at first every action is as likely, whatever was seen
+            nn.init.zeros_(parameter)  # all actions are equally likely at first
 
     def forward(self, inputs: Inputs) -> tuple[Float[Tensor, "batch step action"], Float[Tensor, "batch step"]]:
-        """What was seen `(batch, step, input_width)` -> logits of the actions `(batch, step, action)`, and what is to
-        come after each step `(batch, step)`; neither knows what is seen later."""
+        """Observations `(batch, step, input_width)` -> logits of the actions `(batch, step, action)` and values
+        `(batch, step)`. Neither depends on later observations."""
         states = self.network(self.embedding(inputs))
         return self.policy(states), rearrange(self.later(states), "b t 1 -> b t")
 
     def start(self, batch: int) -> Any:
-        """The state before the first step in so many environments."""
+        """The state before the first step in `batch` environments."""
         return self.network.start(batch)
 
     def step(self, inputs: StepInputs, state: Any) -> tuple[Float[Tensor, "batch action"], Any]:
-        """What is seen now `(batch, input_width)` -> logits of the actions, and the state after it."""
+        """The current observation `(batch, input_width)` -> logits of the actions, and the new state."""
         states, after = self.network.step(self.embedding(inputs), state)
         return self.policy(states), after
 
 
 def network_of(config: ActorConfig, steps: int) -> Snail | RecurrentNetwork:
-    """That of a configuration, for vectors of `config.width`."""
+    """The network of a configuration, for vectors of `config.width`."""
     match config:
         case ActingSnailConfig():
             return acting(config.width, steps, config.filters)

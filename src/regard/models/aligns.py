@@ -1,7 +1,7 @@
-"""Alignments by name, for configurations: those of this package, and of others under the entry points `regard.aligns`;
-and histories.
+"""Alignments and histories by name, for configurations. Other packages add alignments under the entry points
+`regard.aligns`.
 
-Each name of an alignment stands for a function of the width of the queries and of a window, for those that are local.
+Each name of an alignment stands for a function of the query width and a window size, which local alignments use.
 """
 
 from collections.abc import Callable
@@ -43,48 +43,48 @@ HistoryName = Literal["coverage", "location-aware"]
 
 
 def softmax(query_width: int, window: int) -> Align:
-    """exp(e) / sum exp(e)"""
+    """exp(e) / sum exp(e)."""
     return Softmax()
 
 
 def sparsemax(query_width: int, window: int) -> Align:
-    """The nearest point of the simplex."""
+    """The projection of the scores onto the simplex."""
     return Sparsemax()
 
 
 def entmax(query_width: int, window: int) -> Align:
-    """Between softmax and sparsemax, alpha 1.5."""
+    """Between softmax and sparsemax: alpha-entmax with alpha 1.5."""
     return Entmax15()
 
 
 def local_m(query_width: int, window: int) -> Align:
-    """Softmax in a window about the query's own position."""
+    """A softmax in a window around the query's own position."""
     return LocalMonotonic(window)
 
 
 def local_p(query_width: int, window: int) -> Align:
-    """Softmax in a window about a position that the query predicts."""
+    """A softmax in a window around a position that the query predicts."""
     return LocalPredictive(query_width, query_width, window)
 
 
 def straight_through(query_width: int, window: int) -> Align:
-    """One key, drawn; the gradient is that of a softmax."""
+    """One sampled key, with the gradient of a softmax."""
     return StraightThrough()
 
 
 def hard(query_width: int, window: int) -> Align:
-    """One key, drawn; the gradient is that of its log-probability."""
+    """One sampled key, with the gradient of its log-probability."""
     return Hard()
 
 
 def monotonic(query_width: int, window: int) -> Align:
-    """One key at or after the last one."""
+    """One key at or behind the last one."""
     return Monotonic()
 
 
 @dataclass(frozen=True)
 class HardSettings:
-    """Hard draws, with the share of sequences that in training read softly (see `Hard`)."""
+    """Hard alignment with its share of sequences that read softly in training (see `Hard`)."""
 
     name: Literal["hard"] = "hard"
     soft_share: Annotated[float, Field(ge=0, le=1)] = 0.0
@@ -96,7 +96,7 @@ class HardSettings:
 
 @dataclass(frozen=True)
 class StraightThroughSettings:
-    """Gumbel draws, with the temperature of their gradient (see `StraightThrough`)."""
+    """Gumbel straight-through alignment with its temperature (see `StraightThrough`)."""
 
     name: Literal["straight-through"] = "straight-through"
     temperature: Annotated[float, Field(gt=0)] = 1.0
@@ -108,7 +108,7 @@ class StraightThroughSettings:
 
 @dataclass(frozen=True)
 class MonotonicSettings:
-    """Monotonic reads, with their offset at the start and the noise of training (see `Monotonic`)."""
+    """Monotonic alignment with its initial offset and training noise (see `Monotonic`)."""
 
     name: Literal["monotonic"] = "monotonic"
     offset: float = -1.0
@@ -120,11 +120,11 @@ class MonotonicSettings:
 
 
 AlignChoice = AlignName | HardSettings | StraightThroughSettings | MonotonicSettings
-"""A name alone, or with numbers of its own."""
+"""A name, or a name with its own settings."""
 
 
 def chosen_align(choice: AlignChoice, query_width: int, window: int) -> Align:
-    """For queries of a width; `window` is for the local ones alone."""
+    """Make an alignment for queries of a width; only local ones use `window`."""
     return ALIGNS[choice](query_width, window) if isinstance(choice, str) else choice.make()
 
 
@@ -133,4 +133,4 @@ HISTORIES: dict[HistoryName | None, Callable[[int], History | None]] = {
     "coverage": Coverage,
     "location-aware": LocationAware,
 }
-"""Each is made for the hidden width of an additive score."""
+"""Histories by name, made for the hidden width of an additive score."""

@@ -1,4 +1,4 @@
-"""A recurrent language model that looks back at its own states, and may copy the words that stood there."""
+"""A recurrent language model with attention to its own earlier states, which may copy the words at these states."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -24,8 +24,9 @@ from regard.shapes import Float, Int, States, Tokens
 
 @dataclass(frozen=True)
 class AttentionLanguageModelConfig:
-    """Sizes of the recurrent layers, and how their states are read: those of the `window` tokens before the current
-    one, which `itself` adds. With `copying` what is read may be copied. The rest is as for `recurrent`."""
+    """Sizes of the recurrent layers and of the attention. A token reads the states of the `window` tokens before it, or
+    with `itself` its own state as well. With `copying` the model can copy the words it reads. The other fields are
+    those of `recurrent`."""
 
     name: Literal["attention"] = "attention"
     cell: RecurrentName = "lstm"
@@ -44,15 +45,15 @@ class AttentionLanguageModelConfig:
     def __post_init__(self) -> None:
         if self.copying and isinstance(self.softmax, SampledSoftmax):
             raise ValueError(
-                "a word that is copied needs the probability of all that could be written; set softmax.kind to full "
-                "or adaptive, or copying to false"
+                "copying needs the probability of every word of the vocabulary; set softmax.kind to full or adaptive, "
+                "or copying to false"
             )
 
 
 @dataclass(frozen=True, eq=False)
 class AttentionState(State):
-    """The layers' state `(batch, layer, state_width)`, their outputs so far `(batch, past, width)` and the tokens after
-    which these stood, `(batch, past)`."""
+    """The layers' state `(batch, layer, state_width)`, their outputs so far `(batch, past, width)` and the input tokens
+    of these outputs, `(batch, past)`."""
 
     cells: Tensor
     past: Tensor
@@ -60,12 +61,12 @@ class AttentionState(State):
 
 
 class AttentionLanguageModel(LanguageModel[AttentionState]):
-    """c_t reads h_1 .. h_{t-1} with h_t; p(y_{t+1}) = softmax(W [c_t; h_t]). Where there is no past yet, c_t is zero.
+    """c_t reads h_1 .. h_{t-1} with h_t; p(y_{t+1}) = softmax(W [c_t; h_t]). Without a past, c_t is zero.
 
-    With copying the query is tanh(W_q h_t + b) and one more key, the sentinel, stands for the vocabulary: of the
-    weights a_t its share g_t writes, and the others copy the tokens after which their states stood,
-    p(w) = g_t p_vocabulary(w) + sum_{i: y_i = w} a_ti (Merity 2017, 1609.07843, equations 5 to 8). The paper's p of the
-    vocabulary has no c_t, and its sentinel no other use; here one lookup serves both.
+    With copying the query is tanh(W_q h_t + b) and one more key, the sentinel, stands for the vocabulary. The
+    sentinel's weight g_t multiplies the vocabulary's probabilities, and the other weights a_t copy the input tokens of
+    their states: p(w) = g_t p_vocabulary(w) + sum_{i: y_i = w} a_ti (Merity 2017, 1609.07843, equations 5 to 8). In the
+    paper p_vocabulary has no c_t; here one lookup serves both.
     """
 
     config_class = AttentionLanguageModelConfig
@@ -102,7 +103,7 @@ class AttentionLanguageModel(LanguageModel[AttentionState]):
         return features, AttentionState(cells, states, words)
 
     def allowed(self, queries: int, keys: int) -> Window:
-        """The last `queries` of `keys` states each read the window before them."""
+        """Mask of the last `queries` of `keys` states: each reads the window before it."""
         first = keys - queries - (0 if self.itself else 1)
         return window(
             queries, keys, before=self.window - 1, after=0, first=first, device=next(self.parameters()).device
@@ -119,7 +120,7 @@ class AttentionLanguageModel(LanguageModel[AttentionState]):
     def copied(
         self, outputs: States, states: Float[Tensor, "batch past width"], words: Int[Tensor, "batch past"]
     ) -> Copying:
-        """The same, and what may be copied: the sentinel is the first key, and its value is zero."""
+        """Features with the words to copy. The sentinel is the first key, and its value is zero."""
         assert self.sentinel is not None
         batch, positions = outputs.shape[:2]
         key = torch.cat([self.sentinel.expand(batch, 1, -1), states], 1)

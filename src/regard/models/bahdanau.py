@@ -26,9 +26,9 @@ from regard.nn.sublayers import Dropout
 class BahdanauConfig(Sides):
     """Sizes. The paper has embedding 620, width 1000, attention 1000, maxout 500.
 
-    `cell: gru` is PyTorch's, which is faster and not the paper's (see `layers.cells`). `align` too may be another than
-    the paper's softmax (see `regard.attention.align`); `window` is that of the local ones.
-    `history` lets the score see earlier weights (see `regard.attention.history`).
+    `cell: gru` is PyTorch's unit, which is faster but not the paper's (see `regard.nn.cells`). `align` may differ from
+    the paper's softmax (see `regard.attention.align`); `window` is for local alignments. `history` lets the score see
+    earlier weights (see `regard.attention.history`).
     """
 
     name: Literal["bahdanau"] = "bahdanau"
@@ -45,7 +45,8 @@ class BahdanauConfig(Sides):
 
 
 class BackwardInitialState(nn.Module):
-    """tanh(W_s backward_1): from the backward half of the first position's state (Bahdanau 2015, appendix A.2.2)."""
+    """tanh(W_s backward_1), where backward_1 is the backward half of the first position's state (Bahdanau 2015,
+    appendix A.2.2)."""
 
     def __init__(self, memory_width: int, size: int):
         super().__init__()
@@ -53,12 +54,12 @@ class BackwardInitialState(nn.Module):
         self.linear = nn.Linear(memory_width - self.first, size, bias=False)
 
     def forward(self, memory: Memory) -> Tensor:
-        """Zeros where the memory has no position."""
+        """For a memory without positions the state is zeros."""
         return self.linear(memory.value[:, :1, self.first :].sum(1)).tanh()
 
 
 class MaxoutReadout(nn.Module):
-    """t = maxout over pairs of U_o s_{t-1} + V_o E y_{t-1} + C_o c_t, one matrix over all three."""
+    """t = maxout over pairs of U_o s_{t-1} + V_o E y_{t-1} + C_o c_t, with one matrix for all three."""
 
     def __init__(self, parts_width: int, width: int, dropout: float = 0.0):
         super().__init__()
@@ -70,7 +71,7 @@ class MaxoutReadout(nn.Module):
 
 
 class BahdanauDecoder(RecurrentDecoder[RecurrentDecoderState]):
-    """Read the source with the state before a step, then make the step (appendix A.2.2):
+    """Read the source with the state before a step, then take the step (appendix A.2.2):
 
         e_tj = v_a^T tanh(W_a s_{t-1} + U_a h_j),  a_t = softmax(e_t),  c_t = sum_j a_tj h_j
         s_t = cell([E y_{t-1}; c_t], s_{t-1})
@@ -105,8 +106,8 @@ class BahdanauDecoder(RecurrentDecoder[RecurrentDecoderState]):
 
 
 class Bahdanau(EncoderDecoder):
-    """Bidirectional GRU encoder; additive attention from s_{t-1}; s_0 from the backward state of the first word; maxout
-    readout."""
+    """Bidirectional GRU encoder; additive attention with query s_{t-1}; s_0 from the backward state of the first word;
+    maxout readout."""
 
     config_class = BahdanauConfig
 

@@ -25,10 +25,12 @@ DEVIATION = 0.02
 
 @dataclass(frozen=True)
 class BertConfig:
-    """Sizes; those released are `named_sizes`, by the paper's names. No more than `context` tokens are read in a row.
-    `segments` are the parts that a text may have, 0 for models that do not tell them apart; `epsilon` is what the norms
-    add to a variance. On the encoder stand `predictions` of what stands at a position, a `pooler` of the whole, and on
-    that `next_sentence`."""
+    """Sizes; `named_sizes` has those of the paper by its names.
+
+    A row has at most `context` tokens. `segments` is the number of segment embeddings, 0 for models without them.
+    `epsilon` is added to the variance in norms. Heads on the encoder: `predictions` of the token at a position, a
+    `pooler`, and on it `next_sentence`.
+    """
 
     named_sizes: ClassVar[NamedSizes] = {
         "base": {"layers": 12, "width": 768, "heads": 12, "hidden": 3072, "context": 512},
@@ -50,12 +52,14 @@ class BertConfig:
 
     def __post_init__(self) -> None:
         if self.next_sentence and not self.pooler:
-            raise ValueError("next_sentence is told from what the pooler gives; set pooler, or next_sentence to false")
+            raise ValueError(
+                "next_sentence is predicted from the pooler's output; set pooler, or next_sentence to false"
+            )
         check_heads(self.width, self.heads)
 
 
 class BertEncoder(nn.Module):
-    """Layers of self-attention in both directions over tokens that know their place and their segment.
+    """Bidirectional self-attention layers over tokens with position and segment embeddings.
 
     Weights start normal with deviation 0.02.
     """
@@ -71,13 +75,13 @@ class BertEncoder(nn.Module):
         start(self)
 
     def forward(self, tokens: Tokens, lengths: Lengths, segments: Tokens | None = None) -> States:
-        """Tokens `(batch, position)`, the start first, and the segment of each, by default 0 -> states `(batch,
-        position, width)`. Segments past those that the model tells apart count as its last. Raises ValueError for more
-        tokens than `context`."""
-        return deque(self.layered(tokens, lengths, segments), maxlen=1).pop()  # no earlier ones are kept
+        """Tokens `(batch, position)`, [CLS] first, and their segments, by default 0 -> states `(batch, position,
+        width)`. Segments beyond the model's last count as the last. Raises ValueError for more tokens than
+        `context`."""
+        return deque(self.layered(tokens, lengths, segments), maxlen=1).pop()  # frees the states of earlier layers
 
     def layered(self, tokens: Tokens, lengths: Lengths, segments: Tokens | None = None) -> Iterator[States]:
-        """As `forward`: what the first layer is given, and what each layer makes of it."""
+        """Yield the embedded input and the output of each layer; arguments as for `forward`."""
         states = self.positions(self.embedding(tokens))
         if self.segments is not None:
             last = self.segments.num_embeddings - 1
@@ -88,7 +92,7 @@ class BertEncoder(nn.Module):
 
 
 def layer(config: BertConfig) -> EncoderLayer:
-    """One layer, a norm behind each of its two residuals."""
+    """One layer, with a norm behind each of its two residuals."""
     return EncoderLayer(
         MultiHead(config.width, config.heads),
         FeedForward(config.width, config.hidden, nn.GELU()),
@@ -100,7 +104,7 @@ def layer(config: BertConfig) -> EncoderLayer:
 
 
 def start(module: nn.Module) -> None:
-    """Draw the matrices of a module."""
+    """Initialise the matrices of a module."""
     for parameter in module.parameters():
         if parameter.ndim > 1:
             nn.init.normal_(parameter, std=DEVIATION)
@@ -118,8 +122,8 @@ class Pooler(nn.Sequential):
 
 
 class Predictions(nn.Module):
-    """What stands at a position: states `(*batch, width)` -> logits `(*batch, vocabulary)`, by a layer of its own and
-    the embedding's weights."""
+    """Predict the token at a position: states `(*batch, width)` -> logits `(*batch, vocabulary)`, through a layer of
+    its own and the embedding's weights."""
 
     def __init__(self, embedding: TokenEmbedding, epsilon: float):
         super().__init__()
@@ -129,7 +133,7 @@ class Predictions(nn.Module):
         start(self.transform)
 
     def features(self, states: Tensor) -> Tensor:
-        """What the output layer is given."""
+        """The input of the output layer."""
         return self.norm(functional.gelu(self.transform(states)))
 
     def forward(self, states: Tensor) -> Tensor:
@@ -137,7 +141,7 @@ class Predictions(nn.Module):
 
 
 class Bert(nn.Module):
-    """The encoder and what stands on it; a part that the configuration lacks is None."""
+    """The encoder and its heads. A head that the configuration lacks is None."""
 
     self_attention = "encoder.layers.*.self_attention"
 
@@ -187,7 +191,8 @@ class BertClassifier(Classifier):
 
 
 class BertSpans(nn.Module):
-    """The encoder, and the dot products of its states with two vectors: how well an answer begins and ends there."""
+    """Extractive question answering: the encoder, and the dot products of its states with two vectors, which score each
+    position as the start and as the end of the answer."""
 
     self_attention = "encoder.layers.*.self_attention"
 
@@ -203,6 +208,6 @@ class BertSpans(nn.Module):
         lengths: Lengths,
         segments: Tokens | None = None,
     ) -> Float[Tensor, "batch position 2"]:
-        """Logits `(batch, position, 2)` of where an answer begins and ends, minus infinity past each length."""
+        """Logits `(batch, position, 2)` of the answer's start and end, minus infinity past each length."""
         logits = self.output(self.encoder(tokens, lengths, segments))
         return logits.masked_fill(~padding(lengths, tokens.shape[1]).readable()[..., None], -torch.inf)

@@ -21,9 +21,10 @@ from regard.shapes import Float, States, Step, Tokens
 
 @dataclass(frozen=True)
 class BottleneckConfig(Sides):
-    """Sizes. `summary: start` starts the decoder from the encoder's final state; `every-step` also feeds it each step.
+    """Sizes. With `summary: start` the encoder's final state starts the decoder; with `every-step` it also joins every
+    input.
 
-    Sutskever 2014 has 4 LSTM layers of width 1000; Cho 2014 one gated layer of width 1000, `every-step`.
+    Sutskever 2014 has 4 LSTM layers of width 1000; Cho 2014 has one gated layer of width 1000, `every-step`.
     """
 
     name: Literal["bottleneck"] = "bottleneck"
@@ -38,15 +39,16 @@ class BottleneckConfig(Sides):
 
 @dataclass(frozen=True, eq=False)
 class BottleneckState(State):
-    """`recurrent (batch, layer, state_width)` and what joins every input: the encoder's summary, or nothing."""
+    """`recurrent (batch, layer, state_width)`, and the vector that joins every input: the encoder's summary, or an
+    empty one."""
 
     recurrent: Tensor
     every_step: Tensor
 
 
 class BottleneckDecoder(Decoder[BottleneckState]):
-    """h_t = f([E y_{t-1}; v], h_{t-1}), h_0 from the summary (Sutskever 2014); v is the summary itself at every step
-    (Cho 2014, equation 8) or nothing."""
+    """h_t = f([E y_{t-1}; v], h_{t-1}) with h_0 from the summary (Sutskever 2014). v is the summary at every step (Cho
+    2014, equation 8), or empty."""
 
     source_attention = None
 
@@ -66,7 +68,7 @@ class BottleneckDecoder(Decoder[BottleneckState]):
         self.dropout = Dropout(dropout)
 
     def start(self, memory: Memory) -> BottleneckState:
-        """Raises ValueError for a memory without a summary."""
+        """Raises ValueError if the memory has no summary."""
         if memory.summary is None:
             raise ValueError("a decoder without attention needs the encoder's summary; make the memory with summary=")
         recurrent = self.initial(memory).unflatten(1, self.recurrent.state_shape)
@@ -87,7 +89,7 @@ class BottleneckDecoder(Decoder[BottleneckState]):
 
 
 class Bottleneck(EncoderDecoder):
-    """Everything the decoder knows of the source goes through one vector."""
+    """An encoder-decoder whose decoder sees the source through one vector only."""
 
     config_class = BottleneckConfig
 

@@ -1,4 +1,4 @@
-"""Any grid of an image with any decoder."""
+"""An image encoder with any decoder."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -17,9 +17,9 @@ Images = Float[Tensor, "batch channel height width"]
 
 @dataclass(frozen=True, kw_only=True)
 class Eye:
-    """What every model that tells of images has: the side of its images and their channels, and what makes cells of
-    them: stages of convolutions of these widths, each with half as many cells a side as before, or in their place a
-    `trunk`, a trained Vision Transformer. Side and channels are then its own, and there are no stages."""
+    """The part of every captioner's configuration that describes its image encoder: the side of its images, their
+    channels, and the widths of its convolution stages, each of which halves the sides. A `trunk`, a trained Vision
+    Transformer, replaces the stages; side and channels are then the trunk's."""
 
     image: Size = 64
     channels: Literal[1, 3] = 3
@@ -37,7 +37,7 @@ class Eye:
         return cells_of(self.image, len(self.stages)) if self.trunk is None else self.trunk.side(self.image)
 
     def encoder(self) -> GridEncoder | VitGrid:
-        """With fresh weights."""
+        """The image encoder, with fresh weights."""
         return GridEncoder(self.channels, self.stages, self.side) if self.trunk is None else self.trunk.encoder()
 
 
@@ -49,12 +49,15 @@ class Captioner(nn.Module):
         self.encoder, self.decoder = encoder, decoder
 
     def features(self, images: Images, target: Tokens, forcing: float = 1.0) -> Any:
-        """What stands before the output layer, for the right-shifted target `(batch, position)` that begins with START.
-        `forcing` is the probability of teacher forcing at each step."""
+        """The input of the output layer, for a right-shifted target `(batch, position)` that begins with the start
+        token.
+
+        `forcing` is the probability of teacher forcing at each step.
+        """
         return decoded(self.decoder, self.encoder(images), target, forcing)
 
     def forward(
         self, images: Images, target: Tokens, *, forcing: float = 1.0
     ) -> Float[Tensor, "batch position vocabulary"]:
-        """Logits `(batch, position, vocabulary)` of the token after each of `target`."""
+        """Logits `(batch, position, vocabulary)` of the token after each target token."""
         return self.decoder.output(self.features(images, target, forcing))

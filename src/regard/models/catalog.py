@@ -1,6 +1,6 @@
-"""Models by name, each loaded when a run has it: those of this package, and others under the entry points of a group.
+"""Models by name, imported only when a run uses them. Other packages add theirs under the entry points of each group.
 
-A name stands for the class of a model, whose `config_class` is the dataclass of its sizes.
+A name stands for a model's class, whose `config_class` is the dataclass of its sizes.
 """
 
 from typing import TYPE_CHECKING, Annotated, Any
@@ -91,7 +91,7 @@ def build(
     target_vocabulary: int,
     special: tuple[SpecialTokens, SpecialTokens] = (SPECIAL, SPECIAL),
 ) -> "EncoderDecoder":
-    """The model of a configuration, with fresh weights; `special` are the ids of source and target."""
+    """The model of a configuration, with fresh weights. `special` are the special ids of source and target."""
     model = MODELS[config.name](source_vocabulary, target_vocabulary, config)
     model.source_special, model.decoder.special = special
     return model
@@ -107,10 +107,10 @@ def build_language_model(
 
 
 def build_classifier(config: ClassifierConfig, vocabulary: int, classes: int) -> "Classifier":
-    """The model of a configuration that tells so many classes, with fresh weights."""
+    """The classifier of a configuration for `classes` classes, with fresh weights."""
     return CLASSIFIERS[config.name](vocabulary, classes, config)
 
 
 def build_captioner(config: CaptionerConfig, vocabulary: int) -> "Captioner":
-    """The model of a configuration that tells of images, with fresh weights."""
+    """The captioner of a configuration, with fresh weights."""
     return CAPTIONERS[config.name](vocabulary, config)

@@ -1,4 +1,4 @@
-"""What the models that predict classes share."""
+"""The base class of classifiers."""
 
 from typing import ClassVar
 
@@ -6,7 +6,7 @@ from torch import nn
 
 
 class Classifier(nn.Module):
-    """A model whose `forward` returns logits `(batch, class)`, which its `output` computes.
+    """A model whose `forward` returns logits `(batch, class)`, computed by its `output`.
 
     form: the name of the form of its inputs (`tasks/classification/forms`); for `text`, `forward` takes tokens
         `(batch, position)`, padded on the right, and lengths `(batch,)`.

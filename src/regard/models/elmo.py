@@ -23,9 +23,12 @@ Clip = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 @dataclass(frozen=True)
 class ElmoConfig:
-    """Sizes; the one released is `ORIGINAL`. Words have `characters` with their marks; `filters` are pairs, how many
-    characters are read at once and how many numbers that gives. LSTMs have a `cell` and a `projection` of it, cut off
-    at `cell_clip` and `projection_clip`. Without `predictions` of the words beside a word there is no training."""
+    """Sizes; `ORIGINAL` has those of the released model.
+
+    A word has at most `characters` characters, its markers included. `filters` are pairs (kernel size in characters,
+    number of filters). An LSTM has `cell` units and a `projection`, clipped at `cell_clip` and `projection_clip`.
+    Without `predictions` there is no output layer and no training.
+    """
 
     name: Literal["elmo"] = "elmo"
     characters: Annotated[int, Field(ge=3)] = 50
@@ -58,13 +61,13 @@ ORIGINAL = ElmoConfig(
     projection=512,
     cell=4096,
 )
-"""93.6 million parameters, predictions not counted."""
+"""93.6 million parameters, without those of the predictions."""
 ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
 
 
 class ProjectedLSTMCell(Cell):
-    """Long short-term memory whose output is a projection of its gated cell (Sak 2014, 1402.1128), both cut off at a
-    size (Peters 2018's model); the state is [h; c], h `projection` wide and c `width`:
+    """An LSTM whose output is a projection of its gated cell (Sak 2014, 1402.1128), both clipped as in Peters 2018's
+    model. The state is [h; c], where h has width `projection` and c has width `width`:
 
     c' = clip(f * c + i * tanh(g)),  h' = clip(P (o * tanh(c'))),  with i, f, g, o = W x + U h + b
     """
@@ -92,23 +95,23 @@ class ProjectedLSTMCell(Cell):
     def step(self, projected: Tensor, state: Tensor) -> Tensor:
         hidden, cell = state.split([self.width, self.state_width - self.width], -1)
         gates = projected + self.recurrent(hidden)
-        inward, forget, new, out = gates.to(self.recurrent.weight.dtype).chunk(4, -1)  # c adds up in full precision
+        inward, forget, new, out = gates.to(self.recurrent.weight.dtype).chunk(4, -1)  # c accumulates in full precision
         cell = clipped(forget.sigmoid() * cell + inward.sigmoid() * new.tanh(), self.cell_clip)
         hidden = clipped(self.projection(out.sigmoid() * cell.tanh()), self.projection_clip)
         return torch.cat([hidden, cell], -1)
 
 
 def clipped(numbers: Tensor, size: float | None) -> Tensor:
-    """Cut off at plus and minus this size, or as they are."""
+    """Clip to [-size, size], if there is a size."""
     return numbers if size is None else numbers.clamp(-size, size)
 
 
 class TwoStacks(nn.Module):
-    """Layers that read forwards and, apart from them, layers that read backwards, each from zeros on. What a layer is
-    given is added to what it gives, but in the first; `dropout` is before each.
+    """Forward layers and, independent of them, backward layers, each starting from zeros. Each layer but the first has
+    a residual connection, and `dropout` stands before each.
 
     Raises:
-        ValueError: not as many layers in both directions.
+        ValueError: the two directions have different numbers of layers.
     """
 
     def __init__(self, forwards: Iterable[Cell], backwards: Iterable[Cell], dropout: Dropout):
@@ -120,8 +123,8 @@ class TwoStacks(nn.Module):
             raise ValueError(f"{len(self.forwards)} layers forwards and {len(self.backwards)} backwards; give as many")
 
     def forward(self, inputs: Inputs, lengths: Lengths) -> Float[Tensor, "layer batch position both_widths"]:
-        """Inputs `(batch, position, input_width)`, at least one position -> the states of all layers, those forwards
-        before those backwards, `(layer, batch, position, 2 width)`, zero past the end."""
+        """Inputs `(batch, position, input_width)`, at least one position -> the states of all layers `(layer, batch,
+        position, 2 width)`, forward before backward, zero past the end."""
         inside, turned = turn_round(lengths, inputs.shape[1])
         ahead = self._read(self.forwards, inputs)
         back = [pick(states, turned) for states in self._read(self.backwards, pick(inputs, turned))]
@@ -139,8 +142,8 @@ class TwoStacks(nn.Module):
 
 
 class Elmo(nn.Module):
-    """Two language models, one that reads forwards and one backwards, on vectors of words made of their characters;
-    these vectors and what tells the next word they share (section 3.1)."""
+    """A forward and a backward language model over character-based word vectors. They share the word vectors and the
+    output layer (section 3.1)."""
 
     def __init__(self, vocabulary: int, config: ElmoConfig):
         super().__init__()
@@ -156,8 +159,8 @@ class Elmo(nn.Module):
     def forward(
         self, characters: Characters, lengths: Lengths
     ) -> Float[Tensor, "layer batch position both_projections"]:
-        """The words of texts, the marks of where they begin and end among them -> h_0, the word's vector twice, and of
-        each layer [forward; backward], `(layers + 1, batch, position, 2 projection)`, zero past the end."""
+        """Characters of words, the texts' begin and end markers included -> states `(layers + 1, batch, position, 2
+        projection)`, zero past the end: h_0 is the word's vector twice, each further h_j is [forward; backward]."""
         inside, _ = turn_round(lengths, characters.shape[1])
         vectors = self.words(characters).masked_fill(~inside[..., None], 0.0)
         return torch.cat([torch.cat([vectors, vectors], -1)[None], self.reader(vectors, lengths)])
@@ -165,8 +168,8 @@ class Elmo(nn.Module):
     def features(
         self, characters: Characters, lengths: Lengths
     ) -> tuple[Float[Tensor, "batch word projection"], Float[Tensor, "batch word projection"]]:
-        """What stands before the output layer: `(batch, word, projection)`, of each word but the first given
-        those before it, and of each word but the last given those behind it."""
+        """The inputs of the output layer, both `(batch, word, projection)`: for each word but the first from the words
+        before it, and for each word but the last from the words behind it."""
         ahead, back = self.dropout(self(characters, lengths)[-1]).chunk(2, -1)
         return ahead[:, :-1], back[:, 1:]
 

@@ -16,8 +16,8 @@ from regard.text.spelling import TEXT_BEGINS, TEXT_ENDS, spell_mark
 
 
 class ScalarMix(nn.Module):
-    """gamma sum_j s_j h_j with s = softmax(w), where gamma and w are learned (Peters 2018, 1802.05365, equation 1); at
-    first the mean. `(layer, *batch, width)` -> `(*batch, width)`."""
+    """gamma sum_j s_j h_j with s = softmax(w), where gamma and w are learned (Peters 2018, 1802.05365, equation 1);
+    initially the mean. `(layer, *batch, width)` -> `(*batch, width)`."""
 
     def __init__(self, layers: int):
         super().__init__()
@@ -29,12 +29,12 @@ class ScalarMix(nn.Module):
 
 
 class ElmoEmbedding(Embedding):
-    """A mix of the layers of an `elmo` that stays as it is, without dropout of its own; the mix is learned.
+    """A learned mix of the layers of a frozen `elmo`, which runs without dropout.
 
     Args:
         elmo: a trained model.
-        spellings: the characters of each word of a vocabulary, `(word, character)`, as `spell_vocabulary` gives them.
-        dropout: of the mix.
+        spellings: the characters of each word of the vocabulary, `(word, character)`, from `spell_vocabulary`.
+        dropout: dropout on the mix.
     """
 
     spellings: Tensor
@@ -51,23 +51,23 @@ class ElmoEmbedding(Embedding):
         return self.elmo.width
 
     def train(self, mode: bool = True) -> "ElmoEmbedding":
-        """As of any module, but the language models stay in evaluation."""
+        """Set the mode of the mix; the language models stay in evaluation mode."""
         super().train(mode)
         self.elmo.eval()
         return self
 
     def forward(self, tokens: Int[Tensor, "batch position"]) -> States:
-        """Words by their ids, padded on the right -> `(batch, position, width)`."""
+        """Word ids, padded on the right -> `(batch, position, width)`."""
         return self.read(self.spellings[tokens], (tokens != SPECIAL.pad).sum(-1))
 
     def read(self, characters: Characters, lengths: Lengths) -> States:
-        """Words by their characters, which need not be in the vocabulary -> `(batch, position, width)`."""
+        """Words by their characters, known or unknown to the vocabulary -> `(batch, position, width)`."""
         return self.dropout(self.mix(word_states(self.elmo, characters, lengths)))
 
 
 @torch.no_grad()
 def word_states(elmo: Elmo, characters: Characters, lengths: Lengths) -> Float[Tensor, "layer batch position width"]:
-    """All layers' states of whole texts given without marks: these are added, and their own states left out."""
+    """All layers' states of texts without markers: the markers are added here, and their own states are left out."""
     batch, positions, size = characters.shape
     begins, ends = (torch.tensor(spell_mark(mark, size)).to(characters) for mark in (TEXT_BEGINS, TEXT_ENDS))
     marked = characters.new_zeros(batch, positions + 2, size)
@@ -80,15 +80,16 @@ def word_states(elmo: Elmo, characters: Characters, lengths: Lengths) -> Float[T
 
 @dataclass(frozen=True)
 class ElmoStates:
-    """Vectors of words by the trained run in the folder `elmo`. `sizes` are those of its model, looked up when training
-    begins, so that the run that has them is whole without that folder."""
+    """Word vectors from the trained run in the folder `elmo`. `sizes` are those of its model; training fills them in,
+    so that a trained run needs that folder no longer."""
 
     elmo: str
     sizes: ElmoConfig | None = None
 
 
 def make_embedding(vocabulary: int, source: Size | ElmoStates, dropout: float) -> Embedding:
-    """A table of that width, or a mix of states that are still to be filled in, as are the spellings of the words.
+    """A table of width `source`, or a mix of ELMo's states. The weights of ELMo and the spellings of the words are
+    filled in later.
 
     Raises:
         ValueError: the sizes of the ELMo are not known.

@@ -1,4 +1,4 @@
-"""Several models that write one text together."""
+"""Ensembles: several models that predict each token together."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from regard.shapes import Float, Lengths, Step, Tokens
 
 @dataclass(frozen=True, eq=False)
 class Memories(Memory):
-    """What each member has read; keys, values and mask are the first one's."""
+    """The memories of all members. Keys, values and mask are the first member's."""
 
     members: tuple[Memory, ...] = ()
 
@@ -26,14 +26,14 @@ class Memories(Memory):
 
 
 def together(members: Sequence[Memory]) -> Memories:
-    """One memory of several."""
+    """Join the members' memories into one."""
     first = members[0]
     parts = first.key, first.value, first.mask, first.summary, first.tokens
     return Memories(*parts, clean=False, members=tuple(members))
 
 
 class EnsembleEncoder(Encoder):
-    """Each member reads the source."""
+    """Encode the source with each member."""
 
     def __init__(self, members: Sequence[Encoder]):
         super().__init__()
@@ -52,7 +52,7 @@ class EnsembleState(State):
 
 
 class Unchanged(Output):
-    """The output layer of a decoder whose features are its logits already: the identity, without its matrix."""
+    """The output layer of a decoder whose features are logits already: an identity without a matrix."""
 
     def __init__(self, vocabulary: int):
         nn.Module.__init__(self)
@@ -62,18 +62,18 @@ class Unchanged(Output):
         return input
 
     def reset_parameters(self) -> None:
-        """It has none."""
+        """There are no parameters."""
 
 
 def _names(readers: Sequence[str | tuple[str, ...] | None]) -> Iterator[str]:
-    """The members' readers, within the ensemble. The recorder calls a module `x.attend` by the name `x`."""
+    """Names of the members' source attention within the ensemble. The recorder names a module `x.attend` by `x`."""
     for number, reader in enumerate(readers):
         for name in (reader,) if isinstance(reader, str) else reader or ():
             yield from {f"members.{number}.{name}", f"members.{number}.{name}".removesuffix(".attend")}
 
 
 class EnsembleDecoder(Decoder[EnsembleState]):
-    """Features are the logarithm of the mean of the members' probabilities."""
+    """A decoder whose features are the logarithm of the mean of the members' probabilities."""
 
     def __init__(self, members: Sequence[Decoder]):
         super().__init__()
@@ -100,10 +100,11 @@ class EnsembleDecoder(Decoder[EnsembleState]):
 
 
 class Ensemble(EncoderDecoder):
-    """The mean of the probabilities that the members give to each next token; they share both vocabularies.
+    """The mean of the members' next-token probabilities. Members share both vocabularies.
 
     Raises:
-        ValueError: their target vocabularies differ in size, or some know words that only a source has and others not.
+        ValueError: the target vocabularies differ in size, or only some members copy source words outside the
+            vocabulary.
     """
 
     def __init__(self, members: Sequence[EncoderDecoder]):

@@ -16,8 +16,8 @@ from regard.shapes import Float, Int
 
 @dataclass(frozen=True)
 class SnailConfig:
-    """Sizes; the defaults are the paper's for Omniglot. Images of `side` x `side` pixels become vectors of `width`
-    numbers by convolutions of `code_filters`; those of the temporal convolutions are `filters`."""
+    """Sizes; the defaults are the paper's for Omniglot. A network of `code_filters` convolutions maps images of `side`
+    x `side` pixels to vectors of `width` numbers. `filters` are those of the temporal convolutions."""
 
     name: Literal["snail"] = "snail"
     side: Annotated[int, Field(ge=16)] = 28
@@ -31,13 +31,13 @@ STAGES = 4
 
 
 class ImageCode(nn.Module):
-    """Four times a 3 x 3 convolution, batch normalisation, ReLU and the largest of 2 x 2; then a linear map.
+    """Four stages of a 3 x 3 convolution, batch normalisation, ReLU and 2 x 2 max-pooling; then a linear map.
 
     Args:
-        side: of the images in pixels, at least 16.
-        channels: of the images.
-        filters: of each convolution; 64 in the paper.
-        width: of the vector.
+        side: side of the images in pixels, at least 16.
+        channels: channels of the images.
+        filters: filters of each convolution; 64 in the paper.
+        width: width of the vector.
     """
 
     def __init__(self, side: int, channels: int, filters: int, width: int):
@@ -52,8 +52,8 @@ class ImageCode(nn.Module):
 
 
 def stage(channels: int, filters: int) -> nn.Sequential:
-    """One of the four; what a bias would add, the normalisation takes away. The largest of 2 x 2 and ReLU can be
-    exchanged, and ReLU has a quarter to do after it."""
+    """One of the four stages. The convolution has no bias, since the normalisation would remove it. Pooling before ReLU
+    gives the same result with a quarter of the work."""
     convolution = nn.Conv2d(channels, filters, 3, padding=1, bias=False)
     return nn.Sequential(convolution, nn.BatchNorm2d(filters), nn.MaxPool2d(2), nn.ReLU())
 
@@ -64,9 +64,9 @@ def prototype_logits(
     queries: Float[Tensor, "batch query width"],
     ways: int,
 ) -> Float[Tensor, "batch query way"]:
-    """Minus the squared distance of each of the `queries` to the mean of every class of those `shown`, of
-    which each has its label, from 0 to `ways` - 1, and each class at least one (equations 1 and 2). In float32 at
-    least, where the vectors are of less."""
+    """Logits of a prototypical network: minus the squared distance of each query to the mean of each class's examples
+    (equations 1 and 2). The examples are `shown`; their labels are 0 to `ways` - 1, each at least once. Computed in
+    float32 at least."""
     of_class = functional.one_hot(labels, ways).to(shown.dtype)
     means = of_class.mT @ shown / of_class.sum(1)[..., None]
     apart = means[:, None] - queries[:, :, None]
@@ -74,11 +74,11 @@ def prototype_logits(
 
 
 class FewShotSnail(nn.Module):
-    """Reads images with their labels, in any order, and tells the label of one more.
+    """Read labelled images in any order and classify one more.
 
-    What the network is given at a position is the image's code and its label as one of `ways`; of the last image the
-    label is zeros. Its loss is that of the last position alone. Several images may be asked about: each is the last of
-    a sequence of its own, and what the labelled ones are coded as is shared.
+    The network's input at a position is the image's code and its one-hot label out of `ways`; the last image's label is
+    zeros. The loss is that of the last position only. If there are several queries, each is the last image of its own
+    sequence; the codes of the labelled images are shared.
     """
 
     self_attention = "network.*"
@@ -94,31 +94,30 @@ class FewShotSnail(nn.Module):
         self,
         images: Float[Tensor, "batch image channel height width"],
         labels: Int[Tensor, "batch shown"],
-    ) -> Float[Tensor, "batch question way"]:
-        """Logits `(batch, question, way)` of the labels of the images behind those whose `labels (batch, shown)` are
-        known."""
+    ) -> Float[Tensor, "batch query way"]:
+        """Logits `(batch, query, way)` of the images behind those with known `labels (batch, shown)`."""
         return self.classify(self.codes(images), labels)
 
     def codes(self, images: Float[Tensor, "batch image channel height width"]) -> Float[Tensor, "batch image code"]:
-        """The vector of each image `(batch, image, code)`."""
+        """The code of each image, `(batch, image, code)`."""
         codes = self.code(rearrange(images, "b t c h w -> (b t) c h w"))
         return rearrange(codes, "(b t) d -> b t d", b=len(images))
 
     def classify(
         self, codes: Float[Tensor, "batch image code"], labels: Int[Tensor, "batch shown"]
-    ) -> Float[Tensor, "batch question way"]:
-        """Logits as `forward`, from the codes of all images. In maps every question is a row."""
+    ) -> Float[Tensor, "batch query way"]:
+        """Logits as `forward`, from the codes of all images. In attention maps every query is a row of the batch."""
         shown = labels.shape[1]
-        questions = codes.shape[1] - shown
+        queries = codes.shape[1] - shown
         labelled = torch.cat([codes[:, :shown], functional.one_hot(labels, self.ways).to(codes.dtype)], -1)
         open_ = functional.pad(codes[:, shown:], (0, self.ways))
-        sequences = torch.cat([repeat(labelled, "b s d -> b q s d", q=questions), open_[:, :, None]], 2)
+        sequences = torch.cat([repeat(labelled, "b s d -> b q s d", q=queries), open_[:, :, None]], 2)
         states = self.network(rearrange(sequences, "b q t d -> (b q) t d"))[:, -1]
-        return self.output(rearrange(states, "(b q) d -> b q d", q=questions))
+        return self.output(rearrange(states, "(b q) d -> b q d", q=queries))
 
     def prototypes(
         self, codes: Float[Tensor, "batch image code"], labels: Int[Tensor, "batch shown"]
-    ) -> Float[Tensor, "batch question way"]:
-        """Logits as `forward`, those of a prototypical network on the codes of all images."""
+    ) -> Float[Tensor, "batch query way"]:
+        """Logits as `forward`, from a prototypical network on the codes of all images."""
         shown = labels.shape[1]
         return prototype_logits(codes[:, :shown], labels, codes[:, shown:], self.ways)

@@ -1,7 +1,7 @@
-"""Layers that a kernel of our own serves, put in the place of the plain ones.
+"""Replace plain layers by fused ones.
 
-Model files say what a layer computes; what computes it faster stands in files of its own, found here by the name of the
-layer's class, so that a model's fused layers are imported with that model alone.
+Model files define what a layer computes. Fused layers are in files of their own, found here by the name of the plain
+layer's class, so that they are imported only with the models that use them.
 """
 
 from torch import nn
@@ -19,15 +19,14 @@ FORMS = Registry(
         "SampledOutput": "nn.fast_linear:FusedSampledOutput",
     },
 )
-"""The fused form of each class of layers."""
+"""The fused class for each class of layers."""
 
 
 def fuse(model: nn.Module) -> None:
-    """Put the fused form in place of each layer of the model that has one.
+    """Replace each layer that has a fused form.
 
-    A fused layer shares the parameters, their names and the hooks of the layer that it replaces, and falls back on its
-    code while gradients are computed, weights are recorded or modules hooked. A layer of a class derived by somebody
-    else, whose code no kernel knows, stays.
+    A fused layer shares the parameters, names and hooks of the layer that it replaces. It runs the plain code while
+    gradients are computed, weights are recorded, or modules have hooks. A subclass of a plain layer is not replaced.
     """
 
     def form_of(layer: nn.Module) -> nn.Module | None:

@@ -1,4 +1,4 @@
-"""GPT-2's blocks in the form that a kernel serves: in one call where nobody looks inside."""
+"""GPT-2's blocks by the fused kernel, where nothing observes their inside."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,13 +14,13 @@ from regard.shapes import States
 
 @dataclass(frozen=True, eq=False)
 class FusedGPT2State(GPT2State):
-    """With the kernel that serves all blocks, if one does."""
+    """GPT-2's state with the kernel of its blocks, if one serves."""
 
     kernel: FusedLayers | None = None
 
 
 class FusedBlocks(Blocks):
-    """Blocks as the kernel reads them."""
+    """Blocks by the fused kernel."""
 
     replaces = Blocks
 

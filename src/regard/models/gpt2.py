@@ -24,10 +24,12 @@ def released(layers: int, width: int, heads: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class GPT2Config:
-    """Sizes; those released are `named_sizes`, by the parameters that they have with a vocabulary of 50,257. The
-    `hidden` width of the feed-forward networks is by default four times `width`, and no more than `context` tokens are
-    read in a row. The first `closed` tokens of the vocabulary are never predicted, as in runs that an older version
-    imported: it put three special tokens before those of the released models."""
+    """Sizes; `named_sizes` has those of the released models by their number of parameters with a vocabulary of 50,257.
+
+    `hidden` is the width of the feed-forward networks, by default four times `width`. A row has at most `context`
+    tokens. The first `closed` tokens of the vocabulary are never predicted; runs imported by an older version have
+    three special tokens there.
+    """
 
     named_sizes: ClassVar[NamedSizes] = {
         "124M": released(12, 768, 12),
@@ -52,18 +54,18 @@ class GPT2Config:
 
 @dataclass(frozen=True, eq=False)
 class GPT2State(State):
-    """The keys and values of what each layer has read."""
+    """The KV cache of each layer."""
 
     pasts: tuple[Past, ...]
 
     @property
     def position(self) -> int:
-        """How many tokens have been read."""
+        """Number of tokens read so far."""
         return self.pasts[0].length
 
 
 class Block(nn.Module):
-    """Masked self-attention, then a feed-forward network with GELU in its tanh form, each inside its residual."""
+    """Causal self-attention and a feed-forward network with tanh-approximated GELU, each inside its residual."""
 
     def __init__(self, config: GPT2Config):
         super().__init__()
@@ -73,7 +75,7 @@ class Block(nn.Module):
         self.residuals = nn.ModuleList(PreNorm(config.width, config.dropout) for _ in range(2))
 
     def forward(self, states: States, past: Past) -> tuple[States, Past]:
-        """Positions that follow `past` -> their states, and the past with them in it."""
+        """Positions that follow `past` -> their states, and the past including them."""
         first, second = cast("Sequence[Residual]", self.residuals)
         context, past = read_past(self.self_attention, first.input(states), past)
         states = first.add(states, context)
@@ -84,12 +86,12 @@ class Blocks(nn.ModuleList):
     """Blocks on top of each other."""
 
     def start(self, like: Tensor) -> GPT2State:
-        """Nothing read yet, for as many texts as the tensor `like (batch, ...)` has rows."""
+        """The state before the first token, for as many texts as `like (batch, ...)` has rows."""
         blocks = cast("Sequence[Block]", self)
         return GPT2State(tuple(empty_past(block.self_attention, like) for block in blocks))
 
     def forward(self, states: States, state: GPT2State) -> tuple[States, GPT2State]:
-        """The last block's states of positions that follow those read, and the state after them."""
+        """The last block's states of the next positions, and the state after them."""
         pasts = []
         for block, past in zip(self, state.pasts, strict=True):
             states, grown = block(states, past)
@@ -98,9 +100,10 @@ class Blocks(nn.ModuleList):
 
 
 class GPT2(LanguageModel[GPT2State]):
-    """Blocks over embedded tokens with learned positions, a norm behind the last, and the embedding as output layer.
+    """Blocks over embedded tokens with learned positions, a final norm, and the embedding as output layer.
 
-    Weights start normal with deviation 0.02, those that end a residual with 0.02 / sqrt(2 layers) (section 2.3).
+    Weights start normal with deviation 0.02; the last weight of each residual branch with 0.02 / sqrt(2 layers)
+    (section 2.3).
     """
 
     config_class = GPT2Config

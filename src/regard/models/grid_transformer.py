@@ -30,7 +30,7 @@ class GridTransformerConfig(Eye):
 
 
 class GridTransformer(Captioner):
-    """Each layer reads the words so far and then the image, with as many heads."""
+    """A captioner whose decoder layers read the words so far and then the image, both with `heads` heads."""
 
     config_class = GridTransformerConfig
 

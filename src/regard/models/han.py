@@ -1,9 +1,10 @@
 """The hierarchical attention network: Yang et al. 2016, "Hierarchical attention networks for document classification"
-(NAACL 2016), and beside it attention over all words at once, without sentences.
+(NAACL 2016); and attention over all words of a document at once, as a baseline.
 
-The paper starts from word2vec of the training texts; here vectors of words are learned with the rest, from nothing, and
-multiplied by the root of their width. It has no dropout: what `dropout` there is stands after the vectors of words, of
-sentences and of documents, and nowhere within the GRUs."""
+The paper starts from word2vec vectors of the training texts. Here word vectors are learned from scratch and multiplied
+by the root of their width. The paper has no dropout; here `dropout` follows the vectors of words, sentences and
+documents, never within the GRUs.
+"""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -28,14 +29,14 @@ PoolingName = Literal["attention", "average", "maximum"]
 
 
 PARTS = 8
-"""In which the sentences of a batch are read, the shortest first."""
+"""Number of groups in which a batch's sentences are read, sorted by length."""
 
 
 @dataclass(frozen=True)
 class HanConfig:
-    """Sizes; by default those of the paper, which has no dropout. `width` is that of one direction. `words` and
-    `sentences` say how the vectors of a sentence's words and of a document's sentences become one; the paper compares
-    attention with average and maximum. A sentence of more than `longest_sentence` tokens is read as several."""
+    """Sizes; the defaults are the paper's, without dropout. `width` is that of one direction. `words` and `sentences`
+    choose the pooling of words into a sentence and of sentences into a document; the paper compares attention with
+    average and maximum. A sentence of more than `longest_sentence` tokens is split."""
 
     name: Literal["han"] = "han"
     embedding: Size | ElmoStates = 200
@@ -49,7 +50,7 @@ class HanConfig:
 
 @dataclass(frozen=True)
 class FlatConfig:
-    """Sizes; as those of `han`."""
+    """Sizes, as in `HanConfig`."""
 
     name: Literal["flat-attention"] = "flat-attention"
     embedding: Size | ElmoStates = 200
@@ -60,11 +61,11 @@ class FlatConfig:
 
 
 class Pooling(nn.Module, ABC):
-    """States of padded sequences to one vector each; zeros for a sequence of length 0."""
+    """Reduce padded sequences of states to one vector each; zeros for a sequence of length 0."""
 
     @abstractmethod
     def forward(self, states: States, lengths: Lengths) -> Float[Tensor, "batch width"]:
-        """States `(batch, position, width)` with each sequence's `lengths (batch,)`."""
+        """States `(batch, position, width)` of `lengths (batch,)` -> `(batch, width)`."""
 
 
 class AttentionPooling(Pooling):
@@ -72,7 +73,7 @@ class AttentionPooling(Pooling):
 
         u_i = tanh(W h_i + b),  a = softmax(u_i . u),  s = sum a_i h_i
 
-    The paper draws u at random and does not say how; here it is normal, its numbers of variance 1 / `hidden`.
+    The paper initialises u at random without naming the distribution; here it is normal with variance 1 / `hidden`.
     """
 
     def __init__(self, width: int, hidden: int):
@@ -100,21 +101,21 @@ class MaximumPooling(Pooling):
         outside = ~padding(lengths, states.shape[1]).readable()
         empty = (lengths == 0)[:, None]
         lowest = torch.finfo(states.dtype).min
-        least = states.new_full((len(states), 1, states.shape[2]), lowest)  # so that there is something to choose from
+        least = states.new_full((len(states), 1, states.shape[2]), lowest)  # amax needs at least one position
         whole = torch.cat([states.masked_fill(outside[..., None], lowest), least], 1)
         return whole.amax(1).masked_fill(empty, 0.0)
 
 
 def make_pooling(name: PoolingName, width: int, hidden: int) -> Pooling:
-    """By its name, of states of a width; `hidden` is the width of the keys of attention."""
+    """Make a pooling of states of a width, by name. `hidden` is the width of the keys of attention."""
     if name == "attention":
         return AttentionPooling(width, hidden)
     return AveragePooling() if name == "average" else MaximumPooling()
 
 
 class Level(nn.Module):
-    """A bidirectional GRU over a sequence, and one vector of its states (equations 4 to 7, and 8 to 10). It reads the
-    rows of a batch in so many `parts`."""
+    """A bidirectional GRU over a sequence, and a pooling of its states (equations 4 to 7, and 8 to 10). It reads the
+    rows of a batch in `parts` groups."""
 
     def __init__(self, input_width: int, config: HanConfig | FlatConfig, summary: PoolingName, parts: int = 1):
         super().__init__()
@@ -125,13 +126,14 @@ class Level(nn.Module):
         self.summary: Pooling = make_pooling(summary, self.width, config.attention)
 
     def forward(self, inputs: Inputs, lengths: Lengths) -> Float[Tensor, "batch width"]:
-        """Inputs `(batch, position, input_width)` with each sequence's `lengths (batch,)`; zeros for an empty one."""
+        """Inputs `(batch, position, input_width)` of `lengths (batch,)` -> `(batch, width)`; zeros for an empty
+        sequence."""
         states = read_in_parts(self.reader, inputs, lengths, self.parts)
         return self.dropout(self.summary(states, lengths))
 
 
 class Han(Classifier):
-    """Words to sentences, sentences to a document, a document to its class (equations 1 to 11)."""
+    """From words to sentences, from sentences to a document, from the document to its class (equations 1 to 11)."""
 
     config_class = HanConfig
     form = "document"
@@ -150,15 +152,15 @@ class Han(Classifier):
         places: Int[Tensor, "batch sentence"],
         counts: Int[Tensor, " batch"],
     ) -> Float[Tensor, "batch class"]:
-        """Logits `(batch, class)` of documents as a `DocumentBatch` has them: a row a sentence, and the rows that are
-        each document's."""
+        """Logits `(batch, class)` of documents as in a `DocumentBatch`: one row per sentence, and the rows of each
+        document."""
         sentences = self.words(self.embedding(tokens), lengths)
         laid_out = sentences.index_select(0, places.flatten()).unflatten(0, places.shape)
         return self.output(self.sentences(laid_out, counts))
 
 
 class FlatAttention(Classifier):
-    """One level over all words of a document."""
+    """A classifier with one level over all words of a document."""
 
     config_class = FlatConfig
     form = "attended-text"

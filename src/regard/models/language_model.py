@@ -1,4 +1,4 @@
-"""What every language model is: a decoder that has no source."""
+"""The base class of language models: decoders without a source."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -14,37 +14,37 @@ from regard.shapes import Float, Tokens
 
 
 class LanguageModel(SequenceDecoder[S]):
-    """p(text) as the product over its tokens of softmax(output(features)), each given those before it.
+    """p(text) as the product over its tokens of softmax(output(features)), each from the tokens before it.
 
-    A text follows another: what stands before its first token is the end.
+    Texts follow one another: the token before a text's first token is the end token.
     """
 
     output: Predictor
     source_attention = None
     context: int | None = None
-    """The most tokens that can be read in a row; None: any number."""
+    """Largest number of tokens in a row; None for any number."""
 
     @abstractmethod
     def begin(self, batch: int) -> S:
-        """The state before anything is read, for so many texts."""
+        """The state before the first token, for `batch` texts."""
 
     @abstractmethod
     def carried(self, state: S) -> S | None:
-        """What goes on from one part of a long text to the next, as tensors alone and without a gradient; None: every
-        part is read by itself."""
+        """The part of the state that carries over to the next part of a long text, as tensors without a gradient; None
+        if every part is read by itself."""
 
     def start(self, memory: Memory) -> S:
-        """As `begin`, for as many texts as the memory has rows; there is no source, so nothing else of it is read."""
+        """`begin` for as many texts as the memory has rows. Nothing else of the memory is read."""
         return self.begin(len(memory.value))
 
     def nothing(self, *shape: int) -> Tensor:
-        """Zeros of this shape, of the model's type and on its device."""
+        """Zeros of this shape, with the model's dtype and device."""
         weight = next(self.parameters())
         return torch.zeros(shape, dtype=weight.dtype, device=weight.device)
 
     def forward(self, tokens: Tokens, state: S) -> tuple[Float[Tensor, "batch position vocabulary"], S]:
-        """Logits `(batch, position, vocabulary)` of what follows each token, and the state after the last. Their loss
-        without storing them is `output.loss(features, expected)` of what `run` gives."""
+        """Logits `(batch, position, vocabulary)` of the token after each token, and the new state.
+        `output.loss(features, expected)` computes their loss from the features of `run` without storing them."""
         features, state = self.run(tokens, state)
         return self.output(features), state
 
@@ -52,8 +52,9 @@ class LanguageModel(SequenceDecoder[S]):
 def make_output(
     width: int, embedding: TokenEmbedding, kind: Callable[..., Output], *, tied: bool
 ) -> tuple[nn.Module, Output]:
-    """What makes features of states of this width, and the output layer on them. One that shares the embedding's weight
-    has a linear map before it: states between -1 and 1 alone would leave the logits flat."""
+    """A module from states of this width to features, and the output layer. If the output layer is tied to the
+    embedding, the module is linear: states between -1 and 1 would leave the logits flat. Otherwise it is the
+    identity."""
     if not tied:
         return nn.Identity(), kind(width, embedding.vocabulary)
     return nn.Linear(width, embedding.width), kind(embedding.width, embedding.vocabulary, tied=embedding)

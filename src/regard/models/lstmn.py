@@ -22,8 +22,8 @@ from regard.shapes import Float, States, Tokens
 
 @dataclass(frozen=True)
 class LSTMNConfig:
-    """Sizes. The paper has one layer and width 300, and keeps the whole sentence; here the tape has at most `window`
-    places, so that texts may be long. The rest is as for `recurrent`."""
+    """Sizes. The paper has one layer of width 300 and keeps the whole sentence; here the tape has at most `window`
+    places, so that texts can be long. The other fields are those of `recurrent`."""
 
     name: Literal["lstmn"] = "lstmn"
     embedding: Size = 256
@@ -47,11 +47,11 @@ class LSTMNState(State):
 
 
 class LSTMN(LanguageModel[LSTMNState]):
-    """An LSTM that, in place of its last state, reads all earlier ones.
+    """An LSTM that reads all earlier states in place of the last one:
 
         a_i = softmax(v^T tanh(W_h h_i + W_x x_t + W_r h~_{t-1})),  h~_t = sum a_i h_i,  c~_t = sum a_i c_i
 
-    and then a step of an LSTM from (h~_t, c~_t) with x_t (equations 4 to 10); on an empty tape both are zero.
+    A step of an LSTM from (h~_t, c~_t) with input x_t follows (equations 4 to 10). On an empty tape both are zero.
     """
 
     config_class = LSTMNConfig
@@ -77,7 +77,7 @@ class LSTMN(LanguageModel[LSTMNState]):
         return self.recent(state.detach())
 
     def recent(self, state: LSTMNState) -> LSTMNState:
-        """Without what no step will read again."""
+        """Drop the places that no later step reads."""
         return replace(state, keys=state.keys[:, -self.window :], values=state.values[:, -self.window :])
 
     def run(self, tokens: Tokens, state: LSTMNState) -> tuple[States, LSTMNState]:
@@ -88,8 +88,8 @@ class LSTMN(LanguageModel[LSTMNState]):
         return self.readout(self.dropout(torch.stack(outputs, 1))), state
 
     def transition(self, inputs: Tensor, state: LSTMNState) -> tuple[Float[Tensor, "batch width"], LSTMNState]:
-        """Read the tape, make a step and write what comes of it. Places past the window are dropped, but where somebody
-        records: whoever does counts from the first one."""
+        """Read the tape, take a step and write its result. Places outside the window are dropped, unless an observer
+        records: recorded positions count from the first place."""
         query = torch.cat([inputs, state.read], -1)[:, None]
         places = state.keys.shape[1]
         recent = (

@@ -32,13 +32,13 @@ from regard.shapes import States, Tokens
 
 @dataclass(frozen=True)
 class LuongConfig(Sides):
-    """Sizes. The paper has embedding and width 1000, 4 layers, a one-directional encoder.
+    """Sizes. The paper has embedding and width 1000, 4 layers and a one-directional encoder.
 
-    The paper's scores are the first four; `cosine` learns its sharpness, `distance` is sqrt(width) wide. `max_source`
-    bounds the source for the location score alone. With `bidirectional` each direction has half the width.
-    `align` is global (softmax) or local (local-m, local-p, with `window` the paper's D) as in section 3, or another.
-    Without `input_feeding` (section 3.3) the decoder's state knows nothing of what was read, and all steps of training
-    run in one pass.
+    The paper's scores are the first four of the registry. `cosine` learns its sharpness; `distance` has width
+    sqrt(width). `max_source` limits the source of the location score only. With `bidirectional` each direction has half
+    the width. `align` is global (softmax) or local (local-m, local-p, where `window` is the paper's D) as in section 3,
+    or another one. Without `input_feeding` (section 3.3) the decoder's state does not depend on earlier reads, and
+    training runs all steps in one pass.
     """
 
     name: Literal["luong"] = "luong"
@@ -62,7 +62,7 @@ class LuongConfig(Sides):
 
 @dataclass(frozen=True, eq=False)
 class LuongState(State):
-    """`cells (batch, layer, state_width)`, the last step's attentional vector, the memory, the alignment's state."""
+    """`cells (batch, layer, state_width)`, the last attentional vector, the memory, and the alignment's state."""
 
     cells: Tensor
     attentional: Tensor
@@ -73,7 +73,7 @@ class LuongState(State):
 class LuongDecoder(RecurrentDecoder[LuongState]):
     """h_t = stack([E y_{t-1}; h~_{t-1}]); c_t reads the memory with h_t; h~_t = tanh(W_c [c_t; h_t]).
 
-    Equations 5 and 6, with the input feeding of section 3.3. The weights of step t belong to the word y_t that the step
+    Equations 5 and 6 with the input feeding of section 3.3. The weights of step t belong to the word y_t that the step
     predicts.
     """
 
@@ -106,11 +106,11 @@ class LuongDecoder(RecurrentDecoder[LuongState]):
 
 
 class UnfedLuongDecoder(SequenceDecoder[RecurrentDecoderState]):
-    """h_t = network(E y_{t-1}); c_t reads the memory with h_t; h~_t = tanh(W_c [c_t; h_t]): Luong's without input
-    feeding, so that all steps of training run in one pass.
+    """Luong's decoder without input feeding: h_t = network(E y_{t-1}); c_t reads the memory with h_t; h~_t = tanh(W_c
+    [c_t; h_t]).
 
-    The network knows the words alone and nothing that was read: what a word needs of the memory is read when it is due.
-    The weights of step t belong to the word y_t that the step predicts.
+    The network depends on the words only, never on earlier reads, so that training runs all steps in one pass. The
+    weights of step t belong to the word y_t that the step predicts.
     """
 
     def __init__(
@@ -141,9 +141,11 @@ class UnfedLuongDecoder(SequenceDecoder[RecurrentDecoderState]):
 
 
 class Luong(EncoderDecoder):
-    """Attention over the top layer's states, asked by the current state; the attentional vector feeds the next step.
+    """Attention over the top layer's states with the current state as query; the attentional vector is fed to the next
+    step.
 
-    The decoder starts from a learned map of the encoder's final state: the paper copies it, which needs equal sizes.
+    The decoder starts from a learned map of the encoder's final state. The paper copies the state, which needs equal
+    sizes.
     """
 
     config_class = LuongConfig

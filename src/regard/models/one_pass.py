@@ -1,4 +1,4 @@
-"""A recurrent translator whose training runs in one pass: attention between two recurrent networks."""
+"""A recurrent translation model that trains in one pass: attention between two recurrent networks."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -25,8 +25,8 @@ from regard.shapes import States, Tokens
 
 @dataclass(frozen=True)
 class OnePassConfig(Sides):
-    """Sizes. The output layer shares the target embedding's weight; with `shared` both languages share one embedding,
-    for which they need one vocabulary."""
+    """Sizes. The output layer shares the target embedding's weight. With `shared` both languages share one embedding
+    and need one vocabulary."""
 
     name: Literal["one-pass"] = "one-pass"
     width: Size = 256
@@ -42,7 +42,7 @@ class OnePassConfig(Sides):
 
 @dataclass(frozen=True, eq=False)
 class OnePassState(State):
-    """The states of both networks, `(batch, layer, state_width)`, the prepared memory, the alignment's state."""
+    """The states of both networks `(batch, layer, state_width)`, the prepared memory, and the alignment's state."""
 
     first: Tensor
     second: Tensor
@@ -53,8 +53,8 @@ class OnePassState(State):
 class OnePassDecoder(SequenceDecoder[OnePassState]):
     """q_t = first(E y_{t-1}); c_t reads the memory with q_t; h_t = second([q_t; c_t]); readout W [q_t; c_t; h_t].
 
-    The attention of a step depends on the words before it but not on earlier reads; the second network carries those.
-    The weights of step t belong to the word y_t that the step predicts.
+    The attention of a step depends on earlier words but not on earlier reads; the second network carries the reads. The
+    weights of step t belong to the word y_t that the step predicts.
     """
 
     def __init__(
@@ -94,7 +94,8 @@ class OnePassDecoder(SequenceDecoder[OnePassState]):
 
 
 class OnePass(EncoderDecoder):
-    """Bidirectional LSTM encoder; one LSTM asks, scaled dot attention reads, another LSTM goes on."""
+    """Bidirectional LSTM encoder; one LSTM computes the queries of scaled dot attention, another LSTM reads the
+    contexts."""
 
     config_class = OnePassConfig
 

@@ -1,4 +1,4 @@
-"""One encoder, and a decoder for each target language: Dong, Wu, He, Yu, Wang 2015 (Multi-task learning for multiple
+"""One encoder with a decoder for each target language: Dong, Wu, He, Yu, Wang 2015 (Multi-task learning for multiple
 language translation, ACL)."""
 
 from collections.abc import Mapping
@@ -13,11 +13,11 @@ from regard.shapes import Lengths, Source, Tokens
 
 
 class OneToMany(nn.Module):
-    """The source is encoded once, whatever the number of languages. Each decoder has its own attention, vocabulary and
-    output layer.
+    """Encode the source once, for any number of languages. Each decoder has its own attention, vocabulary and output
+    layer.
 
     Raises:
-        ValueError: the models are none, or take sources of different lengths.
+        ValueError: there are no models, or their longest sources differ.
     """
 
     def __init__(self, models: Mapping[str, EncoderDecoder]):
@@ -30,7 +30,7 @@ class OneToMany(nn.Module):
         self.max_target = {name: model.max_target for name, model in models.items()}
 
     def of(self, language: str) -> EncoderDecoder:
-        """The model of one language; it shares all its weights with this one."""
+        """The model of one language, sharing its weights with this one."""
         model = EncoderDecoder(self.encoder, self.decoder(language))
         model.max_source, model.max_target = self.max_source, self.max_target[language]
         return model
@@ -50,12 +50,12 @@ class OneToMany(nn.Module):
     def features(
         self, source: Source, source_lengths: Lengths, targets: Mapping[str, Tokens], forcing: float = 1.0
     ) -> dict[str, Any]:
-        """What stands before each language's output layer."""
+        """The input of each language's output layer."""
         memory = self.encoder(source, source_lengths)
         return {name: decoded(self.decoder(name), memory, each, forcing) for name, each in targets.items()}
 
     def decoder(self, language: str) -> Decoder:
-        """That of one language."""
+        """The decoder of one language."""
         return cast("Decoder", self.decoders[key(language)])
 
     def output(self, language: str) -> Predictor:
@@ -64,5 +64,5 @@ class OneToMany(nn.Module):
 
 
 def key(language: str) -> str:
-    """Under which a language's decoder is kept: no attribute that every module has, whatever the language's name."""
+    """The key of a language's decoder. The prefix keeps it apart from attributes of modules."""
     return f"to_{language}"

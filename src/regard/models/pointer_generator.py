@@ -30,8 +30,8 @@ from regard.shapes import Float, Step
 class PointerConfig(Sides):
     """Sizes. The paper has embedding 128, width 256, attention 512; both sides share one vocabulary.
 
-    `copying: false` leaves a model that is the same but writes only words of its vocabulary. The paper's coverage is
-    `history: coverage` with `attention_losses: {coverage: 1.0}`. A source is at most `max_source` tokens long.
+    With `copying: false` the same model generates words of its vocabulary only. The paper's coverage is `history:
+    coverage` with `attention_losses: {coverage: 1.0}`. A source has at most `max_source` tokens.
     """
 
     one_tokenizer: ClassVar[bool] = True
@@ -65,11 +65,11 @@ class PointerState(State):
 class PointerDecoder(Decoder[PointerState]):
     """u_t = [E y_{t-1}; c_{t-1}]; s_t = stack(u_t); c_t reads the memory with s_t; p = sigmoid(W [c_t; s_t; u_t]).
 
-    Equations 1 to 4, 8 and 9, where the decoder's input includes the last context. Without a `gate` it never copies.
-    The weights of step t belong to the word y_t that the step predicts.
+    Equations 1 to 4, 8 and 9; the decoder's input includes the last context. Without a `gate` it never copies. The
+    weights of step t belong to the word y_t that the step predicts.
 
     Args:
-        readout: [s_t; c_t] `(batch, parts_width)` to features.
+        readout: [s_t; c_t] `(batch, parts_width)` -> features.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class PointerDecoder(Decoder[PointerState]):
         self.dropout = Dropout(embedding.dropout.rate)
 
     def start(self, memory: Memory) -> PointerState:
-        """Raises ValueError for a memory that does not know its tokens."""
+        """Raises ValueError if the memory has no tokens."""
         if memory.tokens is None:
             raise ValueError("this decoder copies tokens of the source, but the memory has none; make it with tokens=")
         cells = self.initial(memory).unflatten(1, self.stack.state_shape)
@@ -114,7 +114,7 @@ class PointerDecoder(Decoder[PointerState]):
         return features, replace(state, cells=cells, context=context, alignment=read.state)
 
     def written(self, parts: Tensor) -> Float[Tensor, " batch"]:
-        """The logit of writing and not copying; infinity without a gate."""
+        """The logit of generating rather than copying; infinity without a gate."""
         return parts.new_full((len(parts),), torch.inf) if self.gate is None else self.gate(parts)[:, 0]
 
     def join(self, steps: Sequence[Copying]) -> Copying:
@@ -122,10 +122,10 @@ class PointerDecoder(Decoder[PointerState]):
 
 
 class PointerGenerator(EncoderDecoder):
-    """Bidirectional LSTM encoder, LSTM decoder with additive attention, and a gate between writing and copying.
+    """Bidirectional LSTM encoder, LSTM decoder with additive attention, and a gate between generating and copying.
 
     Raises:
-        ValueError: the sides have vocabularies of different size.
+        ValueError: the two vocabularies differ in size.
     """
 
     config_class = PointerConfig

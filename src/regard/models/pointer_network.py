@@ -26,17 +26,17 @@ from regard.shapes import Float, Lengths, Step, Tokens
 from regard.text.special import IGNORED, SPECIAL
 
 END = SPECIAL.end
-"""The token that ends an answer; the places follow it."""
+"""The token that ends an answer; the tokens behind it are places."""
 Elements = Float[Tensor, "batch element element_width"]
 POINTING = "softmax", "sparsemax", "entmax"
-"""Alignments whose weights can be the answer."""
+"""Alignments whose weights can be the output distribution."""
 
 
 @dataclass(frozen=True)
 class PointerNetworkConfig:
-    """Sizes. The paper has one layer and width 256 or 512. `bidirectional` reads the elements both ways, which the
-    paper does not. Of the alignments (see `regard.attention.align`) it accepts `softmax`, `sparsemax` and `entmax`:
-    their weights are a distribution, which learns also where it is wrong."""
+    """Sizes. The paper has one layer of width 256 or 512. `bidirectional` reads the elements in both directions, unlike
+    the paper. `align` can be `softmax`, `sparsemax` or `entmax` (see `regard.attention.align`): their weights are a
+    distribution with a gradient where the answer is wrong."""
 
     name: Literal["pointer-network"] = "pointer-network"
     width: Size = 128
@@ -49,13 +49,13 @@ class PointerNetworkConfig:
     def __post_init__(self) -> None:
         if self.align not in POINTING:
             raise ValueError(
-                f"align is {self.align!r}; the weights are the answer, so they must sum to 1 and leave no place "
-                "without a gradient from the start: choose softmax, sparsemax or entmax"
+                f"align is {self.align!r}; its weights are the output distribution, so they must sum to 1 and give "
+                "every place a gradient at first: choose softmax, sparsemax or entmax"
             )
 
 
 class ElementEncoder(nn.Module):
-    """Real vectors through a recurrent reader: its states are the keys, the vectors as they enter it the values."""
+    """A recurrent reader over real vectors. Its states are the keys; the projected vectors are the values."""
 
     def __init__(self, projection: nn.Linear, reader: Reader, dropout: float):
         super().__init__()
@@ -70,26 +70,26 @@ class ElementEncoder(nn.Module):
 
 
 class PositionOutput(nn.Module, Predictor):
-    """From weights over places `(*batch, place)`, the first of which means the end, to logits of tokens: place i is the
-    token `END` + i. Equal elements are not merged (Vinyals 2015, 1506.03134). There are at most `places`."""
+    """From weights over places `(*batch, place)`, of which the first is the end, to logits of tokens: place i is the
+    token `END` + i. Equal elements are not merged (Vinyals 2015, 1506.03134). There are at most `places` places."""
 
     def __init__(self, places: int):
         super().__init__()
         self.out_features = END + places
 
     def forward(self, input: Float[Tensor, "*batch place"]) -> Float[Tensor, "*batch token"]:
-        """The logarithm of the weights; minus infinity for tokens before `END` and for places without weight."""
+        """The logarithm of the weights; minus infinity for tokens before `END` and for places with weight 0."""
         logits = logarithm(wide(input)).masked_fill(input == 0, -torch.inf)
         return functional.pad(logits, (END, self.out_features - END - input.shape[-1]), value=-torch.inf)
 
     def loss(
         self, features: Float[Tensor, "batch position place"], targets: Tokens, smoothing: float = 0.0
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]:
-        """-log of the weight on each target, `IGNORED` left out: the sum, and without a gradient what each position
-        adds.
+        """-log of the weight on each target, without targets that are `IGNORED`: the sum, and the loss of each position
+        without a gradient.
 
         Raises:
-            ValueError: smoothing, which would reward weight on padding.
+            ValueError: there is smoothing, which would reward weight on padding.
         """
         if smoothing:
             raise ValueError(f"smoothing is {smoothing}; places cannot be smoothed, set it to 0")
@@ -101,7 +101,7 @@ class PositionOutput(nn.Module, Predictor):
 
 @dataclass(frozen=True, eq=False)
 class PositionState(State):
-    """`cells (batch, layer, state_width)`, the memory of the end and the elements, the alignment's state."""
+    """`cells (batch, layer, state_width)`, the memory of the end and the elements, and the alignment's state."""
 
     cells: Tensor
     memory: Memory
@@ -109,10 +109,10 @@ class PositionState(State):
 
 
 class PositionDecoder(Decoder[PositionState]):
-    """d_t = stack(element pointed to last, d_{t-1}); u_ti = score(d_t, e_i); p(place i) = align(u_t)_i (equation 3).
+    """d_t = stack(last element pointed to, d_{t-1}); u_ti = score(d_t, e_i); p(place i) = align(u_t)_i (equation 3).
 
-    The memory's keys are the encoder's states and its values the elements as the decoder reads them. The end is one
-    more place, the first, with a key of its own. The weights of step t are the answer of step t.
+    The memory's keys are the encoder's states, its values the elements as the decoder reads them. The end is one more
+    place, the first, with a learned key. The weights of step t are the prediction of step t.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class PositionDecoder(Decoder[PositionState]):
         max_elements: int,
         dropout: float = 0.0,
     ):
-        """`widths` are those of the memory's keys and of its values."""
+        """`widths` are those of the memory's keys and values."""
         super().__init__()
         self.attend, self.stack, self.initial = attend, stack, start
         self.end = nn.Parameter(torch.randn(widths[0]) * widths[0] ** -0.5)
@@ -151,7 +151,7 @@ class PositionDecoder(Decoder[PositionState]):
 
 
 class PointerNetwork(nn.Module):
-    """Reads vectors and answers with places among them."""
+    """Read vectors and output places among them."""
 
     def __init__(self, element_width: int, config: PointerNetworkConfig):
         super().__init__()
@@ -171,8 +171,10 @@ class PointerNetwork(nn.Module):
     def features(
         self, elements: Elements, lengths: Lengths, target: Tokens, forcing: float = 1.0
     ) -> Float[Tensor, "batch position place"]:
-        """Weights on END and the elements after each token of `target (batch, position)`, which begins with START.
-        `forcing` is the probability of teacher forcing at each step."""
+        """Weights over END and the elements after each token of `target (batch, position)`, which begins with START.
+
+        `forcing` is the probability of teacher forcing at each step.
+        """
         return decoded(self.decoder, self.encoder(elements, lengths), target, forcing)
 
     def forward(

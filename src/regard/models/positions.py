@@ -1,6 +1,6 @@
-"""Positions by name, for configurations: those of this package, and others under the entry points `regard.positions`.
+"""Positions by name, for configurations. Other packages add theirs under the entry points `regard.positions`.
 
-Each name stands for a function of the width of the states, and of the most positions that there are.
+Each name stands for a function of the width of the states and the largest number of positions.
 """
 
 from typing import Annotated
@@ -23,17 +23,17 @@ PositionsName = Annotated[str, RegisteredName(POSITIONS)]
 
 
 def sinusoidal(width: int, longest: int) -> Positions:
-    """Sines and cosines, one beside the other."""
+    """Sines and cosines in turn."""
     return Sinusoidal()
 
 
 def sines_then_cosines(width: int, longest: int) -> Positions:
-    """The same numbers, all sines before all cosines."""
+    """All sines before all cosines."""
     return SinesThenCosines()
 
 
 def learned(width: int, longest: int) -> Positions:
-    """A vector for each position."""
+    """A learned vector for each position."""
     return Learned(longest, width)
 
 
@@ -43,5 +43,5 @@ def integers(width: int, longest: int) -> Positions:
 
 
 def none(width: int, longest: int) -> Positions:
-    """Nothing."""
+    """No positions."""
     return NoPositions()

@@ -1,4 +1,4 @@
-"""The recurrent language model (Mikolov 2010; Zaremba 2014, 1409.2329), with what later work added to its training."""
+"""The recurrent language model (Mikolov 2010; Zaremba 2014, 1409.2329), with later additions to its training."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -18,8 +18,8 @@ from regard.shapes import States, Tokens
 @dataclass(frozen=True)
 class RecurrentLanguageModelConfig:
     """Sizes. `tied` shares the output layer's weight with the embedding (Inan 2017, 1611.01462; Press 2017,
-    1608.05859). `dropout` is that of what enters each layer and of the last one's output; with `variational` the same
-    units at all positions (Gal 2016, 1512.05287)."""
+    1608.05859). `dropout` applies to the input of each layer and to the last output; with `variational` one mask serves
+    all positions (Gal 2016, 1512.05287)."""
 
     name: Literal["recurrent"] = "recurrent"
     cell: RecurrentName = "lstm"
@@ -34,13 +34,14 @@ class RecurrentLanguageModelConfig:
 
 @dataclass(frozen=True, eq=False)
 class RecurrentState(State):
-    """Of all layers: `(batch, layer, state_width)`."""
+    """The state of all layers, `(batch, layer, state_width)`."""
 
     cells: Tensor
 
 
 class RecurrentLanguageModel(LanguageModel[RecurrentState]):
-    """h_t = f(E y_{t-1}, h_{t-1}); p(y_t) = softmax(W h_t). State goes on from one part of a text to the next."""
+    """h_t = f(E y_{t-1}, h_{t-1}); p(y_t) = softmax(W h_t). The state carries over from one part of a text to the
+    next."""
 
     config_class = RecurrentLanguageModelConfig
 

@@ -1,5 +1,4 @@
-"""Whether one sentence follows from another: Rocktaschel et al. 2016, "Reasoning about entailment with neural
-attention" (1509.06664)."""
+"""Recognising entailment: Rocktaschel et al. 2016, "Reasoning about entailment with neural attention" (1509.06664)."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -26,9 +25,9 @@ ReadingName = Literal["none", "last", "word-by-word"]
 
 @dataclass(frozen=True)
 class RocktaschelConfig:
-    """Sizes. `reading` says how the premise is read again: not at all (conditional encoding alone), once with the
-    hypothesis's last output, or with each of its words. `both_ways` exchanges premise and hypothesis too and tells the
-    class from both. The paper has fixed vectors of words, mapped to `width` numbers; here they are learned."""
+    """Sizes. `reading` is the attention over the premise: none (conditional encoding only), once with the hypothesis's
+    last output, or with each of its words. `both_ways` also encodes the pair with its sides exchanged and classifies
+    from both. The paper maps fixed word vectors to `width` numbers; here word vectors are learned."""
 
     name: Literal["rocktaschel"] = "rocktaschel"
     embedding: Size | ElmoStates = 100
@@ -39,7 +38,7 @@ class RocktaschelConfig:
 
 
 class PremiseAttention(nn.Module, ABC):
-    """What of the premise goes with the hypothesis."""
+    """Attention over the premise, from the hypothesis."""
 
     def __init__(self, width: int):
         super().__init__()
@@ -49,11 +48,12 @@ class PremiseAttention(nn.Module, ABC):
     def forward(
         self, premise: Memory, words: States, last: Float[Tensor, "batch width"], lengths: Lengths
     ) -> Float[Tensor, "batch read"]:
-        """The premise's outputs Y; those of the hypothesis's words `(batch, word, width)`; and its last output h_N."""
+        """Read the premise's outputs Y with the outputs of the hypothesis's words `(batch, word, width)` and its last
+        output h_N."""
 
 
 class NoReading(PremiseAttention):
-    """Nothing."""
+    """Read nothing: conditional encoding only."""
 
     def __init__(self, width: int):
         super().__init__(0)
@@ -78,11 +78,11 @@ class ReadOnce(PremiseAttention):
 
 
 class ReadByWord(PremiseAttention):
-    """From r_0 = 0 on, and r_N is what is read (equations 11 to 13):
+    """Word-by-word attention from r_0 = 0; the result is r_N (equations 11 to 13):
 
         M_t = tanh(W_y Y + W_h h_t + W_r r_{t-1}),  a_t = softmax(w^T M_t),  r_t = Y a_t^T + tanh(W_t r_{t-1})
 
-    The t are those of the hypothesis's words, without the delimiter, which the paper does not say but draws.
+    t runs over the hypothesis's words without the delimiter, as in the paper's figure; its text does not define this.
     """
 
     def __init__(self, width: int):
@@ -105,11 +105,11 @@ READINGS: dict[ReadingName, type[PremiseAttention]] = {"none": NoReading, "last"
 
 
 class Rocktaschel(Classifier):
-    """An LSTM reads the premise; a second one, which starts from the cell state that the first ends with, reads a
-    delimiter and the hypothesis; h* = tanh(W_p r + W_x h_N) tells the class (equations 1 to 6, 10 and 14).
+    """One LSTM reads the premise. A second one starts from the first one's last cell state and reads a delimiter and
+    the hypothesis. h* = tanh(W_p r + W_x h_N) is classified (equations 1 to 6, 10 and 14).
 
-    The paper is silent about what follows here: the second LSTM's output starts at zero, its delimiter is the start,
-    and with no reading h* = tanh(W_x h_N). An empty premise leaves cell state and reads at zero.
+    Where the paper is silent: the second LSTM's output starts at zero, its delimiter is the start token, and without
+    reading h* = tanh(W_x h_N). An empty premise leaves the cell state and the reads at zero.
     """
 
     config_class = RocktaschelConfig
@@ -133,9 +133,9 @@ class Rocktaschel(Classifier):
         hypothesis: Int[Tensor, "batch hypothesis_position"],
         hypothesis_lengths: Lengths,
     ) -> Float[Tensor, "batch class"]:
-        """Logits `(batch, class)` of tokens without delimiter. With `both_ways` the representations of both are joined
-        (section 2.4); they are made at once, in half as many steps, and the rows of the second way are behind those of
-        the first."""
+        """Logits `(batch, class)` of tokens without a delimiter. With `both_ways` both representations are concatenated
+        (section 2.4); they are computed in one batch, in which the rows of the second direction follow those of the
+        first."""
         one, other = (premise, premise_lengths), (hypothesis, hypothesis_lengths)
         if self.both_ways:
             ways = self.represented(*stacked(one, other), *stacked(other, one))
@@ -149,7 +149,7 @@ class Rocktaschel(Classifier):
         hypothesis: Int[Tensor, "batch hypothesis_position"],
         lengths: Lengths,
     ) -> Float[Tensor, "batch width"]:
-        """h* of a pair."""
+        """h* of each pair."""
         outputs, cell = self.read(premise, premise_lengths)
         state = torch.cat([torch.zeros_like(cell), cell], -1)[:, None]
         states, _ = self.hypothesis(self.embedding(functional.pad(hypothesis, (1, 0), value=SPECIAL.start)), state)
@@ -161,7 +161,7 @@ class Rocktaschel(Classifier):
     def read(
         self, premise: Int[Tensor, "batch premise_position"], lengths: Lengths
     ) -> tuple[Float[Tensor, "batch position width"], Float[Tensor, "batch width"]]:
-        """The outputs Y and the last cell state; zeros of a premise of length 0."""
+        """The premise's outputs Y and the last cell state; zeros for a premise of length 0."""
         nothing = self.joined.weight.new_zeros(len(premise), *self.premise.state_shape)
         if not premise.shape[1]:
             return nothing.new_zeros(len(premise), 0, self.premise.width), nothing[:, 0, self.premise.width :]
@@ -173,7 +173,7 @@ class Rocktaschel(Classifier):
 def stacked(
     *texts: tuple[Int[Tensor, "_ _"], Int[Tensor, " _"]],
 ) -> tuple[Int[Tensor, "rows position"], Int[Tensor, " rows"]]:
-    """Tokens and lengths of several batches, one below the other."""
+    """Concatenate several batches of tokens and lengths along the batch axis."""
     longest = max(tokens.shape[1] for tokens, _ in texts)
     rows = [functional.pad(tokens, (0, longest - tokens.shape[1])) for tokens, _ in texts]
     return torch.cat(rows), torch.cat([lengths for _, lengths in texts])

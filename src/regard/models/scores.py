@@ -1,6 +1,6 @@
-"""Scores by name, for configurations: those of this package, and of others under the entry points `regard.scores`.
+"""Scores by name, for configurations. Other packages add theirs under the entry points `regard.scores`.
 
-Each name stands for a function of the width of queries and keys, and of the most keys that there are.
+Each name stands for a function of the width of queries and keys and of the largest number of keys.
 """
 
 from typing import Annotated
@@ -33,21 +33,21 @@ SCORES = Registry(
 )
 ScoreName = Annotated[str, RegisteredName(SCORES)]
 ContentScoreName = Annotated[str, RegisteredName(SCORES, without=("location",))]
-"""Those that read the keys."""
+"""Scores that depend on the keys."""
 
 
 def dot(width: int, longest: int) -> Score:
-    """q . k"""
+    """q . k."""
     return Dot()
 
 
 def general(width: int, longest: int) -> Score:
-    """q^T W k"""
+    """q^T W k."""
     return General(width, width)
 
 
 def concat(width: int, longest: int) -> Score:
-    """v^T tanh(W q + U k), as wide inside as the queries."""
+    """v^T tanh(W q + U k), with the queries' width inside."""
     return Additive(width, width, width)
 
 
@@ -57,7 +57,7 @@ def location(width: int, longest: int) -> Score:
 
 
 def scaled_dot(width: int, longest: int) -> Score:
-    """q . k / sqrt(width)"""
+    """q . k / sqrt(width)."""
     return ScaledDot()
 
 

@@ -34,7 +34,7 @@ class FirstInputInitialState(nn.Module):
         self.recurrent = recurrent
 
     def forward(self, memory: Memory) -> Tensor:
-        """Raises ValueError for a memory without a summary."""
+        """Raises ValueError if the memory has no summary."""
         first = self.linear(summary_of(memory))[:, None]
         _, state = self.recurrent(first, first.new_zeros(len(first), *self.recurrent.state_shape))
         return state.flatten(1)
@@ -43,9 +43,8 @@ class FirstInputInitialState(nn.Module):
 class ShowAndTell(Captioner):
     """The image is the first input of an LSTM, x_{-1} = W CNN(I), and is not seen again (equations 10 to 12).
 
-    The paper's CNN(I) is the last layer of a network that was trained to tell classes; here it is the mean of the cells
-    that Show, Attend and Tell reads, so that the two are given the same. With a trunk that has [CLS], by which it told
-    classes, it is the state of that.
+    The paper's CNN(I) is the last layer of a trained image classifier. Here it is the mean of the cells that Show,
+    Attend and Tell reads, so that both models have the same input; for a trunk with [CLS] it is the state of [CLS].
     """
 
     config_class = ShowAndTellConfig

@@ -30,10 +30,10 @@ from regard.shapes import Float
 
 @dataclass(frozen=True, kw_only=True)
 class ShowAttendAndTellConfig(Eye):
-    """Sizes. `align: softmax` is the paper's soft attention, for which `attention_losses.doubly_stochastic` is meant
-    (equation 14), and `align: hard` its stochastic one, with `attention_losses.draw_entropy` (section 4.1). Others are
-    in `regard.attention.align`; `window` is that of the local ones. With `start: zero` or `learned` the decoder knows
-    nothing of the image but what it reads."""
+    """Sizes. `align: softmax` is the paper's soft attention, which goes with `attention_losses.doubly_stochastic`
+    (equation 14). `align: hard` is its stochastic attention, which goes with `attention_losses.draw_entropy` (section
+    4.1). For other alignments see `regard.attention.align`; `window` is for local ones. With `start: zero` or `learned`
+    the decoder sees the image only through attention."""
 
     name: Literal["show-attend-and-tell"] = "show-attend-and-tell"
     embedding: Size = 128
@@ -45,7 +45,7 @@ class ShowAttendAndTellConfig(Eye):
 
 
 class Gate(nn.Module):
-    """beta_t = sigmoid(f(h_{t-1})), recorded as one weight `(batch, 1, 1)` a step."""
+    """beta_t = sigmoid(f(h_{t-1})), recorded as one weight `(batch, 1, 1)` per step."""
 
     def __init__(self, width: int):
         super().__init__()
@@ -58,7 +58,7 @@ class Gate(nn.Module):
 
 
 class DeepOutput(nn.Module):
-    """E y_{t-1} + L_h h_t + L_z z_t, the input of L_o (equation 7), of parts in this order."""
+    """E y_{t-1} + L_h h_t + L_z z_t, the input of L_o (equation 7). The input holds the three parts in this order."""
 
     def __init__(self, embedding: int, width: int, context: int, dropout: float = 0.0):
         super().__init__()
@@ -71,7 +71,7 @@ class DeepOutput(nn.Module):
 
 
 class GatedDecoder(RecurrentDecoder[RecurrentDecoderState]):
-    """Read the image with the state before a step, weigh the context by a gate, then make the step (section 3.1.2):
+    """Read the image with the state before a step, multiply the context by a gate, then take the step (section 3.1.2):
 
         a_t = softmax(score(h_{t-1}, v)),  c_t = sum_i a_ti v_i
         z_t = beta_t c_t,  h_t = cell([E y_{t-1}; z_t], h_{t-1})
@@ -109,9 +109,9 @@ class GatedDecoder(RecurrentDecoder[RecurrentDecoderState]):
 
 
 class ShowAttendAndTell(Captioner):
-    """Additive attention of h_{t-1} to the cells of the image, a gate on what it reads, a deep output; h_0 and c_0 come
-    of the cells' mean, or of a trunk's [CLS], through one layer with a tanh each (the paper says an MLP and not how
-    deep)."""
+    """Additive attention of h_{t-1} to the cells of the image, a gate on the context, and a deep output. h_0 and c_0
+    come from the cells' mean, or from a trunk's [CLS], through one tanh layer each. (The paper has an MLP of unnamed
+    depth.)"""
 
     config_class = ShowAttendAndTellConfig
 

@@ -1,4 +1,4 @@
-"""Types of the numbers in configurations; a run file that breaks one is refused with its line."""
+"""Types of the numbers in configurations. A run file with a number out of range is refused with its line."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
@@ -8,13 +8,12 @@ from pydantic import Field
 Size = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 NamedSizes = Mapping[str, Mapping[str, Any]]
-"""What a configuration's fields are, all at once, in a run file that says `size` and one of these names."""
+"""Sets of field values by name, for a run file that chooses `size` by name."""
 
 
 class Sides:
-    """What the configuration of an encoder-decoder says of its two sides, if no field says otherwise. shared: they have
-    one embedding. one_tokenizer: they must have one tokenizer. copying: outputs may have words that only their source
-    has."""
+    """Defaults for the configuration of an encoder-decoder. shared: both sides share one embedding. one_tokenizer: both
+    sides need one tokenizer. copying: outputs may contain words of their source that the vocabulary lacks."""
 
     shared: bool = False
     one_tokenizer: ClassVar[bool] = False
@@ -22,6 +21,6 @@ class Sides:
 
 
 def check_heads(width: int, heads: int) -> None:
-    """Raises ValueError for a width that does not divide into so many heads."""
+    """Raises ValueError if `heads` does not divide `width`."""
     if width % heads:
         raise ValueError(f"width {width} is not divisible by heads {heads}; choose {heads} x a whole number")

@@ -18,11 +18,11 @@ from regard.shapes import Float, Inputs, Lengths, States
 
 StepInputs = Float[Tensor, "batch input_width"]
 StepOutputs = Float[Tensor, "batch width"]
-"""One position, before and behind a block."""
+"""One position of a block's input and output."""
 
 
 class CausalConvolution(nn.Linear):
-    """W [x_{t-d}; x_t] + b: a convolution of kernel 2 and dilation d; zeros stand before the beginning."""
+    """W [x_{t-d}; x_t] + b: a convolution of kernel 2 and dilation d, with zeros before the beginning."""
 
     def __init__(self, input_width: int, width: int, dilation: int):
         super().__init__(2 * input_width, width)
@@ -34,7 +34,8 @@ class CausalConvolution(nn.Linear):
         return super().forward(torch.cat([before, states], -1))
 
     def step(self, states: StepInputs, past: Sequence[Tensor]) -> StepOutputs:
-        """One more position `(batch, input_width)`, behind those of `past`, each of which begins with as many."""
+        """One more position `(batch, input_width)`. `past` holds the earlier positions, each of which begins with the
+        same features."""
         width = states.shape[1]
         before = past[-self.dilation][:, :width] if len(past) >= self.dilation else torch.zeros_like(states)
         return super().forward(torch.cat([before, states], -1))
@@ -52,7 +53,7 @@ class DenseBlock(nn.Module):
         return beside(states, self.both(states))
 
     def step(self, states: StepInputs, past: Sequence[Tensor]) -> StepOutputs:
-        """One more position."""
+        """Read one more position."""
         return beside(states, self.both.step(states, past))
 
 
@@ -63,10 +64,11 @@ def beside(states: Float[Tensor, "*batch width"], both: Float[Tensor, "*batch pa
 
 
 class TemporalConvolution(nn.Sequential):
-    """Dense blocks whose dilations 1, 2, 4, ... reach from the last of so many positions to the first.
+    """Dense blocks of dilations 1, 2, 4, ... that together reach over all `positions`.
 
-    The paper's listing counts the exponents from 1; all dilations would then be even, and no block could see the
-    position just before. Here they count from 0, as many of them: the logarithm of `positions` to base 2, rounded up.
+    The paper's listing counts the exponents from 1. All dilations would then be even, and no block would see the
+    previous position. Here they count from 0; their number is the paper's, the base-2 logarithm of `positions`, rounded
+    up.
     """
 
     def __init__(self, input_width: int, positions: int, filters: int):
@@ -76,10 +78,10 @@ class TemporalConvolution(nn.Sequential):
         self.width = input_width + count * filters
 
     def start(self, batch: int) -> None:
-        """Nothing to carry beside the outputs."""
+        """There is no state beside the outputs."""
 
     def step(self, states: StepInputs, past: Sequence[Tensor], carried: None) -> tuple[StepOutputs, None]:
-        """One more position, behind the outputs `past` of those before it."""
+        """Read one more position; `past` holds the outputs of earlier ones."""
         for block in self:
             assert isinstance(block, DenseBlock)
             states = block.step(states, past)
@@ -87,7 +89,7 @@ class TemporalConvolution(nn.Sequential):
 
 
 class AttentionBlock(nn.Module):
-    """[x; read]: every position reads itself and those before it, by scaled dot products of linear maps."""
+    """[x; read]: every position reads itself and earlier positions by scaled dot attention over linear maps."""
 
     def __init__(self, input_width: int, key_width: int, value_width: int):
         super().__init__()
@@ -104,13 +106,13 @@ class AttentionBlock(nn.Module):
         return torch.cat([states, read], -1)
 
     def start(self, batch: int) -> Past:
-        """The keys and values of no position."""
+        """A KV cache of no positions."""
         weight = self.key.weight
         key, value = (weight.new_zeros(batch, 0, each.out_features) for each in (self.key, self.value))
         return Past(key, value, 0, WriteCounter(0))
 
     def step(self, states: StepInputs, past: Sequence[Tensor], carried: Past) -> tuple[StepOutputs, Past]:
-        """One more position, behind those whose keys and values are carried."""
+        """Read one more position; `carried` is the KV cache of earlier ones."""
         query, key, value = (each(states)[:, None] for each in (self.query, self.key, self.value))
         new = self.attend.prepare(Memory(key, value))
         grown = carried.append(new.key, new.value)
@@ -120,15 +122,15 @@ class AttentionBlock(nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class SnailState(State):
-    """What stepping carries: the outputs `(batch, width)` of the positions so far, and what each block does."""
+    """The state between steps: the outputs `(batch, width)` of the positions so far, and the state of each block."""
 
     outputs: tuple[Tensor, ...]
     carried: tuple[Past | None, ...]
 
 
 class Snail(nn.Sequential):
-    """Blocks over a sequence of at most `positions` vectors. States `(batch, position, input_width)` -> `(batch,
-    position, width)`, of which none knows what comes after it."""
+    """Blocks over a sequence of at most `positions` vectors: `(batch, position, input_width)` -> `(batch, position,
+    width)`. No output depends on later positions."""
 
     width: int
 
@@ -137,18 +139,18 @@ class Snail(nn.Sequential):
         return list(self)
 
     def forward(self, states: Inputs, lengths: Lengths | None = None) -> States:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """What stands past `lengths (batch,)` changes nothing before it, NaN included."""
+        """Positions past `lengths (batch,)` have no influence on earlier ones, NaN included."""
         if lengths is not None:
             states = states.masked_fill(~padding(lengths, states.shape[1]).readable()[..., None], 0.0)
         return super().forward(states)
 
     def start(self, batch: int) -> SnailState:
-        """The state before the first step of so many sequences."""
+        """The state before the first step of `batch` sequences."""
         return SnailState((), tuple(block.start(batch) for block in self._blocks))
 
     def step(self, states: StepInputs, state: SnailState) -> tuple[StepOutputs, SnailState]:
-        """One more position `(batch, input_width)` of each sequence -> its output `(batch, width)`, and the state after
-        it. Steps and one pass over all positions give the same."""
+        """One more position `(batch, input_width)` of each sequence -> its output `(batch, width)`, and the new state.
+        Stepping gives the same outputs as one pass over all positions."""
         carried = []
         for block, before in zip(self._blocks, state.carried, strict=True):
             states, after = block.step(states, state.outputs, before)
@@ -157,7 +159,7 @@ class Snail(nn.Sequential):
 
 
 def classifying(input_width: int, positions: int, filters: int = 128) -> Snail:
-    """The paper's network for few-shot classification: attention with keys and values of 64 and 32 numbers, temporal
+    """The paper's network for few-shot classification: attention with keys of 64 and values of 32 numbers, temporal
     convolutions, attention of 256 and 128, temporal convolutions, attention of 512 and 256."""
     first = AttentionBlock(input_width, 64, 32)
     second = TemporalConvolution(first.width, positions, filters)
@@ -176,7 +178,7 @@ def acting(input_width: int, positions: int, filters: int = 32) -> Snail:
 
 
 def stacked(*blocks: AttentionBlock | TemporalConvolution) -> Snail:
-    """Blocks, each made for what the one before gives."""
+    """Join blocks, each built for the output width of the one before."""
     found = Snail(*blocks)
     found.width = blocks[-1].width
     return found

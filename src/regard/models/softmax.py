@@ -1,4 +1,4 @@
-"""How training tells a word among all of a vocabulary; what else is done with a model is exact either way."""
+"""The output softmax in training. Evaluation and decoding are exact with each kind."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ from regard.nn.output import Output
 
 @dataclass(frozen=True)
 class FullSoftmax:
-    """Training tells a word among all."""
+    """Train with the softmax over the whole vocabulary."""
 
     kind: Literal["full"] = "full"
 
 
 @dataclass(frozen=True)
 class SampledSoftmax:
-    """Training tells a word among `samples` others, drawn anew for each batch; all else is exact. Best where the
-    tokenizer's ids go by how frequent words are."""
+    """Train with the softmax over the target and `samples` other words, drawn anew for each batch; all else is exact.
+    It works best if ids are sorted by frequency."""
 
     kind: Literal["sampled"] = "sampled"
     samples: Size = 8192
@@ -28,9 +28,8 @@ class SampledSoftmax:
 
 @dataclass(frozen=True)
 class AdaptiveSoftmax:
-    """A word is told among the frequent ones and the clusters of others, and then within its cluster: exact, and quick
-    where the tokenizer's ids go by how frequent words are. Ids below the first of `cutoffs` are frequent, and each
-    further one ends a cluster."""
+    """A softmax over frequent words and clusters of rarer ones, then within the cluster: exact, and fast if ids are
+    sorted by frequency. Ids below the first of `cutoffs` are frequent, and each further cutoff ends a cluster."""
 
     kind: Literal["adaptive"] = "adaptive"
     cutoffs: tuple[Size, ...] = (4000, 12000)
@@ -45,7 +44,7 @@ FULL = FullSoftmax()
 
 
 def output_kind(softmax: Softmax) -> Callable[..., Output]:
-    """The output layer to make."""
+    """The class of the output layer, with its settings."""
     match softmax:
         case SampledSoftmax(samples=samples):
             return partial(SampledOutput, samples=samples)
@@ -56,6 +55,6 @@ def output_kind(softmax: Softmax) -> Callable[..., Output]:
 
 
 def check_smoothing(softmax: Softmax, smoothing: float) -> None:
-    """Raises ValueError for label smoothing where most words have no logit."""
+    """Raises ValueError for label smoothing with a softmax in which most words have no logit."""
     if smoothing and not isinstance(softmax, FullSoftmax):
         raise ValueError("training.label_smoothing is for a full softmax; set it to 0 or model.softmax.kind to full")

@@ -20,9 +20,8 @@ from regard.nn.recurrent import Recurrent
 
 @dataclass(frozen=True, kw_only=True)
 class SpatialAttentionConfig(Eye):
-    """Sizes. The paper has width and attention 512. `align`, `window` and `start` are as those of
-    `ShowAttendAndTellConfig`: with `start: zero` or `learned` all that the decoder knows of the image it reads where a
-    word needs it."""
+    """Sizes. The paper has width and attention 512. `align`, `window` and `start` are those of
+    `ShowAttendAndTellConfig`: with `start: zero` or `learned` the decoder sees the image only through attention."""
 
     name: Literal["spatial-attention"] = "spatial-attention"
     embedding: Size = 128
@@ -34,12 +33,12 @@ class SpatialAttentionConfig(Eye):
 
 
 class SpatialAttention(Captioner):
-    """Additive attention of h_t, the state that knows the words so far, to the cells of the image; each word is told
-    from the state and what it read.
+    """Additive attention of h_t to the cells of the image; h_t depends on the words so far, and each word is predicted
+    from h_t and its context.
 
-    The paper gives the LSTM the image's mean with every word too; here it comes in by the start alone, if at all, so
-    that an object cannot be named from what was read before. The paper leaves open how c_t and h_t are put together;
-    here as Luong 2015 does it.
+    The paper also feeds the image's mean to the LSTM with every word. Here the image enters through the initial state
+    at most, so that an object cannot be named from an earlier read. The paper leaves open how c_t and h_t are combined;
+    here as in Luong 2015.
     """
 
     config_class = SpatialAttentionConfig

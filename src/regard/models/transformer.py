@@ -22,14 +22,14 @@ from regard.nn.sublayers import FeedForward, PostNorm, PreNorm, Residual
 
 @dataclass(frozen=True)
 class TransformerConfig(Sides):
-    """Sizes. The base model of the paper: 6 layers, width 512, hidden 2048, 8 heads, dropout 0.1, `norm: after`.
+    """Sizes. The paper's base model has 6 layers, width 512, hidden 2048, 8 heads, dropout 0.1 and `norm: after`.
 
-    `key_value_heads` are shared by the heads (Ainslie 2023, 2305.13245); None: as many as `heads`. `tied` shares the
-    output layer's weight with the target embedding, `shared` both languages' embeddings (one vocabulary), which are
-    multiplied by sqrt(width) if `scaled`. `max_length` bounds learned positions, and those that are sines, then
-    cosines. `align` is that of the cross-attention (see `regard.attention.align`), with `window` if it is local. The
-    decoder has `decoder_layers`; None: as many as `layers`. `activation` is that of the position-wise network. All
-    heads have the `score`.
+    `key_value_heads`: heads of keys and values that the `heads` share (Ainslie 2023, 2305.13245); None for as many as
+    `heads`. `tied` shares the output layer's weight with the target embedding. `shared` makes both languages share one
+    embedding and one vocabulary. `scaled` multiplies embeddings by sqrt(width). `max_length` limits the positions
+    `learned` and `sines-then-cosines`. `align` is that of the cross-attention (see `regard.attention.align`), with
+    `window` if it is local. `decoder_layers`: None for as many as `layers`. `activation` is that of the position-wise
+    network. `score` is that of all heads.
     """
 
     name: Literal["transformer"] = "transformer"
@@ -92,27 +92,27 @@ class Transformer(EncoderDecoder):
 
 
 def attention(config: TransformerConfig, align: Align | None = None) -> MultiHead:
-    """Heads of the configuration's score, `width / heads` wide."""
+    """Multi-head attention with the configuration's score, heads of width `width / heads`."""
     attend = Attend(SCORES[config.score](config.width // config.heads, config.max_length), align)
     return MultiHead(config.width, config.heads, attend=attend, key_value_heads=config.key_value_heads)
 
 
 def feedforward(config: TransformerConfig) -> FeedForward:
-    """The position-wise network, `hidden` wide inside."""
+    """The position-wise network, with `hidden` units."""
     activations = {"relu": nn.ReLU, "gelu": nn.GELU, "swish": nn.SiLU}
     return FeedForward(config.width, config.hidden, activations[config.activation]())
 
 
 def residual(config: TransformerConfig) -> Residual:
-    """What wraps a sublayer: its norm stands where `norm` says."""
+    """The residual around a sublayer, with its norm before or after it."""
     return {"before": PreNorm, "after": PostNorm}[config.norm](config.width, config.dropout)
 
 
 def last_norm(config: TransformerConfig) -> nn.Module:
-    """What ends a side: a norm where each stands before its sublayer, else nothing."""
+    """The norm at the end of each side if norms stand before sublayers, else the identity."""
     return nn.LayerNorm(config.width) if config.norm == "before" else nn.Identity()
 
 
 def positions(config: TransformerConfig) -> Positions:
-    """Those of the tokens."""
+    """The position encoding of the tokens."""
     return POSITIONS[config.positions](config.width, config.max_length)

@@ -20,8 +20,8 @@ from regard.shapes import Float, Inputs, Lengths, States
 
 @dataclass(frozen=True)
 class TuringMachineConfig:
-    """Sizes; the defaults are the paper's for copying. `rows` is the length of the tape, which is no parameter: a
-    trained machine may be given a longer one. Heads move at most `shift` rows a step in either direction."""
+    """Sizes; the defaults are the paper's for copying. `rows` is the length of the tape. It is not a parameter: a
+    trained machine can use a longer tape. Heads move at most `shift` rows per step in either direction."""
 
     name: Literal["turing-machine"] = "turing-machine"
     controller: Literal["lstm", "feed-forward"] = "lstm"
@@ -38,7 +38,7 @@ class TuringMachineConfig:
 
 
 class FeedForwardCell(Cell):
-    """tanh(W x + b), whatever the state was: a cell that remembers nothing."""
+    """tanh(W x + b), a cell without memory: it ignores the state."""
 
     def __init__(self, input_width: int, width: int):
         super().__init__(width, width)
@@ -55,17 +55,17 @@ CONTROLLERS: dict[str, type[Cell]] = {"lstm": LSTMCell, "feed-forward": FeedForw
 
 
 class TapeHeads(nn.Module):
-    """Reading and writing heads, all moved by one linear map of the controller's output (section 3).
+    """Reading and writing heads, all controlled by one linear map of the controller's output (section 3).
 
-    The paper leaves open in which order a step reads and writes. Here all heads find their place on the tape as it
-    is, the reading ones read it, and then the writing ones write. What a head adds to a row (equation 4) may be any
-    number in the paper; here it is a tanh, so that one write cannot drown what stands there.
+    The paper leaves open in which order a step reads and writes. Here all heads are addressed on the tape as it is,
+    then the reading heads read it, then the writing heads write. In the paper a head may add any number to a row
+    (equation 4); here it is a tanh, so that one write cannot swamp a row.
 
     Args:
-        width: of the controller's output.
-        tape_width: of a row of the tape.
-        reads, writes: how many heads read, and how many write.
-        shift: how far a head may move in a step, in either direction.
+        width: width of the controller's output.
+        tape_width: width of a row of the tape.
+        reads, writes: numbers of reading and of writing heads.
+        shift: the largest move of a head in one step, in either direction.
     """
 
     def __init__(self, width: int, tape_width: int, reads: int = 1, writes: int = 1, shift: int = 1):
@@ -85,8 +85,8 @@ class TapeHeads(nn.Module):
         tape: Tape,
         weights: Float[Tensor, "batch head row"] | None = None,
     ) -> tuple[Float[Tensor, "batch read_width"], Tape, Float[Tensor, "batch head row"]]:
-        """One step: the controller's output, the tape, and the last weights -> the contexts, one head behind the other,
-        the tape after, and the weights, those of the reading heads first."""
+        """One step: the controller's output, the tape and the last weights -> the heads' contexts, concatenated; the
+        new tape; and the weights, reading heads first."""
         queries, erase, add = self.instructions(controls).split(self.widths, -1)
         heads = self.reads + self.writes
         queries = rearrange(queries, "b (h d) -> b h 1 d", h=heads)
@@ -98,8 +98,8 @@ class TapeHeads(nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class TuringState(State):
-    """What the machine carries: the controller's state `(batch, state_width)`, the tape, each head's weights `(batch,
-    head, row)`, None before the first step, and what was read last `(batch, read_width)`."""
+    """The state of the machine: the controller's state `(batch, state_width)`, the tape, each head's weights `(batch,
+    head, row)`, None before the first step, and the last read `(batch, read_width)`."""
 
     controller: Tensor
     tape: Tape
@@ -108,14 +108,15 @@ class TuringState(State):
 
 
 class TuringMachine(nn.Module):
-    """A controller that sees its inputs and the last read, and moves heads on a tape.
+    """A controller that sees its inputs and the last read, and controls heads on a tape.
 
-    The paper is silent about the beginning. Here the controller's state and the first read are zeros, the tape is
-    blank (`regard.attention.tape.BLANK`), and every head stands on the first row. The output is a linear map of the
-    controller's output and of what is read in the same step.
+    The paper does not define the initial state. Here the controller's state and the first read are zeros, the tape is
+    blank (`regard.attention.tape.BLANK`), and every head starts at the first row. The output is a linear map of the
+    controller's output and the read of the same step.
 
     Args:
-        input_width, output_width: of the vectors that come in, and of the logits that go out.
+        input_width: width of the inputs.
+        output_width: number of logits.
     """
 
     def __init__(self, input_width: int, output_width: int, config: TuringMachineConfig):
@@ -127,7 +128,7 @@ class TuringMachine(nn.Module):
         self.output = nn.Linear(config.width + self.read_width, output_width)
 
     def start(self, batch: int, rows: int | None = None) -> TuringState:
-        """The state before the first step, with a tape of so many rows."""
+        """The state before the first step, with a tape of `rows` rows (default: the configuration's)."""
         like, config = self.output.weight, self.config
         tape = Tape.blank(batch, config.rows if rows is None else rows, config.tape_width, like)
         controller = like.new_zeros(batch, self.controller.state_width)
@@ -136,7 +137,7 @@ class TuringMachine(nn.Module):
     def step(
         self, inputs: Float[Tensor, "batch input_width"], state: TuringState
     ) -> tuple[Float[Tensor, "batch parts"], TuringState]:
-        """One input -> what the output is made of, and the state after it."""
+        """One input -> the input of the output layer, and the new state."""
         controller = self.controller(torch.cat([inputs, state.read], -1), state.controller)
         controls = controller[:, : self.controller.width]
         read, tape, weights = self.heads(controls, state.tape, state.weights)
@@ -151,8 +152,8 @@ class TuringMachine(nn.Module):
         return self.output(torch.cat(parts, 1)), state
 
     def forward(self, inputs: Inputs, lengths: Lengths | None = None, *, rows: int | None = None) -> States:
-        """Logits `(batch, position, output_width)` after each of the inputs, from the beginning. What stands past
-        `lengths (batch,)` changes nothing before it, NaN included. `rows` is the length of the tape, by default the
+        """Logits `(batch, position, output_width)` after each input, from the initial state. Inputs past `lengths
+        (batch,)` have no influence on earlier outputs, NaN included. `rows` is the length of the tape, by default the
         configuration's."""
         if lengths is not None:
             inputs = inputs.masked_fill(~padding(lengths, inputs.shape[1]).readable()[..., None], 0.0)

@@ -1,5 +1,5 @@
-"""The Vision Transformer: Dosovitskiy et al. 2021, "An image is worth 16x16 words" (2010.11929), and with a
-distillation token DeiT: Touvron et al. 2021, "Training data-efficient image transformers" (2012.12877)."""
+"""The Vision Transformer: Dosovitskiy et al. 2021, "An image is worth 16x16 words" (2010.11929). With a distillation
+token it is DeiT: Touvron et al. 2021, "Training data-efficient image transformers" (2012.12877)."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -22,10 +22,12 @@ DEVIATION = 0.02
 
 @dataclass(frozen=True)
 class VitConfig:
-    """Sizes; those released are `SIZES`. Images of `image` x `image` pixels are cut into squares of `patch` x `patch`.
-    What tells the class is the state of [CLS], or with `pooling: mean` the mean over the patches, without [CLS].
-    `distilled` adds DeiT's second token, which learns what a teacher tells. `epsilon` is what the norms add to a
-    variance."""
+    """Sizes; `SIZES` has those of released models.
+
+    Images of `image` x `image` pixels are cut into patches of `patch` x `patch` pixels. The class is predicted from the
+    state of [CLS], or with `pooling: mean` from the mean over the patches, without [CLS]. `distilled` adds DeiT's
+    second token, which learns a teacher's predictions. `epsilon` is added to the variance in norms.
+    """
 
     name: Literal["vit"] = "vit"
     image: Size = 224
@@ -48,7 +50,7 @@ class VitConfig:
                 f"image {self.image} is not divisible by patch {self.patch}; choose {self.patch} x a whole number"
             )
         if self.distilled and self.pooling == "mean":
-            raise ValueError("distilled is for two tokens that are read, and pooling mean reads none; choose one")
+            raise ValueError("distilled reads two tokens, and pooling mean reads none; choose one")
 
     @property
     def side(self) -> int:
@@ -57,7 +59,7 @@ class VitConfig:
 
     @property
     def marks(self) -> int:
-        """Tokens before those of the patches."""
+        """Number of tokens before the patches."""
         return 0 if self.pooling == "mean" else 1 + self.distilled
 
 
@@ -71,19 +73,19 @@ SIZES = {
     "base-32": VitConfig(layers=12, width=768, heads=12, hidden=3072, patch=32),
     "large-32": VitConfig(layers=24, width=1024, heads=16, hidden=4096, patch=32),
 }
-"""Base and large by ViT's paper, tiny and small by DeiT's; the number is that of `patch`."""
+"""Base and large are from ViT's paper, tiny and small from DeiT's; the number is `patch`."""
 
 
 class Patches(nn.Linear):
-    """Squares of an image, each through one linear map (equation 1)."""
+    """Cut an image into patches and map each linearly (equation 1)."""
 
     def __init__(self, patch: int, channels: int, width: int):
         super().__init__(channels * patch * patch, width)
         self.patch, self.channels = patch, channels
 
     def forward(self, pixels: Pixels) -> States:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Pixels `(batch, channel, height, width)` -> `(batch, patch, width)`, row by row. Raises ValueError for sides
-        that no whole number of patches fills, or other channels."""
+        """Pixels `(batch, channel, height, width)` -> `(batch, patch, width)`, row by row. Raises ValueError for a side
+        that `patch` does not divide, or another number of channels."""
         _, channels, height, width = pixels.shape
         if channels != self.channels or height % self.patch or width % self.patch:
             raise ValueError(
@@ -95,7 +97,7 @@ class Patches(nn.Linear):
 
 
 class VitEncoder(nn.Module):
-    """Layers of self-attention over [CLS], perhaps a distillation token, and patches that know their place.
+    """Self-attention layers over [CLS], a distillation token if there is one, and patches with positions.
 
     Matrices start truncated normal with deviation 0.02.
     """
@@ -115,7 +117,7 @@ class VitEncoder(nn.Module):
 
     def forward(self, pixels: Pixels) -> States:
         """Pixels `(batch, channel, height, width)` of any whole number of patches -> states `(batch, position, width)`,
-        those of the marks first. Raises ValueError as `Patches` does."""
+        patches last. Raises ValueError as `Patches` does."""
         rows, columns = (side // self.patches.patch for side in pixels.shape[2:])
         states = torch.cat([self.marks.expand(len(pixels), -1, -1), self.patches(pixels)], 1)
         states = self.dropout(self.positions(states, rows, columns))
@@ -125,7 +127,7 @@ class VitEncoder(nn.Module):
 
 
 def layer(config: VitConfig) -> EncoderLayer:
-    """One layer, a norm before each of its two sublayers (equations 2 and 3)."""
+    """One layer, with a norm before each of its two sublayers (equations 2 and 3)."""
     return EncoderLayer(
         MultiHead(config.width, config.heads),
         FeedForward(config.width, config.hidden, nn.GELU()),
@@ -134,10 +136,10 @@ def layer(config: VitConfig) -> EncoderLayer:
 
 
 class Vit(nn.Module):
-    """The encoder and a linear layer that tells the class; of a distilled one two, whose mean is told.
+    """The encoder and a linear classifier; a distilled model has two classifiers and predicts their mean.
 
-    The paper has one linear layer in fine-tuning and a hidden layer before it in pre-training (section 3.1); here it is
-    one linear layer in both, so that a run goes on as it is, or with another `output`.
+    The paper has one linear layer in fine-tuning and a hidden layer before it in pre-training (section 3.1). Here it is
+    one linear layer in both, so that a pre-trained run can continue as it is or with another `output`.
     """
 
     self_attention = "encoder.layers.*.self_attention"
@@ -159,7 +161,7 @@ class Vit(nn.Module):
 
     def both(self, pixels: Pixels) -> tuple[Float[Tensor, "batch class"], Float[Tensor, "batch class"]]:
         """Logits of the first token, which learns from labels, and of the distillation token, which learns from a
-        teacher (Touvron 2021, equation 3); without one, the same twice."""
+        teacher (Touvron 2021, equation 3). Without a distillation token both are the same."""
         states = self.encoder(pixels)
         logits = self.output(states.mean(1) if self.config.pooling == "mean" else states[:, 0])
         return logits, logits if self.taught is None else self.taught(states[:, 1])

@@ -1,5 +1,4 @@
-"""A trained Vision Transformer (Dosovitskiy 2021, 2010.11929) as what makes cells of an image, in place of
-convolutions."""
+"""A trained Vision Transformer (Dosovitskiy 2021, 2010.11929) as the image encoder of a captioner."""
 
 from dataclasses import dataclass
 
@@ -13,9 +12,9 @@ from regard.shapes import Float
 
 @dataclass(frozen=True)
 class VitTrunk:
-    """The Vision Transformer of the trained run in the folder `vit`. It stays as it is, or where it is not `frozen`
-    learns with the rest. `sizes` are those of its model, looked up when training begins, so that the run that has them
-    is whole without that folder."""
+    """The Vision Transformer of the trained run in the folder `vit`. It is kept fixed if `frozen`, else trained
+    further. `sizes` are those of its model; training fills them in, so that a trained run needs that folder no
+    longer."""
 
     vit: str
     frozen: bool = True
@@ -23,23 +22,23 @@ class VitTrunk:
 
     @property
     def known(self) -> VitConfig:
-        """Raises ValueError for sizes that are not known yet."""
+        """The sizes. Raises ValueError if they are not known yet."""
         if self.sizes is None:
             raise ValueError(f"the sizes of the ViT in {self.vit} are not known; give VitTrunk its VitConfig")
         return self.sizes
 
     def side(self, image: int) -> int:
-        """Patches along a side of so many pixels."""
+        """Patches along a side of `image` pixels."""
         return image // self.known.patch
 
     def encoder(self) -> "VitGrid":
-        """With weights that are still to be filled in."""
+        """The encoder, whose weights are filled in later."""
         return (FrozenVitGrid if self.frozen else VitGrid)(VitEncoder(self.known))
 
 
 class VitGrid(nn.Module):
-    """The states of the patches after the last norm are the memory, row by row; its summary is that of [CLS], or where
-    there is none the patches' mean. Unlike a cell of `GridEncoder`, a patch has read the whole image."""
+    """The patches' states after the last norm are the memory, row by row. The summary is the state of [CLS], or the
+    patches' mean without one. Unlike a cell of `GridEncoder`, a patch has read the whole image."""
 
     def __init__(self, vit: VitEncoder):
         super().__init__()
@@ -47,22 +46,21 @@ class VitGrid(nn.Module):
         self.memory_width = self.summary_width = vit.norm.normalized_shape[0]
 
     def forward(self, images: Float[Tensor, "batch channel height width"]) -> Memory:
-        """Images `(batch, channel, height, width)` -> a memory of `(batch, patch, memory_width)`. Raises ValueError for
-        sides that no whole number of patches fills, or other channels."""
+        """Images `(batch, channel, height, width)` -> a memory of `(batch, patch, memory_width)`. Raises ValueError as
+        `Patches` does."""
         states, marks = self.vit(images), len(self.vit.marks)
         patches = states[:, marks:]
         return Memory(patches, patches, summary=states[:, 0] if marks else patches.mean(1))
 
 
 class FrozenVitGrid(VitGrid):
-    """The same of a trained `vit` that stays as it is: no gradient reaches it, and it is in evaluation, without
-    dropout, whatever is around it."""
+    """A `VitGrid` with a fixed `vit`, without gradient and always in evaluation mode."""
 
     def __init__(self, vit: VitEncoder):
         super().__init__(vit.requires_grad_(False).eval())
 
     def train(self, mode: bool = True) -> "FrozenVitGrid":
-        """As of any module, but the Vision Transformer stays in evaluation."""
+        """Set the mode of the rest; the Vision Transformer stays in evaluation mode."""
         super().train(mode)
         self.vit.eval()
         return self
