@@ -41,17 +41,18 @@ def browser() -> Iterator[Any]:
 def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
     """Opens a view's page from disk. At the end there must have been no word on the console, no error, and no request
     but that for the page."""
-    pages, said = [], []
+    pages, logged = [], []
 
     def open_(view: View, **options: Any) -> Any:
         path = tmp_path / f"{len(pages)}.html"
         path.write_text(view.page(), encoding="utf-8")
         page = browser.new_page(viewport={"width": 1000, "height": 800}, **options)
         pages.append(page)
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("console", lambda message: logged.append(message.text))
+        page.on("pageerror", lambda error: logged.append(str(error)))
         page.on(
-            "request", lambda request: said.append(request.url) if request.url.split("#")[0] != path.as_uri() else None
+            "request",
+            lambda request: logged.append(request.url) if request.url.split("#")[0] != path.as_uri() else None,
         )
         page.goto(path.as_uri())
         if options.get("java_script_enabled", True):
@@ -61,23 +62,24 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
     yield open_
     for page in pages:
         page.close()
-    assert said == []
+    assert logged == []
 
 
 @pytest.fixture
 def visit(browser: Any) -> Iterator[Visit]:
     """Opens the page of a server. At the end there must have been no word on the console but of what the server
     refused, no error, and no request but to that server."""
-    pages, said = [], []
+    pages, logged = [], []
 
     def open_(address: str, **options: Any) -> Any:
         page = browser.new_page(viewport={"width": 1000, "height": 900}, **options)
         page.set_default_timeout(PATIENCE)
         pages.append(page)
-        page.on("console", lambda message: None if "status of 422" in message.text else said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("console", lambda message: None if "status of 422" in message.text else logged.append(message.text))
+        page.on("pageerror", lambda error: logged.append(str(error)))
         page.on(
-            "request", lambda request: None if request.url.startswith((address, "data:")) else said.append(request.url)
+            "request",
+            lambda request: None if request.url.startswith((address, "data:")) else logged.append(request.url),
         )
         page.goto(address + "/")
         page.locator("#fields label").first.wait_for()
@@ -86,4 +88,4 @@ def visit(browser: Any) -> Iterator[Visit]:
     yield open_
     for page in pages:
         page.close()
-    assert said == []
+    assert logged == []

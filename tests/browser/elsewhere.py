@@ -10,11 +10,11 @@ from urllib.parse import urlunsplit
 @contextmanager
 def elsewhere() -> Iterator[tuple[str, list[str]]]:
     """The address of a site whose every page is blank, and the paths that were asked of it."""
-    asked: list[str] = []
+    requests: list[str] = []
 
     class Blank(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            asked.append(self.path)
+            requests.append(self.path)
             self.send_response(200)
             self.send_header("content-type", "text/html")
             self.send_header("content-length", "0")
@@ -25,5 +25,5 @@ def elsewhere() -> Iterator[tuple[str, list[str]]]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Blank) as site:
         threading.Thread(target=site.serve_forever, daemon=True).start()
-        yield urlunsplit(("http", f"127.0.0.1:{site.server_port}", "", "", "")), asked
+        yield urlunsplit(("http", f"127.0.0.1:{site.server_port}", "", "", "")), requests
         site.shutdown()

@@ -8,14 +8,14 @@ from playwright.sync_api import sync_playwright
 from tests.browser.conftest import CHROMIUM
 
 
-def shot(page: Path, out: Path, *wanted: str) -> None:
+def shot(page: Path, out: Path, *options: str) -> None:
     """What is wanted is a size, `dark`, and settings of the view as they stand behind # in its address."""
-    sizes = [each for each in wanted if each.replace("x", "").isdigit()]
+    sizes = [each for each in options if each.replace("x", "").isdigit()]
     width, height = map(int, (sizes or ["900x600"])[0].split("x"))
-    settings = [each for each in wanted if each not in ("dark", *sizes)]
+    settings = [each for each in options if each not in ("dark", *sizes)]
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        scheme = "dark" if "dark" in wanted else "light"
+        scheme = "dark" if "dark" in options else "light"
         opened = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
         opened.goto(f"{page.resolve().as_uri()}#{'&'.join(settings)}")
         opened.locator(".regard-panel").first.wait_for()

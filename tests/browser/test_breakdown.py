@@ -63,24 +63,24 @@ def test_a_click_breaks_an_additive_lookup_down(opened: Opened):
     for each in model.decoder.parameters():
         torch.nn.init.normal_(each, std=0.7)
     source, target = Side.of(("a", "b", "c", "d", "</s>")), Side.of(("x", "y", "</s>"))
-    given = lookups(model, ([5, 7, 4, 9], [6, 4]), source, target, JOININGS["weights"])[0]
-    page = opened(View(given))
+    one = lookups(model, ([5, 7, 4, 9], [6, 4]), source, target, JOININGS["weights"])[0]
+    page = opened(View(one))
     page.locator(".regard-place").focus()
     for key in ("ArrowDown", "ArrowRight", "ArrowRight", "Enter"):
         page.keyboard.press(key)
     assert page.locator(".regard-breakdown h2 bdi").all_inner_texts() == ["y", "c"]
     assert columns(page, "numbers")[:3] == ["source", "v · tanh(q + k)", "softmax"]
-    assert given.breakdown is not None
-    assert isinstance(given.breakdown.of, Sums)
-    scores, weights = given.breakdown.of.scores()[0, 0, 1], given.weights[0, 0, 1]
+    assert one.breakdown is not None
+    assert isinstance(one.breakdown.of, Sums)
+    scores, weights = one.breakdown.of.scores()[0, 0, 1], one.weights[0, 0, 1]
     found = {name: [float(each) for each in cells] for name, *cells in rows(page, "numbers")}
-    assert [*found] == [given.source[place] for place in np.argsort(-weights)]
-    for place, name in enumerate(given.source):
-        written = weights[place] * np.linalg.norm(given.breakdown.value[0, 0, place])
+    assert [*found] == [one.source[place] for place in np.argsort(-weights)]
+    for place, name in enumerate(one.source):
+        written = weights[place] * np.linalg.norm(one.breakdown.value[0, 0, place])
         expected = [scores[place], weights[place], written]
         np.testing.assert_allclose([found[name][each] for each in (0, 1, 3)], expected, atol=2e-3)
     assert sum(cells[-1] for cells in found.values()) == pytest.approx(1, abs=5e-3)
-    energy, query, key = given.breakdown.of.energy, given.breakdown.of.query, given.breakdown.of.key
+    energy, query, key = one.breakdown.of.energy, one.breakdown.of.query, one.breakdown.of.key
     assert energy is not None
     terms, shown = energy[0, 0] * np.tanh(query[0, 0, 1] + key[0, 0, 2]), rows(page, "terms")
     order = np.argsort(-np.abs(terms))
@@ -110,8 +110,8 @@ def test_scores_that_are_no_sums_and_weights_that_are_no_softmax(opened: Opened)
 
 def test_a_missing_breakdown_has_a_reason(opened: Opened):
     side = np.zeros((1, 1, 2, 4))
-    given = Lookups(np.full((1, 1, 2, 2), 0.5), ("a", "b"), ("s", "t"), breakdown=Breakdown(Sums(side, side), side))
-    page = opened(View(given, breakdown_limit=23))
+    one = Lookups(np.full((1, 1, 2, 2), 0.5), ("a", "b"), ("s", "t"), breakdown=Breakdown(Sums(side, side), side))
+    page = opened(View(one, breakdown_limit=23))
     assert "breaks" not in page.locator(".regard-said").inner_text()
     page.locator(".regard-place").focus()
     page.keyboard.press("Enter")
@@ -121,7 +121,7 @@ def test_a_missing_breakdown_has_a_reason(opened: Opened):
     )
 
 
-def test_of_many_dimensions_those_that_give_most_are_seen(opened: Opened):
+def test_of_many_dimensions_the_largest_terms_are_visible(opened: Opened):
     random = np.random.default_rng(5)
     query, key, value = (
         random.normal(scale=0.1, size=(1, 1, 1, 500)),

@@ -52,10 +52,10 @@ def test_row_58_a_notebook_shows_the_page_in_a_sealed_frame(page: Any):
 @pytest.mark.parametrize("styled", [True, False])
 def test_row_58_without_frames_there_is_a_picture(page: Any, labels: int, styled: bool):
     """As on GitHub, which leaves out frames and styles, and in notebooks that nobody trusts."""
-    given = bundle(labels)
-    html = FRAMES.sub("", given["text/html"])
+    content = bundle(labels)
+    html = FRAMES.sub("", content["text/html"])
     page.set_content(html if styled else STYLES.sub("", html))
     page.wait_for_function("document.querySelector('img').complete")
     assert page.locator("iframe").count() == 0
     assert page.locator("img").evaluate(VISIBLE)
-    assert page.locator("img").get_attribute("alt") == given["text/plain"]
+    assert page.locator("img").get_attribute("alt") == content["text/plain"]

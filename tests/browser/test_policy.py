@@ -41,7 +41,7 @@ def page(browser: Any) -> Iterator[Any]:
     opened.close()
 
 
-def refused(page: Any, asked: list[str], other: str) -> None:
+def refused(page: Any, requests: list[str], other: str) -> None:
     """Nothing that stood in the page has run or was asked for, nor what a script puts into it; all that was told."""
     page.wait_for_function(f"new Set(window.blocked).size >= {len(ALL)}")
     assert set(page.evaluate("window.blocked")) == ALL
@@ -59,27 +59,27 @@ def refused(page: Any, asked: list[str], other: str) -> None:
     sent = "(address) => fetch(address).then(() => 'came', () => 'refused')"
     assert page.evaluate(sent, f"{other}/fetched") == "refused"
     assert page.evaluate("typeof window.injected") == "undefined"
-    assert asked == []
+    assert requests == []
 
 
-def test_row_57_the_served_page_runs_and_loads_nothing_that_is_not_its_own(page: Any, monkeypatch: pytest.MonkeyPatch):
-    with elsewhere() as (other, asked), serving() as address:
+def test_row_57_the_served_page_runs_and_loads_only_its_own_files(page: Any, monkeypatch: pytest.MonkeyPatch):
+    with elsewhere() as (other, requests), serving() as address:
         kind, _ = app.FILES["/"]
         text = app.content("index.html").replace("<main>", f"<main>{SCRIPT}{HANDLER}{outside(other)}")
         assert other in text
         monkeypatch.setattr(app, "FILES", {**app.FILES, "/": (kind, lambda: text)})
         page.goto(address)
         page.locator("#fields label").first.wait_for()
-        refused(page, asked, other)
+        refused(page, requests, other)
 
 
-def test_row_57_a_page_from_disk_runs_and_loads_nothing_that_is_not_its_own(page: Any, tmp_path: Path):
+def test_row_57_a_page_from_disk_runs_and_loads_only_its_own_content(page: Any, tmp_path: Path):
     view = View(Lookups(np.full((1, 1, 2, 3), 1 / 3), ("a", "b", "c"), ("x", "y")))
-    with elsewhere() as (other, asked):
+    with elsewhere() as (other, requests):
         text = view.page().replace("<main", f"{SCRIPT}{HANDLER}{outside(other)}<main", 1)
         assert other in text
         path = tmp_path / "page.html"
         path.write_text(text, encoding="utf-8")
         page.goto(path.as_uri())
         page.locator(".regard-panel").first.wait_for()
-        refused(page, asked, other)
+        refused(page, requests, other)

@@ -13,7 +13,7 @@ from PIL import Image
 from regard.serve.catalog import served
 from regard.serve.operation import Active, ResponsePart, ServedRun
 from tests.browser.conftest import PATIENCE, Visit
-from tests.serve import made
+from tests.serve import toys
 from tests.serve.serving import serving
 
 SOURCE = "das Haus ist alt"
@@ -28,11 +28,11 @@ def tokens(page: Any) -> list[str]:
     return page.locator("#tokens button").all_inner_texts()
 
 
-def finished(page: Any, said: str = "log-probability") -> None:
-    page.locator("#status", has_text=said).wait_for()
+def finished(page: Any, text: str = "log-probability") -> None:
+    page.locator("#status", has_text=text).wait_for()
 
 
-def ask(page: Any, text: str = SOURCE) -> None:
+def submit(page: Any, text: str = SOURCE) -> None:
     page.get_by_label("Text", exact=True).fill(text)
     page.get_by_role("button", name="Answer", exact=True).click()
 
@@ -41,37 +41,37 @@ def held(one: ServedRun, gate: threading.Semaphore) -> ServedRun:
     """Tells a token of a stream whenever the gate is opened once more."""
     stream = one.operations["stream"]
 
-    def answer(asks: Sequence[Any], wanted: Active) -> Iterator[ResponsePart]:
-        for said in stream.respond(asks, wanted):
-            if said.data["event"] == "token":
+    def answer(requests: Sequence[Any], active: Active) -> Iterator[ResponsePart]:
+        for part in stream.respond(requests, active):
+            if part.data["event"] == "token":
                 assert gate.acquire(timeout=PATIENCE / 1000)
-            yield said
+            yield part
 
     return replace(one, operations={**one.operations, "stream": replace(stream, respond=answer)})
 
 
 def test_a_translation_streams_with_its_attention(visit: Visit):
-    gate, run = threading.Semaphore(0), made.translator("transformer")
-    (wanted,) = run.predict([SOURCE], beam=1)
+    gate, run = threading.Semaphore(0), toys.translator("transformer")
+    (expected,) = run.predict([SOURCE], beam=1)
     with serving(held(of(run), gate)) as address:
         page = visit(address)
-        ask(page)
+        submit(page)
         for count in (1, 2, 3):
             gate.release()
             page.locator(f"#tokens button:nth-child({count})").wait_for()
-            assert tokens(page) == list(wanted.tokens[:count])
+            assert tokens(page) == list(expected.tokens[:count])
             assert page.locator("#status").inner_text() == "Writing ..."
         gate.release(99)
         finished(page)
-        assert tokens(page) == list(wanted.tokens)
-        assert page.locator("#plain").inner_text() == wanted.text
+        assert tokens(page) == list(expected.tokens)
+        assert page.locator("#plain").inner_text() == expected.text
         page.locator("#view .regard-panel").wait_for()
 
 
 def test_hovering_changes_the_picture(visit: Visit):
-    with serving(of(made.translator())) as address:
+    with serving(of(toys.translator())) as address:
         page = visit(address)
-        ask(page)
+        submit(page)
         finished(page)
         view = page.locator("#view .regard-place")
         view.scroll_into_view_if_needed()
@@ -79,16 +79,16 @@ def test_hovering_changes_the_picture(visit: Visit):
         before = view.screenshot()
         box = view.bounding_box()
         page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 0.6 * box["height"])
-        said = page.locator("#view .regard-said").inner_text()
-        assert "reads" in said
+        text = page.locator("#view .regard-said").inner_text()
+        assert "reads" in text
         assert view.screenshot() != before
 
 
 def test_other_maps_are_chosen_in_the_page(visit: Visit):
-    with serving(of(made.translator("transformer")), of(made.writer(), "writer")) as address:
+    with serving(of(toys.translator("transformer")), of(toys.language_model(), "writer")) as address:
         page = visit(address)
         shown, view = page.get_by_label("Map", exact=True), page.locator("#view .regard-place")
-        ask(page)
+        submit(page)
         finished(page)
         assert shown.count() == 0
         page.get_by_label("gradient × input").check()  # the same is asked again
@@ -117,11 +117,11 @@ def test_other_maps_are_chosen_in_the_page(visit: Visit):
         assert shown.locator("option").all_inner_texts() == ["weights", "rollout"]
 
 
-def test_another_token_is_forced_and_what_changes_is_marked(visit: Visit):
-    run = made.translator()
+def test_another_token_is_forced_and_changes_are_marked(visit: Visit):
+    run = toys.translator()
     with serving(of(run)) as address:
         page = visit(address)
-        ask(page)
+        submit(page)
         finished(page)
         before, answered = tokens(page), page.locator("#plain").inner_text()
         page.locator("#tokens button").nth(1).click()
@@ -131,12 +131,12 @@ def test_another_token_is_forced_and_what_changes_is_marked(visit: Visit):
         choices.nth(2).click()
         page.locator("#tokens .forced.changed").wait_for()
         finished(page)
-        (wanted,) = run.predict([SOURCE], beam=1, prefix=f"{before[0]} {chosen}")
-        assert tokens(page) == list(wanted.tokens)
-        assert page.locator("#plain").inner_text() == wanted.text
+        (expected,) = run.predict([SOURCE], beam=1, prefix=f"{before[0]} {chosen}")
+        assert tokens(page) == list(expected.tokens)
+        assert page.locator("#plain").inner_text() == expected.text
         assert page.locator("#tokens .forced").count() == 2
         assert page.locator("#before").inner_text() == f"Before: {answered}"
-        changed = [old != new for old, new in zip_longest(before, wanted.tokens)][: len(wanted.tokens)]
+        changed = [old != new for old, new in zip_longest(before, expected.tokens)][: len(expected.tokens)]
         marked = page.locator("#tokens button").evaluate_all("all => all.map(each => each.matches('.changed'))")
         assert (marked, any(changed[2:])) == (changed, True)  # what follows the forced word too
         page.locator("#tokens button").nth(0).click()
@@ -149,7 +149,7 @@ def test_another_token_is_forced_and_what_changes_is_marked(visit: Visit):
 
 def test_the_keyboard_alone_is_enough(visit: Visit):
     """From the field to an answer, to one of its tokens, to another in its place, and back."""
-    with serving(of(made.translator())) as address:
+    with serving(of(toys.translator())) as address:
         page = visit(address)
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.id") == "run"
@@ -176,29 +176,29 @@ def test_the_keyboard_alone_is_enough(visit: Visit):
         finished(page)
 
 
-def test_row_57_tokens_are_text_whatever_they_hold(visit: Visit):
-    with serving(of(made.translator(), "<b>run")) as address:
+def test_row_57_tokens_are_always_text(visit: Visit):
+    with serving(of(toys.translator(), "<b>run")) as address:
         page = visit(address)
-        ask(page, f"kein {made.SCRIPT} Haus")
+        submit(page, f"kein {toys.SCRIPT} Haus")
         finished(page)
         page.locator("#tokens button").nth(0).click()
-        page.get_by_label("Let the answer begin with").first.fill(f"no {made.SCRIPT}")
+        page.get_by_label("Let the answer begin with").first.fill(f"no {toys.SCRIPT}")
         page.get_by_role("button", name="Go on from there").click()
         page.locator("#tokens .forced").nth(1).wait_for()
         finished(page)
-        assert tokens(page)[1] == made.SCRIPT
-        assert page.locator("#plain").inner_text().startswith(f"no {made.SCRIPT}")
+        assert tokens(page)[1] == toys.SCRIPT
+        assert page.locator("#plain").inner_text().startswith(f"no {toys.SCRIPT}")
         assert page.locator("main script, #run b").count() == 0
         assert page.title() == "regard"
 
 
-def test_a_fault_is_told_and_a_stream_stopped(visit: Visit):
+def test_an_error_is_displayed_and_a_stream_stopped(visit: Visit):
     gate = threading.Semaphore(0)
-    with serving(held(of(made.translator()), gate)) as address:
+    with serving(held(of(toys.translator()), gate)) as address:
         page = visit(address)
-        ask(page, "a" * 5001)
+        submit(page, "a" * 5001)
         page.locator("#status.bad", has_text="5001 characters").wait_for()
-        ask(page)
+        submit(page)
         gate.release(1)
         page.locator("#tokens button").first.wait_for()
         page.get_by_role("button", name="Stop").click()
@@ -207,14 +207,14 @@ def test_a_fault_is_told_and_a_stream_stopped(visit: Visit):
         assert len(tokens(page)) == 1
 
 
-def test_runs_are_switched_and_each_is_asked_what_it_takes(visit: Visit, tmp_path: Path):
+def test_every_run_has_its_own_form(visit: Visit, tmp_path: Path):
     pixels = np.random.default_rng(1).integers(0, 256, (19, 23, 3), dtype=np.uint8)
     Image.fromarray(pixels).save(tmp_path / "picture.png")
     runs = [
-        of(made.writer(), "writer"),
-        of(made.critic(), "critic"),
-        of(made.beholder(), "beholder"),
-        of(made.reader(), "reader"),
+        of(toys.language_model(), "writer"),
+        of(toys.classifier(), "classifier"),
+        of(toys.vit(), "vit"),
+        of(toys.reader(), "reader"),
     ]
     with serving(*runs) as address:
         page = visit(address, color_scheme="dark")
@@ -225,11 +225,11 @@ def test_runs_are_switched_and_each_is_asked_what_it_takes(visit: Visit, tmp_pat
         page.get_by_role("button", name="Answer", exact=True).click()
         finished(page)
         assert 1 <= len(tokens(page)) <= 5
-        page.get_by_label("Run", exact=True).select_option("critic")
-        ask(page, "das Haus ist alt . ein Baum")
+        page.get_by_label("Run", exact=True).select_option("classifier")
+        submit(page, "das Haus ist alt . ein Baum")
         page.locator("#plain meter").nth(1).wait_for()
         page.locator("#view .regard-panel").wait_for()
-        page.get_by_label("Run", exact=True).select_option("beholder")
+        page.get_by_label("Run", exact=True).select_option("vit")
         page.get_by_label("Image").set_input_files(tmp_path / "picture.png")
         page.get_by_role("button", name="Answer", exact=True).click()
         page.locator("#plain meter").nth(1).wait_for()
@@ -241,12 +241,12 @@ def test_runs_are_switched_and_each_is_asked_what_it_takes(visit: Visit, tmp_pat
         page.locator("#view .regard-panel").wait_for()
 
 
-def test_a_caption_streams_with_where_it_looks(visit: Visit, tmp_path: Path):
+def test_a_caption_streams_with_its_attention(visit: Visit, tmp_path: Path):
     """Over the picture, which is there from the first; and each of its words can be changed."""
     pixels = np.random.default_rng(1).integers(0, 256, (19, 23, 3), dtype=np.uint8)
     Image.fromarray(pixels).save(tmp_path / "picture.png")
-    gate, run = threading.Semaphore(0), made.teller()
-    (told,) = run.predict([tmp_path / "picture.png"], beam=1)
+    gate, run = threading.Semaphore(0), toys.captioner()
+    (expected,) = run.predict([tmp_path / "picture.png"], beam=1)
     with serving(held(of(run), gate)) as address:
         page = visit(address)
         page.get_by_label("Image").set_input_files(tmp_path / "picture.png")
@@ -254,12 +254,12 @@ def test_a_caption_streams_with_where_it_looks(visit: Visit, tmp_path: Path):
         for count in (1, 2):
             gate.release()
             page.locator(f"#tokens button:nth-child({count})").wait_for()
-            assert tokens(page) == list(told.tokens[:count])
+            assert tokens(page) == list(expected.tokens[:count])
             page.locator("#view .regard-picture").wait_for()
             assert page.locator("#view .regard-thumbs button").count() == count
         gate.release(99)
         finished(page)
-        assert page.locator("#plain").inner_text() == told.text
+        assert page.locator("#plain").inner_text() == expected.text
         assert page.locator("#view .regard-thumbs button").count() == len(tokens(page))
         assert page.locator("#view .regard-caption").inner_text().split()[1] == "gate"
         change(page, 1)
@@ -271,9 +271,9 @@ def test_a_caption_streams_with_where_it_looks(visit: Visit, tmp_path: Path):
         assert tokens(page)[:2] == ["a", "tree"]
 
 
-def test_what_goes_on_from_a_prompt_is_changed_and_begun(visit: Visit):
+def test_a_continuation_is_changed_and_prefixed(visit: Visit):
     """Each token by one of those that might stand there, the last of those that were asked for too."""
-    with serving(of(made.writer())) as address:
+    with serving(of(toys.language_model())) as address:
         page = visit(address)
         page.get_by_label("Beginning of the text").fill("the house")
         page.get_by_text("How it is written").click()
@@ -307,9 +307,9 @@ def change(page: Any, place: int) -> None:
 
 
 def test_every_control_has_a_name(visit: Visit):
-    with serving(of(made.translator())) as address:
+    with serving(of(toys.translator())) as address:
         page = visit(address)
-        ask(page)
+        submit(page)
         finished(page)
         page.locator("#tokens button").nth(0).click()
         unnamed = page.evaluate(

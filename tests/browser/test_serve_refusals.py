@@ -9,7 +9,7 @@ from regard.serve.request import Limits
 from tests.browser.conftest import REBOUND
 from tests.browser.elsewhere import elsewhere
 from tests.serve.serving import run, serving
-from tests.serve.test_asking import PREDICT, Gate
+from tests.serve.test_requests import PREDICT, Gate
 
 FETCH = """async ([address, type, options]) => {
   const body = options.body || JSON.stringify({ text: "a" });
@@ -36,25 +36,25 @@ def fetched(page: Any, address: str, type: str = JSON, **options: Any) -> tuple[
     return status, text
 
 
-def test_row_59_a_page_of_another_origin_gets_nothing_and_does_nothing(page: Any):
+def test_row_59_a_page_of_another_origin_gets_nothing_and_changes_nothing(page: Any):
     """Neither openly, where the browser asks first and is told no, nor as a form would, where the server sees it."""
-    gate, said = Gate(), []
+    gate, statuses = Gate(), []
     gate.open.set()
     with serving(run(predict=gate.operation)) as address, elsewhere() as (other, _):
         page.goto(other)
         network = page.context.new_cdp_session(page)
-        network.on("Network.responseReceivedExtraInfo", lambda response: said.append(response["statusCode"]))
+        network.on("Network.responseReceivedExtraInfo", lambda response: statuses.append(response["statusCode"]))
         network.send("Network.enable")
         assert fetched(page, address + PREDICT)[0] == 0
         assert fetched(page, address + PREDICT, "text/plain", mode="no-cors")[0] == 0
-        assert said.count(403) == 2
+        assert statuses.count(403) == 2
         assert gate.batches == []
         page.goto(address)
         assert fetched(page, PREDICT)[0] == 200
         assert gate.batches == [["a"]]
 
 
-def test_row_59_nor_can_it_show_ours_or_run_its_parts(page: Any):
+def test_row_59_another_origin_can_neither_frame_the_page_nor_run_its_scripts(page: Any):
     show = """(address) => new Promise((done) => {
         const tag = document.createElement("TAG");
         Object.assign(tag, { onload: () => done("came"), onerror: () => done("refused"), src: address });
@@ -68,7 +68,7 @@ def test_row_59_nor_can_it_show_ours_or_run_its_parts(page: Any):
         assert all("Answer" not in frame.content() for frame in page.frames)
 
 
-def test_row_59_a_name_that_was_made_to_lead_here_is_refused(page: Any):
+def test_row_59_a_rebound_host_name_is_refused(page: Any):
     """As after a DNS rebinding: to the browser it is one site, page and all."""
     gate = Gate()
     gate.open.set()
@@ -101,7 +101,7 @@ def test_row_60_a_slow_body_is_refused(page: Any):
         assert fetched(page, PREDICT)[0] == 200
 
 
-def test_row_62_a_hundred_fetches_are_answered_or_told_to_come_again(page: Any):
+def test_row_62_a_hundred_fetches_are_answered_or_refused_with_a_time_to_retry(page: Any):
     hundred = """async ([address, patient]) => Promise.all([...Array(100).keys()].map(async (number) => {
         for (;;) {
             const headers = { "content-type": "application/json" }, body = JSON.stringify({ text: `text ${number}` });

@@ -32,11 +32,11 @@ def lookups(name: str = "", seed: int = 3) -> Lookups:
     return Lookups(default_rng(seed).dirichlet(np.ones(7), size=(2, 3, 5)), WORDS, TARGET, name)
 
 
-def said(page: Any) -> str:
+def status(page: Any) -> str:
     return page.locator(".regard-said").first.inner_text()
 
 
-def seen(page: Any) -> bytes:
+def pixels(page: Any) -> bytes:
     return page.locator(".regard-place").first.screenshot()
 
 
@@ -78,8 +78,10 @@ def over(page: Any, target: int, source: int) -> None:
 def shade(page: Any, target: int, source: int) -> tuple[int, ...]:
     """The colour of a cell."""
     page.mouse.move(0, 0)
-    drawn = f"(canvas, [x, y]) => [...({PIXELS})(canvas, x * devicePixelRatio, y * devicePixelRatio, 1, 1)].slice(0, 3)"
-    return tuple(page.locator(".regard-extent canvas").first.evaluate(drawn, list(cell(page, target, source))))
+    script = (
+        f"(canvas, [x, y]) => [...({PIXELS})(canvas, x * devicePixelRatio, y * devicePixelRatio, 1, 1)].slice(0, 3)"
+    )
+    return tuple(page.locator(".regard-extent canvas").first.evaluate(script, list(cell(page, target, source))))
 
 
 def choose(page: Any, label: str, option: str) -> None:
@@ -93,31 +95,31 @@ def table(page: Any) -> np.ndarray:
 
 @pytest.mark.parametrize("view", ["Lines", "Reading"])
 def test_pointing_at_a_word_changes_the_picture(opened: Opened, view: str):
-    given = lookups()
-    page = opened(View(given))
+    one = lookups()
+    page = opened(View(one))
     show(page, view)
     page.mouse.move(0, 0)
-    before = seen(page)
+    before = pixels(page)
     point(page, "target", 1)
-    row = given.weights.mean((0, 1))[1]
-    assert said(page).startswith(f"house reads {WORDS[row.argmax()]} {row.max():.3f}")
-    assert seen(page) != before
+    row = one.weights.mean((0, 1))[1]
+    assert status(page).startswith(f"house reads {WORDS[row.argmax()]} {row.max():.3f}")
+    assert pixels(page) != before
 
 
 def test_the_mouse_over_a_cell_shows_its_weight(opened: Opened):
-    given = lookups()
-    page = opened(View(given))
-    mean, before = given.weights.mean((0, 1)), seen(page)
+    one = lookups()
+    page = opened(View(one))
+    mean, before = one.weights.mean((0, 1)), pixels(page)
     for target, source in ((1, 1), (4, 6), (0, 0), (2, 5)):
         over(page, target, source)
-        assert said(page) == f"{TARGET[target]} reads {WORDS[source]} {mean[target, source]:.3f}"
-    assert seen(page) != before
+        assert status(page) == f"{TARGET[target]} reads {WORDS[source]} {mean[target, source]:.3f}"
+    assert pixels(page) != before
     page.mouse.move(0, 0)
-    assert said(page).startswith("5 target × 7 source labels.")
+    assert status(page).startswith("5 target × 7 source labels.")
     choose(page, "Layer", "layer 1")
     choose(page, "Head", "2")
     over(page, 3, 2)
-    assert said(page) == f"is reads ist {given.weights[1, 2, 3, 2]:.3f}"
+    assert status(page) == f"is reads ist {one.weights[1, 2, 3, 2]:.3f}"
 
 
 def test_weights_below_the_threshold_are_hidden(opened: Opened):
@@ -133,33 +135,33 @@ def test_weights_below_the_threshold_are_hidden(opened: Opened):
         for (t, s), colour in before.items():
             assert shade(page, t, s) == (colour if weights[t, s] >= least else blank), (t, s)
     over(page, 0, 2)
-    assert said(page) == "x reads c 0.100"
+    assert status(page) == "x reads c 0.100"
     show(page, "Reading")
     point(page, "target", 1)
     read = page.locator('.regard-token[data-side="source"]')
     assert read.evaluate_all("all => all.map((each) => Boolean(each.style.background))") == [False, False, False, True]
     show(page, "Lines")
     inks = "filter((each, place) => place % 4 === 3 && each > 0).length"  # the pixels that are not transparent
-    drawn = f"(canvas) => ({PIXELS})(canvas, 0, 0, canvas.width, canvas.height).{inks}"
+    script = f"(canvas) => ({PIXELS})(canvas, 0, 0, canvas.width, canvas.height).{inks}"
     inked = []
     for least in (0, 0.12, 0.4, 0.8):
         page.get_by_label("Hide below").fill(str(least))
         page.mouse.move(0, 0)
-        inked.append(page.locator(".regard-between canvas").evaluate(drawn))
+        inked.append(page.locator(".regard-between canvas").evaluate(script))
     assert inked[0] > inked[1] > inked[2] > inked[3] == 0
 
 
-def test_pointing_at_a_cell_says_its_weight(opened: Opened):
-    given = lookups()
-    page = opened(View(given))
+def test_pointing_at_a_cell_gives_its_weight(opened: Opened):
+    one = lookups()
+    page = opened(View(one))
     choose(page, "Layer", "layer 1")
     choose(page, "Head", "2")
     page.locator(".regard-place").focus()
-    before = seen(page)
+    before = pixels(page)
     for key in ("ArrowDown", "ArrowRight", "ArrowRight", "ArrowDown", "ArrowLeft", "ArrowUp"):
         page.keyboard.press(key)
-    assert said(page) == f"house reads Haus {given.weights[1, 2, 1, 1]:.3f}"
-    assert seen(page) != before
+    assert status(page) == f"house reads Haus {one.weights[1, 2, 1, 1]:.3f}"
+    assert pixels(page) != before
 
 
 def test_the_keyboard_alone_is_enough(opened: Opened):
@@ -173,14 +175,14 @@ def test_the_keyboard_alone_is_enough(opened: Opened):
         if page.evaluate("document.activeElement.classList.contains('regard-place')"):
             break
     page.keyboard.press("ArrowDown")
-    assert said(page).startswith("house reads ")
+    assert status(page).startswith("house reads ")
     page.keyboard.press("Escape")
-    assert "5 target × 7 source labels" in said(page)
+    assert "5 target × 7 source labels" in status(page)
 
 
-def test_row_57_tokens_are_text_whatever_they_hold(opened: Opened):
-    given = Lookups(np.full((1, 1, 6, 6), 1 / 6), HOSTILE, HOSTILE, name=HOSTILE[0])
-    page = opened(View(given, given, title=HOSTILE[2]))
+def test_row_57_tokens_are_always_text(opened: Opened):
+    one = Lookups(np.full((1, 1, 6, 6), 1 / 6), HOSTILE, HOSTILE, name=HOSTILE[0])
+    page = opened(View(one, one, title=HOSTILE[2]))
     for view in ("Lines", "Table"):
         show(page, view)
         labels = ".regard-right .regard-token" if view == "Lines" else "tbody th"
@@ -198,18 +200,18 @@ def test_arabic_and_chinese_run_in_their_own_direction(opened: Opened):
         assert np.sign(places[1] - places[0]) == ordered
 
 
-def test_a_dark_page_for_who_wants_one(opened: Opened):
+def test_a_dark_page_by_preference(opened: Opened):
     colours = {}
     for scheme in ("light", "dark"):
         page = opened(View(lookups()), color_scheme=scheme)
         show(page, "Reading")
         colour = "getComputedStyle(document.querySelector('.regard')).backgroundColor"
-        colours[scheme] = [sum(map(int, page.evaluate(colour).strip("rgb()").split(","))), seen(page)]
+        colours[scheme] = [sum(map(int, page.evaluate(colour).strip("rgb()").split(","))), pixels(page)]
     assert colours["dark"][0] < 100 < 700 < colours["light"][0]
     assert colours["dark"][1] != colours["light"][1]
 
 
-def test_little_motion_for_who_wants_little(opened: Opened):
+def test_reduced_motion_by_preference(opened: Opened):
     for motion, expected in (("reduce", "0s"), ("no-preference", "0.12s")):
         page = opened(View(lookups()), reduced_motion=motion)
         show(page, "Lines")
@@ -218,14 +220,14 @@ def test_little_motion_for_who_wants_little(opened: Opened):
 
 
 def test_the_table_has_all_weights_of_the_choice(opened: Opened):
-    given = lookups()
-    page = opened(View(given))
+    one = lookups()
+    page = opened(View(one))
     show(page, "Table")
-    np.testing.assert_allclose(table(page), given.weights.mean((0, 1)), atol=6e-4)
+    np.testing.assert_allclose(table(page), one.weights.mean((0, 1)), atol=6e-4)
     choose(page, "Layer", "layer 1")
-    np.testing.assert_allclose(table(page), given.weights[1].mean(0), atol=6e-4)
+    np.testing.assert_allclose(table(page), one.weights[1].mean(0), atol=6e-4)
     choose(page, "Head", "0")
-    np.testing.assert_allclose(table(page), given.weights[1, 0], atol=6e-4)
+    np.testing.assert_allclose(table(page), one.weights[1, 0], atol=6e-4)
 
 
 def test_without_scripts_there_is_a_table(opened: Opened):
@@ -236,17 +238,17 @@ def test_without_scripts_there_is_a_table(opened: Opened):
 def test_pieces_become_words(opened: Opened):
     pieces = ("un", "seen", "thing")
     words = Words(("unseen", "thing"), (0, 0, 1))
-    given = Lookups(
+    one = Lookups(
         default_rng(2).dirichlet(np.ones(3), size=(1, 1, 3)),
         pieces,
         pieces,
         source_words=words,
         target_words=words,
     )
-    page = opened(View(given))
+    page = opened(View(one))
     show(page, "Table")
     page.get_by_label("Whole words").check()
-    weights = given.weights[0, 0]
+    weights = one.weights[0, 0]
     joined = np.stack([weights[:, :2].sum(1), weights[:, 2]], -1)
     np.testing.assert_allclose(table(page), [(joined[0] + joined[1]) / 2, joined[2]], atol=6e-4)
     assert page.locator("tbody th").all_inner_texts() == ["unseen", "thing"]
@@ -265,7 +267,7 @@ def test_two_sentences_side_by_side(opened: Opened):
     assert page.locator(".regard-panel").count() == 1
 
 
-def test_all_heads_at_once_and_one_of_them_taken(opened: Opened):
+def test_all_heads_at_once_and_a_choice_of_one(opened: Opened):
     page = opened(View(lookups()))
     show(page, "All heads")
     assert page.locator(".regard-heads canvas").count() == 2 * 3
@@ -279,7 +281,7 @@ def test_a_document_shows_sentences_and_words(opened: Opened):
     page = opened(View(of_document(DocumentWeights((("a", "b"), ("c",)), np.array([0.2, 0.8]), words))))
     assert page.locator(".regard-sentences li > b").all_inner_texts() == ["0.200", "0.800"]
     point(page, "source", 1)
-    assert said(page) == "document reads b 0.150"
+    assert status(page) == "document reads b 0.150"
     of_sentences, of_words = page.locator(".regard-key").all_inner_texts()
     assert "before a sentence: its weight" in of_sentences
     assert "0.80" in of_sentences
@@ -294,7 +296,7 @@ def test_a_document_shows_sentences_and_words(opened: Opened):
 
 
 @pytest.mark.parametrize(("scheme", "strongest"), [("light", "darkest"), ("dark", "lightest")])
-def test_keys_say_how_the_largest_weight_looks(opened: Opened, scheme: str, strongest: str):
+def test_legends_show_the_colour_of_the_largest_weight(opened: Opened, scheme: str, strongest: str):
     page = opened(View(lookups()), color_scheme=scheme)
     page.get_by_label("Shades").select_option(label="0 to the largest")
     assert page.locator(".regard-key").inner_text().endswith(f"{strongest}: the largest of this matrix")
@@ -302,45 +304,45 @@ def test_keys_say_how_the_largest_weight_looks(opened: Opened, scheme: str, stro
     assert page.locator(".regard-key").inner_text().endswith(f"{strongest}: the largest of this row")
 
 
-def test_an_image_is_lit_where_a_word_looked(opened: Opened):
+def test_an_image_is_lit_where_a_word_attended(opened: Opened):
     pixels = default_rng(3).integers(0, 255, (8, 8, 3), dtype=np.uint8)
     patches = Patches(pixels, 2, 2)
-    given = Lookups(
+    one = Lookups(
         np.eye(4)[None, None, :3],
         patch_labels(patches.rows, patches.columns),
         ("a", "red", "dot"),
         notes=("0.1", "0.7", "0.9"),
         patches=patches,
     )
-    page = opened(View(given))
+    page = opened(View(one))
     before = page.locator(".regard-picture").screenshot()
     page.locator(".regard-thumbs button").nth(1).hover()
     assert page.locator(".regard-caption").inner_text() == "red  0.7"
     assert page.locator(".regard-picture").screenshot() != before
     page.locator(".regard-picture").hover(position={"x": 300, "y": 50})
-    assert said(page) == "red reads row 1, column 2 1.000"
+    assert status(page) == "red reads row 1, column 2 1.000"
 
 
-def test_lookups_that_write_say_so(opened: Opened):
+def test_lookups_that_write_have_their_own_verbs(opened: Opened):
     page = opened(View(replace(lookups(), verbs=("writes", "is written"))))
     page.locator(".regard-place").focus()
-    assert said(page).startswith("The writes Das ")
+    assert status(page).startswith("The writes Das ")
     show(page, "Lines")
     assert page.locator(".regard-sides span").all_inner_texts() == ["target: writes", "source: is written"]
     point(page, "source", 1)
-    assert said(page).startswith("Haus is written by ")
+    assert status(page).startswith("Haus is written by ")
 
 
 @pytest.mark.parametrize("channels", [1, 3])
 def test_images_that_labels_stand_for(opened: Opened, channels: int):
     images = default_rng(4).integers(0, 255, (5, 7, 7, channels)).astype(np.uint8)
     weights = default_rng(6).dirichlet(np.ones(5), (2, 1, 3))
-    labels = ("cat", "<b>", "مرحبا", "dog", "asked")
-    given = Lookups(weights, labels, labels[:3], images=images)
-    page = opened(View(given))
+    labels = ("cat", "<b>", "مرحبا", "dog", "query")
+    one = Lookups(weights, labels, labels[:3], images=images)
+    page = opened(View(one))
     frames = page.locator(".regard-framed button")
     assert page.get_by_role("button", name="Images", exact=True).get_attribute("aria-pressed") == "true"
-    mean = given.weights.mean((0, 1))
+    mean = one.weights.mean((0, 1))
     for target in (0, 1):
         if target:
             point(page, "target", target)
@@ -349,18 +351,18 @@ def test_images_that_labels_stand_for(opened: Opened, channels: int):
             (label, pytest.approx(weight, abs=6e-4)) for label, weight in zip(labels, mean[target], strict=True)
         ]
     frames.nth(3).hover()
-    assert said(page) == f"<b> reads dog {mean[1, 3]:.3f}"
+    assert status(page) == f"<b> reads dog {mean[1, 3]:.3f}"
     page.locator(".regard-place").focus()
     page.keyboard.press("ArrowRight")
-    assert said(page) == f"<b> reads asked {mean[1, 4]:.3f}"
-    drawn = page.evaluate(
+    assert status(page) == f"<b> reads query {mean[1, 4]:.3f}"
+    colour = page.evaluate(
         """([at, x, y]) => {
           const canvas = document.querySelectorAll(".regard-framed canvas")[at];
           return [...canvas.getContext("2d").getImageData(x, y, 1, 1).data].slice(0, 3);
         }""",
         [2, 6, 18],  # 12 of the page's dots to a pixel
     )
-    assert drawn == [int(each) for each in np.broadcast_to(images[2, 1, 0], 3)]
+    assert colour == [int(each) for each in np.broadcast_to(images[2, 1, 0], 3)]
 
 
 def test_512_tokens_of_144_heads_scroll_and_every_head_can_be_chosen(opened: Opened):
@@ -374,10 +376,10 @@ def test_512_tokens_of_144_heads_scroll_and_every_head_can_be_chosen(opened: Ope
     frame = box.bounding_box()
 
     def pointed() -> tuple[int, int, float]:
-        reads, _, read, weight = said(page).split()
+        reads, _, read, weight = status(page).split()
         return int(reads[1:]), int(read[1:]), float(weight)
 
-    drawn = [seen(page)]
+    drawings = [pixels(page)]
     for layer, head, down in ((7, 3, 4000), (11, 11, 3000), (0, 1, 0)):
         choose(page, "Layer", f"layer {layer}")
         choose(page, "Head", str(head))
@@ -388,8 +390,8 @@ def test_512_tokens_of_144_heads_scroll_and_every_head_can_be_chosen(opened: Ope
         assert abs(reads - (down + frame["height"] / 2) / 14) < 12
         page.mouse.move(x + 14 * ((reads + 12 * layer + head) % 512 - read), y)
         assert pointed() == (reads, (reads + 12 * layer + head) % 512, pytest.approx(0.75, abs=4e-3))
-        drawn.append(seen(page))
-    assert len(set(drawn)) == 4
+        drawings.append(pixels(page))
+    assert len(set(drawings)) == 4
     show(page, "All heads")
     assert page.locator(".regard-heads canvas").count() == 144
     page.get_by_role("button", name="layer 11, head 10").click()
@@ -397,15 +399,15 @@ def test_512_tokens_of_144_heads_scroll_and_every_head_can_be_chosen(opened: Ope
     assert shown == ["layer 11", "10"]
 
 
-def test_512_tokens_open_and_only_what_is_in_sight_is_drawn(opened: Opened):
+def test_512_tokens_open_and_only_the_visible_part_is_rendered(opened: Opened):
     labels = tuple(f"t{place}" for place in range(512))
-    given = Lookups(default_rng(3).dirichlet(np.ones(512), size=(1, 2, 512)), labels, labels)
-    page = opened(View(given))
+    one = Lookups(default_rng(3).dirichlet(np.ones(512), size=(1, 2, 512)), labels, labels)
+    page = opened(View(one))
     size = page.locator(".regard-extent canvas").evaluate("each => [each.width, each.height]")
     assert max(size) <= 1000
-    before, scroll = seen(page), page.locator(".regard-scroll")
+    before, scroll = pixels(page), page.locator(".regard-scroll")
     scroll.hover(position={"x": 300, "y": 300})
-    named = said(page)
+    named = status(page)
     page.mouse.wheel(700, 2800)
     arrived = """(each) => new Promise((done) => {
       const look = (left) => (each.scrollTop === 2800 || !left ? done([each.scrollLeft, each.scrollTop])
@@ -414,32 +416,30 @@ def test_512_tokens_open_and_only_what_is_in_sight_is_drawn(opened: Opened):
     })"""
     assert scroll.evaluate(arrived) == [700, 2800]
     page.mouse.move(0, 0)
-    assert seen(page) != before
+    assert pixels(page) != before
     scroll.hover(position={"x": 300, "y": 300})  # 14 pixels a cell: 200 rows further down, 50 columns further right
     target, source = (int(label[1:]) for label in named.split(" reads ")[0:1] + named.split()[2:3])
-    mean = given.weights.mean((0, 1))
-    assert said(page) == f"t{target + 200} reads t{source + 50} {mean[target + 200, source + 50]:.3f}"
+    mean = one.weights.mean((0, 1))
+    assert status(page) == f"t{target + 200} reads t{source + 50} {mean[target + 200, source + 50]:.3f}"
     for view in ("Lines", "Reading", "All heads", "Table"):
         show(page, view)
     assert page.locator(".regard-numbers tbody tr").count() == 512
 
 
-def test_rows_are_added_as_they_come(opened: Opened, tmp_path):
+def test_rows_are_appended(opened: Opened, tmp_path):
     """What a server does: a page with the source alone, and one target label after the other."""
-    given = lookups()
-    empty = Lookups(given.weights[:, :, :0], WORDS, ())
+    one = lookups()
+    empty = Lookups(one.weights[:, :, :0], WORDS, ())
     page = opened(View(empty, title="Stream"))
     page.evaluate(
-        "async (given) => { window.view = await regard.mount(document.getElementById('view'), given); }",
+        "async (payload) => { window.view = await regard.mount(document.getElementById('view'), payload); }",
         payload([empty]),
     )
     for place, label in enumerate(TARGET[:3]):
-        page.evaluate(
-            "row => window.view.append(row)", {"target": label, "weights": given.weights[:, :, place].tolist()}
-        )
+        page.evaluate("row => window.view.append(row)", {"target": label, "weights": one.weights[:, :, place].tolist()})
     show(page, "Table")
-    np.testing.assert_allclose(table(page), given.weights.mean((0, 1))[:3], atol=6e-4)
-    longer = [[[*row, 0.5] for row in heads] for heads in given.weights[:, :, 3].tolist()]
+    np.testing.assert_allclose(table(page), one.weights.mean((0, 1))[:3], atol=6e-4)
+    longer = [[[*row, 0.5] for row in heads] for heads in one.weights[:, :, 3].tolist()]
     page.evaluate("row => window.view.append(row)", {"target": "is", "source": "new", "weights": longer})
     assert table(page)[-1][-1] == 0.5
     listen = """() => {
@@ -451,7 +451,7 @@ def test_rows_are_added_as_they_come(opened: Opened, tmp_path):
     assert page.evaluate(listen) == [{"lookup": 0, "target": 1, "source": 2}]
 
 
-def test_a_link_to_the_page_says_what_is_seen_first(opened: Opened):
+def test_a_link_sets_the_first_view(opened: Opened):
     page = opened(View(lookups()))
     page.goto(f"{page.url}#view=table&layer=1&head=2&compare=1")
     page.reload()
@@ -462,10 +462,10 @@ def test_a_link_to_the_page_says_what_is_seen_first(opened: Opened):
         np.testing.assert_allclose(found, lookups().weights[1, head], atol=6e-4)
 
 
-def test_what_has_no_line_or_small_image_is_said(opened: Opened):
+def test_hidden_lines_and_images_are_counted(opened: Opened):
     labels = tuple(f"t{place}" for place in range(130))
-    given = Lookups(np.full((1, 1, 130, 130), 0.03), labels, labels)
-    page = opened(View(given))
+    one = Lookups(np.full((1, 1, 130, 130), 0.03), labels, labels)
+    page = opened(View(one))
     show(page, "Lines")
     note = page.locator(".regard-key")
     page.wait_for_function("document.querySelector('.regard-key').textContent.includes('4,000')")
@@ -496,14 +496,14 @@ def test_heads_have_the_colours_of_pictures_then_dashes(opened: Opened, scheme: 
     assert "each in its colour" not in page.get_by_label("Head", exact=True).inner_text()
 
 
-def test_norms_are_seen_as_they_are(opened: Opened):
+def test_norms_are_displayed_unscaled(opened: Opened):
     """Not as shares, and not cut off at 1: what is pointed at, and the scale, in every view."""
-    given = replace(lookups(), kind="norms", amounts=True, weights=5 * default_rng(5).random((2, 3, 5, 7)))
-    mean, most = given.weights.mean((0, 1)), f"{given.weights.max():.3f}"
-    page = opened(View(given))
+    one = replace(lookups(), kind="norms", amounts=True, weights=5 * default_rng(5).random((2, 3, 5, 7)))
+    mean, most = one.weights.mean((0, 1)), f"{one.weights.max():.3f}"
+    page = opened(View(one))
     assert mean.sum(-1).min() > 2
     over(page, 1, 4)
-    assert said(page) == f"house reads . {mean[1, 4]:.3f} (norms)"
+    assert status(page) == f"house reads . {mean[1, 4]:.3f} (norms)"
     legend = page.locator(".regard-key")
     assert legend.inner_text().split("\n") == [
         "0",
@@ -517,9 +517,9 @@ def test_norms_are_seen_as_they_are(opened: Opened):
     assert f"{mean.max():.3f}" in legend.inner_text()
     show(page, "Lines")
     line = f"norms, not shares: a line of {most}, the largest of all layers and heads, is the widest; those under"
-    assert legend.inner_text() == f"{line} {0.25 * given.weights.max():.3f} have none"
+    assert legend.inner_text() == f"{line} {0.25 * one.weights.max():.3f} have none"
     point(page, "target", 1)
-    assert said(page).startswith(f"house reads {WORDS[mean[1].argmax()]} {mean[1].max():.3f}")
+    assert status(page).startswith(f"house reads {WORDS[mean[1].argmax()]} {mean[1].max():.3f}")
     show(page, "Reading")
     point(page, "target", 1)
     assert f"{mean[1].max():.3f}" in legend.inner_text()
@@ -527,7 +527,7 @@ def test_norms_are_seen_as_they_are(opened: Opened):
     np.testing.assert_allclose(table(page), mean, atol=6e-4)
     choose(page, "Layer", "layer 1")
     choose(page, "Head", "2")
-    np.testing.assert_allclose(table(page), given.weights[1, 2], atol=6e-4)
+    np.testing.assert_allclose(table(page), one.weights[1, 2], atol=6e-4)
 
 
 def test_small_norms_go_to_the_greatest_of_them(opened: Opened):
@@ -535,8 +535,8 @@ def test_small_norms_go_to_the_greatest_of_them(opened: Opened):
     weights = np.array([[0.02, 0.03, 0.01], [0.0, 0.004, 0.0], [0.01, 0.01, 0.01]])[None, None]
     words = Words(("unseen", "thing"), (0, 0, 1))
     labels = ("un", "seen", "thing")
-    given = Lookups(weights, labels, labels, kind="norms", amounts=True, source_words=words, target_words=words)
-    page = opened(View(given))
+    one = Lookups(weights, labels, labels, kind="norms", amounts=True, source_words=words, target_words=words)
+    page = opened(View(one))
     legend = page.locator(".regard-key")
     assert "0.030" in legend.inner_text()
     darkest = shade(page, 0, 1)
@@ -547,7 +547,7 @@ def test_small_norms_go_to_the_greatest_of_them(opened: Opened):
     assert "0.030" in legend.inner_text()
     page.goto(f"{page.url}#words=1&target=0&source=0")
     page.reload()
-    assert said(page) == "unseen reads unseen 0.027 (norms)"
+    assert status(page) == "unseen reads unseen 0.027 (norms)"
 
 
 def test_the_scale_of_a_map_follows_the_map(opened: Opened):
@@ -574,28 +574,28 @@ def shades(page: Any) -> list[str]:
 
 
 def test_another_map_is_chosen_with_its_own_layers_heads_and_labels(opened: Opened):
-    given = lookups()
-    told = default_rng(7).dirichlet(np.ones(3), size=(1, 1, 1))
+    one = lookups()
+    gradient = default_rng(7).dirichlet(np.ones(3), size=(1, 1, 1))
     others = {
         "rollout": OtherMap(default_rng(6).dirichlet(np.ones(7), size=(1, 1, 5)), ("rollout",)),
         "gradient": OtherMap(
-            told, ("gradient",), source=WORDS[:3], target=("a class",), verbs=("depends on", "is depended on")
+            gradient, ("gradient",), source=WORDS[:3], target=("a class",), verbs=("depends on", "is depended on")
         ),
         "norms": OtherMap(5 * default_rng(5).random((2, 3, 5, 7)), amounts=True),
     }
-    page = opened(View(replace(given, others=others)))
+    page = opened(View(replace(one, others=others)))
     assert options(page, "Map") == ["weights", "rollout", "gradient", "norms"]
     choose(page, "Layer", "layer 1")
     choose(page, "Head", "2")
-    pictures = {"weights": seen(page)}
+    pictures = {"weights": pixels(page)}
     for name in others:
         choose(page, "Map", name)
-        pictures[name] = seen(page)
+        pictures[name] = pixels(page)
     assert len(set(pictures.values())) == 4
     show(page, "Table")
     np.testing.assert_allclose(table(page), others["norms"].weights.mean((0, 1)), atol=6e-4)
     choose(page, "Map", "gradient")
-    np.testing.assert_allclose(table(page), told[0, 0], atol=6e-4)
+    np.testing.assert_allclose(table(page), gradient[0, 0], atol=6e-4)
     assert page.locator("thead th").all_inner_texts() == list(WORDS[:3])
     assert page.locator("tbody th").all_inner_texts() == ["a class"]
     show(page, "Reading")
@@ -603,7 +603,7 @@ def test_another_map_is_chosen_with_its_own_layers_heads_and_labels(opened: Open
     show(page, "Table")
     assert page.get_by_label("Layer", exact=True).count() == page.get_by_label("Head", exact=True).count() == 0
     choose(page, "Map", "weights")
-    np.testing.assert_allclose(table(page), given.weights.mean((0, 1)), atol=6e-4)
+    np.testing.assert_allclose(table(page), one.weights.mean((0, 1)), atol=6e-4)
     for view in ("Lines", "Reading", "All heads"):
         show(page, view)
     assert page.locator(".regard-heads canvas").count() == 2 * 3
@@ -612,10 +612,10 @@ def test_another_map_is_chosen_with_its_own_layers_heads_and_labels(opened: Open
 
 
 def test_compared_maps_keep_the_head_where_both_have_it(opened: Opened):
-    given = lookups()
-    norms, rolled = OtherMap(given.weights[::-1]), OtherMap(given.weights[:1, :1])
+    one = lookups()
+    norms, rolled = OtherMap(one.weights[::-1]), OtherMap(one.weights[:1, :1])
     for other, chosen in ((norms, ["layer 1", "2"]), (rolled, [])):
-        page = opened(View(replace(given, others={"other": other})))
+        page = opened(View(replace(one, others={"other": other})))
         choose(page, "Layer", "layer 1")
         choose(page, "Head", "2")
         page.get_by_role("button", name="Compare").click()
@@ -623,13 +623,13 @@ def test_compared_maps_keep_the_head_where_both_have_it(opened: Opened):
         assert second == ["other", *chosen]
 
 
-def test_only_the_weights_are_worked_out(opened: Opened):
+def test_only_the_weights_have_a_breakdown(opened: Opened):
     query = np.zeros((1, 1, 2, 4))
     weights = np.full((1, 1, 2, 2), 0.5)
     breakdown = Breakdown(Sums(query, query, 0.5), query)
-    given = Lookups(weights, ("a", "b"), ("s", "t"), breakdown=breakdown)
-    page = opened(View(replace(given, others={"owed": OtherMap(np.eye(2)[None, None])})))
-    for name, shown in (("weights", True), ("owed", False)):
+    one = Lookups(weights, ("a", "b"), ("s", "t"), breakdown=breakdown)
+    page = opened(View(replace(one, others={"gradient": OtherMap(np.eye(2)[None, None])})))
+    for name, shown in (("weights", True), ("gradient", False)):
         choose(page, "Map", name)
         page.locator(".regard-place").focus()
         page.keyboard.press("Enter")

@@ -78,12 +78,16 @@ def test_several_files_are_read_in_order(tmp_path: Path):
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("x.json", [1], r"x.json: is not a file of SQuAD \(TypeError.*expected data > paragraphs"),
-        ("x.json", {"data": [{"title": "a"}]}, r"x.json: is not a file of SQuAD \(KeyError\('paragraphs'\)\)"),
+        ("x.json", [1], r"x.json: is no SQuAD file \(TypeError.*expected data > paragraphs"),
+        ("x.json", {"data": [{"title": "a"}]}, r"x.json: is no SQuAD file \(KeyError\('paragraphs'\)\)"),
         ("x.json", {"data": []}, r"x.json: has no question with an answer"),
-        ("x.json", changed(answers=[{"text": 5}]), r"x.json: data\[0\].paragraphs\[0\].qas\[0\]: has 5 for a text"),
-        ("x.json", changed(answers=[{"text": " "}]), r"qas\[0\]: has ' ' for a text; expected one that is not blank"),
-        ("x.json", changed(question=None), r"qas\[0\]: has None for a text"),
+        ("x.json", changed(answers=[{"text": 5}]), r"x.json: data\[0\].paragraphs\[0\].qas\[0\]: got 5 as a text"),
+        (
+            "x.json",
+            changed(answers=[{"text": " "}]),
+            r"qas\[0\]: got ' ' as a text; expected a string that is not blank",
+        ),
+        ("x.json", changed(question=None), r"qas\[0\]: got None as a text"),
         ("x.jsonl", {"context": "a", "answer_text": "b"}, r"x.jsonl:1: .*question"),
     ],
 )

@@ -132,12 +132,12 @@ def test_the_loss_is_that_of_the_last_image():
 
 def test_prototypes_are_means():
     random = np.random.default_rng(3)
-    shown, asked = random.normal(size=(2, 5, 3)), random.normal(size=(2, 4, 3))
+    support, queries = random.normal(size=(2, 5, 3)), random.normal(size=(2, 4, 3))
     labels = [[0, 1, 1, 2, 1], [2, 2, 0, 1, 0]]
-    found = prototype_logits(torch.tensor(shown), torch.tensor(labels), torch.tensor(asked), 3)
+    found = prototype_logits(torch.tensor(support), torch.tensor(labels), torch.tensor(queries), 3)
     for row, number, way in np.ndindex(2, 4, 3):
-        mean = np.mean([code for code, label in zip(shown[row], labels[row], strict=True) if label == way], 0)
-        assert found[row, number, way].item() == pytest.approx(-(((asked[row, number] - mean) ** 2).sum()))
+        mean = np.mean([code for code, label in zip(support[row], labels[row], strict=True) if label == way], 0)
+        assert found[row, number, way].item() == pytest.approx(-(((queries[row, number] - mean) ** 2).sum()))
 
 
 def test_the_loss_of_prototypes_is_beside_the_networks():

@@ -13,20 +13,22 @@ from regard.serve.server import address, listen, server
 
 
 class Echo(RequestBody):
-    """What the runs of these tests are asked."""
+    """A request for the runs of these tests."""
 
     text: str
     number: int = 0
 
 
 def run(name: str = "echo", **operations: Operation) -> ServedRun:
-    """A run that says what it is told, and what else is given."""
-    echo = Operation(Echo, at_once(lambda asks: [{"text": ask.text} for ask in asks]), lambda ask: None)
+    """A run that returns the texts of its requests, with other operations."""
+    echo = Operation(
+        Echo, at_once(lambda requests: [{"text": request.text} for request in requests]), lambda request: None
+    )
     return ServedRun(name, {"kind": "text"}, {"predict": echo, **operations})
 
 
 def streaming(answer: Callable[[Sequence[Any], Active], Iterator[ResponsePart]]) -> Operation:
-    return Operation(Echo, answer, lambda ask: None, streams=True)
+    return Operation(Echo, answer, lambda request: None, streams=True)
 
 
 @contextmanager

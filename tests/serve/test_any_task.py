@@ -126,7 +126,7 @@ class OtherRun(Run[Sides, TextPrediction]):
         return Attribution(prediction, prediction.text, (lookups,), None, options)
 
 
-def test_a_task_of_somebody_else():
+def test_a_user_task():
     with serving(of(OtherRun())) as address:
         (about,) = httpx.get(address + "/api/runs").json()["runs"]
         answers = [
@@ -158,7 +158,7 @@ def test_a_task_of_somebody_else():
     assert view["lookups"][0]["source"] == ["a", "b"]
 
 
-def test_what_predicts_nothing_is_refused():
+def test_a_run_without_predictions_is_refused():
     run = CustomRun.__new__(CustomRun)
     run.config = SimpleNamespace(task="custom")
     with pytest.raises(InputError, match="run: a run of the task custom cannot be served; it can evaluate"):

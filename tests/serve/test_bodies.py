@@ -27,7 +27,7 @@ def talk(address: str, *parts: bytes) -> bytes:
 
 
 def head(*lines: str) -> bytes:
-    given = [
+    request = [
         "POST /api/runs/echo/predict HTTP/1.1",
         "Host: localhost",
         "Content-Type: application/json",
@@ -35,10 +35,10 @@ def head(*lines: str) -> bytes:
         "",
         "",
     ]
-    return "\r\n".join(given).encode()
+    return "\r\n".join(request).encode()
 
 
-def test_row_60_a_huge_body_is_refused_before_it_comes():
+def test_row_60_a_huge_body_is_refused_before_it_arrives():
     with serving(limits=SMALL) as address:
         answer = talk(address, head(f"Content-Length: {1 << 30}"))
     assert answer.startswith(b"HTTP/1.1 413")
@@ -47,17 +47,17 @@ def test_row_60_a_huge_body_is_refused_before_it_comes():
 
 def test_row_60_a_huge_body_of_unknown_length_is_read_no_further_than_its_limit():
     """Whatever the network has, no more is taken from it than fits."""
-    taken = 0
+    reads = 0
 
     async def receive() -> dict[str, Any]:
-        nonlocal taken
-        taken += 1
+        nonlocal reads
+        reads += 1
         return {"type": "http.request", "body": b"x" * 211, "more_body": True}
 
     with pytest.raises(HTTPError) as refused:
         asyncio.run(Bodies(SMALL).read({"type": "http", "headers": []}, receive))
     assert refused.value.status == 413
-    assert taken == 5
+    assert reads == 5
 
 
 def test_row_60_a_chunked_body_is_refused_too():
@@ -66,7 +66,7 @@ def test_row_60_a_chunked_body_is_refused_too():
         assert talk(address, head("Transfer-Encoding: chunked"), chunk).startswith(b"HTTP/1.1 413")
 
 
-def test_row_60_a_slow_body_is_given_up():
+def test_row_60_a_slow_body_times_out():
     with serving(limits=SMALL) as address:
         answer = talk(address, head("Content-Length: 17"), b'{"text":')
     assert answer.startswith(b"HTTP/1.1 408")
@@ -74,7 +74,7 @@ def test_row_60_a_slow_body_is_given_up():
 
 
 @pytest.mark.parametrize(
-    ("body", "status", "said"),
+    ("body", "status", "message"),
     [
         (b"", 400, "body"),
         (b'{"text": "a"', 400, "EOF"),
@@ -90,33 +90,33 @@ def test_row_60_a_slow_body_is_given_up():
         (json.dumps({"text": "a" * 102}).encode(), 422, "text: 102 characters; this server takes 101"),
     ],
 )
-def test_row_60_wrong_bodies_are_told_in_one_line(body: bytes, status: int, said: str):
+def test_row_60_invalid_bodies_give_a_one_line_error(body: bytes, status: int, message: str):
     with serving(limits=SMALL) as address:
         response = httpx.post(address + "/api/runs/echo/predict", content=body, headers=JSON)
     assert response.status_code == status
-    assert said in response.json()["error"]
+    assert message in response.json()["error"]
     assert "\n" not in response.json()["error"]
 
 
-def test_what_is_not_there_is_named():
+def test_unknown_runs_and_operations_are_named():
     with serving(run("one"), run("two")) as address:
 
-        def said(path: str, **options: Any) -> tuple[int, str]:
+        def response(path: str, **options: Any) -> tuple[int, str]:
             response = httpx.post(address + path, **options)
             return response.status_code, response.json()["error"]
 
-        assert said("/api/runs/echo/predict", json={}) == (404, "no run is called 'echo'; there are one, two")
-        assert said("/api/runs/one/sing", json={}) == (404, "one has no operation 'sing'; it has predict")
-        assert said("/api/runs/one/predict", content=b"{}")[0] == 415
-        assert said("/elsewhere", json={})[0] == 404
+        assert response("/api/runs/echo/predict", json={}) == (404, "no run is called 'echo'; there are one, two")
+        assert response("/api/runs/one/sing", json={}) == (404, "one has no operation 'sing'; it has predict")
+        assert response("/api/runs/one/predict", content=b"{}")[0] == 415
+        assert response("/elsewhere", json={})[0] == 404
 
 
-def test_texts_come_back_as_they_went():
+def test_texts_return_unchanged():
     text = 'x < y & "z" </script>\u2028\u202eabc\0 \U0001f600'
     with serving() as address:
         assert httpx.post(address + "/api/runs/echo/predict", json={"text": text}).json() == {"text": text}
 
 
-def test_what_has_no_bytes_or_is_infinite_is_json_all_the_same():
+def test_surrogates_and_infinities_give_valid_json():
     value = {"a": "\ud800", "b": [float("inf"), 1.5, float("nan")]}
     assert json.loads(encode(value)) == {"a": "\ud800", "b": [None, 1.5, None]}

@@ -51,7 +51,7 @@ def served(*arguments: str, **options) -> Iterator[tuple[subprocess.Popen[str], 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--port", "70000"], "--port is 70000; expected 0 to 65535"),
         (["--queue", "0"], "--queue is 0; expected at least 1"),
@@ -65,29 +65,29 @@ def served(*arguments: str, **options) -> Iterator[tuple[subprocess.Popen[str], 
         (["--prot", "1"], "--prot"),
     ],
 )
-def test_row_63_what_cannot_be_served_is_told_in_one_line(regard: Regard, run: Path, arguments: list[str], said: str):
+def test_row_63_invalid_arguments_give_a_one_line_error(regard: Regard, run: Path, arguments: list[str], message: str):
     code, output, errors = regard("serve", str(run), *arguments)
     assert (code, output, len(errors.splitlines())) == (2, "", 1)
-    assert said in errors
+    assert message in errors
 
 
 def test_row_63_a_port_in_use(regard: Regard, run: Path):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
         code, _, errors = regard("serve", str(run), "--port", str(port))
     assert code == 2
     why = f"cannot listen at 127.0.0.1, port {port}: address already in use; choose another with --host or --port"
     assert errors == f"regard: {why}\n"
 
 
-def test_runs_that_are_none_or_twice_there(regard: Regard, run: Path, tmp_path: Path):
+def test_missing_and_duplicate_runs(regard: Regard, run: Path, tmp_path: Path):
     code, _, errors = regard("serve", str(tmp_path), "--port", "0")
     assert (code, len(errors.splitlines())) == (2, 1)
     code, _, errors = regard("serve", str(run), str(run), "--port", "0")
     assert (code, errors) == (2, "regard: two runs are called 'run'; rename the folder of one\n")
 
 
-def test_row_49_without_the_extra_its_name_is_told(run: Path):
+def test_row_49_a_missing_extra_is_named(run: Path):
     code = "import sys; sys.modules['starlette'] = None; from regard.cli.main import main; sys.exit(main())"
     command = [sys.executable, "-c", code, "serve", str(run)]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True)
@@ -96,7 +96,7 @@ def test_row_49_without_the_extra_its_name_is_told(run: Path):
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_ends_it_in_good_order(run: Path, number: int, code: int):
+def test_a_signal_shuts_it_down_cleanly(run: Path, number: int, code: int):
     """What is inside is answered first."""
     with served(str(run)) as (process, address):
         found = httpx.post(address + "/api/runs/run/predict", json={"text": "abc"}, timeout=60)
@@ -115,8 +115,8 @@ def test_a_signal_ends_it_in_good_order(run: Path, number: int, code: int):
 def test_a_token_keeps_others_out(run: Path):
     with served(str(run), env=environment(REGARD_TOKEN="sesame")) as (_, address):
         assert httpx.get(address + "/api/runs").status_code == 401
-        told = httpx.get(address + "/api/runs", headers={"authorization": "Bearer sesame"}).json()
-        assert [each["name"] for each in told["runs"]] == ["run"]
+        answer = httpx.get(address + "/api/runs", headers={"authorization": "Bearer sesame"}).json()
+        assert [each["name"] for each in answer["runs"]] == ["run"]
 
 
 def test_rows_60_and_64_memory_stays_flat(run: Path):
@@ -126,7 +126,7 @@ def test_rows_60_and_64_memory_stays_flat(run: Path):
         own = psutil.Process(process.pid)
         head = "POST /api/runs/run/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
-        def ask(count: int) -> None:
+        def predict(count: int) -> None:
             with httpx.Client(timeout=60) as client:
                 for number in range(count):
                     assert client.post(
@@ -144,12 +144,12 @@ def test_rows_60_and_64_memory_stays_flat(run: Path):
                     return
             raise AssertionError("a gibibyte was let in")
 
-        ask(50)
+        predict(50)
         before = own.memory_info().rss
         chunk = b"x" * 65536
         senders = [
-            threading.Thread(target=send, args=given)
-            for given in (
+            threading.Thread(target=send, args=arguments)
+            for arguments in (
                 ("Transfer-Encoding: chunked", b"10000\r\n" + chunk + b"\r\n"),
                 (f"Content-Length: {1 << 30}", chunk),
             )
@@ -158,7 +158,7 @@ def test_rows_60_and_64_memory_stays_flat(run: Path):
             sender.start()
         for sender in senders:
             sender.join(120)
-        ask(300)
+        predict(300)
         assert own.memory_info().rss - before < 48 << 20
 
 
@@ -170,7 +170,7 @@ def test_help_loads_nothing_of_the_web():
     assert "--allow-host" in done.stdout
 
 
-def test_what_it_says_names_run_and_address(run: Path):
+def test_the_log_names_run_and_address(run: Path):
     process = start("serve", str(run), "--port", "0")
     assert process.stdout is not None
     line = process.stdout.readline()

@@ -8,7 +8,7 @@ import pytest
 from regard.pictures.payload import payload
 from regard.serve.comparison import with_comparison
 from tests.pictures.test_view import numbers
-from tests.serve import made
+from tests.serve import toys
 from tests.serve.serving import run as echo
 from tests.serve.serving import serving
 from tests.serve.test_kinds import DOCUMENT
@@ -21,7 +21,7 @@ def compare(address: str, name: str, body: dict[str, Any]) -> httpx.Response:
 
 def test_two_translations_side_by_side():
     """Each is what the run says of the same text by itself, and the view has what each of them read."""
-    runs = {"small": made.translator(), "wide": made.translator("transformer")}
+    runs = {"small": toys.translator(), "wide": toys.translator("transformer")}
     with serving(*(of(run, name) for name, run in runs.items())) as address:
         found = compare(address, "small", {"text": SOURCE, "other": "wide"}).json()
         turned = compare(address, "wide", {"text": SOURCE, "other": "small", "kinds": ["weights", "norms"]}).json()
@@ -31,16 +31,16 @@ def test_two_translations_side_by_side():
         {"run": name, "text": each.text, "score": pytest.approx(each.score), "finished": each.finished}
         for name, each in greedy.items()
     ]
-    looked = [run.attribute(SOURCE, beam=1).lookups[0] for run in runs.values()]
-    wanted = [one | {"name": name} for name, one in zip(runs, payload(looked)["lookups"], strict=True)]
-    assert found["view"] == payload(looked) | {"lookups": wanted, "compare": 1}
+    lookups = [run.attribute(SOURCE, beam=1).lookups[0] for run in runs.values()]
+    expected = [one | {"name": name} for name, one in zip(runs, payload(lookups)["lookups"], strict=True)]
+    assert found["view"] == payload(lookups) | {"lookups": expected, "compare": 1}
     assert [each["run"] for each in turned["answers"]] == ["wide", "small"]
     assert [[each["name"] for each in one["maps"]] for one in turned["view"]["lookups"]] == [["weights", "norms"]] * 2
     assert [each["text"].split()[:2] for each in begun["answers"]] == [["a", "tree"]] * 2
 
 
-def test_two_language_models_go_on_from_one_prompt():
-    with serving(of(made.writer(), "one"), of(made.writer(19), "two")) as address:
+def test_two_language_models_continue_one_prompt():
+    with serving(of(toys.language_model(), "one"), of(toys.language_model(19), "two")) as address:
         found = compare(address, "one", {"text": "the house", "tokens": 5, "other": "two"}).json()
         long = compare(address, "one", {"text": "the house", "tokens": 30, "beyond": "slide", "other": "two"})
     for name, answer, lookups in zip(("one", "two"), found["answers"], found["view"]["lookups"], strict=True):
@@ -54,12 +54,17 @@ def test_two_language_models_go_on_from_one_prompt():
 
 def test_classes_captions_and_answers_to_questions():
     question = {"question": "ein Haus", "context": SOURCE}
-    makes = {"critic": made.critic, "beholder": made.beholder, "teller": made.teller, "reader": made.reader}
-    asked = {"critic": {"text": DOCUMENT}, "beholder": image(), "teller": image(), "reader": question}
+    makes = {
+        "classifier": toys.classifier,
+        "vit": toys.vit,
+        "captioner": toys.captioner,
+        "reader": toys.reader,
+    }
+    bodies = {"classifier": {"text": DOCUMENT}, "vit": image(), "captioner": image(), "reader": question}
     twice = [of(make(), f"{name}{number}") for name, make in makes.items() for number in (1, 2)]
     with serving(*twice) as address:
         about = {each["name"]: each for each in httpx.get(address + "/api/runs").json()["runs"]}
-        for name, body in asked.items():
+        for name, body in bodies.items():
             assert about[f"{name}1"]["comparable"] == [f"{name}2"]
             assert "compare" in about[f"{name}1"]["operations"]
             found = compare(address, f"{name}1", body | {"other": f"{name}2"}).json()
@@ -71,50 +76,50 @@ def test_classes_captions_and_answers_to_questions():
 
 
 @pytest.mark.parametrize(
-    ("name", "other", "said"),
+    ("name", "other", "message"),
     [
         ("one", "none", "no run is called 'none'; beside one two can be seen"),
         ("one", "one", "one is compared with itself; beside one two can be seen"),
         (
             "one",
-            "teller",
-            "one (text, seq2seq) and teller (image, image-captioning) are not of one kind, so they are not "
+            "captioner",
+            "one (text, seq2seq) and captioner (image, image-captioning) are not of one kind, so they are not "
             "compared; beside one two can be seen",
         ),
         (
-            "beholder",
-            "teller",
-            "beholder (image, image-classification) and teller (image, image-captioning) are not of one kind, so they "
-            "are not compared; beside beholder none of those loaded can be seen",
+            "vit",
+            "captioner",
+            "vit (image, image-classification) and captioner (image, image-captioning) are not of one kind, so they "
+            "are not compared; beside vit none of those loaded can be seen",
         ),
         ("one", "echo", "echo attends to nothing, so there is nothing to compare; beside one two can be seen"),
     ],
 )
-def test_what_is_not_comparable_is_refused_in_one_line(name: str, other: str, said: str):
-    runs = [of(made.translator(), "one"), of(made.translator("transformer"), "two")]
-    runs += [of(made.teller(), "teller"), of(made.beholder(), "beholder"), echo("echo")]
+def test_incomparable_runs_give_a_one_line_error(name: str, other: str, message: str):
+    runs = [of(toys.translator(), "one"), of(toys.translator("transformer"), "two")]
+    runs += [of(toys.captioner(), "captioner"), of(toys.vit(), "vit"), echo("echo")]
     with serving(*runs) as address:
-        body = image() if name == "beholder" else {"text": SOURCE}
+        body = image() if name == "vit" else {"text": SOURCE}
         answer = compare(address, name, body | {"other": other})
         nothing = compare(address, "echo", {"text": "a", "other": "one"})
         missing = compare(address, name, body)
-    assert (answer.status_code, answer.json()["error"]) == (422, said)
+    assert (answer.status_code, answer.json()["error"]) == (422, message)
     assert (nothing.status_code, nothing.json()["error"]) == (404, "echo has no operation 'compare'; it has predict")
     assert (missing.status_code, missing.json()["error"]) == (422, "other: Field required")
 
 
-def test_whose_fault_it_is_is_said():
-    with serving(of(made.translator(), "one"), of(made.translator("transformer"), "two")) as address:
+def test_an_error_names_its_run():
+    with serving(of(toys.translator(), "one"), of(toys.translator("transformer"), "two")) as address:
         answer = compare(address, "one", {"text": SOURCE, "other": "two", "kinds": ["rollout"]})
         turned = compare(address, "two", {"text": SOURCE, "other": "one", "kinds": ["rollout"]})
-    said = "one: there is no rollout of this run's model; it has weights, gradient, norms"
-    assert [(each.status_code, each.json()["error"]) for each in (answer, turned)] == [(422, said)] * 2
+    message = "one: there is no rollout of this run's model; it has weights, gradient, norms"
+    assert [(each.status_code, each.json()["error"]) for each in (answer, turned)] == [(422, message)] * 2
 
 
-def test_who_has_left_is_written_nothing_for():
+def test_nothing_is_generated_after_a_disconnect():
     """Neither by the first run nor by the other."""
-    one, _ = with_comparison([of(made.translator(), "one"), of(made.translator("transformer"), "two")])
+    one, _ = with_comparison([of(toys.translator(), "one"), of(toys.translator("transformer"), "two")])
     operation = one.operations["compare"]
-    ask = operation.request.model_validate({"text": SOURCE, "other": "two"})
+    request = operation.request.model_validate({"text": SOURCE, "other": "two"})
     steps = iter([True, True, False])
-    assert list(operation.respond([ask], lambda number: next(steps))) == []
+    assert list(operation.respond([request], lambda number: next(steps))) == []

@@ -16,8 +16,8 @@ from regard.serve.connection import SMALL, Bodies, Disconnected
 from regard.serve.http_errors import HTTPError
 from regard.serve.request import Limits
 from tests.serve.serving import run, serving
-from tests.serve.test_asking import PREDICT, Gate
 from tests.serve.test_bodies import head
+from tests.serve.test_requests import PREDICT, Gate
 
 BODY = json.dumps({"text": "a"}).encode()
 HASTY = Limits(head_seconds=0.3)
@@ -61,12 +61,12 @@ def answered(connection: socket.socket) -> bytes:
     return found
 
 
-def test_who_asks_nothing_is_not_waited_for():
+def test_a_silent_connection_times_out():
     with serving(limits=HASTY) as address, connected(address) as connection:
         assert rest(connection) == b""
 
 
-def test_a_head_that_never_ends_is_not_waited_for():
+def test_an_endless_head_times_out():
     """Whatever comes meanwhile: headers upon headers."""
     with serving(limits=HASTY) as address, connected(address) as connection:
         connection.sendall(b"POST /api/runs/echo/predict HTTP/1.1\r\nHost: localhost\r\n")
@@ -74,7 +74,7 @@ def test_a_head_that_never_ends_is_not_waited_for():
         assert rest(connection) == b""
 
 
-def test_nor_is_that_of_a_second_request():
+def test_an_endless_second_head_times_out():
     with serving(limits=HASTY) as address, connected(address) as connection:
         connection.sendall(head(f"Content-Length: {len(BODY)}") + BODY)
         assert answered(connection).startswith(b"HTTP/1.1 200")
@@ -83,7 +83,7 @@ def test_nor_is_that_of_a_second_request():
         assert rest(connection) == b""
 
 
-def test_nor_what_follows_an_answer_that_did_not_need_it():
+def test_an_unread_body_times_out_after_its_answer():
     with serving(limits=HASTY) as address, connected(address) as connection:
         connection.sendall(b"GET /api/runs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n")
         assert answered(connection).startswith(b"HTTP/1.1 200")
@@ -97,7 +97,7 @@ def test_an_answer_may_take_longer_than_a_head():
         assert httpx.post(address + PREDICT, json={"text": "a"}, timeout=60).json() == {"text": "a"}
 
 
-def test_bodies_on_their_way_hold_no_place():
+def test_arriving_bodies_take_no_place_in_the_queue():
     """There is one place, which three begun requests do not take."""
     whole = {"text": "a whole one"}
     with (
@@ -140,8 +140,8 @@ def test_all_bodies_together_hold_no_more_than_their_limit():
         except HTTPError as refused:
             return refused.status, refused.headers.get("retry-after")
 
-    async def all_of_them(*given: Sent) -> list[Any]:
-        return await asyncio.gather(*map(read, given))
+    async def all_of_them(*parts: Sent) -> list[Any]:
+        return await asyncio.gather(*map(read, parts))
 
     large, small = [Sent(part, part, part, part) for _ in range(2)], [Sent(part) for _ in range(7)]
     found = asyncio.run(all_of_them(*large, *small))
@@ -152,7 +152,7 @@ def test_all_bodies_together_hold_no_more_than_their_limit():
     assert asyncio.run(all_of_them(Sent(part, part, part, part))) == [part * 4]
 
 
-def test_who_leaves_before_the_end_leaves_nothing_behind():
+def test_a_disconnect_within_a_body_frees_its_memory():
     bodies = Bodies(Limits())
     with pytest.raises(Disconnected):
         asyncio.run(bodies.read({"type": "http", "headers": []}, Sent(b"x" * SMALL, b"x" * SMALL, ends=False)))

@@ -16,7 +16,7 @@ def host_of(address: str) -> str:
 
 
 @pytest.mark.parametrize("path", ["/", "/page.js", "/page.css", "/view.js", "/view.css", "/api/runs"])
-def test_every_response_is_sealed(path: str):
+def test_every_response_has_a_security_policy(path: str):
     with serving() as address:
         response = httpx.get(address + path)
         assert response.status_code == 200
@@ -62,7 +62,7 @@ def test_another_site_is_refused_and_our_own_page_served():
         assert status() == 200
 
 
-def test_a_token_is_asked_for_where_there_is_one():
+def test_a_configured_token_is_required():
     with serving(token="sesame") as address:
         predict = address + "/api/runs/echo/predict"
         assert httpx.get(address + "/").status_code == 200  # the page itself says nothing
@@ -71,7 +71,7 @@ def test_a_token_is_asked_for_where_there_is_one():
         assert httpx.post(predict, json=BODY, headers={"authorization": "Bearer sesame"}).json() == BODY
 
 
-def test_nothing_has_an_effect_but_by_post():
+def test_only_post_has_an_effect():
     with serving() as address:
         for method in ("GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH"):
             assert httpx.request(method, address + "/api/runs/echo/predict").status_code == 405
@@ -82,7 +82,7 @@ def test_nothing_has_an_effect_but_by_post():
 @pytest.mark.parametrize(
     "path", ["/../pyproject.toml", "/page/../app.py", "/%2e%2e/app.py", "/page.js/..%2f", "//etc", "/app.py"]
 )
-def test_no_path_leads_elsewhere(path: str):
+def test_no_path_leaves_the_page_folder(path: str):
     """As it stands: what a client would tidy up is sent by hand."""
     with serving() as address:
         name, port = host_of(address).split(":")

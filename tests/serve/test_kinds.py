@@ -11,7 +11,7 @@ from regard.data.pair import Pair
 from regard.pictures.payload import payload
 from regard.text.special import END
 from tests.pictures.test_view import numbers
-from tests.serve import made
+from tests.serve import toys
 from tests.serve.serving import serving
 from tests.serve.test_runs import SOURCE, image, lines, of, post
 
@@ -24,37 +24,37 @@ def names(view: dict[str, Any]) -> list[str]:
     return [each["name"] for each in one["maps"]]
 
 
-def test_of_a_text():
-    run, pair = made.translator("transformer"), Pair(SOURCE, "the house", "")
+def test_kinds_of_a_text():
+    run, pair = toys.translator("transformer"), Pair(SOURCE, "the house", "")
     with serving(of(run)) as address:
         written = lines(address, {"text": SOURCE, "view": True, "kinds": ALL})[-1]["view"]
-        given = post(address, "attention", {"text": SOURCE, "target": "the house", "kinds": ALL}).json()
-    wanted = run.attribute(SOURCE, beam=1, kinds=ALL).lookups[0]
-    assert written == payload([wanted])
+        attention = post(address, "attention", {"text": SOURCE, "target": "the house", "kinds": ALL}).json()
+    expected = run.attribute(SOURCE, beam=1, kinds=ALL).lookups[0]
+    assert written == payload([expected])
     assert names(written) == ALL
-    assert given == payload(run.attribute(pair.source, target=pair.target, kinds=ALL).lookups)
-    assert names(given) == ALL
+    assert attention == payload(run.attribute(pair.source, target=pair.target, kinds=ALL).lookups)
+    assert names(attention) == ALL
 
 
 @pytest.mark.parametrize(
-    ("kinds", "said"),
+    ("kinds", "message"),
     [
         (["rollout"], "there is no rollout of this run's model; it has weights, gradient, norms"),
         (["colours"], "kinds.0: Input should be 'weights', 'gradient', 'norms' or 'rollout'"),
         ([], "kinds: Tuple should have at least 1 item after validation, not 0"),
     ],
 )
-def test_what_there_is_not_is_refused_before_a_word_is_written(kinds: list[str], said: str):
-    with serving(of(made.translator())) as address:
+def test_a_missing_kind_is_refused_before_the_first_token(kinds: list[str], message: str):
+    with serving(of(toys.translator())) as address:
         answer = post(address, "stream", {"text": SOURCE, "view": True, "kinds": kinds})
         assert lines(address, {"text": SOURCE})[-1]["event"] == "done"
     assert answer.status_code == 422
-    assert answer.json()["error"].startswith(said)
+    assert answer.json()["error"].startswith(message)
 
 
-def test_of_what_a_language_model_writes():
+def test_kinds_of_generated_text():
     """The view that comes at last has the rows that were streamed, and those that the whole text has."""
-    run, prompt = made.writer(), "the house"
+    run, prompt = toys.language_model(), "the house"
     with serving(of(run)) as address:
         _, *tokens, done = lines(address, {"text": prompt, "tokens": 5, "view": True, "kinds": ALL[:3]})
     (one,) = done["view"]["lookups"]
@@ -74,29 +74,32 @@ def test_of_what_a_language_model_writes():
     assert one["breakdown"]["numbers"]["query"]["width"] == 4
 
 
-def test_a_text_that_outgrew_the_context_has_its_rows_alone():
-    with serving(of(made.writer(7))) as address:
-        asked = {"text": "the house", "tokens": 9, "beyond": "slide", "view": True}
-        *_, token, done = lines(address, asked)
+def test_a_text_longer_than_the_context_has_one_map():
+    with serving(of(toys.language_model(7))) as address:
+        body = {"text": "the house", "tokens": 9, "beyond": "slide", "view": True}
+        *_, token, done = lines(address, body)
     assert token["weights"] is not None
     assert "view" not in done
 
 
-def test_of_documents_questions_and_images():
-    critic, reader, beholder = made.critic(), made.reader(), made.beholder()
+def test_kinds_of_documents_questions_and_images():
+    classifier, reader, vit = toys.classifier(), toys.reader(), toys.vit()
     question = {"question": "ein Haus", "context": SOURCE}
-    with serving(of(critic, "critic"), of(reader, "reader"), of(beholder, "beholder")) as address:
+    with serving(of(classifier, "classifier"), of(reader, "reader"), of(vit, "vit")) as address:
 
-        def asked(name: str, body: dict[str, Any], kinds: list[Kind]) -> httpx.Response:
+        def attention(name: str, body: dict[str, Any], kinds: list[Kind]) -> httpx.Response:
             return httpx.post(f"{address}/api/runs/{name}/attention", json=body | {"kinds": kinds}, timeout=60)
 
-        document = asked("critic", {"text": DOCUMENT}, ALL[:3]).json()["view"]
-        answer, picture = asked("reader", question, ALL).json()["view"], asked("beholder", image(), ALL).json()["view"]
-        refused = asked("critic", {"text": DOCUMENT}, ALL)
+        document = attention("classifier", {"text": DOCUMENT}, ALL[:3]).json()["view"]
+        answer, picture = (
+            attention("reader", question, ALL).json()["view"],
+            attention("vit", image(), ALL).json()["view"],
+        )
+        refused = attention("classifier", {"text": DOCUMENT}, ALL)
         about = {each["name"]: each["kinds"] for each in httpx.get(address + "/api/runs").json()["runs"]}
-    assert document == payload(critic.attribute(DOCUMENT, kinds=ALL[:3]).lookups)
-    given = question["question"], question["context"]
-    assert answer == payload(reader.attribute(given, kinds=ALL).lookups)
+    assert document == payload(classifier.attribute(DOCUMENT, kinds=ALL[:3]).lookups)
+    example = question["question"], question["context"]
+    assert answer == payload(reader.attribute(example, kinds=ALL).lookups)
     assert [names(document), names(answer), names(picture)] == [ALL[:3], ALL, ALL]
     assert (refused.status_code, "layers of self-attention" in refused.json()["error"]) == (422, True)
-    assert about == {"critic": ALL[:3], "reader": ALL, "beholder": ALL}
+    assert about == {"classifier": ALL[:3], "reader": ALL, "vit": ALL}

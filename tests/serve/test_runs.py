@@ -17,7 +17,7 @@ from regard.pictures.payload import payload
 from regard.serve.catalog import served
 from regard.serve.operation import ServedRun
 from regard.text.special import END
-from tests.serve import made
+from tests.serve import toys
 from tests.serve.serving import serving
 
 SOURCE = "das Haus ist alt"
@@ -40,16 +40,16 @@ def lines(address: str, body: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("kind", ["bahdanau", "transformer"])
-def test_a_text_is_answered_as_the_run_does(kind: str):
-    run = made.translator(kind)
+def test_a_text_is_predicted_as_by_the_run(kind: str):
+    run = toys.translator(kind)
     with serving(of(run)) as address:
         whole = post(address, "predict", {"text": SOURCE, "beam": 3, "n_best": 2}).json()
         start, *tokens, done = lines(address, {"text": SOURCE, "candidates": 3})
-        seen = lines(address, {"text": SOURCE, "view": True})[-1]
+        viewed = lines(address, {"text": SOURCE, "view": True})[-1]
         links = post(address, "align", {"text": SOURCE, "target": "the house"}).json()
         view = post(address, "attention", {"text": SOURCE, "target": "the house"}).json()
-    (wanted,) = run.predict([SOURCE], beam=3, n_best=2)
-    assert whole == wanted.to_json()
+    (expected,) = run.predict([SOURCE], beam=3, n_best=2)
+    assert whole == expected.to_json()
     (greedy,) = run.predict([SOURCE], beam=1)
     assert done == {
         "event": "done",
@@ -57,7 +57,7 @@ def test_a_text_is_answered_as_the_run_does(kind: str):
         "score": pytest.approx(greedy.score),
         "finished": greedy.finished,
     }
-    assert seen == done | {"view": payload(run.attribute(SOURCE, beam=1).lookups)}
+    assert viewed == done | {"view": payload(run.attribute(SOURCE, beam=1).lookups)}
     assert [each["piece"] for each in tokens] == list(greedy.tokens)
     assert tokens[-1]["text"] == greedy.text
     assert all(each["candidates"][0]["token"] == each["token"] for each in tokens)
@@ -80,8 +80,8 @@ def test_a_text_is_answered_as_the_run_does(kind: str):
     assert view == payload(run.attribute(SOURCE, target="the house").lookups)
 
 
-def test_what_is_forced_is_written_and_gone_on_from():
-    run = made.translator()
+def test_a_forced_prefix_is_continued():
+    run = toys.translator()
     prefix = run.tokenizers.target.encode("a tree")
     with serving(of(run)) as address:
         start, *tokens, done = lines(address, {"text": SOURCE, "prefix_tokens": prefix})
@@ -89,7 +89,7 @@ def test_what_is_forced_is_written_and_gone_on_from():
         assert [each["piece"] for each in tokens[:2]] == ["a", "tree"]
         assert lines(address, {"text": SOURCE, "prefix": "a tree"})[-1] == done
         assert done["text"] == run.predict([SOURCE], beam=1, prefix="a tree")[0].text
-        for body, said in (
+        for body, message in (
             ({"prefix": "a spaceship"}, "not in the target's vocabulary"),
             ({"prefix": "a", "prefix_tokens": prefix}, "both given"),
             ({"prefix_tokens": [3]}, "token 3 is no part of a text"),
@@ -99,31 +99,31 @@ def test_what_is_forced_is_written_and_gone_on_from():
         ):
             answer = post(address, "stream", {"text": SOURCE, **body})
             assert answer.status_code == 422, body
-            assert said in answer.json()["error"]
+            assert message in answer.json()["error"]
 
 
-def test_the_same_seed_draws_the_same():
-    with serving(of(made.translator())) as address:
+def test_the_same_seed_samples_the_same():
+    with serving(of(toys.translator())) as address:
 
-        def drawn(seed: int) -> str:
+        def sampled(seed: int) -> str:
             return lines(address, {"text": SOURCE, "temperature": 3.0, "seed": seed})[-1]["text"]
 
-        assert drawn(5) == drawn(5)
-        assert len({drawn(seed) for seed in range(7)}) > 1
+        assert sampled(5) == sampled(5)
+        assert len({sampled(seed) for seed in range(7)}) > 1
 
 
-def test_many_streams_are_one_batch_and_each_is_as_alone():
-    run = made.translator("transformer")
+def test_batched_streams_equal_single_streams():
+    run = toys.translator("transformer")
     texts = [SOURCE, "ein Baum", "", "kein Haus ist kein Baum"]
     operation = of(run).operations["stream"]
     together = list(
         operation.respond([operation.request.model_validate({"text": text}) for text in texts], lambda number: True)
     )
     for number, text in enumerate(texts):
-        mine = [said.data for said in together if said.number == number]
+        mine = [part.data for part in together if part.number == number]
         alone = [
-            said.data
-            for said in operation.respond([operation.request.model_validate({"text": text})], lambda number: True)
+            part.data
+            for part in operation.respond([operation.request.model_validate({"text": text})], lambda number: True)
         ]
         assert [each["event"] for each in mine] == [each["event"] for each in alone]
         assert mine[-1]["text"] == alone[-1]["text"]
@@ -131,44 +131,44 @@ def test_many_streams_are_one_batch_and_each_is_as_alone():
             np.testing.assert_allclose(one["weights"], other["weights"], atol=1e-4)
 
 
-def test_a_text_that_the_model_cannot_take_is_told():
-    with serving(of(made.writer(5))) as address:
+def test_a_text_too_long_for_the_model_is_an_error():
+    with serving(of(toys.language_model(5))) as address:
         answer = post(address, "stream", {"text": "a tree is old a tree is old"})
     assert answer.status_code == 422
     assert "the model takes 5" in answer.json()["error"]
 
 
-def test_a_language_model_goes_on():
-    run, prompt = made.writer(), "the house"
+def test_a_language_model_continues():
+    run, prompt = toys.language_model(), "the house"
     with serving(of(run)) as address:
         whole = post(address, "predict", {"text": prompt, "tokens": 7}).json()
         start, *tokens, done = lines(address, {"text": prompt, "tokens": 7})
         forced = lines(address, {"text": prompt, "tokens": 7, "prefix_tokens": [tokens[0]["token"] + 1]})
-    (wanted,) = run.predict([prompt], tokens=7, beam=1)
-    assert whole == wanted.to_json()
+    (expected,) = run.predict([prompt], tokens=7, beam=1)
+    assert whole == expected.to_json()
     assert done == {
         "event": "done",
-        "text": wanted.text,
-        "score": pytest.approx(wanted.score, rel=1e-5),
-        "finished": wanted.finished,
+        "text": expected.text,
+        "score": pytest.approx(expected.score, rel=1e-5),
+        "finished": expected.finished,
     }
-    assert [each["piece"] for each in tokens] == list(wanted.tokens)
+    assert [each["piece"] for each in tokens] == list(expected.tokens)
     keys = [len(each["weights"][0][0]) for each in tokens]
     assert keys == list(range(3, 3 + len(tokens)))  # the start of the text, its two words, and what is written
     assert start["view"]["lookups"][0]["source"] == ["</s>", "the", "house"]
-    attribution = run.attribute(prompt + wanted.text.rpartition(" ")[0])
+    attribution = run.attribute(prompt + expected.text.rpartition(" ")[0])
     last = np.array(tokens[-1]["weights"]).mean((0, 1))
     np.testing.assert_allclose(last, attribution.weights.weights[-1], atol=1e-4)
     assert forced[0]["forced"] == 1
     assert forced[1]["token"] == tokens[0]["token"] + 1
 
 
-def test_the_alternatives_of_a_beam_and_what_each_looks_at():
+def test_the_alternatives_of_a_beam_and_their_attention():
     """Of a language model; of a caption below."""
-    run, prompt = made.writer(), "the house"
-    asked = {"text": prompt, "tokens": 5, "beam": 3, "n_best": 3}
+    run, prompt = toys.language_model(), "the house"
+    body = {"text": prompt, "tokens": 5, "beam": 3, "n_best": 3}
     with serving(of(run)) as address:
-        whole = post(address, "predict", asked).json()
+        whole = post(address, "predict", body).json()
         other = whole["alternatives"][1]["text"]
         view = post(address, "attention", {"text": prompt, "target": other, "kinds": ["weights", "norms"]}).json()
         long = post(address, "attention", {"text": prompt, "target": "a " * 600})
@@ -181,59 +181,59 @@ def test_the_alternatives_of_a_beam_and_what_each_looks_at():
     assert (long.status_code, long.json()["error"]) == (422, "the text has 604 tokens; a page shows at most 512")
 
 
-def test_the_alternatives_of_a_caption_and_where_each_looks():
-    run = made.teller()
+def test_the_alternatives_of_a_caption_and_their_attention():
+    run = toys.captioner()
     with serving(of(run)) as address:
         whole = post(address, "predict", {**image(), "beam": 3, "n_best": 3}).json()
         view = post(address, "attention", {**image(), "target": whole["alternatives"][0]["text"]}).json()
         both = post(address, "attention", {**image(), "target": "a tree", "beam": 2})
         many = post(address, "predict", {**image(), "beam": 2, "n_best": 3})
     pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(image()["image"]))).convert("L"))
-    (told,) = run.predict([pixels], beam=3, n_best=3)
+    (prediction,) = run.predict([pixels], beam=3, n_best=3)
     (alone,) = run.predict([pixels], beam=3)
-    assert whole == told.to_json()
+    assert whole == prediction.to_json()
     assert [whole["text"], whole["alternatives"][0]["score"] <= whole["score"]] == [alone.text, True]
-    assert len({each.text for each in (told, *told.alternatives)}) == 3
+    assert len({each.text for each in (prediction, *prediction.alternatives)}) == 3
     (lookups,) = view["lookups"]
-    assert lookups["target"] == [*told.alternatives[0].tokens, "</s>"]
-    assert view == payload(run.attribute(pixels, target=told.alternatives[0].text).lookups)
+    assert lookups["target"] == [*prediction.alternatives[0].tokens, "</s>"]
+    assert view == payload(run.attribute(pixels, target=prediction.alternatives[0].text).lookups)
     assert (both.status_code, both.json()["error"]) == (422, "beam and target are both given; choose one")
     assert many.status_code == 422
 
 
-def test_what_goes_on_may_begin_with_a_text():
-    run, prompt = made.writer(), "the house"
+def test_a_continuation_may_have_a_prefix():
+    run, prompt = toys.language_model(), "the house"
     ids = run.tokenizer.encode("is old")
     with serving(of(run)) as address:
 
-        def going(**given: Any) -> list[dict[str, Any]]:
-            return lines(address, {"text": prompt, "tokens": 5, "candidates": 3, **given})
+        def stream(**options: Any) -> list[dict[str, Any]]:
+            return lines(address, {"text": prompt, "tokens": 5, "candidates": 3, **options})
 
-        start, *tokens, done = going(prefix=" is old")
+        start, *tokens, done = stream(prefix=" is old")
         assert start["forced"] == 2
         assert [each["token"] for each in tokens[:2]] == ids
         assert done["text"].startswith(" is old")
         assert all(len(each["candidates"]) == 3 for each in tokens)
-        assert [start, *tokens, done] == going(prefix_tokens=ids)
-        for given, said in (
+        assert [start, *tokens, done] == stream(prefix_tokens=ids)
+        for options, message in (
             ({"prefix": "a spaceship"}, "not in the target's vocabulary"),
             ({"prefix": "a", "prefix_tokens": ids}, "both given"),
         ):
-            answer = post(address, "stream", {"text": prompt, **given})
-            assert (answer.status_code, said in answer.json()["error"]) == (422, True)
+            answer = post(address, "stream", {"text": prompt, **options})
+            assert (answer.status_code, message in answer.json()["error"]) == (422, True)
     (free,) = run.predict([f"{prompt} is old"], tokens=3, beam=1)
     assert [each["piece"] for each in tokens[2:]] == list(free.tokens)
 
 
-def test_a_document_is_told_with_what_it_was_told_by():
-    run = made.critic()
+def test_a_document_is_classified_with_its_attention():
+    run = toys.classifier()
     with serving(of(run)) as address:
-        told = post(address, "predict", {"text": "das Haus ist alt . ein Baum"}).json()
-        looked = post(address, "attention", {"text": "das Haus ist alt . ein Baum"}).json()
+        prediction = post(address, "predict", {"text": "das Haus ist alt . ein Baum"}).json()
+        attention = post(address, "attention", {"text": "das Haus ist alt . ein Baum"}).json()
         wrong = post(address, "predict", {"text": "a", "second": "b"})
     (found,) = run.predict(["das Haus ist alt . ein Baum"])
-    assert told == found.to_json() == {name: looked[name] for name in told}
-    assert looked["view"]["lookups"][0]["sentences"] is not None
+    assert prediction == found.to_json() == {name: attention[name] for name in prediction}
+    assert attention["view"]["lookups"][0]["sentences"] is not None
     assert wrong.status_code == 422
     assert wrong.json()["error"] == "second is given: one text is read"
 
@@ -251,54 +251,54 @@ def image(kind: str = "PNG") -> dict[str, str]:
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG"])
-def test_an_image_is_told(kind: str):
-    run = made.beholder()
+def test_an_image_is_classified(kind: str):
+    run = toys.vit()
     with serving(of(run)) as address:
-        told = post(address, "predict", image(kind)).json()
-        looked = post(address, "attention", image(kind)).json()
-    assert told["label"] == looked["label"]
-    assert sum(told["probabilities"].values()) == pytest.approx(1)
-    patches = looked["view"]["lookups"][0]["patches"]
+        prediction = post(address, "predict", image(kind)).json()
+        attention = post(address, "attention", image(kind)).json()
+    assert prediction["label"] == attention["label"]
+    assert sum(prediction["probabilities"].values()) == pytest.approx(1)
+    patches = attention["view"]["lookups"][0]["patches"]
     assert (patches["rows"], patches["columns"], patches["height"]) == (3, 3, 12)
 
 
-def test_a_caption_says_where_it_looked():
-    run = made.teller()
+def test_a_caption_has_its_attention():
+    run = toys.captioner()
     with serving(of(run)) as address:
-        told, looked = post(address, "predict", image()).json(), post(address, "attention", image()).json()
-    assert told["text"] == looked["text"]
-    lookups = looked["view"]["lookups"][0]
-    assert lookups["target"] == told["tokens"]
+        prediction, attention = post(address, "predict", image()).json(), post(address, "attention", image()).json()
+    assert prediction["text"] == attention["text"]
+    lookups = attention["view"]["lookups"][0]
+    assert lookups["target"] == prediction["tokens"]
     assert all(note.startswith("gate ") for note in lookups["notes"])
 
 
-def test_a_caption_streams_with_where_it_looks():
-    run = made.teller()
+def test_a_caption_streams_with_its_attention():
+    run = toys.captioner()
     with serving(of(run)) as address:
         start, *tokens, done = lines(address, {**image(), "candidates": 3, "view": True})
-        looked = post(address, "attention", {**image(), "beam": 1}).json()
+        attention = post(address, "attention", {**image(), "beam": 1}).json()
         forced, *others = lines(address, {**image(), "prefix": "a tree"})
-    assert [each["piece"] for each in tokens][: len(looked["tokens"])] == looked["tokens"]
-    assert (done["text"], done["score"]) == (looked["text"], pytest.approx(looked["score"], rel=1e-5))
+    assert [each["piece"] for each in tokens][: len(attention["tokens"])] == attention["tokens"]
+    assert (done["text"], done["score"]) == (attention["text"], pytest.approx(attention["score"], rel=1e-5))
     assert all(each["candidates"][0]["token"] == each["token"] for each in tokens)
-    empty, last, whole = (each["view"]["lookups"][0] for each in (start, done, looked))
+    empty, last, whole = (each["view"]["lookups"][0] for each in (start, done, attention))
     assert (empty["source"], empty["target"], empty["patches"]) == (whole["source"], [], whole["patches"])
     assert last["target"] == [each["piece"] for each in tokens]
     assert last["notes"][: len(whole["notes"])] == whole["notes"]
     pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(image()["image"]))).convert("L"))
-    seen = run.attribute(pixels, beam=1).weights.weights
-    weights = np.array([each["weights"] for each in tokens])[: len(seen), 0, 0]
-    np.testing.assert_allclose(weights, seen.reshape(len(seen), -1), atol=1e-4)
+    expected = run.attribute(pixels, beam=1).weights.weights
+    weights = np.array([each["weights"] for each in tokens])[: len(expected), 0, 0]
+    np.testing.assert_allclose(weights, expected.reshape(len(expected), -1), atol=1e-4)
     assert (forced["forced"], [each["piece"] for each in others[:2]]) == (2, ["a", "tree"])
 
 
-def test_captions_are_written_together_as_each_alone():
-    run = made.teller()
+def test_batched_captions_equal_single_captions():
+    run = toys.captioner()
     images = [np.random.default_rng(seed).integers(0, 256, (19, 23), dtype=np.uint8) for seed in range(3)]
     together = list(run.stream(images))
-    for number, (one, told) in enumerate(zip(images, run.predict(images, beam=1), strict=True)):
+    for number, (one, prediction) in enumerate(zip(images, run.predict(images, beam=1), strict=True)):
         mine = [each for each in together if each.number == number]
-        assert (mine[-1].text, mine[-1].last) == (told.text, True)
+        assert (mine[-1].text, mine[-1].last) == (prediction.text, True)
         for ours, alone in zip(mine, run.stream([one]), strict=True):
             assert (ours.token, ours.text) == (alone.token, alone.text)
             assert ours.attention is not None
@@ -309,7 +309,7 @@ def test_captions_are_written_together_as_each_alone():
 
 
 @pytest.mark.parametrize(
-    ("given", "status"),
+    ("encoded", "status"),
     [
         ("aGFsbG8=", 422),
         ("not base64!", 422),
@@ -317,33 +317,33 @@ def test_captions_are_written_together_as_each_alone():
         (base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(99)).decode(), 422),
     ],
 )
-def test_row_19_what_is_no_image_is_told(given: str, status: int):
-    with serving(of(made.beholder())) as address:
-        answer = post(address, "predict", {"image": given})
+def test_row_19_an_invalid_image_is_an_error(encoded: str, status: int):
+    with serving(of(toys.vit())) as address:
+        answer = post(address, "predict", {"image": encoded})
     assert answer.status_code == status
     assert "\n" not in answer.json()["error"]
 
 
 def test_a_question_is_answered_from_its_context():
-    run = made.reader()
+    run = toys.reader()
     body = {"question": "ein Haus", "context": "das Haus ist alt"}
     with serving(of(run)) as address:
-        told, looked = post(address, "predict", body).json(), post(address, "attention", body).json()
+        prediction, attention = post(address, "predict", body).json(), post(address, "attention", body).json()
         blank = post(address, "predict", {"question": " ", "context": "a"})
     (found,) = run.predict([(body["question"], body["context"])])
-    assert told == found.to_json() == {name: looked[name] for name in told}
-    assert set(looked["view"]["lookups"][0]["source"]) >= {"das", "Haus", "ist", "alt"}
+    assert prediction == found.to_json() == {name: attention[name] for name in prediction}
+    assert set(attention["view"]["lookups"][0]["source"]) >= {"das", "Haus", "ist", "alt"}
     assert blank.status_code == 422
 
 
-def test_runs_say_what_they_are():
-    with serving(of(made.translator(), "one & two"), of(made.critic(), "größe")) as address:
-        told = httpx.get(address + "/api/runs").json()
+def test_runs_describe_themselves():
+    with serving(of(toys.translator(), "one & two"), of(toys.classifier(), "größe")) as address:
+        server = httpx.get(address + "/api/runs").json()
         answer = httpx.post(f"{address}/api/runs/one %26 two/predict", json={"text": "ein Baum"}, timeout=60)
-    one, other = told["runs"]
+    one, other = server["runs"]
     assert one["name"] == "one & two"
     assert one["operations"] == ["predict", "stream", "align", "attention", "compare"]
     assert one["comparable"] == []
     assert (other["name"], other["kind"], other["classes"]) == ("größe", "document", ["good", "<bad>"])
-    assert told["limits"]["text"] == 5000
+    assert server["limits"]["text"] == 5000
     assert answer.status_code == 200

@@ -10,13 +10,13 @@ from regard.data.pair import Pair
 from regard.data.tables import parse_json, read_jsonl
 from regard.errors import InputError
 
-WHOLE = Limits(max_line=2**28)
-"""A published file is one line."""
+PUBLISHED = Limits(max_line=2**28)
+"""A published file is a single line."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Characters of a context, and the place of their first there; None where the context does not have them."""
+    """An answer's text and the offset of its first character in the context; None if the context lacks the text."""
 
     text: str
     start: int | None
@@ -24,7 +24,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Question:
-    """A question about a context with its answers, each as right as the others, none where the context has none."""
+    """A question about a context, with all correct answers; none if the context does not answer it."""
 
     question: str
     context: str
@@ -33,44 +33,46 @@ class Question:
 
 
 def read_questions(path: str | Path) -> list[Question]:
-    """The questions of a .json file as it is published, or of .jsonl with `context`, `question` and `answer_text`, a
-    text or a list of them, optionally .gz. Where no place is given, an answer is where its text is first in the
-    context. Raises InputError with file and place."""
+    """Read the questions of a published .json file, or of .jsonl with `context`, `question` and `answer_text` (a string
+    or a list), optionally .gz. An answer without an offset starts where its text first occurs in the context.
+
+    Raises InputError with file and place."""
     if Path(str(path).removesuffix(".gz")).suffix == ".jsonl":
         rows = read_jsonl(path, ("question", "context", "answer_text"))
         fields = ((row, *row.fields) for row in rows)
         return [
-            Question(question, context, tuple(placed(text, context) for text in (answer, *row.others)), row.place)
+            Question(question, context, tuple(locate(text, context) for text in (answer, *row.others)), row.place)
             for row, question, context, answer in fields
         ]
-    document, fault = parse_json("\n".join(read_lines(path, WHOLE)))
+    document, fault = parse_json("\n".join(read_lines(path, PUBLISHED)))
     if fault:
         raise InputError(f"{path}: {fault}")
     return list(_questions(document, str(path)))
 
 
 def read_squad(path: str | Path) -> list[Pair]:
-    """Question and paragraph, joined by a blank, with the answers; each on one line. Questions without an answer are
-    left out. Raises InputError with file and place."""
-    found = [joined(each) for each in read_questions(path) if each.answers]
+    """Read pairs of `question context` and answer, each on one line. Questions without an answer are skipped.
+
+    Raises InputError with file and place."""
+    found = [as_pair(each) for each in read_questions(path) if each.answers]
     if not found:
         raise InputError(f"{path}: has no question with an answer")
     return found
 
 
-def joined(entry: Question) -> Pair:
-    """A question with its paragraph, and the answers, each different one once."""
-    first, *others = dict.fromkeys(flat(answer.text) for answer in entry.answers)
-    return Pair(f"{flat(entry.question)} {flat(entry.context)}", first, entry.place, others=tuple(others))
+def as_pair(entry: Question) -> Pair:
+    """A question with its context as the source, and the distinct answers as targets."""
+    first, *others = dict.fromkeys(one_line(answer.text) for answer in entry.answers)
+    return Pair(f"{one_line(entry.question)} {one_line(entry.context)}", first, entry.place, others=tuple(others))
 
 
-def flat(text: str) -> str:
-    """On one line."""
+def one_line(text: str) -> str:
+    """The text with every run of white space as one blank."""
     return " ".join(text.split())
 
 
-def placed(text: str, context: str, start: Any = None) -> Answer:
-    """An answer at the place that is given for it, if it is there, else at the first where it is."""
+def locate(text: str, context: str, start: Any = None) -> Answer:
+    """The answer at its offset `start` if the text is there, else at its first occurrence."""
     if isinstance(start, int) and start >= 0 and context.startswith(text, start):
         return Answer(text, start)
     first = context.find(text)
@@ -85,14 +87,14 @@ def _questions(document: Any, path: str) -> Iterator[Question]:
                     place = f"{path}: data[{article}].paragraphs[{paragraph}].qas[{number}]"
                     question, context = _text(entry["question"], place), _text(text["context"], place)
                     spans = [(_text(each["text"], place), each.get("answer_start")) for each in entry["answers"]]
-                    yield Question(question, context, tuple(placed(each, context, at) for each, at in spans), place)
+                    yield Question(question, context, tuple(locate(each, context, at) for each, at in spans), place)
     except (KeyError, TypeError) as error:
         raise InputError(
-            f"{path}: is not a file of SQuAD ({error!r}); expected data > paragraphs > context, qas > question, answers"
+            f"{path}: is no SQuAD file ({error!r}); expected data > paragraphs > context, qas > question, answers"
         ) from error
 
 
 def _text(value: Any, place: str) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise InputError(f"{place}: has {value!r} for a text; expected one that is not blank")
+        raise InputError(f"{place}: got {value!r} as a text; expected a string that is not blank")
     return value

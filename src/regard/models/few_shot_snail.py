@@ -31,7 +31,7 @@ STAGES = 4
 
 
 class ImageCode(nn.Module):
-    """Four stages of a 3 x 3 convolution, batch normalisation, ReLU and 2 x 2 max-pooling; then a linear map.
+    """Four blocks of 3 x 3 convolution, batch normalisation, ReLU and 2 x 2 max pooling, then a linear map.
 
     Args:
         side: side of the images in pixels, at least 16.
@@ -52,33 +52,36 @@ class ImageCode(nn.Module):
 
 
 def stage(channels: int, filters: int) -> nn.Sequential:
-    """One of the four stages. The convolution has no bias, since the normalisation would remove it. Pooling before ReLU
-    gives the same result with a quarter of the work."""
+    """One of the four. It needs no bias, which the normalisation would remove. ReLU follows the pooling:
+    the result is the same, and a quarter of the elements remain."""
     convolution = nn.Conv2d(channels, filters, 3, padding=1, bias=False)
     return nn.Sequential(convolution, nn.BatchNorm2d(filters), nn.MaxPool2d(2), nn.ReLU())
 
 
 def prototype_logits(
-    shown: Float[Tensor, "batch shown width"],
-    labels: Int[Tensor, "batch shown"],
+    support: Float[Tensor, "batch support width"],
+    labels: Int[Tensor, "batch support"],
     queries: Float[Tensor, "batch query width"],
     ways: int,
 ) -> Float[Tensor, "batch query way"]:
-    """Logits of a prototypical network: minus the squared distance of each query to the mean of each class's examples
-    (equations 1 and 2). The examples are `shown`; their labels are 0 to `ways` - 1, each at least once. Computed in
-    float32 at least."""
-    of_class = functional.one_hot(labels, ways).to(shown.dtype)
-    means = of_class.mT @ shown / of_class.sum(1)[..., None]
+    """Negative squared distances of the queries to the class prototypes: Snell, Swersky, Zemel 2017 (1703.05175),
+    equations 1 and 2.
+
+    A prototype is the mean of a class's support vectors. `labels` are 0 to `ways` - 1, and each class needs at least
+    one vector. Distances are in float32 or wider.
+    """
+    of_class = functional.one_hot(labels, ways).to(support.dtype)
+    means = of_class.mT @ support / of_class.sum(1)[..., None]
     apart = means[:, None] - queries[:, :, None]
     return -apart.to(torch.promote_types(apart.dtype, torch.float32)).square().sum(-1)
 
 
 class FewShotSnail(nn.Module):
-    """Read labelled images in any order and classify one more.
+    """Classifies query images from a support set of labelled images.
 
-    The network's input at a position is the image's code and its one-hot label out of `ways`; the last image's label is
-    zeros. The loss is that of the last position only. If there are several queries, each is the last image of its own
-    sequence; the codes of the labelled images are shared.
+    The network's input at a position is the image's code and its one-hot label; the query comes last, with a label of
+    zeros. Each query has a sequence of its own, and all share the codes of the support set. The loss is that of the
+    last position.
     """
 
     self_attention = "network.*"
@@ -93,9 +96,10 @@ class FewShotSnail(nn.Module):
     def forward(
         self,
         images: Float[Tensor, "batch image channel height width"],
-        labels: Int[Tensor, "batch shown"],
+        labels: Int[Tensor, "batch support"],
     ) -> Float[Tensor, "batch query way"]:
-        """Logits `(batch, query, way)` of the images behind those with known `labels (batch, shown)`."""
+        """Logits `(batch, query, way)` of the query images, which follow the support images in `images`. `labels
+        (batch, support)` are those of the support set."""
         return self.classify(self.codes(images), labels)
 
     def codes(self, images: Float[Tensor, "batch image channel height width"]) -> Float[Tensor, "batch image code"]:
@@ -104,20 +108,20 @@ class FewShotSnail(nn.Module):
         return rearrange(codes, "(b t) d -> b t d", b=len(images))
 
     def classify(
-        self, codes: Float[Tensor, "batch image code"], labels: Int[Tensor, "batch shown"]
+        self, codes: Float[Tensor, "batch image code"], labels: Int[Tensor, "batch support"]
     ) -> Float[Tensor, "batch query way"]:
-        """Logits as `forward`, from the codes of all images. In attention maps every query is a row of the batch."""
-        shown = labels.shape[1]
-        queries = codes.shape[1] - shown
-        labelled = torch.cat([codes[:, :shown], functional.one_hot(labels, self.ways).to(codes.dtype)], -1)
-        open_ = functional.pad(codes[:, shown:], (0, self.ways))
-        sequences = torch.cat([repeat(labelled, "b s d -> b q s d", q=queries), open_[:, :, None]], 2)
+        """Logits as in `forward`, from the codes of all images. In recorded maps each query is a row of the batch."""
+        support = labels.shape[1]
+        queries = codes.shape[1] - support
+        labelled = torch.cat([codes[:, :support], functional.one_hot(labels, self.ways).to(codes.dtype)], -1)
+        unlabelled = functional.pad(codes[:, support:], (0, self.ways))
+        sequences = torch.cat([repeat(labelled, "b s d -> b q s d", q=queries), unlabelled[:, :, None]], 2)
         states = self.network(rearrange(sequences, "b q t d -> (b q) t d"))[:, -1]
         return self.output(rearrange(states, "(b q) d -> b q d", q=queries))
 
     def prototypes(
-        self, codes: Float[Tensor, "batch image code"], labels: Int[Tensor, "batch shown"]
+        self, codes: Float[Tensor, "batch image code"], labels: Int[Tensor, "batch support"]
     ) -> Float[Tensor, "batch query way"]:
-        """Logits as `forward`, from a prototypical network on the codes of all images."""
-        shown = labels.shape[1]
-        return prototype_logits(codes[:, :shown], labels, codes[:, shown:], self.ways)
+        """Logits as in `forward`, by a prototypical network on the codes of all images."""
+        support = labels.shape[1]
+        return prototype_logits(codes[:, :support], labels, codes[:, support:], self.ways)

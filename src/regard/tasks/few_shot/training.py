@@ -101,9 +101,7 @@ def episode_loss(model: FewShotSnail, batch: EpisodeBatch, prototypes: float = 0
     return total
 
 
-def cross_entropy(
-    logits: Float[Tensor, "batch question way"], classes: Int[Tensor, "batch question"]
-) -> Float[Tensor, ""]:
+def cross_entropy(logits: Float[Tensor, "batch query way"], classes: Int[Tensor, "batch query"]) -> Float[Tensor, ""]:
     """The cross-entropy, summed over all queries."""
     return functional.cross_entropy(logits.flatten(0, 1), classes.flatten(), reduction="sum")
 

@@ -49,7 +49,7 @@ def translator(kind: str = "bahdanau") -> Seq2SeqRun:
     config = {"bahdanau": small, "transformer": wide}[kind]
     model = {"bahdanau": Bahdanau, "transformer": Transformer}[kind](source.size, target.size, config)
     with torch.no_grad():
-        model.decoder.output.weight *= 5  # what it says differs from word to word
+        model.decoder.output.weight *= 5  # so that its output differs from word to word
     return Seq2SeqRun(
         Seq2Seq(
             data=Dates(), tokenizers=TokenizerPair(BLANKS, BLANKS), model=config, metrics=("exact-match",),
@@ -60,7 +60,7 @@ def translator(kind: str = "bahdanau") -> Seq2SeqRun:
     )  # fmt: skip
 
 
-def writer(context: int = 23) -> LanguageModelRun:
+def language_model(context: int = 23) -> LanguageModelRun:
     """A language model that goes on from every text."""
     torch.manual_seed(3)
     tokenizer = Tokenizer.train(BLANKS, TARGETS)
@@ -70,8 +70,8 @@ def writer(context: int = 23) -> LanguageModelRun:
     return LanguageModelRun(LanguageModelling(data=RunningText(), tokenizer=BLANKS, model=config), model, tokenizer)
 
 
-def critic() -> ClassificationRun:
-    """A hierarchical network that tells two classes of documents."""
+def classifier() -> ClassificationRun:
+    """A hierarchical attention network for two classes of documents."""
     torch.manual_seed(3)
     tokenizer = Tokenizer.train(BLANKS, TEXTS)
     config = HanConfig(embedding=7, width=5, attention=3)
@@ -80,15 +80,15 @@ def critic() -> ClassificationRun:
     return ClassificationRun(settings, model, tokenizer, ["good", "<bad>"])
 
 
-def beholder() -> ImageClassificationRun:
-    """A Vision Transformer that tells two classes of images."""
+def vit() -> ImageClassificationRun:
+    """A Vision Transformer for two classes of images."""
     torch.manual_seed(3)
     config = VitConfig(image=12, patch=4, channels=3, layers=2, width=12, heads=3, hidden=13)
     settings = ImageClassification(data=ImageFolders(train="images"), model=config)
     return ImageClassificationRun(settings, Vit(2, config).eval(), ["square", "round"])
 
 
-def teller() -> ImageCaptioningRun:
+def captioner() -> ImageCaptioningRun:
     """Tells of images."""
     torch.manual_seed(3)
     tokenizer = Tokenizer.train(BLANKS, TARGETS)

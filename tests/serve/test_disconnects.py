@@ -8,14 +8,18 @@ import httpx
 import pytest
 from torch import nn
 
-from tests.serve import made
+from tests.serve import toys
 from tests.serve.serving import serving, until
 from tests.serve.test_runs import lines, of
 
 Body = dict[str, Any]
 CASES = {
-    "a translation": (made.translator, lambda model: model.decoder.output, {"text": "das Haus ist alt"}),
-    "a text that goes on": (lambda: made.writer(4001), lambda model: model.output, {"text": "the", "tokens": 2000}),
+    "a translation": (toys.translator, lambda model: model.decoder.output, {"text": "das Haus ist alt"}),
+    "a text that goes on": (
+        lambda: toys.language_model(4001),
+        lambda model: model.output,
+        {"text": "the", "tokens": 2000},
+    ),
 }
 
 
@@ -26,13 +30,13 @@ class Steps:
         self.gate, self.rows = threading.Semaphore(0), []
         module.register_forward_pre_hook(self.step)
 
-    def step(self, module: nn.Module, given: tuple[Any, ...]) -> None:
-        self.rows.append(len(given[0]))
+    def step(self, module: nn.Module, arguments: tuple[Any, ...]) -> None:
+        self.rows.append(len(arguments[0]))
         assert self.gate.acquire(timeout=60)
 
 
 @pytest.mark.parametrize(("make", "module", "body"), CASES.values(), ids=CASES)
-def test_row_61_after_who_leaves_no_step_is_begun(
+def test_row_61_no_step_begins_after_a_disconnect(
     make: Callable[[], Any], module: Callable[..., nn.Module], body: Body
 ):
     run = make()
@@ -40,8 +44,8 @@ def test_row_61_after_who_leaves_no_step_is_begun(
     with serving(of(run)) as address:
         steps.gate.release(2)
         with httpx.stream("POST", f"{address}/api/runs/run/stream", json=body, timeout=60) as response:
-            said = response.iter_lines()
-            assert ['"start"' in next(said), '"token"' in next(said), '"token"' in next(said)] == [True] * 3
+            events = response.iter_lines()
+            assert ['"start"' in next(events), '"token"' in next(events), '"token"' in next(events)] == [True] * 3
             until(lambda: len(steps.rows) == 3)  # which is on its way when the client leaves
         until(lambda: httpx.get(address + "/api/runs").json()["inside"] == 0)
         steps.gate.release(10_000)
@@ -52,15 +56,13 @@ def test_row_61_after_who_leaves_no_step_is_begun(
 
 
 @pytest.mark.parametrize(("make", "module", "body"), CASES.values(), ids=CASES)
-def test_row_61_the_others_of_a_batch_go_on_without_it(
-    make: Callable[[], Any], module: Callable[..., nn.Module], body: Body
-):
+def test_row_61_the_rest_of_the_batch_continues(make: Callable[[], Any], module: Callable[..., nn.Module], body: Body):
     run = make()
     steps = Steps(module(run.model))
     steps.gate.release(10_000)
     stream = of(run).operations["stream"]
-    asks, tokens = [stream.request.model_validate(body | ({"tokens": 5} if "tokens" in body else {}))] * 2, [0, 0]
-    for said in stream.respond(asks, lambda number: number == 1 or tokens[number] < 2):
-        tokens[said.number] += said.data["event"] == "token"
+    requests, tokens = [stream.request.model_validate(body | ({"tokens": 5} if "tokens" in body else {}))] * 2, [0, 0]
+    for part in stream.respond(requests, lambda number: number == 1 or tokens[number] < 2):
+        tokens[part.number] += part.data["event"] == "token"
     assert tokens[0] == 2 < tokens[1]
     assert steps.rows == [2, 2] + [1] * (tokens[1] - 2)

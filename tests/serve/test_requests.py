@@ -22,14 +22,14 @@ class Gate:
     def __init__(self) -> None:
         self.open, self.batches = threading.Event(), []
 
-    def __call__(self, asks: Sequence[Echo]) -> list[dict[str, Any]]:
-        self.batches.append([ask.text for ask in asks])
+    def __call__(self, requests: Sequence[Echo]) -> list[dict[str, Any]]:
+        self.batches.append([request.text for request in requests])
         assert self.open.wait(60)
-        return [{"text": ask.text} for ask in asks]
+        return [{"text": request.text} for request in requests]
 
     @property
     def operation(self) -> Operation:
-        return Operation(Echo, at_once(self), lambda ask: ask.number)
+        return Operation(Echo, at_once(self), lambda request: request.number)
 
 
 async def together(address: str, bodies: Sequence[dict[str, Any]], path: str = PREDICT) -> list[httpx.Response]:
@@ -37,12 +37,12 @@ async def together(address: str, bodies: Sequence[dict[str, Any]], path: str = P
         return await asyncio.gather(*(client.post(address + path, json=body) for body in bodies))
 
 
-def test_what_has_come_is_one_batch():
+def test_waiting_requests_are_one_batch():
     """The first is alone; those that come meanwhile are answered together, as far as they are of a kind and fit."""
     gate = Gate()
     with serving(run(predict=gate.operation), limits=Limits(together=3)) as address:
 
-        def ask(text: str, number: int = 0) -> threading.Thread:
+        def post(text: str, number: int = 0) -> threading.Thread:
             thread = threading.Thread(
                 target=httpx.post,
                 args=(address + PREDICT,),
@@ -51,10 +51,10 @@ def test_what_has_come_is_one_batch():
             thread.start()
             return thread
 
-        threads = [ask("first")]
+        threads = [post("first")]
         until(lambda: bool(gate.batches))
-        threads += [ask("other", 1)]
-        threads += [ask(f"{number}") for number in range(5)]
+        threads += [post("other", 1)]
+        threads += [post(f"{number}") for number in range(5)]
         until(lambda: httpx.get(address + "/api/runs").json()["inside"] == 7)
         gate.open.set()
         for thread in threads:
@@ -66,7 +66,7 @@ def test_what_has_come_is_one_batch():
     assert sorted(text for batch in gate.batches for text in batch) == ["0", "1", "2", "3", "4", "first", "other"]
 
 
-def test_row_62_a_hundred_at_once_are_answered_or_told_to_come_again():
+def test_row_62_a_hundred_at_once_are_answered_or_refused_with_a_time_to_retry():
     gate = Gate()
     with serving(run(predict=gate.operation), limits=Limits(inside=11, together=5)) as address:
         texts = [f"text {number}" for number in range(100)]
@@ -91,19 +91,19 @@ def test_row_62_a_hundred_at_once_are_answered_or_told_to_come_again():
         assert asyncio.run(all_of_them()) == texts
 
 
-def test_one_fault_does_not_spoil_its_batch():
+def test_one_error_leaves_its_batch_unharmed():
     started, go = threading.Event(), threading.Event()
 
-    def answer(asks: Sequence[Echo]) -> list[dict[str, Any]]:
+    def answer(requests: Sequence[Echo]) -> list[dict[str, Any]]:
         started.set()
         assert go.wait(60)
-        if any(ask.text == "bad" for ask in asks):
+        if any(request.text == "bad" for request in requests):
             raise InputError("bad\nis bad")
-        if any(ask.text == "worse" for ask in asks):
+        if any(request.text == "worse" for request in requests):
             raise RuntimeError("secret")
-        return [{"text": ask.text} for ask in asks]
+        return [{"text": request.text} for request in requests]
 
-    operation = Operation(Echo, at_once(answer), lambda ask: None)
+    operation = Operation(Echo, at_once(answer), lambda request: None)
     with serving(run(predict=operation)) as address:
         threading.Timer(0.5, go.set).start()
         answers = asyncio.run(together(address, [{"text": text} for text in ("a", "bad", "b", "worse", "c")]))
@@ -112,7 +112,7 @@ def test_one_fault_does_not_spoil_its_batch():
     assert answers[3].json() == {"error": "unexpected RuntimeError; the server's log says more"}
 
 
-def test_an_answer_that_takes_too_long_is_given_up():
+def test_an_answer_over_its_time_limit_is_stopped():
     gate = Gate()
     with serving(run(predict=gate.operation), limits=Limits(answer_seconds=0.5)) as address:
         answer = httpx.post(address + PREDICT, json={"text": "a"}, timeout=60)
@@ -125,17 +125,17 @@ class Endless:
     """An operation that says something until nobody listens, and how often."""
 
     def __init__(self) -> None:
-        self.said, self.ended = 0, threading.Event()
+        self.count, self.ended = 0, threading.Event()
 
-    def __call__(self, asks: Sequence[Echo], wanted: Active) -> Iterator[ResponsePart]:
-        while wanted(0):
-            self.said += 1
-            yield ResponsePart(0, {"event": "token", "number": self.said}, last=False)
+    def __call__(self, requests: Sequence[Echo], active: Active) -> Iterator[ResponsePart]:
+        while active(0):
+            self.count += 1
+            yield ResponsePart(0, {"event": "token", "number": self.count}, last=False)
             threading.Event().wait(0.01)
         self.ended.set()
 
 
-def test_row_61_who_leaves_is_given_up_within_a_step():
+def test_row_61_generation_stops_within_a_step_of_a_disconnect():
     endless = Endless()
     with serving(run(stream=streaming(endless))) as address:
         with httpx.stream("POST", address + "/api/runs/echo/stream", json={"text": "a"}, timeout=60) as response:
@@ -145,7 +145,7 @@ def test_row_61_who_leaves_is_given_up_within_a_step():
         assert httpx.post(address + PREDICT, json={"text": "still there"}).json() == {"text": "still there"}
 
 
-def test_a_stream_that_takes_too_long_ends_with_a_line_that_says_so():
+def test_a_stream_over_its_time_limit_ends_with_an_error_line():
     endless = Endless()
     with serving(run(stream=streaming(endless)), limits=Limits(answer_seconds=0.5)) as address:
         answer = httpx.post(address + "/api/runs/echo/stream", json={"text": "a"}, timeout=60)
@@ -154,7 +154,7 @@ def test_a_stream_that_takes_too_long_ends_with_a_line_that_says_so():
     assert answer.text.splitlines()[-1] == '{"event":"error","status":504,"error":"no answer within 0.5 s"}'
 
 
-def test_who_leaves_before_the_turn_comes_costs_nothing():
+def test_a_request_that_disconnects_in_the_queue_costs_nothing():
     gate = Gate()
     with serving(run(predict=gate.operation), limits=Limits(together=1)) as address:
         first = threading.Thread(
@@ -171,14 +171,14 @@ def test_who_leaves_before_the_turn_comes_costs_nothing():
     assert gate.batches == [["first"], ["last"]]
 
 
-def test_what_is_inside_is_answered_before_the_end():
+def test_accepted_requests_are_answered_before_shutdown():
     gate, found = Gate(), []
     with serving(run(predict=gate.operation)) as address:
 
-        def ask() -> None:
+        def post() -> None:
             found.append(httpx.post(address + PREDICT, json={"text": "a"}, timeout=60).json())
 
-        thread = threading.Thread(target=ask)
+        thread = threading.Thread(target=post)
         thread.start()
         until(lambda: bool(gate.batches))
         threading.Timer(0.5, gate.open.set).start()
@@ -186,13 +186,13 @@ def test_what_is_inside_is_answered_before_the_end():
     assert found == [{"text": "a"}]
 
 
-def test_who_reads_too_slowly_is_given_up():
+def test_a_slow_reader_is_disconnected():
     """Whatever a model has to say, so much of it waits in memory and no more."""
-    said, ended = [0], threading.Event()
+    count, ended = [0], threading.Event()
 
-    def answer(asks: Sequence[Echo], wanted: Active) -> Iterator[ResponsePart]:
-        while wanted(0):
-            said[0] += 1
+    def answer(requests: Sequence[Echo], active: Active) -> Iterator[ResponsePart]:
+        while active(0):
+            count[0] += 1
             yield ResponsePart(0, {"event": "token", "text": "x" * (1 << 20)}, last=False)
         ended.set()
 
@@ -202,5 +202,5 @@ def test_who_reads_too_slowly_is_given_up():
     ):
         assert ended.wait(60)
         lines = list(response.iter_lines())
-    assert said[0] < 64
+    assert count[0] < 64
     assert lines[-1] == '{"event":"error","status":408,"error":"the answer was not read in time"}'
