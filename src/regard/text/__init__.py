@@ -1,4 +1,4 @@
-"""Vocabularies and tokenizers: text to ids and back."""
+"""Vocabularies and tokenizers: from text to ids and back."""
 
 from regard.text.kind import TokenizerSettings
 from regard.text.special import END, PAD, SPECIAL, START, UNKNOWN, SpecialTokens

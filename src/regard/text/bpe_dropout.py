@@ -1,12 +1,12 @@
-"""BPE-dropout: another segmentation of the same text every time it is seen.
+"""BPE-dropout: a random segmentation of a text, a new one each time (Provilkov, Emelianenko, Voita 2020, 1910.13267).
 
-Provilkov, Emelianenko, Voita 2020 (1910.13267). While a word is put together from its bytes, each merge that is
-possible is skipped with probability p at every step; of the rest the one learnt first is applied, until none is left.
-The backend's own version draws from a generator that cannot be seeded, so it would make no run repeatable.
+At every step, each possible merge of a word is skipped with probability p; of the others the merge learnt first is
+applied, until none is left. The version of the tokenizers library uses a generator without a seed, so that runs could
+not be repeated.
 
-Speed: a word type has VARIANTS segmentations, each drawn by the procedure above from (word, number of the variant)
-and remembered. A sentence chooses one of them for each of its words, by the bytes of a hash of (seed, text). Every
-variant is an exact sample, so a word's segmentations follow the paper's distribution as VARIANTS draws from it do.
+For speed, a word type has VARIANTS segmentations. Each is drawn by this procedure from (word, number of the variant)
+and cached. A sentence chooses one for each of its words by the bytes of a hash of (seed, text). Every variant is an
+exact sample from the paper's distribution.
 """
 
 import heapq
@@ -15,16 +15,18 @@ from hashlib import shake_128
 from itertools import pairwise
 from random import Random
 
-VARIANTS = 32  # divides 256, so that a byte chooses each as often
+VARIANTS = 32  # divides 256, so that a byte chooses each equally often
 _REMEMBERED = 50_000
 _LONGEST_REMEMBERED = 64
 _Merge = tuple[int, int, str, str]  # rank, where the left piece starts, left piece, right piece
 
 
 class MergeDropout:
-    """Segments words with merges skipped.
+    """Segment words with skipped merges.
 
-    ranks: the order in which pairs were learnt. ids: the vocabulary. probability: of skipping a merge, in [0, 1).
+    ranks: the order in which pairs were learnt.
+    ids: the vocabulary.
+    probability: the probability that a merge is skipped, in [0, 1).
     """
 
     def __init__(self, ranks: Mapping[tuple[str, str], int], ids: Mapping[str, int], probability: float) -> None:
@@ -34,7 +36,7 @@ class MergeDropout:
         self._variants: dict[str, list[tuple[int, ...] | None]] = {}
 
     def encode(self, words: Sequence[str], text: str, seed: int) -> list[int]:
-        """Ids of the words of `text` (as byte-level characters): a pure function of (text, seed)."""
+        """Ids of the words of `text`, written in byte-level characters: a pure function of (text, seed)."""
         noise = shake_128(f"{seed} {text}".encode()).digest(len(words))
         ids: list[int] = []
         for word, byte in zip(words, noise, strict=True):
@@ -54,10 +56,10 @@ class MergeDropout:
 
 
 def segment(word: str, ranks: Mapping[tuple[str, str], int], skip: Callable[[], bool]) -> list[str]:
-    """The pieces of `word` after all merges; `skip()` says whether the merge at hand is passed over in this step.
+    """The pieces of `word` after all merges. `skip()` decides whether a merge is skipped in this step.
 
-    A step looks at the merges in the order they were learnt, leftmost first, and stops at the first that is not
-    skipped. Drawing only for those it looks at gives the same distribution as drawing for all.
+    A step tries the merges in the order in which they were learnt, leftmost first, and stops at the first that is not
+    skipped. Drawing only for the merges tried gives the same distribution as drawing for all.
     """
     size = len(word)
     pieces = list(word)
@@ -76,7 +78,7 @@ def segment(word: str, ranks: Mapping[tuple[str, str], int], skip: Callable[[], 
     while queue:
         _, start, left, right = entry = heapq.heappop(queue)
         end = following[start]
-        # A piece only grows, or is emptied into the one before it: equal pieces mean that this pair still stands.
+        # A piece only grows, or is emptied into the one before it: if both pieces are unchanged, the pair still exists.
         if end >= size or pieces[start] != left or pieces[end] != right:
             continue
         if skip():

@@ -1,9 +1,9 @@
 r"""Byte-level BPE: no character is unknown, and decoding returns the text exactly.
 
 Sennrich et al. 2016 (1508.07909) on UTF-8 bytes, each written as one printable character (Radford et al. 2019). Text
-is first cut into words, each with the space before it. A text gets one more space in front, and decoding takes one
-away: a word is so the same pieces at the start of a line as inside it, and because the space is added to every text,
-also to one that begins with a space, decode(encode(text)) == text holds for every text.
+is first cut into words, each with the space before it. Encoding adds one space in front of a text, and decoding
+removes it, so that a word has the same pieces at the start of a line as inside it. Every text gets the space, also one
+that begins with a space; therefore decode(encode(text)) == text holds for every text.
 """
 
 import json
@@ -22,19 +22,19 @@ _WORDS = rf" ?{_LETTERS}| ?\p{{N}}+| ?{_SYMBOLS}|\s+(?!\S)|\s+"
 
 
 def _byte_characters() -> list[str]:
-    # A printable character of Latin-1 stands for its own byte, the other bytes follow from U+0100 on.
+    # A printable character of Latin-1 represents its own byte; the other bytes follow from U+0100 on.
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     hidden = [byte for byte in range(256) if byte not in printable]
     return [chr(byte) if byte in printable else chr(256 + hidden.index(byte)) for byte in range(256)]
 
 
-#: The character that stands for each of the 256 bytes, at its index.
+#: The character of each byte, at index 0 to 255.
 ALPHABET = _byte_characters()
 _BYTES = {character: bytes([byte]) for byte, character in enumerate(ALPHABET)}
 
 
 class BytePair:
-    """The vocabulary is the 256 bytes and what the most frequent merges make of them."""
+    """A vocabulary of the 256 bytes and the most frequent merges."""
 
     def build(self, vocabulary: Mapping[str, int], merges: Merges, special: SpecialTokens = SPECIAL) -> Backend:
         backend = Backend(models.BPE(dict(vocabulary), list(merges)))
@@ -58,7 +58,7 @@ class BytePair:
         )
         trained = self.build({}, ())
         trained.train_from_iterator(texts, trainer)
-        # Built anew, because the trainer also makes the special names patterns that are looked for in text.
+        # Build the backend again: the trainer's own searches texts for the special names.
         model = json.loads(trained.to_str())["model"]
         return self.build(model["vocab"], [(left, right) for left, right in model["merges"]])
 
@@ -71,8 +71,8 @@ class BytePair:
 
 
 class GPT2BytePair(BytePair):
-    """The same as GPT-2 has it (Radford et al. 2019): text is cut by another pattern, into words of letters without
-    their combining marks and with English endings apart, and gets no space in front."""
+    """GPT-2's byte pairs (Radford et al. 2019). Its pattern for words differs: letters without their combining marks,
+    and English endings apart. No space is put in front of a text."""
 
     def build(self, vocabulary: Mapping[str, int], merges: Merges, special: SpecialTokens = SPECIAL) -> Backend:
         backend = Backend(models.BPE(dict(vocabulary), list(merges)))

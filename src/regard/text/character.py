@@ -1,4 +1,4 @@
-"""One token a Unicode code point."""
+"""One token per Unicode code point."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from regard.text.special import NAMES, REPLACEMENT, SPECIAL, UNKNOWN, SpecialTok
 
 
 class Character:
-    """The vocabulary is the characters of the training text, spaces included; any other character is UNKNOWN."""
+    """A vocabulary of the characters of the training text, spaces included. Any other character is UNKNOWN."""
 
     def build(self, vocabulary: Mapping[str, int], merges: Merges, special: SpecialTokens = SPECIAL) -> Backend:
         backend = word_level(vocabulary, special)

@@ -1,4 +1,4 @@
-"""Kinds of token, and the settings of a vocabulary."""
+"""Kinds of tokens, and the settings of a vocabulary."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,17 +16,17 @@ Merges = Sequence[tuple[str, str]]
 
 @runtime_checkable
 class Cutter(Protocol):
-    """What cuts text: a tokenizer of the library, or what asks one and numbers its pieces anew."""
+    """An object that cuts text: a tokenizer of the tokenizers library, or a wrapper that gives its pieces other ids."""
 
     normalizer: Any
     pre_tokenizer: Any
 
     def encode(self, sequence: str, /) -> Any:
-        """The `ids` of a text, and the `offsets` of what they stand for."""
+        """The `ids` of a text, and their `offsets` in it."""
         ...
 
     def to_str(self) -> str:
-        """All of it as JSON, whose `model` has a `vocab`."""
+        """The tokenizer as JSON, whose `model` has a `vocab`."""
         ...
 
 
@@ -35,20 +35,23 @@ KindName = Literal["character", "word", "space", "bpe", "gpt2", "wordpiece", "wo
 _PIECE, _BYTES = len(NAMES) + 1, len(NAMES) + 256
 SMALLEST = {"character": _PIECE, "word": _PIECE, "space": _PIECE, "bpe": _BYTES, "gpt2": _BYTES}
 SMALLEST |= {"wordpiece": _PIECE + 1, "wordpiece-uncased": _PIECE + 1, "unigram": _PIECE}
-"""The least size of a vocabulary of each kind."""
+"""Smallest size of a vocabulary of each kind."""
 WHOLE_WORDS: tuple[KindName, ...] = ("word", "space")
-"""The kinds whose tokens are words."""
+"""Kinds whose tokens are words."""
 
 
 @dataclass(frozen=True)
 class TokenizerSettings:
-    """Settings of one vocabulary.
+    """Settings of a vocabulary.
 
-    kind: what a token is. size: upper limit of the vocabulary, special ids included; at least 5, and 260 for bpe
-    and gpt2, whose vocabularies always hold the 256 bytes. dropout: probability in [0, 1) that a BPE merge is skipped
-    (bpe only). minimum_count: a token, or a BPE merge, that occurs less often is left out.
+    kind: the kind of its tokens.
+    size: upper limit of the vocabulary, special ids included; at least 5, and 260 for bpe and gpt2, whose vocabularies
+        always hold the 256 bytes.
+    dropout: probability in [0, 1) that a BPE merge is skipped (bpe only).
+    minimum_count: leave out tokens and BPE merges that occur less often.
 
-    Raises InputError for any value outside these ranges.
+    Raises:
+        InputError: a value is outside these ranges.
     """
 
     kind: KindName
@@ -63,7 +66,7 @@ class TokenizerSettings:
 
 
 def problem_with(values: Mapping[str, object]) -> str | None:
-    """What is wrong with the value of a field, as one line; None for good settings. Values may be of any type."""
+    """Describe the first bad value in one line; None if all are good. Values may have any type."""
     kind, dropout = values["kind"], values["dropout"]
     if not isinstance(kind, str) or kind not in SMALLEST:
         return f"tokenizer kind is {kind!r}: expected one of {', '.join(SMALLEST)}"
@@ -79,37 +82,37 @@ def problem_with(values: Mapping[str, object]) -> str | None:
 
 
 class Kind(Protocol):
-    """How text becomes vocabulary entries ("pieces") and back."""
+    """Convert text to vocabulary entries ("pieces") and back."""
 
     def build(self, vocabulary: Mapping[str, int], merges: Merges, special: SpecialTokens = SPECIAL) -> Cutter:
-        """The backend that encodes with this vocabulary; everything else about it is fixed by the kind."""
+        """The backend that encodes with this vocabulary. The kind alone determines the rest of it."""
         ...
 
     def train(self, settings: TokenizerSettings, texts: Iterable[str]) -> Cutter:
-        """A backend whose vocabulary is learnt from `texts`, which hold no surrogates and are not all blank."""
+        """A backend whose vocabulary is learnt from `texts`. They hold no surrogates and are not all blank."""
         ...
 
     def join(self, pieces: Sequence[str]) -> str:
-        """The text of pieces in a row; never raises. `<unk>`, an unknown piece, becomes U+FFFD."""
+        """The text of successive pieces; never raises. `<unk>`, the unknown piece, becomes U+FFFD."""
         ...
 
     def label(self, piece: str) -> str:
-        """One piece as people read it under a picture, on one line and never empty."""
+        """A readable form of one piece, on one line and never empty."""
         ...
 
 
 def entry_of(vocabulary: Mapping[str, int], index: int) -> str:
-    """The entry with an id; the name of unknown pieces for an id that the vocabulary lacks."""
+    """The entry with this id; the name of the unknown piece if the vocabulary lacks the id."""
     return next((entry for entry, each in vocabulary.items() if each == index), NAMES[UNKNOWN])
 
 
 def word_level(vocabulary: Mapping[str, int], special: SpecialTokens) -> Backend:
-    """A backend that looks whole pieces up; what it does not find is unknown."""
+    """A backend that looks up whole pieces; other pieces are unknown."""
     return Backend(models.WordLevel(dict(vocabulary), unk_token=entry_of(vocabulary, special.unknown)))
 
 
 class WholePieces:
-    """A kind whose vocabulary is whole pieces of the training text, as a splitter cuts them after a normalizer."""
+    """A kind whose vocabulary is whole pieces of the training text: the splitter cuts them after the normalizer."""
 
     def __init__(self, normalizer: normalizers.Normalizer, splitter: pre_tokenizers.PreTokenizer) -> None:
         self._normalizer, self._splitter = normalizer, splitter
@@ -128,10 +131,8 @@ class WholePieces:
 
 
 def most_frequent(counts: Counter[str], settings: TokenizerSettings) -> dict[str, int]:
-    """Ids for the special names, then the most frequent pieces, ties in code point order.
-
-    Raises InputError when no piece occurs `minimum_count` times.
-    """
+    """Assign ids to the special names, then to the most frequent pieces, ties in code point order. Raises InputError if
+    no piece occurs `minimum_count` times."""
     kept = [piece for piece, count in counts.items() if count >= settings.minimum_count]
     if not kept:
         raise InputError(
@@ -143,7 +144,8 @@ def most_frequent(counts: Counter[str], settings: TokenizerSettings) -> dict[str
 
 
 def visible(text: str) -> str:
-    """`text` with line breaks and controls escaped; text of nothing but blanks or zero-width characters in full."""
+    """`text` with line breaks and control characters escaped. A text of blanks or zero-width characters only is escaped
+    in full."""
     if not text.strip():
         text = text.replace(" ", "·")
     wholly_hidden = not any(character.isprintable() for character in text)

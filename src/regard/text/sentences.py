@@ -1,23 +1,24 @@
-"""Where the sentences of a text begin and end: a few rules, for any language that ends them with marks."""
+"""Split a text into sentences: a few rules for any language that ends sentences with marks."""
 
 import re
 from collections.abc import Iterator
 
 _END = re.compile(r"(?:[.!?…]+[\"'”’»)\]]*(?=\s)|[。！？｡]+[」』”’）]*|\n\s*\n)")
-"""What may end a sentence: marks and what closes behind them, a blank after; marks of East Asia; an empty line."""
+"""Possible ends of a sentence: marks with closing quotes before a blank, East Asian marks, and an empty line."""
 _SHORT = {
     *("mr", "mrs", "ms", "dr", "prof", "st", "sr", "jr", "gen", "sen", "rep", "gov", "capt", "lt", "col", "sgt"),
     *("vs", "no", "nos", "fig", "figs", "vol", "pp", "ca", "cf", "etc", "al", "approx", "dept", "e.g", "i.e"),
     *("jan", "feb", "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec", "u.s", "u.k", "ph.d"),
 }
-"""Words that a full stop may follow inside a sentence, without their last full stop."""
+"""Abbreviations that may stand inside a sentence, without their last full stop."""
 
 
 def sentence_spans(text: str) -> list[tuple[int, int]]:
-    """Half-open spans of characters, in order and apart, without blanks at their ends: all of the text but blanks.
+    """Half-open character spans of the sentences, in order and disjoint. They cover the text except blanks at their
+    ends.
 
-    A full stop behind a short form, a single letter or a number in front of lower case ends nothing, and before lower
-    case no mark does but in a text that has no capitals.
+    A full stop does not end a sentence behind an abbreviation or a single capital letter. No mark ends one before a
+    lower-case letter, unless the text has no capitals.
     """
     spans, start = [], 0
     for end in [*_ends(text), len(text)]:

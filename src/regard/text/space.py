@@ -1,7 +1,7 @@
-r"""One token a run of characters between blanks: for text that was cut into words before.
+"""One token per run of characters between blanks, for text that is split into words already.
 
-The four special names are plain text here as everywhere: a word that is one, or one behind backslashes, is kept with
-one more backslash in front, and loses it again when text is written.
+The four special names are plain text here too. A word that equals one, perhaps behind backslashes, is stored with one
+more backslash in front; decoding removes it.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from tokenizers import Regex, normalizers, pre_tokenizers
 from regard.text.kind import WholePieces, visible
 from regard.text.special import NAMES, REPLACEMENT, UNKNOWN
 
-_SPECIAL = rf"(?:{'|'.join(name[1:] for name in NAMES)})(?!\S)"  # without the < they all begin with
+_SPECIAL = rf"(?:{'|'.join(name[1:] for name in NAMES)})(?!\S)"  # without their first character, <
 _NORMALIZER = normalizers.Sequence(
     [
         normalizers.Replace(Regex(r"\s+"), " "),
@@ -24,7 +24,7 @@ _SPLITTER = pre_tokenizers.Split(" ", "removed")
 
 
 class Space(WholePieces):
-    """The vocabulary is the words of the training text; any other is UNKNOWN."""
+    """A vocabulary of the words of the training text. Any other word is UNKNOWN."""
 
     def __init__(self) -> None:
         super().__init__(_NORMALIZER, _SPLITTER)

@@ -1,6 +1,6 @@
 """The special tokens of a vocabulary.
 
-They are plain vocabulary entries, never patterns that a text is searched for: `<s>` in user data is three ordinary
+They are plain vocabulary entries, and texts are never searched for them: `<s>` in user data is three ordinary
 characters.
 """
 
@@ -10,11 +10,11 @@ from functools import cached_property
 
 @dataclass(frozen=True)
 class SpecialTokens:
-    """The ids of a vocabulary's special tokens: padding, an unknown piece, the start and the end of a text, and a
-    masked piece, None in a vocabulary without one.
+    """The ids of a vocabulary's special tokens: padding, the unknown piece, the start and the end of a text, and the
+    mask, which is None in a vocabulary without one.
 
-    A vocabulary may have one token for several of them: GPT-2's has one for the first four. The defaults are the ids of
-    vocabularies that are trained here.
+    One token may have several roles: GPT-2's vocabulary has one for the first four. The defaults are the ids of
+    vocabularies trained by this library.
     """
 
     pad: int = 0
@@ -25,36 +25,36 @@ class SpecialTokens:
 
     @property
     def silent(self) -> tuple[int, int, int]:
-        """The tokens that stand for no text: padding, start and end."""
+        """Tokens without text: padding, start and end."""
         return self.pad, self.start, self.end
 
     @property
     def unwritten(self) -> tuple[int, ...]:
-        """The tokens that no model writes: padding and start, unless they are the end."""
+        """Tokens that no model predicts: padding and start, unless they are the end."""
         return tuple(sorted({self.pad, self.start} - {self.end}))
 
     @cached_property
     def all(self) -> tuple[int, ...]:
-        """All ids, each once, in rising order."""
+        """All ids, without repeats, in ascending order."""
         ids = self.pad, self.unknown, self.start, self.end, self.mask
         return tuple(sorted({index for index in ids if index is not None}))
 
 
 SPECIAL = SpecialTokens()
-"""Those of a vocabulary that is trained here."""
+"""The special ids of vocabularies trained by this library."""
 MASKED = SpecialTokens(mask=4)
-"""Those of a vocabulary that is trained here for models that fill in blanks."""
+"""The special ids of vocabularies trained by this library for masked language models."""
 PAD, UNKNOWN, START, END, MASK = 0, 1, 2, 3, 4
 """The same ids by name."""
 
 NAMES = ("<pad>", "<unk>", "<s>", "</s>")
-"""Their names, in the order of their ids."""
+"""The entries with these ids, in order."""
 
 MASK_NAME = "<mask>"
-"""The entry behind them in vocabularies for models that fill in blanks."""
+"""The entry with id 4 in vocabularies for masked language models."""
 
 IGNORED = -100
-"""Stands in a batch's targets where there is no token to predict; no vocabulary has it as an id."""
+"""Target of positions without a loss. No vocabulary has it as an id."""
 
 REPLACEMENT = "\ufffd"
-"""What `decode` writes for an unknown piece and for bytes that are no character: U+FFFD."""
+"""U+FFFD, which `decode` writes for an unknown piece and for bytes that form no character."""

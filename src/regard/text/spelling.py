@@ -1,22 +1,22 @@
-"""Words as rows of characters: the bytes of their UTF-8 between marks, as ELMo reads them (Peters 2018).
+"""Words as rows of characters: their UTF-8 bytes between markers, the input of ELMo (Peters 2018).
 
-Bytes are ids 1 to 256, the marks follow, 0 is what stands past the end of a text. No mark can be written in a word.
+Bytes have ids 1 to 256, the markers follow, and 0 is padding. No word contains a marker.
 """
 
 LONGEST = 50
-"""Characters of a word, its marks counted, in the published models."""
+"""Characters of a word, markers included, in the published models."""
 TEXT_BEGINS, TEXT_ENDS, WORD_BEGINS, WORD_ENDS, FILLER = 257, 258, 259, 260, 261
 ALPHABET = 262
-"""How many ids there are."""
+"""Number of ids."""
 
 
 def spell(word: str, size: int = LONGEST) -> list[int]:
-    """A word as `size` ids: its mark, its bytes, as many as there is room for, its other mark, and filler."""
+    """Spell a word as `size` ids: begin marker, the bytes that fit, end marker, filler."""
     return _filled([byte + 1 for byte in word.encode("utf-8", "ignore")[: size - 2]], size)
 
 
 def spell_mark(mark: int, size: int = LONGEST) -> list[int]:
-    """The word that stands where a text begins or ends: the mark TEXT_BEGINS or TEXT_ENDS alone."""
+    """The word at the beginning or end of a text: the marker TEXT_BEGINS or TEXT_ENDS between the word markers."""
     return _filled([mark], size)
 
 

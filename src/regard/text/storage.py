@@ -1,11 +1,11 @@
-"""The tokenizer file: JSON, with the Hugging Face tokenizers format inside.
+"""The tokenizer file: JSON that contains the format of the Hugging Face tokenizers library.
 
     {"format": "regard-tokenizer", "version": 1, "settings": {...}, "tokenizer": {...}}
 
-A published vocabulary has its special ids beside these, under "special"; a vocabulary that was trained here has those
-of `SPECIAL`. The same training gives the same bytes. What is read is checked in full: only the vocabulary, the merges
-and the special ids may differ from what the settings' kind builds, so a file from elsewhere cannot bring in patterns or
-tokens of its own. A file of kind unigram has the pieces with their log-probabilities in place of that format.
+A published vocabulary also stores its special ids, under "special"; a vocabulary trained by this library has those of
+`SPECIAL`. The same training gives the same bytes. Reading checks the whole file: only the vocabulary, the merges and
+the special ids may differ from what the kind builds, so that a foreign file cannot bring patterns or tokens of its own.
+A file of kind unigram stores pieces with log-probabilities in place of that format.
 """
 
 import json
@@ -39,11 +39,11 @@ KINDS: Mapping[str, Kind] = {
     "unigram": Unigram(),
 }
 MERGING = ("bpe", "gpt2")
-"""The kinds whose vocabulary is made of bytes and merges."""
+"""Kinds whose vocabulary consists of bytes and merges."""
 
 
 def write(settings: TokenizerSettings, backend: Cutter, special: SpecialTokens | None = None) -> bytes:
-    """The content of the file; `special` are the ids of a published vocabulary."""
+    """The content of the file. `special` are the ids of a published vocabulary."""
     document = {
         "format": FORMAT,
         "version": VERSION,
@@ -55,7 +55,8 @@ def write(settings: TokenizerSettings, backend: Cutter, special: SpecialTokens |
 
 
 def read(content: bytes, place: str) -> tuple[TokenizerSettings, Cutter, SpecialTokens]:
-    """Settings, backend and special ids of a file's content; `place` names the file in errors. Raises InputError."""
+    """Read settings, backend and special ids from a file's content. `place` names the file in errors. Raises
+    InputError."""
     try:
         document = json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -84,7 +85,8 @@ def read(content: bytes, place: str) -> tuple[TokenizerSettings, Cutter, Special
 
 
 def model_of(backend: Cutter) -> tuple[dict[str, int], list[tuple[str, str]]]:
-    """The vocabulary in the order of its ids, and the merges in the order they were learnt, of a kind that has any."""
+    """The vocabulary in the order of its ids, and the merges (if the kind has any) in the order in which they were
+    learnt."""
     model = json.loads(backend.to_str())["model"]
     return model["vocab"], [(left, right) for left, right in model.get("merges", [])]
 
@@ -116,7 +118,7 @@ def _model(settings: TokenizerSettings, value: Any, place: str) -> tuple[dict[st
 
 
 def _special(value: Any, settings: TokenizerSettings, vocabulary: Mapping[str, int], place: str) -> SpecialTokens:
-    """The special ids; where the file has none, those of a vocabulary that was trained here."""
+    """The special ids; without an entry in the file, those of vocabularies trained by this library."""
     if value is None:
         masking = (MASK_NAME,) if settings.kind.startswith("wordpiece") else ()
         missing = [name for index, name in enumerate((*NAMES, *masking)) if vocabulary.get(name) != index]
@@ -135,7 +137,7 @@ def _special(value: Any, settings: TokenizerSettings, vocabulary: Mapping[str, i
 
 
 def _check_bytes(vocabulary: Mapping[str, int], special: SpecialTokens, place: str) -> None:
-    """Raises InputError for a vocabulary that lacks a byte, or has an entry that is not written in bytes."""
+    """Raises InputError if the vocabulary lacks a byte or has an entry that is not written in bytes."""
     alphabet = set(ALPHABET)
     missing = [character for character in ALPHABET if character not in vocabulary]
     if missing:
@@ -146,7 +148,8 @@ def _check_bytes(vocabulary: Mapping[str, int], special: SpecialTokens, place: s
 
 @contextmanager
 def _refused(place: str) -> Iterator[None]:
-    """Raises InputError where the block fails: the backend raises bare Exception for whatever it cannot read."""
+    """Raise InputError for any error in the block: the library raises bare Exception for content that it cannot
+    read."""
     try:
         yield
     except Exception as error:

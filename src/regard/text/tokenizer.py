@@ -18,14 +18,15 @@ from regard.text.special import NAMES, REPLACEMENT, SPECIAL, UNKNOWN, SpecialTok
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _REMEMBERED = 2**17
-"""Texts whose words are kept, so that every epoch need not cut them anew."""
+"""Number of texts whose words are cached, so that not every epoch cuts them again."""
 
 
 class Tokenizer:
-    """A vocabulary and how text is cut into it. Immutable; made by `train` or `load`.
+    """A vocabulary with the rules that cut text. Immutable; made by `train` or `load`.
 
-    Any `str` can be encoded. A lone surrogate, which no text file can hold, counts as U+FFFD, one character for one,
-    so offsets still point into the text as it was given. No special id is ever added or looked for.
+    Any `str` can be encoded. A lone surrogate, which no text file can hold, is read as U+FFFD. This replaces one
+    character by one, so that offsets refer to the original text. Encoding neither adds special ids nor searches for
+    them.
     """
 
     def __init__(self, settings: TokenizerSettings, backend: Cutter, special: SpecialTokens, content: bytes) -> None:
@@ -42,12 +43,10 @@ class Tokenizer:
 
     @classmethod
     def train(cls, settings: TokenizerSettings, texts: Iterable[str]) -> "Tokenizer":
-        """Learns the vocabulary. The same settings and texts give the same file, byte for byte.
-
-        Raises InputError where no text holds anything but blanks, TypeError for a single str.
-        """
+        """Learn the vocabulary. The same settings and texts give the same file, byte for byte. Raises InputError if all
+        texts are blank, TypeError for a single str."""
         if isinstance(texts, str):
-            raise TypeError("texts is a str: expected an iterable of str, one an example")
+            raise TypeError("texts is a str: expected an iterable of str, one per example")
         backend = storage.KINDS[settings.kind].train(settings, _from_first_text(texts))
         return cls.cutting(settings, backend)
 
@@ -59,19 +58,19 @@ class Tokenizer:
         merges: Sequence[tuple[str, str]] = (),
         special: SpecialTokens | None = None,
     ) -> "Tokenizer":
-        """From a vocabulary that is known, with its `special` ids where they are not those of the vocabularies trained
-        here. Raises InputError for a vocabulary that settings of this kind cannot have."""
+        """Make a tokenizer from a known vocabulary. `special` are its special ids if they differ from `SPECIAL`. Raises
+        InputError for a vocabulary that the kind cannot have."""
         kind = storage.KINDS[settings.kind]
         return cls.cutting(settings, kind.build(vocabulary, merges, special or SPECIAL), special)
 
     @classmethod
     def cutting(cls, settings: TokenizerSettings, backend: Cutter, special: SpecialTokens | None = None) -> "Tokenizer":
-        """From a backend that cuts text as this kind does. Raises InputError as `of`."""
+        """Make a tokenizer from a backend that cuts text like this kind. Raises InputError as `of` does."""
         return cls._read(storage.write(settings, backend, special), "vocabulary")
 
     @classmethod
     def load(cls, path: Path) -> "Tokenizer":
-        """Reads what `save` wrote. Raises InputError, naming the file, for anything else."""
+        """Read a file that `save` wrote. Raises InputError, naming the file, for anything else."""
         try:
             content = Path(path).read_bytes()
         except OSError as error:
@@ -86,40 +85,41 @@ class Tokenizer:
         return Tokenizer._read, (self._content, "pickled tokenizer")
 
     def save(self, path: Path) -> None:
-        """Writes the one file of this tokenizer. Raises OSError where that is not possible."""
+        """Write the tokenizer file. Raises OSError."""
         Path(path).write_bytes(self._content)
 
     @property
     def vocabulary(self) -> dict[str, int]:
-        """Every entry, as it is stored, and its id."""
+        """Entries, as stored, with their ids."""
         return {entry: index for index, entry in enumerate(self._vocabulary)}
 
     @property
     def backend(self) -> dict[str, Any]:
-        """The Hugging Face tokenizers format of it, or of a kind of another form what that is made of."""
+        """The backend in the format of the Hugging Face tokenizers library; for kind unigram the pieces and their
+        settings."""
         return json.loads(self._content)["tokenizer"]
 
     @property
     def size(self) -> int:
-        """Entries in the vocabulary, special ids included: ids are 0 to size - 1."""
+        """Number of entries, special ids included: ids are 0 to size - 1."""
         return len(self._vocabulary)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of `text`, without start or end."""
+        """The ids of `text`, without start and end."""
         return self._backend.encode(_clean(text)).ids
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """For each id of `encode(text)` the half-open span of characters of `text` it stands for.
+        """For each id of `encode(text)` its half-open span of characters of `text`.
 
-        Starts and ends never decrease and no span is empty. The ids of a character's single bytes share its span.
-        Spans cover the whole text, except with kind word the space between two words.
+        Starts and ends never decrease, and no span is empty. The ids of one character's bytes share its span. Spans
+        cover the whole text, except the space between two words for kind word.
         """
         return self._backend.encode(_clean(text)).offsets
 
     def encode_with_dropout(self, text: str, seed: int) -> list[int]:
-        """Ids of a random segmentation of `text`, the same for the same (text, seed); `encode` where dropout is 0.
+        """Ids of a random segmentation of `text`, the same for the same (text, seed); without dropout as `encode`.
 
-        BPE-dropout, Provilkov et al. 2020 (1910.13267); every result decodes to `text`.
+        BPE-dropout, Provilkov et al. 2020 (1910.13267). Every result decodes to `text`.
         """
         if not self.settings.dropout:
             return self.encode(text)
@@ -128,10 +128,10 @@ class Tokenizer:
         return self._dropout.encode(words, text, seed)
 
     def decode(self, ids: Iterable[int], own: Sequence[str] = ()) -> str:
-        """The text of ids; never raises for any whole numbers.
+        """The text of ids; never raises for integers.
 
-        Padding, start, end and ids outside the vocabulary are dropped, but for those of the words `own`, which follow
-        it. An unknown piece becomes U+FFFD, and so do bytes that form no character.
+        Padding, start, end and ids outside the vocabulary are dropped. Ids that follow the vocabulary are those of the
+        words `own`. An unknown piece and bytes that form no character become U+FFFD.
         """
         end = self.size + len(own)
         return self._kind.join([self._entry(i, own) for i in ids if i not in self.special.silent and 0 <= i < end])
@@ -139,9 +139,9 @@ class Tokenizer:
     def pieces(self, ids: Iterable[int], own: Sequence[str] = ()) -> list[str]:
         r"""One readable label for each id.
 
-        The entry itself for a special id, as `<s>`, otherwise the text without the space around it, `·` for a lone
-        space, `\xNN` for bytes that form no character. Ids past the vocabulary are those of the words `own`. Raises
-        ValueError for any other id.
+        A special id has its entry as label, such as `<s>`. Other labels are the text without the space around it, `·`
+        for a single space, `\xNN` for bytes that form no character. Ids past the vocabulary are those of the words
+        `own`. Raises ValueError for any other id.
         """
         return [self._label(i, own) for i in ids]
 
@@ -159,7 +159,7 @@ class Tokenizer:
         return self._vocabulary[index] if index < self.size else own[index - self.size]
 
     def _cut(self, text: str) -> tuple[str, ...]:
-        """Its words, each kept once however many texts have it."""
+        """The words of a text. Equal words of different texts share one string."""
         normalizer, splitter = self._backend.normalizer, self._backend.pre_tokenizer
         return tuple(intern(word) for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text)))
 
@@ -169,7 +169,7 @@ def _clean(text: str) -> str:
 
 
 def _from_first_text(texts: Iterable[str]) -> Iterator[str]:
-    # Looks ahead only to the first text that is not blank, so that a stream is not held in memory.
+    # Only the texts up to the first that is not blank are held in memory.
     cleaned = map(_clean, texts)
     seen: list[str] = []
     for text in cleaned:

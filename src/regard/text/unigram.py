@@ -1,10 +1,10 @@
-"""Unigram pieces: of all ways to cut a text into known pieces, the most probable one.
+"""Unigram pieces: the most probable segmentation of a text into known pieces.
 
-Kudo 2018 (1804.10959), as SentencePiece cuts text: blanks are written as ▁, the text is one row of characters, and
-characters in a row that no piece has are one unknown piece. Which pieces there are and what ids they have is told
-apart: a vocabulary may lack pieces and have entries that are none, and several tokenizers can share one. A text can
-begin with a mark `>>name<<` that the vocabulary has; it is one piece, as it tells models of several languages which to
-write. Such tokenizers are read from published models and not trained.
+Kudo 2018 (1804.10959), with SentencePiece's conventions: blanks are written as ▁, the text is one sequence of
+characters, and successive characters that no piece has are one unknown piece. Pieces and vocabulary are separate: a
+vocabulary may lack pieces and have other entries, and several tokenizers can share one. A text may begin with a mark
+`>>name<<` of the vocabulary, a single piece that selects the target language of multilingual models. These tokenizers
+come from published models and cannot be trained.
 """
 
 import json
@@ -23,19 +23,22 @@ from regard.text.special import NAMES, REPLACEMENT, SPECIAL, UNKNOWN, SpecialTok
 
 BLANK = "▁"
 NOTHING = " "
-"""Stands for what is unknown among the pieces: in no text that is cut, whose blanks are written otherwise."""
+"""The unknown piece. No normalised text contains it, since blanks are written as ▁."""
 MARK = re.compile(r">>.*?<<", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """Pieces with their log-probabilities, and how a text is prepared: `characters` says what is written for others, in
-    SentencePiece's precompiled form, empty for nothing; with `prefix` a blank is put in front; with `collapse` blanks
-    in a row become one, and none stand at the ends. The library looks the table up by whole graphemes, SentencePiece by
-    characters: where it has a letter but not the accent that stands on it apart, the accent is lost.
+    """Pieces with their log-probabilities, and the normalisation of texts. `characters` is a table of replacements in
+    SentencePiece's precompiled form, empty for none. `prefix` puts a blank in front. `collapse` merges successive
+    blanks and removes them at the ends.
+
+    The tokenizers library looks up whole graphemes in the table, SentencePiece characters: if the table has a letter
+    but not its separate accent, the accent is lost.
 
     Raises:
-        ValueError: there are none, one is empty, has a blank or is there twice, or the characters cannot be read.
+        ValueError: there are no pieces, a piece is empty, contains a blank or occurs twice, or the table cannot be
+            read.
     """
 
     scores: Mapping[str, float]
@@ -52,7 +55,7 @@ class Pieces:
         self.normalizer()
 
     def normalizer(self) -> normalizers.Normalizer:
-        """What prepares a text. Raises ValueError."""
+        """The normalizer of texts. Raises ValueError if the table of characters cannot be read."""
         try:
             steps: list[Any] = [normalizers.Precompiled(self.characters)] if self.characters else []
         except Exception as error:  # the library raises bare Exception
@@ -62,7 +65,7 @@ class Pieces:
         return normalizers.Sequence([*steps, normalizers.Prepend(BLANK)] if self.prefix else steps)
 
     def backend(self) -> Backend:
-        """What cuts a text into them."""
+        """The backend that cuts text into these pieces."""
         unknown = NOTHING, min(self.scores.values())
         backend = Backend(models.Unigram([unknown, *self.scores.items()], 0, False))
         backend.normalizer = self.normalizer()
@@ -81,14 +84,14 @@ class Pieces:
 
 @dataclass(frozen=True)
 class Encoded:
-    """The ids of a text and the span of characters that each stands for."""
+    """The ids of a text and their spans of characters."""
 
     ids: list[int]
     offsets: list[tuple[int, int]]
 
 
 class Segmenter:
-    """Cuts text into `pieces` and numbers them by the `vocabulary`; what that lacks is unknown."""
+    """Cut text into `pieces` and look up their ids in the `vocabulary`; pieces that it lacks are unknown."""
 
     def __init__(self, vocabulary: Mapping[str, int], pieces: Pieces, special: SpecialTokens = SPECIAL) -> None:
         self._vocabulary, self._pieces, self._unknown = dict(vocabulary), pieces, special.unknown
@@ -106,23 +109,23 @@ class Segmenter:
         return Encoded([self._known[mark], *ids], [(0, len(mark)), *offsets]) if mark else Encoded(ids, offsets)
 
     def to_str(self) -> str:
-        """The whole as JSON."""
+        """The segmenter as JSON."""
         model = {"type": "Unigram", "vocab": self._vocabulary}
         return json.dumps({"model": model} | self._pieces.document(), ensure_ascii=False)
 
 
 def pieces_of(document: Mapping[str, Any]) -> Pieces:
-    """The pieces that `Segmenter.to_str` has written. Raises ValueError, TypeError or KeyError for anything else."""
+    """Read the pieces that `Segmenter.to_str` wrote. Raises ValueError, TypeError or KeyError for anything else."""
     scores = {str(piece): float(score) for piece, score in document["pieces"]}
     characters = b64decode(document["characters"], validate=True)
     return Pieces(scores, characters, bool(document["prefix"]), bool(document["collapse"]))
 
 
 class Unigram:
-    """The vocabulary and its pieces are those of a published model."""
+    """The vocabulary and pieces of a published model."""
 
     def build(self, vocabulary: Mapping[str, int], merges: Merges, special: SpecialTokens = SPECIAL) -> Segmenter:
-        """Every entry is a piece, and all are as probable."""
+        """Every entry becomes a piece, all with the same probability."""
         entries = [entry for entry, index in vocabulary.items() if index not in special.all]
         return Segmenter(vocabulary, Pieces(dict.fromkeys(entries, -1.0)), special)
 

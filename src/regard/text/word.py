@@ -1,11 +1,11 @@
-r"""One token a word or a punctuation mark.
+r"""One token per word or punctuation mark.
 
 A word is a run of letters, combining marks and digits. Every other character (punctuation, symbols, emoji with their
 modifiers, and the characters of scripts written without spaces between words that have a code block of their own: Han,
-Hiragana, Katakana) is a mark, and a mark carries the space on either side of it: `Hello, "you"` is
-`Hello|, |"|you|"`. Two words in a row can only have been separated by space, so joining pieces, with one space
-between two words, restores the text exactly up to the length of its blanks. No rule about any language is needed.
-Scripts without spaces or blocks above, such as Thai, are better served by bpe.
+Hiragana, Katakana) is a mark, and a mark includes the space on either side of it: `Hello, "you"` is
+`Hello|, |"|you|"`. Only space can separate two successive words, so joining the pieces, with one space between two
+words, restores the text exactly up to the length of its blanks. There are no rules for particular languages. For
+scripts without spaces and without these code blocks, such as Thai, bpe is the better choice.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ _EAST_ASIAN = (
 _LETTER = rf"[[\p{{L}}\p{{M}}\p{{N}}\x{{200C}}\x{{200D}}]&&[^{_EAST_ASIAN}]]"
 _SYMBOL = rf"(?!{_LETTER})\S"
 _FLAG = r"[\x{1F1E6}-\x{1F1FF}]{2}"
-# A symbol keeps its accents, its skin tone and whatever a zero-width joiner ties to it.
+# A symbol includes its accents, its skin tone and the symbols that a zero-width joiner attaches to it.
 _MARK = rf"\ ?(?:{_FLAG}|{_SYMBOL}(?:[\p{{M}}\x{{1F3FB}}-\x{{1F3FF}}]|\x{{200D}}{_SYMBOL})*)\ ?"
 
 _NORMALIZER = normalizers.Sequence([normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()])
@@ -35,7 +35,7 @@ _NO_WORDS = pre_tokenizers.Split(Regex(f"^{_LETTER}+$"), "removed")
 
 
 class Word(WholePieces):
-    """The vocabulary is the words and marks of the training text; any other is UNKNOWN."""
+    """A vocabulary of the words and marks of the training text. Any other word or mark is UNKNOWN."""
 
     def __init__(self) -> None:
         super().__init__(_NORMALIZER, _SPLITTER)
@@ -57,5 +57,5 @@ class Word(WholePieces):
 
 @lru_cache(maxsize=2**16)
 def _is_word(piece: str) -> bool:
-    # The splitter's own regular expressions decide, because Python's table of categories may be of another Unicode.
+    # The splitter's regular expressions decide: Python's character categories may have another Unicode version.
     return not _NO_WORDS.pre_tokenize_str(piece)

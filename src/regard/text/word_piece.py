@@ -1,8 +1,8 @@
-"""WordPiece: words cut into the longest pieces that the vocabulary has, from the left.
+"""WordPiece: cut each word from the left into the longest pieces of the vocabulary.
 
-Schuster and Nakajima 2012, as in BERT (Devlin 2019): text is cut at blanks and at every sign of punctuation; a piece
-inside a word is written with ## in front. Entry `MASK` of every such vocabulary stands for a piece that was taken out.
-What is unknown is a whole word, and blanks are not kept: decoding gives the words with single blanks between them.
+Schuster and Nakajima 2012, as in BERT (Devlin 2019): text is cut at blanks and at every punctuation character, and a
+piece inside a word is written with ## in front. Entry `MASK` of every such vocabulary is the mask of masked language
+models. A word that cannot be cut is unknown as a whole. Blanks are not kept: decoding puts one blank between words.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,11 +15,11 @@ from regard.text.special import MASK_NAME, NAMES, REPLACEMENT, SPECIAL, UNKNOWN,
 
 INSIDE = "##"
 LONGEST = 100
-"""Characters of a word that is looked at; a longer one is unknown."""
+"""Longest word in characters; a longer one is unknown."""
 
 
 class WordPiece:
-    """The vocabulary is the characters of the training text, each also inside a word, and what is made of them."""
+    """A vocabulary of the characters of the training text, each also inside a word, and of pieces made of them."""
 
     def __init__(self, *, uncased: bool) -> None:
         self.uncased = uncased
@@ -43,7 +43,7 @@ class WordPiece:
         normalizer, splitter = empty.normalizer, empty.pre_tokenizer
         words = [word for text in texts for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text))]
         letters = sorted({letter for word in words for letter in word})
-        # The trainer numbers what it finds in an order of its own; what it is given first keeps the order given.
+        # The trainer orders pieces that it finds by its own rule; special tokens keep the order of the list.
         initial = [*NAMES, MASK_NAME, *letters, *(INSIDE + letter for letter in letters)]
         trainer = trainers.WordPieceTrainer(
             vocab_size=settings.size,

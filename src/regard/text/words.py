@@ -1,11 +1,11 @@
-"""Which word each piece of a text belongs to."""
+"""The word that each piece of a text belongs to."""
 
 from collections.abc import Iterable
 
 
 def word_indices(text: str, spans: Iterable[tuple[int, int]]) -> list[int]:
-    """For each span of characters the index of its word, where words are what blanks separate. The first character that
-    is no blank decides; blanks alone belong to the word after them, at the end of the text to the one before."""
+    """The word index of each character span, where blanks separate words. The first non-blank character of a span
+    decides. A span of blanks belongs to the next word, at the end of the text to the last one."""
     at: list[int] = []
     word = -1
     for place, character in enumerate(text):
