@@ -1,13 +1,12 @@
-// Additive scores e_ti = sum_d v_d tanh(q_td + k_id) and their gradients, of which no query x key x width numbers are
-// ever stored.
+// Additive scores e_ti = sum_d v_d tanh(q_td + k_id) and their gradients, without storing query x key x width numbers.
 //
-// With a = e^2q - 1, taken once a query, and s = e^2k - 1 or, below 0, 1 - e^-2k, taken once a key,
+// With a = e^2q - 1, computed once per query, and s = e^2k - 1 (for k < 0: 1 - e^-2k), computed once per key,
 //
 //     tanh(q + k) = n / d,   n = a + s m,   d = a + |s| m + 2,   m = 1 + a if s > 0 else 1.
 //
-// Nothing cancels but q + k itself, so n and d keep their digits where both sides are small as where they are large and
-// opposite. So does h = (1 - |tanh|) / 2, because (d - |n|) / 2 is one of 1, 1 + a, 1 + |s| and their product, and with
-// it sech^2 = 4 h (1 - h). Where queries as well as keys are too large, every pair takes an exponential of its own.
+// Only q + k itself cancels, so n and d keep their digits if both sides are small and also if they are large and
+// opposite. So does h = (1 - |tanh|) / 2, because (d - |n|) / 2 is one of 1, 1 + a, 1 + |s| and their product; it gives
+// sech^2 = 4 h (1 - h). If both queries and keys are too large, each pair computes its own exponential.
 
 #include <algorithm>
 #include <cstdint>
@@ -19,15 +18,15 @@
 
 namespace {
 
-// tanh is 1 in float32 from 9.02 on, so as long as one side stays within NEAR, both may be cut off at FAR. Their sum may
-// go up to FURTHEST, half the logarithm of a number whose inverse is no denormal.
+// tanh is 1 in float32 from 9.02 on, so if one side stays within NEAR, both can be clipped at FAR. Their sum may reach
+// FURTHEST, half the logarithm of a number whose inverse is not denormal.
 constexpr float NEAR = 16.0f, FAR = 26.0f, FURTHEST = NEAR + FAR;
 
 struct Pair {
   Vec number, below, rest;  // n, d and (d - |n|) / 2
 };
 
-struct Shared {  // exponentials taken once a query and once a key
+struct Shared {  // exponentials computed once per query and once per key
   using Query = Exponentials;
   using Key = Stored;
   static Query query(Vec x) { return exponentials(cut(x, FAR)); }
@@ -43,7 +42,7 @@ struct Shared {  // exponentials taken once a query and once a key
   }
 };
 
-struct Direct {  // an exponential of its own for every pair
+struct Direct {  // one exponential per pair
   using Query = Vec;
   using Key = Vec;
   static Pair pair(const Query& q, const Key& k) {
@@ -52,8 +51,8 @@ struct Direct {  // an exponential of its own for every pair
   }
 };
 
-// What Python hands over: batch rows of queries, keys and their exponentials, energies; sizes; and the distance from
-// one batch row of each to the next, in numbers, 0 where all share one.
+// The arguments from Python: batch rows of queries, keys and their exponentials, energies; sizes; and the stride of the
+// batch axis of each, in numbers, 0 if all batch rows share one.
 struct Problem {
   const void *query, *key;
   const float *exponentials, *energy;
@@ -61,7 +60,7 @@ struct Problem {
 };
 Size parts(Size size, Size part) { return (size + part - 1) / part; }
 
-// The blocks of LANES that a row of exponentials has: it is filled up to a multiple of ROUND, on every machine.
+// Number of blocks of LANES in a row of exponentials, which is padded to a multiple of ROUND on every machine.
 constexpr Size ROUND = 16;
 Size blocks_of(Size width) { return parts(width, ROUND) * (ROUND / LANES); }
 
@@ -70,13 +69,13 @@ bool shareable(const Number* query, Size queries, const Number* key, Size keys, 
   return within(NEAR, query, queries, width, row) || within(NEAR, key, keys, width, row);
 }
 
-constexpr Size QUERIES = 64, KEYS = 256;  // of one unit of work forward
-constexpr int SIDE = 4;                   // queries, and keys, whose sums are in registers at a time
-constexpr Size STRETCH = 64;              // keys that stay in the nearest cache, backward
+constexpr Size QUERIES = 64, KEYS = 256;  // of one forward unit of work
+constexpr int SIDE = 4;                   // queries, and keys, whose sums are held in registers
+constexpr Size STRETCH = 64;              // keys that stay in the first cache, backward
 
 Vec as_is(Vec x) { return x; }
 
-// What is made of rows of `width` numbers, `row` apart, each row filled up to `blocks`.
+// Apply `make` to rows of `width` numbers with stride `row`, and pad each row to `blocks`.
 template <class Made, class Number, class Make>
 void prepare(Made* to, const Number* rows, Size count, Size width, Size row, Size blocks, const Make& make) {
   for (Size each = 0; each < count; ++each) {
@@ -171,8 +170,8 @@ struct Gradients {
   float* energy;         // (batch, width)
 };
 
-// Adds what some queries and a stretch of keys give to sums of g sech^2 / 4, by query and by key; returns that of
-// g tanh.
+// Add the terms of some queries and a stretch of keys to the sums of g sech^2 / 4, per query and per key. Return the
+// sum of g tanh.
 template <class Rule, class Number, int ROWS>
 inline Vec sweep(const typename Rule::Query* query, const typename Rule::Key* key, Size step, Size keys,
                  const Number* gradient, Size row, Vec* by_query, Vec* by_key) {
@@ -221,8 +220,8 @@ void sum(Sums& to, const typename Rule::Query* query, Size queries, const typena
   }
 }
 
-// A unit of work is one batch row in LANES of its dimensions. No other adds to its gradients, so that no sum depends on
-// the number of threads.
+// A unit of work is one batch row in LANES of its dimensions. No other unit adds to its gradients, so that sums do not
+// depend on the number of threads.
 template <class Number>
 std::int32_t backward(const Problem& p, const Gradients<Number>& g, ParallelFor parallel_for) {
   const Size units = parts(p.width, LANES), blocks = blocks_of(p.width);
@@ -258,21 +257,21 @@ std::int32_t backward(const Problem& p, const Gradients<Number>& g, ParallelFor 
 
 extern "C" {
 
-// Of so many rows of keys, in bfloat16 where `half` is not 0, s as the functions below take it, each row filled up to a
-// multiple of ROUND. All three return 0 unless they failed.
+// Compute s of `rows` rows of keys, in bfloat16 if `half` is not 0, with each row padded to a multiple of ROUND, as the
+// functions below expect it. All three functions return 0 on success.
 std::int32_t additive_exponentials(const void* key, Size rows, Size width, int half, float* to,
                                    ParallelFor parallel_for) {
   return half ? exponentials(static_cast<const Half*>(key), rows, width, to, parallel_for)
               : exponentials(static_cast<const float*>(key), rows, width, to, parallel_for);
 }
 
-// Scores (batch, query, key), in bfloat16 where `half` is not 0; so are queries and keys.
+// Compute scores (batch, query, key). Scores, queries and keys are in bfloat16 if `half` is not 0.
 std::int32_t additive_scores(const Problem* problem, int half, void* scores, ParallelFor parallel_for) {
   return half ? forward(*problem, static_cast<Half*>(scores), parallel_for)
               : forward(*problem, static_cast<float*>(scores), parallel_for);
 }
 
-// Their gradients, from those of the scores; that of the energy, one a batch row, is in float32.
+// Compute the gradients from those of the scores. The energy's is in float32, one per batch row.
 std::int32_t additive_gradients(const Problem* problem, int half, const void* scores, void* query, void* key,
                                 float* energy, ParallelFor parallel_for) {
   if (half) {

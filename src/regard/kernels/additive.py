@@ -1,5 +1,5 @@
-"""Additive scores: the plain form, and PyTorch operators around `additive.cpp` that store nothing of size query x key x
-width."""
+"""Additive scores: the plain form, and PyTorch operators around `additive.cpp`, which store no query x key x width
+tensor."""
 
 import ctypes
 import math
@@ -11,10 +11,10 @@ from torch import Tensor
 from regard.kernels.compiled import compiled, threads
 
 INSTRUCTIONS = {"AVX512": ("-mavx512f", "-mfma"), "AVX2": ("-mavx2", "-mfma")}
-"""The compiler's names for what PyTorch finds on this machine; elsewhere, and otherwise, what every machine has."""
+"""Compiler flags for each CPU capability that PyTorch reports; for any other, the compiler's default instructions."""
 DTYPES = (torch.float32, torch.bfloat16)
 ROUND = 16
-"""A row of exponentials is filled up to a multiple of this."""
+"""Rows of exponentials are padded to a multiple of this."""
 
 
 class _Problem(ctypes.Structure):
@@ -28,8 +28,8 @@ class _Problem(ctypes.Structure):
 def additive(query: Tensor, key: Tensor, energy: Tensor) -> Tensor:
     """e_ti = energy . tanh(query_t + key_i), in its plain form, which stores query x key x width numbers.
 
-    `(*batch, query, width)`, `(*batch, key, width)` and `energy`, broadcastable to `(*batch, 1, width)` ->
-    `(*batch, query, key)`.
+    `(*batch, query, width)`, `(*batch, key, width)` and `energy`, broadcastable to `(*batch, 1, width)` -> `(*batch,
+    query, key)`.
     """
     hidden = (query[..., :, None, :] + key[..., None, :, :]).tanh()
     return (hidden @ energy[..., None, :, None] if energy.ndim > 1 else hidden @ energy[:, None]).squeeze(-1)
@@ -37,7 +37,7 @@ def additive(query: Tensor, key: Tensor, energy: Tensor) -> Tensor:
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """The kernel for this machine; None where it cannot be had."""
+    """The kernel for this machine; None if it cannot be compiled."""
     instructions = INSTRUCTIONS.get(torch.backends.cpu.get_cpu_capability(), ())
     built = compiled("additive", "-O3", "-ffp-contract=fast", *instructions)
     if built is not None:
@@ -49,22 +49,22 @@ def library() -> ctypes.CDLL | None:
 
 
 def can_fuse(key: Tensor) -> bool:
-    """Whether to take `fused_additive` for such keys: on a CPU, in float32 or bfloat16, where there is a compiler. The
-    Triton kernel for GPUs is chosen once it has been measured on one."""
+    """Whether `fused_additive` serves these keys: on a CPU, in float32 or bfloat16, if the kernel is available. On a
+    GPU the plain form is used; the Triton kernel there has not been measured."""
     supported = key.device.type == "cpu" and key.dtype in DTYPES
     return supported and (torch.compiler.is_compiling() or library() is not None)
 
 
 def exponentials(key: Tensor) -> Tensor:
-    """What `fused_additive` reads of keys `(*batch, key, width)`, without a gradient: `(*batch, key, any width)`."""
+    """The input of `fused_additive` for keys `(*batch, key, width)`, without a gradient: `(*batch, key, any width)`."""
     return _EXPONENTIALS(key.detach())
 
 
 def fused_additive(query: Tensor, key: Tensor, energy: Tensor, prepared: Tensor | None = None) -> Tensor:
     """`additive` of the same arguments, whose batch axes may also broadcast to each other.
 
-    Sums are made in float32, the result and gradients are in what query and key promote to. They do not depend on the
-    number of threads. Second derivatives take the plain form.
+    Sums are in float32; the result and gradients have the dtype that query and key promote to. They do not depend on
+    the number of threads. Second derivatives use the plain form.
 
     Args:
         prepared: `exponentials(key)`, for keys that are read more than once. Default: computed here.
@@ -81,7 +81,7 @@ def fused_additive(query: Tensor, key: Tensor, energy: Tensor, prepared: Tensor 
 
 
 def _rows(states: Tensor, batch: torch.Size) -> Tensor:
-    """Of one batch axis."""
+    """Flatten the batch axes to one."""
     if states.ndim == 3 and states.shape[:1] == batch:
         return states
     return states.expand(*batch, *states.shape[-2:]).reshape(math.prod(batch), *states.shape[-2:])
@@ -135,7 +135,7 @@ def _gradients(scores: Tensor, query: Tensor, key: Tensor, exponentials: Tensor,
 
 
 def _triton():
-    """The same on a GPU. Triton comes with PyTorch's builds for one alone."""
+    """The Triton kernels; Triton is only in PyTorch's builds for GPUs."""
     from regard.kernels import triton_additive
 
     return triton_additive
@@ -167,7 +167,7 @@ def _problem(*sides: Tensor) -> _Problem:
 
 
 def _dense(rows: Tensor) -> Tensor:
-    """With the rows of a batch row one behind the other; batch rows may lie anywhere, also on each other."""
+    """Make the rows within each batch row contiguous. Batch rows may lie anywhere in memory and may overlap."""
     if rows.is_contiguous() or rows.stride()[1:] == (rows.shape[-1], 1)[-rows.ndim + 1 :]:
         return rows
     return rows.contiguous()

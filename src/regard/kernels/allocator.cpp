@@ -1,9 +1,8 @@
-// Memory for PyTorch's tensors on a CPU, kept when a tensor is freed, for the next of about its size.
+// A caching allocator for PyTorch's CPU tensors: the memory of a freed tensor serves the next of about its size.
 //
-// A training step makes and frees some thousands of tensors of a few hundred sizes. malloc either hands each large block
-// back to the kernel, which must clear it page by page when it is wanted again, or keeps it in one sorted list of all
-// large blocks, which is searched from its end. Here blocks come in sizes of eight to a doubling, with a list of free
-// ones for each.
+// A training step allocates and frees some thousands of tensors of a few hundred sizes. malloc either returns each
+// large block to the kernel, which must clear it page by page at the next allocation, or keeps it in one sorted list of
+// all large blocks, which it searches from the end. Here blocks have eight sizes per doubling and one free list each.
 
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
@@ -17,18 +16,18 @@
 
 namespace {
 
-constexpr std::size_t SMALLEST = 4096;  // bytes; smaller blocks are left to malloc
-constexpr int STEPS = 8;                // sizes to a doubling
+constexpr std::size_t SMALLEST = 4096;  // bytes; malloc serves smaller blocks
+constexpr int STEPS = 8;                // sizes per doubling
 constexpr int UNSIZED = -1;
 
-// Stands before every block, and keeps it at the alignment of PyTorch's own.
+// Precedes every block; its size preserves PyTorch's alignment.
 struct alignas(64) Header {
   int size_class;
   Header* next;
 };
 static_assert(sizeof(Header) == 64);
 
-// The first of the sizes that holds so many bytes.
+// The smallest size that holds `bytes`.
 int class_of(std::size_t bytes) {
   const int exponent = std::bit_width(bytes) - 1;
   const std::size_t step = std::size_t{1} << (exponent - 3);
@@ -68,7 +67,7 @@ class Keeping final : public c10::Allocator {
     }
     const int wanted = class_of(bytes);
     const std::lock_guard<std::mutex> guard(mutex_);
-    // A block up to twice as large serves as well, so that what is kept stays near to what is needed at once.
+    // A block up to twice as large also serves, so that the cache stays near the memory needed at one time.
     for (int each = wanted; each < wanted + STEPS; ++each) {
       if (Header* found = free_[each]; found != nullptr) {
         free_[each] = found->next;
@@ -82,7 +81,7 @@ class Keeping final : public c10::Allocator {
     }
     try {
       return lend(fresh(size, wanted));
-    } catch (const c10::Error&) {  // no memory left but what is kept
+    } catch (const c10::Error&) {  // out of memory: release the cache
       release();
       return lend(fresh(size, wanted));
     }
@@ -119,7 +118,7 @@ class Keeping final : public c10::Allocator {
     kept_ += size;
   }
 
-  // Hands all that is kept back to malloc.
+  // Return all cached blocks to malloc.
   void release() {
     for (Header*& first : free_) {
       while (first != nullptr) {
@@ -133,17 +132,17 @@ class Keeping final : public c10::Allocator {
 
   std::mutex mutex_;
   std::array<Header*, 65 * STEPS> free_{};
-  std::size_t used_ = 0, kept_ = 0, peak_ = 0;  // bytes: lent, free, and the most that was ever lent
+  std::size_t used_ = 0, kept_ = 0, peak_ = 0;  // bytes: in use, cached, and the peak in use
 };
 
 }  // namespace
 
 extern "C" {
 
-// Has every tensor made from now on in this process take its memory here.
+// Make this the allocator of all tensors created from now on in this process.
 void keep_freed_memory() { c10::SetCPUAllocator(&Keeping::instance(), /*priority=*/1); }
 
-// The bytes of freed tensors that are kept.
+// Bytes of freed tensors in the cache.
 std::size_t kept_memory() { return Keeping::instance().kept(); }
 
 }  // extern "C"

@@ -1,4 +1,4 @@
-"""The C++ sources of this package, each compiled on the user's machine when it is used for the first time."""
+"""The C++ sources of this package. Each is compiled on the user's machine when it is first used."""
 
 import ctypes
 import hashlib
@@ -17,28 +17,28 @@ SOURCES = Path(__file__).parent
 TORCH = Path(torch.__file__).parent
 FLAGS = ("-std=c++20", "-O2", "-fPIC", "-shared")
 LONGEST = 600
-"""Seconds that the compiler may take; it needs about three, where it has a core to itself."""
+"""Time limit of the compiler in seconds; on an idle core it needs about three."""
 
 log = logging.getLogger("regard")
 
 
 def compiler() -> str | None:
-    """The C++ compiler of this machine, that of the environment variable CXX before others; None without one, and where
-    libraries of this kind are not made."""
+    """The C++ compiler of this machine: the environment variable CXX, else `c++`. None if there is none or the system
+    is not Linux."""
     if platform.system() != "Linux":
         return None
     return shutil.which(os.environ.get("CXX", "c++"))
 
 
 def cache_folder() -> Path:
-    """Where the libraries are kept, one for each source, its flags, version of PyTorch and kind of processor."""
+    """Folder of compiled libraries: one for each source, its flags, the version of PyTorch and the processor type."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "regard"
 
 
 @cache
 def compiled(name: str, *flags: str) -> ctypes.CDLL | None:
-    """The library made of the source `name`.cpp with these flags besides; None, told in the log, where it cannot be
-    made."""
+    """The library compiled from `name`.cpp with these additional flags; None, with a warning in the log, if compilation
+    fails."""
     program = compiler()
     if program is None:
         return None
@@ -57,7 +57,8 @@ def compiled(name: str, *flags: str) -> ctypes.CDLL | None:
 
 @cache
 def threads() -> ctypes.c_void_p:
-    """PyTorch's own parallel_for, of its stable interface: its threads, and no second pool beside them."""
+    """PyTorch's parallel_for from its stable interface, so that kernels run on PyTorch's threads without a second
+    pool."""
     return ctypes.cast(ctypes.CDLL(str(TORCH / "lib" / "libtorch_cpu.so")).torch_parallel_for, ctypes.c_void_p)
 
 

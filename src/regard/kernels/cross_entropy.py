@@ -1,8 +1,8 @@
-"""Cross-entropy over a large vocabulary: with label smoothing and without storing all logits, or estimated from a few
-words.
+"""Cross-entropy over a large vocabulary: exact with label smoothing and without storing all logits, or estimated from a
+sample of words.
 
-These words are drawn from a log-uniform distribution over ids, P(k) = log((k + 2) / (k + 1)) / log(V + 1), near that of
-words whose ids go by how frequent they are.
+The sample follows a log-uniform distribution over ids, P(k) = log((k + 2) / (k + 1)) / log(V + 1), which is close to
+word frequencies if ids are sorted by frequency.
 """
 
 import math
@@ -15,10 +15,10 @@ from torch.nn import functional
 from regard.shapes import Float, Int
 
 CHUNK = 1024
-"""Rows of logits that exist at one time."""
+"""Number of rows whose logits exist at one time."""
 ROWS, COLUMNS = 64, 32
-"""Rows of the last chunk and columns are filled up with zeros to a multiple of these, which keeps products quick and
-their shapes few."""
+"""Padding of the last chunk's rows and of columns to a multiple of these: it keeps matrix products fast and their
+shapes few."""
 
 
 def cross_entropy(
@@ -26,15 +26,18 @@ def cross_entropy(
 ) -> tuple[Tensor, Tensor]:
     """Sum over rows of the cross-entropy between softmax(W f + b) and (1 - smoothing) onehot + smoothing / V.
 
-    The gradients are made chunk by chunk in the forward pass, while the chunk's logits are at hand. Under autocast the
-    matrix products are in its precision and logits and probabilities are stored in it; every sum is made, and result
-    and gradients are returned, in that of `weight`. A probability that it cannot hold counts as the least it can.
+    The forward pass computes the gradients chunk by chunk, while a chunk's logits exist. Under autocast the matrix
+    products use its precision, and logits and probabilities are stored in it. Sums, result and gradients have the
+    precision of `weight`. A probability that underflows counts as the smallest positive number.
 
     Args:
-        features: `(row, width)`. weight: `(vocabulary, width)`. bias: `(vocabulary,)`. targets: `(row,)`.
+        features: `(row, width)`.
+        weight: `(vocabulary, width)`.
+        bias: `(vocabulary,)`.
+        targets: `(row,)`.
 
     Returns:
-        The sum, and without a gradient what each row adds to it, `(row,)`.
+        The sum, and the loss of each row without a gradient, `(row,)`.
     """
     device = features.device.type
     products = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
@@ -43,7 +46,7 @@ def cross_entropy(
 
 
 def plain(features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
-    """The reference, which stores the logits."""
+    """The reference, which stores all logits."""
     logits = functional.linear(features, weight, bias)
     return functional.cross_entropy(logits, targets, label_smoothing=smoothing, reduction="sum")
 
@@ -52,7 +55,7 @@ class _CrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(ctx, features, weight, bias, targets, smoothing, products):
         count, width = features.shape
-        # The bias is the weight of one more feature, which is 1.
+        # The bias is the weight of one more feature, the constant 1.
         inputs = _filled(torch.cat([features, features.new_ones(count, 1)], 1), ROWS, products)
         table = _filled(torch.cat([weight, bias[:, None]], 1), 1, products)
         losses, grad_inputs, grad_table = _chunks(inputs, table, targets, smoothing, weight.dtype)
@@ -67,7 +70,7 @@ class _CrossEntropy(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, *grads):  # pyright: ignore[reportIncompatibleMethodOverride]  # the decorator hides its names
+    def backward(ctx, *grads):  # pyright: ignore[reportIncompatibleMethodOverride]  # the decorator hides parameter names
         grad_features, grad_weight, grad_bias = ctx.saved_tensors
         grad, _ = grads
         return grad * grad_features, grad * grad_weight, grad * grad_bias, None, None, None
@@ -80,7 +83,7 @@ def _filled(rows: Tensor, multiple: int, dtype: torch.dtype) -> Tensor:
 def _chunks(
     inputs: Tensor, table: Tensor, targets: Tensor, smoothing: float, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Each row's loss and the gradients of their sum, but for what smoothing takes from every class alike."""
+    """Each row's loss and the gradients of their sum, without the terms of smoothing that are equal for all classes."""
     losses, least = inputs.new_zeros(len(targets), dtype=dtype), torch.finfo(dtype).tiny
     grad_inputs, grad_table = (torch.zeros_like(each, dtype=dtype) for each in (inputs, table))
     for first in range(0, len(targets), CHUNK):
@@ -99,12 +102,13 @@ def _chunks(
 
 
 def log_uniform(words: Int[Tensor, "*batch"], vocabulary: int) -> Float[Tensor, "*batch"]:
-    """P of each of these words, in float64."""
+    """P of each word, in float64."""
     return (words.double() + 1).reciprocal().log1p() / math.log(vocabulary + 1)
 
 
 def draw(samples: int, vocabulary: int) -> Int[Tensor, " sample"]:
-    """Words, each drawn by itself, from the CPU's global random state whatever the device: the same ones everywhere."""
+    """Sample words independently. The CPU's global random state is used on any device, so that samples are the same
+    everywhere."""
     places = torch.rand(samples, dtype=torch.float64) * math.log(vocabulary + 1)
     return (places.exp().long() - 1).clamp(0, vocabulary - 1)
 
@@ -116,10 +120,10 @@ def sampled_cross_entropy(
     targets: Int[Tensor, " row"],
     sampled: Int[Tensor, " sample"],
 ) -> Float[Tensor, " row"]:
-    """log(1 + sum_k exp(o_k - o_t) / (S P(k))) over the S words drawn, but for the target t, o = W f + b: importance
-    sampling of the sum over the vocabulary (Bengio, Senecal 2003; Jozefowicz 2016, 1602.02410, section 3.1).
+    """log(1 + sum_k exp(o_k - o_t) / (S P(k))) over the S sampled words other than the target t, o = W f + b:
+    importance sampling of the sum over the vocabulary (Bengio, Senecal 2003; Jozefowicz 2016, 1602.02410, section 3.1).
 
-    The exponential of this has as its expectation that of the exact loss.
+    The expectation of its exponential is the exponential of the exact loss.
     """
     wide = torch.promote_types(weight.dtype, torch.float32)
     target_logits = (features * weight[targets]).sum(-1).to(wide) + bias[targets]

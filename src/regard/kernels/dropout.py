@@ -1,18 +1,18 @@
-"""Dropout whose random numbers cost little on a CPU."""
+"""Dropout with cheap random numbers on a CPU."""
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-LEVELS = 256  # of one random byte
+LEVELS = 256  # values of one random byte
 
 
 def dropout(states: Tensor, rate: float) -> Tensor:
-    """Zeroes each number with probability `rate` and scales the others to keep the mean.
+    """Set each number to zero with probability `rate` and scale the others to keep the mean.
 
-    PyTorch's generator draws one number at a time on a CPU, which costs a tenth of a training step. Here it only seeds
-    one that fills bytes, so the result is a function of torch's random state all the same. The rate is rounded to
+    On a CPU, PyTorch's generator draws one number at a time, which takes a tenth of a training step. Here it only seeds
+    a generator that fills bytes, so the result is still a function of torch's random state. The rate is rounded to
     256ths, 255 at most, and the scale is that of the rounded rate.
     """
     if states.device.type != "cpu":
@@ -20,11 +20,11 @@ def dropout(states: Tensor, rate: float) -> Tensor:
     closed = min(round(rate * LEVELS), LEVELS - 1)
     if torch.compiler.is_compiling():
         return states * _FACTORS(states.detach(), closed)
-    return states * _factors(states, closed)  # an operator takes longer to call
+    return states * _factors(states, closed)  # faster than calling the operator
 
 
 def _factors(states: Tensor, closed: int) -> Tensor:
-    """What each of the states is multiplied by: 0 in `closed` of 256 cases."""
+    """The factor of each state: 0 in `closed` of 256 cases."""
     seed = int(torch.randint(2**62, ()))
     words = np.random.SFC64(seed).random_raw(-(-states.numel() // 8))
     noise = torch.from_numpy(words.view(np.uint8)[: states.numel()]).view(states.shape)

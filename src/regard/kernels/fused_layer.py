@@ -1,6 +1,6 @@
-"""Linear maps, and layers of a Transformer, in one call: C++ around PyTorch's tensors, for inference on a CPU.
+"""Linear maps and Transformer layers in one call of C++, for inference on a CPU.
 
-Weights are read as they lie in their modules, so that nothing is packed and no copy of them can be old.
+Weights are read in place from their modules: nothing is packed, and no copy can become stale.
 """
 
 import ctypes
@@ -16,21 +16,21 @@ from regard.kernels.compiled import compiled, threads
 from regard.kernels.int8 import Codes
 
 ACTIVATIONS = ("relu", "gelu", "gelu-tanh", "swish")
-"""In the order of the kernel's own."""
+"""In the order of the kernel's constants."""
 LINEARS = ("own_query", "own_key", "own_value", "own_output", "query", "output", "wide", "narrow")
 NORMS = ("own_norm", "norm", "network_norm")
 _pointer, _size, _half = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
 
 
 class Affine(NamedTuple):
-    """A linear map: its weight `(outputs, inputs)` in float32 or in bytes, and its bias."""
+    """A linear map: its weight `(outputs, inputs)` in float32 or int8, and its bias."""
 
     weight: Tensor | Codes
     bias: Tensor | None
 
 
 class Normed(NamedTuple):
-    """A layer normalisation."""
+    """The parameters of a layer normalisation."""
 
     weight: Tensor
     bias: Tensor
@@ -83,7 +83,7 @@ class _Call(ctypes.Structure):
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """The kernel for this machine; None where it cannot be had."""
+    """The kernel for this machine; None if it cannot be compiled."""
     capability = torch.backends.cpu.get_cpu_capability()
     bytewise = ("-mavx512vnni",) if capability == "AVX512" and torch.cpu.get_capabilities().get("avx512_vnni") else ()
     built = compiled("layer", "-O3", "-ffp-contract=fast", *INSTRUCTIONS.get(capability, ()), *bytewise)
@@ -95,8 +95,8 @@ def library() -> ctypes.CDLL | None:
 
 
 def serves(tensor: Tensor) -> bool:
-    """Whether the kernel is for such numbers, and whether it is there. It knows no gradients and no graphs, and is not
-    seen by a dispatch mode, which counts operations or memory."""
+    """Whether the kernel is available and supports this tensor. It supports neither gradients, graphs nor autocast. A
+    dispatch mode, which counts operations or memory, could not see its work."""
     supported = tensor.is_cpu and tensor.dtype == torch.float32 and type(tensor) in (Tensor, nn.Parameter)
     mode = torch.is_grad_enabled() or torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu")
     watched = torch._C._len_torch_dispatch_stack() > 0
@@ -115,8 +115,8 @@ def linear(states: Tensor, affine: Affine) -> Tensor:
 
 
 class KernelAttention(NamedTuple):
-    """Keys and values `(row, head, key, width)`, which lie alike. What text t reads at place i lies in row
-    `rows[t, i]`, or `rows[t]` where there is one for all; behind these, and without `rows`, in its own."""
+    """Keys and values `(row, head, key, width)` with equal strides. Text t reads position i from row `rows[t, i]`, or
+    from `rows[t]` if `rows` has one axis; positions beyond `rows`, and all positions without it, are in row t."""
 
     key: Tensor
     value: Tensor
@@ -124,11 +124,12 @@ class KernelAttention(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """One layer's.
+    """The weights of one layer.
 
-    linears: by the names of `LINEARS`; `query` and `output` are those of the cross-attention, if there is one.
-    norms: by the names of `NORMS`, likewise.
-    before: whether the norms stand before the sublayers.
+    linears: by the names in `LINEARS`; `query` and `output` belong to the cross-attention, if there is one.
+    norms: by the names in `NORMS`, likewise.
+    heads: number of heads.
+    before: whether norms stand before sublayers.
     activation: one of `ACTIVATIONS`.
     """
 
@@ -140,8 +141,8 @@ class Weights(NamedTuple):
 
 
 class FusedLayers:
-    """Layers of one width on top of each other as the kernel reads them. Their weights, which it does not copy, must
-    stay where they are while it is used."""
+    """Layers of one width on top of each other, in the kernel's form. The kernel reads the weights in place; they must
+    not move in memory while it is used."""
 
     def __init__(self, layers: Sequence[Weights]):
         self.layers, first = tuple(layers), layers[0].linears
@@ -150,7 +151,7 @@ class FusedLayers:
         self._described = (_Layer * len(layers))(*(_layer(each) for each in layers))
 
     def select(self, rows: Tensor) -> "FusedLayers":
-        """The weights are the same for all rows."""
+        """The same layers: weights do not depend on rows."""
         return self
 
     def __call__(
@@ -161,8 +162,8 @@ class FusedLayers:
         sources: Sequence[KernelAttention] = (),
         lengths: Tensor | None = None,
     ) -> Tensor:
-        """What the layers make of states `(text, position, width)` that stand behind `length` others. Keys and values
-        are written into each layer's `own`, behind those; `lengths (row,)` says how much of its source can be read."""
+        """Run the layers on states `(text, position, width)` behind `length` earlier positions. Their keys and values
+        are written behind those in each layer's `own`. `lengths (row,)` are the readable lengths of the sources."""
         states = states.clone(memory_format=torch.contiguous_format)
         keys = sources[0].key.shape[-2] if sources else 0
         call = self._call(states, length, keys)
@@ -172,7 +173,8 @@ class FusedLayers:
         return states
 
     def whole(self, states: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """The same of states that all read the first `lengths (text,)` positions of each other; None: all."""
+        """Run the layers on complete sequences: each state reads the first `lengths (text,)` positions of its text
+        (None: all)."""
         texts, positions, width = states.shape
         states = states.clone(memory_format=torch.contiguous_format)
         call = self._call(states, 0, 0)
@@ -224,7 +226,7 @@ def _readable(reading: KernelAttention) -> _Readable:
 
 
 def _along(rows: Tensor, keys: int) -> tuple[int, int]:
-    """From one place to the next, and for how many."""
+    """Step from one position to the next in `rows`, and the number of positions it covers."""
     return (0, keys) if rows.ndim == 1 else (1, rows.shape[1])
 
 

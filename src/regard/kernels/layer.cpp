@@ -1,7 +1,7 @@
-// A Transformer's layer and a linear map on a CPU, for inference: every weight is read once, and what lies between the
-// products is written to memory only where the next product reads it.
+// A Transformer's layer and a linear map on a CPU, for inference: every weight is read once, and intermediate results
+// are written to memory only where the next product reads them.
 //
-// Sums of a row do not depend on the rows beside it, but for their order: see `MANY` in products.h.
+// The sums of a row depend on the other rows only in the order of their terms: see `MANY` in products.h.
 
 #include <cmath>
 #include <cstring>
@@ -20,7 +20,7 @@ struct Norm {
 
 enum Activation : std::int32_t { RELU, GELU, GELU_TANH, SWISH };
 
-// Sublayers in their order, each with its norm: self-attention, cross-attention where there is one, feed-forward.
+// Sublayers in their order, each with its norm: self-attention, cross-attention if there is one, feed-forward.
 struct Layer {
   Linear own_query, own_key, own_value, own_output;
   Linear query, output;  // of the cross-attention, whose keys and values are prepared
@@ -30,8 +30,8 @@ struct Layer {
   std::int32_t crossed, before, activation;  // `before`: norms stand before the sublayers
 };
 
-// Keys and values (row, head, key, width), whose steps are given in numbers. What a text reads at place `key` < `known`
-// lies in the row `rows[text * text_step + key * place_step]`, all else in its own.
+// Keys and values (row, head, key, width), with strides in numbers. A text reads position `key` < `known` from the row
+// `rows[text * text_step + key * place_step]`, and all other positions from its own row.
 struct Readable {
   float *key, *value;
   Size row_step, head_step, key_step;
@@ -43,13 +43,13 @@ struct Readable {
   }
 };
 
-struct Memories {  // what a layer reads
+struct Memories {  // the memories that a layer reads
   Readable own, source;
 };
 
-// `states (text, position, width)` are changed in place. Behind `length` keys come those of the states themselves, of
-// which a position reads none behind it where `causal`, else those of the first `lengths[text]` positions. Of the source
-// all `source_keys` are read, or the first `source_lengths` of its row.
+// `states (text, position, width)` are changed in place. Their own keys follow `length` earlier ones: if `causal`, a
+// position reads none behind it, else it reads those of the first `lengths[text]` positions. It reads all `source_keys`
+// of the source, or the first `source_lengths` of its row.
 struct Call {
   float* states;
   Size texts, positions, length, source_keys;
@@ -133,7 +133,7 @@ void read(const Readable& memory, Size text, Size head, const float* query, Size
   }
 }
 
-// All queries `(text, position, head x width)` read; what they find takes their place.
+// Replace all queries `(text, position, head x width)` by their contexts.
 std::int32_t read_all(const Layer& layer, const Call& call, const Readable& memory, bool own, float* query,
                       ParallelFor parallel_for) {
   const Size keys = own ? call.length + call.positions : call.source_keys, width = layer.width / layer.heads;
@@ -239,12 +239,12 @@ class Pass {
 
 extern "C" {
 
-// Of rows `(rows, inputs)` the outputs `(rows, outputs)`. Both functions return 0 unless they failed.
+// Map rows `(rows, inputs)` to outputs `(rows, outputs)`. Both functions return 0 on success.
 std::int32_t layer_linear(const Linear* linear, const float* x, Size rows, float* to, ParallelFor parallel_for) {
   return apply(*linear, x, rows, to, parallel_for);
 }
 
-// Through so many layers, one after the other.
+// Run `count` layers, one after the other.
 std::int32_t layer_pass(const Layer* layers, const Memories* memories, Size count, const Call* call,
                         ParallelFor parallel_for) {
   for (Size each = 0; each < count; ++each) {

@@ -1,4 +1,4 @@
-// Linear maps of float32 and of bytes.
+// Linear maps in float32 and int8.
 
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace {
 
-// y = W x + b, W (outputs, inputs) in float32; or, where there are scales (outputs,), in bytes, each row filled up to a
-// multiple of FILL, and with `shift (outputs,)`, 128 times the sum of each row.
+// y = W x + b with W (outputs, inputs) in float32. With scales (outputs,) W is in int8, each row padded to a multiple
+// of FILL, and `shift (outputs,)` is 128 times the sum of each row.
 struct Linear {
   const void* weight;
   const float *bias, *scale;
@@ -22,10 +22,10 @@ struct Linear {
 };
 constexpr Size FILL = 64;
 
-// The first `count` lanes, zeros behind them.
+// Keep the first `count` lanes and set the others to zero.
 Vec kept(Vec numbers, Size count) { return load(reinterpret_cast<const float*>(&numbers), count); }
 
-// A row as bytes around 128, and what one of them is worth: not a number if one of the row is none.
+// Quantise a row to bytes around 128, and return the scale: NaN if the row contains NaN.
 float quantise(const float* row, Size count, Size filled, std::uint8_t* to) {
   typedef std::uint8_t Few __attribute__((vector_size(LANES)));
   Vec most{}, wrong{};
@@ -46,7 +46,7 @@ float quantise(const float* row, Size count, Size filled, std::uint8_t* to) {
   return widest / 127.0f + total(wrong);
 }
 
-// `write(row, first, numbers, count)` takes the outputs as they come.
+// `write(row, first, numbers, count)` receives the outputs as they are computed.
 template <class Write>
 std::int32_t apply(const Linear& linear, const float* x, Size rows, ParallelFor parallel_for, const Write& write) {
   const Size panels = parts(linear.outputs, 2 * LANES), work = 2 * LANES * linear.inputs * rows;

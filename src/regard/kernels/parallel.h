@@ -1,4 +1,4 @@
-// Work on PyTorch's own threads, through its stable interface: no second pool beside them.
+// Parallel work on PyTorch's own threads, through its stable interface, without a second pool.
 
 #pragma once
 
@@ -10,7 +10,7 @@ namespace {
 using ParallelFor = std::int32_t (*)(std::int64_t begin, std::int64_t end, std::int64_t grain,
                                      void (*)(std::int64_t, std::int64_t, void*), void*);
 
-// `size` is the work of a unit, of which a thread takes no less than `WORTH`.
+// `size` is the work of a unit; a thread gets at least `WORTH` work.
 template <class Work>
 std::int32_t in_parallel(ParallelFor parallel_for, std::int64_t units, std::int64_t size, const Work& work) {
   constexpr std::int64_t WORTH = 65536;

@@ -1,4 +1,5 @@
-"""Attention with product scores on PyTorch's fused kernel, and when that is faster than the plain form."""
+"""Attention with product scores by PyTorch's fused kernel, and the sizes from which it is faster than the plain
+form."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -8,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 Masked = Literal["none", "keys", "causal"]
-"""Nothing is hidden, some keys are, or all that follows a query's place."""
+"""The kind of mask: none, some keys, or all positions behind the query."""
 LEAST: dict[tuple[bool, bool, Masked], int] = {
     (False, False, "none"): 0,
     (False, False, "keys"): 0,
@@ -23,14 +24,14 @@ LEAST: dict[tuple[bool, bool, Masked], int] = {
     (True, True, "keys"): 2048**2,
     (True, True, "causal"): 1024**2,
 }
-"""By half precision, by training, and by what is masked: so many scores a row of heads from which the fused kernel is
-faster on a CPU, as `benchmarks.product_scores` measures. Where it was slower at all sizes measured, up to 1024
-by 1024, it is for the memory that it serves from 2048 by 2048 on."""
+"""Number of scores per row of heads from which the fused kernel is faster on a CPU, measured by
+`benchmarks.product_scores`. Keys: whether in half precision, whether in training, and the kind of mask. Where the
+kernel was slower at all sizes up to 1024 by 1024, it is used from 2048 by 2048 on because it needs less memory."""
 
 
 def fused_is_faster(query: Tensor, key: Tensor, masked: Masked = "none") -> bool:
-    """Whether `fused` beats the plain form for `query (*batch, query, width)` and `key (*batch, key, width)`. A graph
-    that is exported is for all sizes, and takes the plain form."""
+    """Whether `fused` is faster than the plain form for `query (*batch, query, width)` and `key (*batch, key, width)`.
+    Exported graphs use the plain form, since they must serve all sizes."""
     if query.is_cuda:
         return True
     if torch.compiler.is_exporting():
@@ -40,7 +41,7 @@ def fused_is_faster(query: Tensor, key: Tensor, masked: Masked = "none") -> bool
 
 
 def scaled(product: Tensor, scale: float) -> Tensor:
-    """The product, with a pass over it only where that changes anything."""
+    """`product * scale`, without a multiplication if the scale is 1."""
     return product if scale == 1.0 else product * scale
 
 
@@ -53,11 +54,11 @@ def fused(
     causal: bool = False,
     scale: float = 1.0,
 ) -> Tensor:
-    """softmax(scale query . key) value without the weights: `(*batch, query, value_width)`.
+    """softmax(scale query . key) value without storing the weights: `(*batch, query, value_width)`.
 
-    Either `allowed`, a boolean mask
-    that broadcasts to the scores, or `causal` for the square lower triangle, never both. An axis of `allowed` that has
-    one size for all stays so: of padding nothing as large as the scores is made.
+    The mask is either `allowed`, a boolean tensor that broadcasts to the scores, or `causal` for the square lower
+    triangle, never both. Broadcast axes of `allowed` are not expanded: padding needs no tensor of the size of the
+    scores.
     """
     shape = *query.shape[:-1], value.shape[-1]
     query, key, value = (with_heads(each) for each in of_one_width(query, key, value))
@@ -72,25 +73,26 @@ def fused(
 
 
 def of_one_width(*sides: Tensor) -> tuple[Tensor, ...]:
-    """The tensors, zeros behind the narrower: PyTorch's kernels that keep no weights take one width alone."""
+    """Pad the tensors with zeros to one width, which PyTorch's kernels without weights require."""
     most = max(each.shape[-1] for each in sides)
     return tuple(each if each.shape[-1] == most else functional.pad(each, (0, most - each.shape[-1])) for each in sides)
 
 
 def with_heads(tensor: Tensor) -> Tensor:
-    """`(batch, head, position, width)`, for which alone PyTorch has such kernels, where there are fewer axes."""
+    """Add axes up to `(batch, head, position, width)`, which PyTorch's fused kernels require."""
     while tensor.ndim < 4:
         tensor = tensor.unsqueeze(-3)
     return tensor
 
 
 def part(tensor: Tensor, heads: Sequence[int] | None, rows: Sequence[int] | None) -> Tensor:
-    """The chosen heads and rows of `(*batch, [head,] row, ...)`; None: all, as heads where there are none."""
+    """The chosen heads and rows of `(*batch, [head,] row, ...)`; None selects all. Without a head axis `heads` must be
+    None."""
     tensor = tensor if heads is None else tensor[..., list(heads), :, :]
     return tensor if rows is None else tensor[..., list(rows), :]
 
 
 def shared_part(tensor: Tensor, heads: Sequence[int] | None, rows: Sequence[int] | None) -> Tensor:
-    """The same of what is added to scores or hides them: an axis of one, or none, serves all."""
+    """`part` of a mask or bias, in which an axis of size 1 or a missing axis serves all."""
     own_heads = heads if tensor.ndim > 2 and tensor.shape[-3] > 1 else None
     return part(tensor, own_heads, rows if tensor.shape[-2] > 1 else None)

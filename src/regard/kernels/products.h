@@ -1,5 +1,5 @@
-// Products of rows with matrices whose columns are the rows of a PyTorch weight, as these lie in memory: nothing is
-// packed beforehand. y_mn = sum_k x_mk w_nk, in float32, or of bytes in 32-bit integers.
+// Products of rows with a PyTorch weight (outputs, depth), read in place without packing: y_mn = sum_k x_mk w_nk, in
+// float32, or of bytes in 32-bit integers.
 
 #pragma once
 
@@ -13,7 +13,7 @@ namespace {
 
 Size parts(Size size, Size part) { return (size + part - 1) / part; }
 
-// A kind of number: what a lane holds, and what it adds of two of them.
+// A kind of number: the content of a lane, and its multiply-add.
 struct Floats {
   using Number = float;
   using Lanes = Vec;
@@ -38,7 +38,7 @@ struct Bytes {  // four to a lane: x from 0 to 255, weights from -127 to 127
   static Lanes same(Number number) { return number - Lanes{}; }
 };
 
-// Of two vectors those lanes whose number lacks the bit SIDE, and those that have it, each beside its fellow.
+// Interleave two vectors: first the lanes whose index lacks the bit SIDE, then those that have it.
 template <int SIDE, class Lanes, int... LANE>
 Lanes lower(Lanes a, Lanes b, std::integer_sequence<int, LANE...>) {
   return __builtin_shufflevector(a, b, (LANE & SIDE ? LANE - SIDE + LANES : LANE)...);
@@ -49,7 +49,7 @@ Lanes upper(Lanes a, Lanes b, std::integer_sequence<int, LANE...>) {
 }
 constexpr auto EVERY = std::make_integer_sequence<int, LANES>{};
 
-// The sums of LANES vectors, each in the lane of its number.
+// The sums of LANES vectors; the sum of vector i is in lane i.
 template <int SIDE = LANES / 2, class Lanes>
 inline Lanes totals(Lanes* vectors) {
 #pragma GCC unroll 16
@@ -63,7 +63,7 @@ inline Lanes totals(Lanes* vectors) {
   }
 }
 
-// Rows become columns.
+// Transpose.
 template <int SIDE = LANES / 2, class Lanes>
 inline void transpose(Lanes* rows) {
 #pragma GCC unroll 16
@@ -79,18 +79,18 @@ inline void transpose(Lanes* rows) {
   }
 }
 
-// What one product is of: rows x `(rows, depth)` and weights `(outputs, depth)`; `write(row, first, sums, count)` is
-// given `count` sums, at most LANES, of a row's outputs from `first` on.
+// One product of rows x `(rows, depth)` and weights `(outputs, depth)`. `write(row, first, sums, count)` receives
+// `count` sums, at most LANES, of a row's outputs from `first` on.
 template <class Kind>
 struct Product {
   const typename Kind::Number *x, *weight;
   Size rows, depth, outputs;
 };
 
-constexpr Size MANY = 12;      // rows from which on a panel of weights is worth turning
-constexpr Size STRETCH = 128;  // numbers that are added up one after the other: of more, sums of sums lose less
+constexpr Size MANY = 12;      // number of rows from which transposing a panel of weights pays
+constexpr Size STRETCH = 128;  // length of a running sum; longer rows use sums of sums, which round less
 
-// Few rows: ROWS of them and LANES outputs, multiplied as they lie, LANES / ROWS outputs at a time.
+// Few rows: ROWS of them and LANES outputs, multiplied without transposing, LANES / ROWS outputs at a time.
 template <class Kind, int ROWS, class Write>
 inline void few(const Product<Kind>& p, Size row, Size first, const Write& write) {
   using Lanes = typename Kind::Lanes;
@@ -111,7 +111,7 @@ inline void few(const Product<Kind>& p, Size row, Size first, const Write& write
 #pragma GCC unroll 16
       for (int o = 0; o < OUTPUTS; ++o) {
         const Lanes weight = take<Lanes>(weights[o] + k, some);
-        __builtin_prefetch(weights[o] + k + OUTPUTS * p.depth, 0, 2);  // of the next outputs
+        __builtin_prefetch(weights[o] + k + OUTPUTS * p.depth, 0, 2);  // the next outputs
 #pragma GCC unroll 4
         for (int r = 0; r < ROWS; ++r) {
           sums[r * OUTPUTS + o] = Kind::add(sums[r * OUTPUTS + o], numbers[r], weight);
@@ -136,7 +136,7 @@ inline void few(const Product<Kind>& p, Size row, Size first, const Write& write
   }
 }
 
-// Many rows: ROWS of them and both halves of a turned panel, of which `(depth, 2 LANES)` numbers lie one after the other.
+// Many rows: ROWS of them and both halves of a transposed panel, contiguous `(depth, 2 LANES)`.
 template <class Kind, int ROWS, class Write>
 inline void tile(const Product<Kind>& p, const typename Kind::Lanes* panel, Size row, Size first, const Write& write) {
   using Lanes = typename Kind::Lanes;
@@ -168,7 +168,7 @@ inline void tile(const Product<Kind>& p, const typename Kind::Lanes* panel, Size
   }
 }
 
-// Weights from output `first` on, turned: 2 LANES outputs side by side, zeros where there are none.
+// Transpose the weights from output `first` on: 2 LANES outputs side by side, zeros past the last.
 template <class Kind>
 inline void turn(const Product<Kind>& p, Size first, typename Kind::Lanes* panel) {
   typename Kind::Lanes block[LANES];
@@ -178,7 +178,7 @@ inline void turn(const Product<Kind>& p, Size first, typename Kind::Lanes* panel
       for (int o = 0; o < LANES; ++o) {
         const Size output = first + half * LANES + o;
         const typename Kind::Number* weight = p.weight + output * p.depth + k;
-        __builtin_prefetch(weight + 2 * LANES * p.depth, 0, 2);  // of the next panel
+        __builtin_prefetch(weight + 2 * LANES * p.depth, 0, 2);  // the next panel
         block[o] = output < p.outputs ? take<typename Kind::Lanes>(weight, some) : typename Kind::Lanes{};
       }
       transpose(block);
@@ -189,7 +189,7 @@ inline void turn(const Product<Kind>& p, Size first, typename Kind::Lanes* panel
   }
 }
 
-// The outputs of all rows from 2 LANES * `begin` to 2 LANES * `end`.
+// Compute outputs 2 LANES * `begin` to 2 LANES * `end` of all rows.
 template <class Kind, class Write>
 void multiply(const Product<Kind>& p, Size begin, Size end, const Write& write) {
   const Size from = 2 * LANES * begin, to = std::min(2 * LANES * end, p.outputs);

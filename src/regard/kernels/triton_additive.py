@@ -1,7 +1,8 @@
-"""The additive kernel for GPUs, in Triton: the arithmetic of `additive.cpp`, a tile of queries x keys a program.
+"""The additive kernel for GPUs, in Triton: the arithmetic of `additive.cpp` with one tile of queries x keys per
+program.
 
-Sides are laid out width first, so that threads beside each other read numbers beside each other. Every sum is made by
-one program in one order: results do not depend on chance.
+Sides are stored width first, so that neighbouring threads read neighbouring numbers. Each sum is computed by one
+program in a fixed order, so that results are deterministic.
 """
 
 # pyright: reportMissingImports=false, reportIndexIssue=false
@@ -12,14 +13,14 @@ import triton.language as tl
 from torch import Tensor
 
 NEAR, FAR = 16.0, 26.0
-"""See `additive.cpp`: as long as one side of a batch row stays within NEAR, both may be cut off at FAR."""
+"""See `additive.cpp`: if one side of a batch row stays within NEAR, both can be clipped at FAR."""
 TILE = 32
-"""Queries, and keys, of a tile."""
+"""Number of queries, and of keys, in a tile."""
 
 
 @triton.jit
 def _tanh(x):
-    """Of any float32, to the last digits: a series near 0, and exponentials that cannot overflow."""
+    """tanh of any float32 at full precision: a series near 0, and exponentials that cannot overflow elsewhere."""
     near = tl.where(tl.abs(x) < 0.2, x, 0.0)
     y, z = near * near, tl.exp(-2.0 * tl.abs(x))
     series = near * (1.0 + y * (-1.0 / 3 + y * (2.0 / 15 + y * (-17.0 / 315 + y * (62.0 / 2835)))))
@@ -29,7 +30,7 @@ def _tanh(x):
 
 @triton.jit
 def _pairs(whole, less_one, s):
-    """n and d of a tile: tanh(q + k) = n / d, from 1 + a = e^2q and a of each row and s of each column."""
+    """n and d of a tile, where tanh(q + k) = n / d, from 1 + a = e^2q and a of each row and s of each column."""
     size = tl.abs(s)[None, :]
     factor = tl.where(s[None, :] > 0.0, whole[:, None], 1.0)
     return s[None, :] * factor + less_one[:, None], size * factor + (less_one[:, None] + 2.0)
@@ -96,14 +97,14 @@ def _sums_kernel(one, other, gradient, sums, sizes, steps, BLOCK: tl.constexpr):
 
 
 def exponentials(key: Tensor) -> Tensor:
-    """s of keys, e^2k - 1 or below 0 1 - e^-2k, in float32."""
+    """s of keys in float32: e^2k - 1, or 1 - e^-2k for k below 0."""
     key = key.float()
     return key.sign() * key.abs().clamp(max=FAR).mul(2.0).expm1()
 
 
 def scores(query: Tensor, key: Tensor, signed: Tensor, energy: Tensor) -> Tensor:
-    """Float32 scores `(batch, query, key)` of `(batch, query, width)`, `(batch, key, width)` with its exponentials, and
-    `(batch, width)`."""
+    """Float32 scores `(batch, query, key)` of queries `(batch, query, width)`, keys `(batch, key, width)` with their
+    exponentials `signed`, and energies `(batch, width)`."""
     batch, queries, width = query.shape
     keys = key.shape[1]
     new = query.new_empty(batch, queries, keys, dtype=torch.float32)
@@ -118,7 +119,7 @@ def scores(query: Tensor, key: Tensor, signed: Tensor, energy: Tensor) -> Tensor
 def gradients(
     pull: Tensor, query: Tensor, key: Tensor, signed: Tensor, energy: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Of query, key and energy, in float32, from that of the scores."""
+    """Gradients of query, key and energy in float32, from the gradient `pull` of the scores."""
     q, k, g = _across(query), _across(key), pull.float().contiguous()
     near, keys = _near(q, k), key.shape[1]
     by_query, tangents = _sums(q, (k, _across(signed)), g, near, (keys, 1))
@@ -130,8 +131,7 @@ def gradients(
 def _sums(
     one: Tensor, other: tuple[Tensor, Tensor], pull: Tensor, near: Tensor, steps: tuple[int, int]
 ) -> tuple[Tensor, Tensor]:
-    """Over the other side and its exponentials, of each number of one side `(batch, width, row)`: of g sech^2, and of
-    g tanh."""
+    """Sums of g sech^2 and of g tanh over the other side, for each number of one side `(batch, width, row)`."""
     batch, width, rows = one.shape
     sums = torch.zeros_like(one), torch.zeros_like(one)
     if pull.numel() and width:
@@ -142,17 +142,18 @@ def _sums(
 
 
 def _across(states: Tensor) -> Tensor:
-    """Width first, in float32."""
+    """Transpose to width first, in float32."""
     return states.float().mT.contiguous()
 
 
 def _sides(side: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Itself, e^2x and e^2x - 1."""
+    """x, e^2x and e^2x - 1."""
     doubled = side.clamp(-FAR, FAR) * 2.0
     return side, doubled.exp(), doubled.expm1()
 
 
 def _near(query: Tensor, key: Tensor) -> Tensor:
-    """Of each batch row, 1 where one side stays within NEAR, on the device, so that nobody waits for it."""
+    """1 for each batch row in which one side stays within NEAR. The result stays on the device, so that nothing waits
+    for it."""
     within = [(side.abs() <= NEAR).flatten(1).all(1) for side in (query, key)]
     return (within[0] | within[1]).to(torch.int32)

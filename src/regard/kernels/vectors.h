@@ -1,4 +1,4 @@
-// Vectors of float32 as long as the machine's, numbers of two kinds read into and written from them, and exponentials.
+// Vectors of float32 of the machine's length, loads and stores of float32 and bfloat16, and exponentials.
 
 #pragma once
 
@@ -24,7 +24,7 @@ typedef std::int32_t Whole __attribute__((vector_size(4 * LANES)));
 typedef std::uint16_t Short __attribute__((vector_size(2 * LANES)));
 using Size = std::int64_t;
 
-struct Stored {  // a vector anywhere in memory
+struct Stored {  // a vector at any address
   float numbers[LANES];
   Stored(Vec vector) { std::memcpy(numbers, &vector, sizeof numbers); }
   operator Vec() const {
@@ -56,7 +56,7 @@ void put(Half* place, float number) {
   place->bits = static_cast<std::uint16_t>(nan ? 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-// `count` numbers at most, zeros behind them.
+// Load at most `count` numbers, and set the other lanes to zero.
 template <class Lanes, class Number>
 inline Lanes take(const Number* from, Size count) {
   Lanes lanes{};
@@ -74,7 +74,7 @@ Vec load(const Half* from, Size count) {
   return reinterpret_cast<Vec>(__builtin_convertvector(bits, Whole) << 16);
 }
 
-// The first `count` of them.
+// Store the first `count` lanes.
 void store(float* to, Vec numbers, Size count) {
   if (count == LANES) {
     std::memcpy(to, &numbers, sizeof numbers);
@@ -88,7 +88,7 @@ void store(Half* to, Vec numbers, Size count) {
   std::memcpy(to, &halves, count * sizeof(Half));
 }
 
-// All comparisons let NaN through.
+// Comparisons are written so that NaN passes.
 Vec cut(Vec x, float most) {
   x = x > all(most) ? all(most) : x;
   return x < all(-most) ? all(-most) : x;
@@ -97,11 +97,11 @@ Vec cut(Vec x, float most) {
 Vec absolute(Vec x) { return reinterpret_cast<Vec>(reinterpret_cast<Whole>(x) & 0x7fffffff); }
 
 struct Exponentials {
-  Vec whole, less_one;  // e^2x and e^2x - 1; only the second is exact where x is small, only the first where e^2x is
+  Vec whole, less_one;  // e^2x and e^2x - 1; for small x only the second is exact, for small e^2x only the first
 };
 
 inline Exponentials exponentials(Vec x) {
-  constexpr float ROUNDING = 12582912.0f;  // 1.5 * 2^23: what is added to it loses its fraction
+  constexpr float ROUNDING = 12582912.0f;  // 1.5 * 2^23: a number added to it loses its fraction
   const Vec doubled = x + x;
   const Vec count = (doubled * 1.44269504f + ROUNDING) - ROUNDING;
   const Vec rest = (doubled - count * 0.693145751953125f) - count * 1.42860677e-6f;  // ln 2 in two parts
@@ -115,7 +115,7 @@ inline Exponentials exponentials(Vec x) {
   return {series * scale + scale, series * scale + (scale - 1.0f)};
 }
 
-// 1 / x to the last digit, or for bfloat16 to 14 bits.
+// 1 / x at full precision, or for bfloat16 to 14 bits.
 template <bool EXACT>
 inline Vec inverse(Vec x) {
 #ifdef __AVX512F__
@@ -126,7 +126,7 @@ inline Vec inverse(Vec x) {
 #endif
 }
 
-// Rows times a factor, `row` apart; those of the next unit of work, beside them, are fetched already.
+// Store rows, `row` apart, times a factor; prefetch the neighbouring rows of the next unit of work.
 template <class Number>
 void put_rows(Number* to, const std::vector<Vec>& rows, Vec factor, Size row, Size count) {
   for (const Vec& each : rows) {
@@ -149,7 +149,7 @@ float total(Vec numbers) {
 #endif
 }
 
-// Whether all numbers of some rows, `row` apart, are within +-most; NaN is not.
+// Whether all numbers of rows, `row` apart, are within +-most; false for NaN.
 template <class Number>
 bool within(float most, const Number* rows, Size count, Size width, Size row) {
   Whole inside = ~Whole{};
