@@ -1,4 +1,4 @@
-"""Search: from a decoder and a memory to sequences. Nothing here knows any decoder but by its protocol."""
+"""Search: from a decoder and a memory to sequences. Decoders are used only through their protocol."""
 
 from regard.decoding.beam import Beam, DiverseBeam
 from regard.decoding.constrained_beam import ConstrainedBeam

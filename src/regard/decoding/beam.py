@@ -32,8 +32,8 @@ class Beam:
         return (0,)
 
     def choose(self, beam: BeamState, extended: Tensor) -> tuple[Extensions, Extensions]:
-        """Split the best of all extensions `(source, width, vocabulary)` in those that end, by an END among the `width`
-        best, and the `width` best that go on."""
+        """Split the best extensions out of `(source, width, vocabulary)` into those that end, with END among the
+        `width` best, and the `width` best that continue."""
         best = Extensions.best(extended, 2 * self.width)
         end = best.tokens == beam.special.end
         ending = Extensions(*(each[:, : self.width] for each in best.only(end)))

@@ -17,10 +17,10 @@ Phrase = Sequence[int]
 @dataclass(frozen=True)
 class ConstrainedBeam(Beam):
     """Dynamic beam allocation (Post and Vilar 2018, 1804.06609): every finished hypothesis contains all `phrases` of
-    its source, each contiguous; phrases may overlap. Hypotheses at the length limit are sorted by how few tokens of
-    phrases they miss.
+    its source, each contiguous; phrases may overlap. Hypotheses at the length limit are sorted by the number of missing
+    phrase tokens, fewest first.
 
-    Candidates are grouped in banks by how many tokens of phrases they have; the banks fill the beam in turn, the
+    Candidates are grouped in banks by the number of phrase tokens they contain. Banks fill the beam in turn, the
     fullest bank first.
 
     Raises:
@@ -43,7 +43,7 @@ class ConstrainedBeam(Beam):
         return table(ending, self.width, extended), table(going, self.width, extended)
 
     def best(self, source: int, found: list[Hypothesis]) -> list[Hypothesis]:
-        """The different hypotheses of a source: the fewest missing tokens of phrases first, then the best score."""
+        """The different hypotheses of a source: fewest missing phrase tokens first, then best score."""
 
         def lacking(each: Hypothesis) -> int:
             return sum(len(missing(each.tokens, phrase)) for phrase in self.phrases[source])
@@ -53,8 +53,8 @@ class ConstrainedBeam(Beam):
     def candidates(
         self, beam: BeamState, extended: Tensor, row: int, phrases: Sequence[Phrase]
     ) -> list[tuple[int, float, int, int]]:
-        """Candidates of a source: (tokens of phrases matched, score, place, token). They are the best of all
-        extensions, the best of each hypothesis and every next token of a phrase; the end only where no phrase is
+        """Candidates of a source: (phrase tokens matched, score, place, token). They are the best of all extensions,
+        the best of each hypothesis and every next token of a phrase. END is a candidate only if no phrase is
         missing."""
         scores = extended[row]
         best = Extensions.best(scores[None], 2 * self.width)
@@ -94,7 +94,7 @@ def table(chosen: list[list[tuple[float, int, int]]], width: int, like: Tensor) 
 
 def missing(text: Sequence[int], phrase: Phrase) -> Phrase:
     """The tokens of the phrase that must still follow: none if the text contains it, else those behind the longest
-    prefix of it that the text ends with."""
+    prefix of the phrase that ends the text."""
     text, phrase = tuple(text), tuple(phrase)
     size = len(phrase)
     if any(text[at : at + size] == phrase for at in range(len(text) - size + 1)):

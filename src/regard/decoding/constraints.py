@@ -1,4 +1,4 @@
-"""Constraints on outputs: how many, with which prefix, with which phrases; from texts to tokens."""
+"""Constraints on outputs: their number, a prefix and required phrases, encoded from texts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class DecodingConstraints:
         return self.phrases * rows if len(self.phrases) == 1 else self.phrases
 
     def of(self, rows: Sequence[int]) -> "DecodingConstraints":
-        """The constraints of some rows alone."""
+        """The constraints of the rows `rows`."""
         most = max(rows, default=-1) + 1
         prefixes, phrases = self.prefixes_of(most), self.phrases_of(most)
         return DecodingConstraints(
@@ -42,7 +42,7 @@ class DecodingConstraints:
         )
 
     def check(self, limits: Sequence[int]) -> None:
-        """Raise ValueError where the constraints of a row need more tokens, the end included, than its limit."""
+        """Raise ValueError if the constraints of a row need more tokens, the end included, than its limit."""
         rows = len(limits)
         for prefix, phrases, limit in zip(self.prefixes_of(rows), self.phrases_of(rows), limits, strict=True):
             outside = {phrase for phrase in phrases if missing(prefix, phrase)}
@@ -58,7 +58,8 @@ class DecodingConstraints:
 def encode_constraints(
     tokenizers: Tokenizers, texts: Sequence[str], n_best: int, prefix: str, phrases: Sequence[str] = ()
 ) -> DecodingConstraints:
-    """Encode a prefix and phrases for the outputs of some texts; a model that copies also has the words of each text.
+    """Encode a prefix and phrases for the outputs of some texts. If the model copies, they may also contain words of
+    each text.
 
     Raises:
         InputError: the prefix or a phrase has tokens that no output can have, or a phrase is empty.
@@ -77,12 +78,12 @@ def encode_constraints(
 
 
 def encode_prefix(tokenizers: Tokenizers, text: str, prefix: str) -> Tokens:
-    """Encode what the output for one text begins with. Raises InputError as `encode_constraints`."""
+    """Encode the prefix of the output for one text. Raises InputError as `encode_constraints` does."""
     return encode_constraints(tokenizers, [text], 1, prefix).prefixes[0]
 
 
 def writable(tokenizer: Tokenizer, text: str) -> Tokens:
-    """Encode a text that an output begins or goes on with. Raises InputError for a text outside the vocabulary."""
+    """Encode the beginning or continuation of an output. Raises InputError for a text outside the vocabulary."""
     return _writable(tokenizer, text, tokenizer.encode(text), CLOSED)
 
 
@@ -96,6 +97,6 @@ def _writable(tokenizer: Tokenizer, text: str, ids: Sequence[int], where: str, p
 def lacks(
     tokenizers: Tokenizers, text: str, found: Sequence[Hypothesis], phrases: Sequence[str]
 ) -> list[tuple[str, ...]]:
-    """The phrases that each output for a text does not contain."""
+    """The phrases missing from each output for a text."""
     ids = {phrase: tokenizers.target_ids(phrase, text) for phrase in phrases}
     return [tuple(phrase for phrase in ids if missing(each.tokens, ids[phrase])) for each in found]

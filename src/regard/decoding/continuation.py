@@ -1,4 +1,4 @@
-"""Decoders around a decoder: one that continues prompts, one with a sliding context."""
+"""Wrappers of decoders: one continues prompts, one has a sliding context."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -20,8 +20,8 @@ class PromptedState(State):
 
 
 class Prompted(SequenceDecoder[PromptedState]):
-    """Continue prompts `(batch, position)` of at least one token. `start` reads all but the last token in one pass; the
-    last one takes the place of the START that a search feeds."""
+    """Continue prompts `(batch, position)` of at least one token. `start` reads all tokens but the last in one pass;
+    the last one replaces the START that a search feeds."""
 
     def __init__(self, decoder: SequenceDecoder, prompts: Tokens):
         super().__init__()
@@ -52,8 +52,8 @@ class SlidingState(State):
 
 
 class Sliding(SequenceDecoder[SlidingState]):
-    """Decode texts of any length with a limited context: where one more token would not fit in `context`, start again
-    with the last half of it, so that every token has at least half a context before it."""
+    """Decode texts of any length with a limited context. If one more token does not fit in `context`, start again with
+    the last half, so that every token has at least half a context before it."""
 
     def __init__(self, decoder: SequenceDecoder, context: int):
         super().__init__()

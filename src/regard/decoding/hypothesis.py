@@ -1,4 +1,4 @@
-"""What a search returns, how it compares hypotheses, and what every search does and checks."""
+"""Hypotheses and their penalties, and the steps and checks that all searches share."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ class Hypothesis:
 
 
 def limits(memory: Memory, max_length: int | Tensor) -> Tensor:
-    """The maximal number of tokens of each row, the end included: `(batch,)`.
+    """The limit of each row in tokens, the end included: `(batch,)`.
 
     Raises:
         ValueError: a limit is below 1, or there is not one for each row.
@@ -49,9 +49,9 @@ def last_tokens(tokens: Tensor, start: int) -> Tensor:
 
 
 def next_scores(logits: Tensor, special: SpecialTokens) -> Tensor:
-    """Logits -> log-probabilities of the same shape, with minus infinity for padding and start, which no text has.
+    """Logits -> log-probabilities of the same shape, with minus infinity for padding and start, which no text contains.
 
-    The others are not normalised again: so a hypothesis has the score that forced decoding gives it.
+    The others are not normalised again, so that a hypothesis has the same score as in forced decoding.
     """
     scores = logits.float().log_softmax(-1)
     for token in special.unwritten:
@@ -60,7 +60,7 @@ def next_scores(logits: Tensor, special: SpecialTokens) -> Tensor:
 
 
 def require_token(best: Tensor) -> None:
-    """Raise ValueError where the best score of a row is not finite."""
+    """Raise ValueError if the best score of a row is not finite."""
     if not best.isfinite().all():
         raise ValueError(
             "no token is possible: all logits of a row but those of padding and start are minus infinity, "
@@ -96,11 +96,12 @@ class CoveragePenalty:
 
 @dataclass(frozen=True, eq=False)
 class SequenceState:
-    """One sequence for each row of a memory that is still decoded.
+    """One open sequence for each row of a memory.
 
-    `rows (place,)` are rows of the memory; `tokens (place, length)` are those so far, `scores (place,)` their
+    `rows (place,)` are rows of the memory; `tokens (place, length)` are the tokens so far and `scores (place,)` their
     log-probabilities; `state` is the decoder's.
-    special: the ids with which they begin and end.
+
+    special: ids of the start and end tokens.
     """
 
     rows: Tensor

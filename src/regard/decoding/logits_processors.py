@@ -1,4 +1,4 @@
-"""What may follow a text: processors that a search holds every step to."""
+"""Logits processors: they forbid or force tokens at every step of a search."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from regard.text.special import SPECIAL
 
 
 class LogitsProcessor(ABC):
-    """Forbids tokens, by minus infinity, and leaves the other scores as they are."""
+    """Forbid tokens by a score of minus infinity; the other scores stay as they are."""
 
     @abstractmethod
     def __call__(
@@ -21,18 +21,19 @@ class LogitsProcessor(ABC):
         tokens: Int[Tensor, "row length"],
         sources: Int[Tensor, " row"],
     ) -> Float[Tensor, "row vocabulary"]:
-        """Log-probabilities of the next token of each row, with minus infinity for those that are forbidden.
+        """Log-probabilities of each row's next token, minus infinity for forbidden tokens.
 
         Args:
-            tokens: the row so far.
-            sources: the number of the row's source in the batch.
+            scores: log-probabilities of the model.
+            tokens: the tokens of each row so far.
+            sources: index of each row's source in the batch.
         """
 
 
 @dataclass(frozen=True)
 class NoRepeat(LogitsProcessor):
-    """Forbid n-grams of `size` tokens that the text has already (Paulus 2017, 1705.04304, section 2.5). The `end` is
-    never forbidden; a text that no other token can follow may repeat itself.
+    """Forbid n-grams of `size` tokens that the text contains already (Paulus 2017, 1705.04304, section 2.5). `end` is
+    never forbidden. If all other tokens are forbidden, repetition is allowed.
 
     Raises:
         ValueError: size below 1.
@@ -77,7 +78,7 @@ class Prefix(LogitsProcessor):
 
 
 def process(processors: Sequence[LogitsProcessor], scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
-    """The scores after all processors, in their order."""
+    """The scores after all processors, in order."""
     for processor in processors:
         scores = processor(scores, tokens, sources)
     return scores

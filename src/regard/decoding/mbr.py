@@ -1,11 +1,11 @@
-"""Minimum Bayes risk: the sample that is most like the others."""
+"""Minimum Bayes risk decoding: the sample most similar to the others."""
 
 from collections.abc import Sequence
 
 
 def least_risk(texts: Sequence[str]) -> int:
-    """The index of the text with the highest mean chrF against all samples as references, each as often as it was
-    sampled (Eikema and Aziz 2020, 2005.10283); the first of equals.
+    """The index of the text with the highest mean chrF against all samples as references, repeats included (Eikema and
+    Aziz 2020, 2005.10283); the first of equals.
 
     Raises:
         ValueError: there is no text.

@@ -17,7 +17,7 @@ from regard.nn.decoders.protocol import Decoder
 class Sampler:
     """Sample tokens from logits.
 
-    Temperature 0 chooses the best; `top_k` keeps the k best (0: all); `top_p` keeps the fewest tokens whose
+    Temperature 0 chooses the best token; `top_k` keeps the k best (0: all); `top_p` keeps the fewest tokens whose
     probabilities reach p (Holtzman 2020, 1904.09751).
 
     Raises:
@@ -38,12 +38,12 @@ class Sampler:
             raise ValueError(f"top_p is {self.top_p}; it must be above 0 and at most 1")
 
     def __call__(self, logits: Tensor) -> Tensor:
-        """Logits `(row, vocabulary)` -> tokens `(row,)`. Raises ValueError for a row that has no possible token."""
+        """Logits `(row, vocabulary)` -> tokens `(row,)`. Raises ValueError for a row without a possible token."""
         require_token(logits.amax(-1))
         if self.temperature == 0:
             return logits.argmax(-1)
         ordered, tokens = logits.sort(-1, descending=True)
-        ordered = (ordered - ordered[:, :1]) / self.temperature  # nothing above 0, which no temperature can overflow
+        ordered = (ordered - ordered[:, :1]) / self.temperature  # at most 0, so that no temperature overflows
         if self.top_k:
             ordered[:, self.top_k :] = -torch.inf
         probabilities = ordered.softmax(-1)
@@ -63,7 +63,7 @@ def sample(
     penalty: LengthPenalty | None = None,
     processors: Sequence[LogitsProcessor] = (),
 ) -> list[list[Hypothesis]]:
-    """One hypothesis for each row of the memory, scored as `Beam` does. Finished sequences leave the batch.
+    """Sample one hypothesis for each row of the memory, scored as in `Beam`. Finished sequences leave the batch.
 
     Args:
         max_length: the maximal number of tokens, the end included: one number, or `(batch,)`.

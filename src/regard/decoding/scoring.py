@@ -15,8 +15,8 @@ ROWS = 32  # pairs that are scored together
 def encoded(
     model: EncoderDecoder, tokenizers: Tokenizers, pairs: Sequence[Pair], *, truncate: bool = False
 ) -> list[tuple[list[int], list[int]]]:
-    """Encode pairs. `truncate` cuts texts that are longer than the model's maximum; a copied word beyond the cut
-    becomes the unknown token.
+    """Encode pairs. `truncate` cuts texts longer than the model's maximum; a copied word behind the cut becomes the
+    unknown token.
 
     Raises:
         InputError: a text is longer than the model's maximum, without `truncate`.

@@ -1,4 +1,4 @@
-"""The settings of the `search:` section of a run file, and the search that they describe."""
+"""The `search:` section of a run file, and the search that it defines."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,15 +20,14 @@ from regard.decoding.streaming import Step, StepOptions, stream
 from regard.nn.decoders.protocol import Decoder
 
 SEEDS = 2**63
-"""The number of seeds of a generator."""
+"""Number of seeds of a generator."""
 
 
 @dataclass(frozen=True)
 class Search:
-    """Beam 1 is greedy. An output has at most `length_ratio` x the source's tokens + `length_extra`, the end included.
-
-    A `temperature` samples outputs by `Sampler` instead of a beam; the same seed gives the same samples for the same
-    batch.
+    """Settings of a search. Beam 1 is greedy. An output has at most `length_ratio` x the source's tokens +
+    `length_extra` tokens, the end included. A `temperature` samples outputs by `Sampler` instead of a beam; the same
+    seed gives the same samples for the same batch.
 
     Raises:
         ValueError: temperature, top_k, top_p, seed, groups or diversity out of range, top_k or top_p without a
@@ -41,7 +40,7 @@ class Search:
     """Added to a length before it is penalised; 0 with a `length_penalty` of 1 gives the mean over the tokens."""
     coverage_penalty: Annotated[float, Field(ge=0)] = 0.0
     no_repeat: Annotated[int, Field(ge=0)] = 0
-    """Forbid repeated n-grams of so many tokens in one output; 0 allows them."""
+    """Forbid repeated n-grams of this many tokens in one output; 0 allows them."""
     groups: int = 1
     """Groups of a diverse beam; `diversity` is the strength of its penalty."""
     diversity: float = 0.5
@@ -57,7 +56,7 @@ class Search:
         if not 0 <= self.seed < SEEDS:
             raise ValueError(f"seed is {self.seed}; it must be at least 0 and below {SEEDS}")
         if self.temperature is None and (self.top_k or self.top_p < 1):
-            raise ValueError(f"top_k is {self.top_k} and top_p {self.top_p}, but nothing is sampled; set a temperature")
+            raise ValueError(f"top_k is {self.top_k} and top_p {self.top_p}, without sampling; set a temperature")
         DiverseBeam(self.beam, groups=self.groups, strength=self.diversity)
 
     def searching(self, beam: int) -> "Search":
@@ -71,12 +70,12 @@ class Search:
     def __call__(
         self, decoder: Decoder, memory: Memory, limit: Tensor, constraints: DecodingConstraints | None = None
     ) -> list[list[Hypothesis]]:
-        """The best or sampled hypotheses for each row of the memory, as many as `constraints` requires. Their number
-        never changes the first one.
+        """The best or sampled hypotheses for each row of the memory, as many as `constraints` requires. The first one
+        does not depend on their number.
 
         Raises:
-            ValueError: n_best above the beam, or below 1, or more than one at temperature 0; phrases longer than the
-                limit of a row, or with groups or a temperature.
+            ValueError: n_best below 1, above the beam, or above 1 at temperature 0; phrases longer than the limit of a
+                row, or with groups or a temperature.
         """
         constraints = DecodingConstraints() if constraints is None else constraints
         constraints.check(limit.tolist())
@@ -94,8 +93,8 @@ class Search:
     def stream(
         self, decoder: Decoder, memory: Memory, limit: Tensor, prefixes: Sequence[Tokens], options: StepOptions
     ) -> Iterator[Step]:
-        """Decode a sequence for each row of the memory, behind its prefix, step by step: sampled with a temperature,
-        else greedy, since a beam has no result before its end. Raises ValueError as a call does."""
+        """Decode one sequence for each row of the memory, behind its prefix, step by step: sampled with a temperature,
+        else greedy, since a beam has no result before its end. Raises ValueError as `__call__` does."""
         constraints = DecodingConstraints(prefixes=tuple(prefixes))
         constraints.check(limit.tolist())
         processors, choose = (
@@ -112,7 +111,7 @@ class Search:
         return LengthPenalty(self.length_penalty, self.length_offset)
 
     def sampler(self, device: torch.device) -> Sampler:
-        """The sampler of these settings; without a temperature it chooses the best token."""
+        """The sampler of these settings. Without a temperature it chooses the best token."""
         if self.temperature is None:
             return Sampler(temperature=0.0)
         return Sampler(self.temperature, self.top_k, self.top_p, torch.Generator(device).manual_seed(self.seed))
@@ -123,7 +122,7 @@ class Search:
         return (*prefix, *([NoRepeat(self.no_repeat, end)] if self.no_repeat else []))
 
     def kind(self, phrases: Sequence[Sequence[Phrase]]) -> Callable[..., Beam]:
-        """The beam search of these settings. Raises ValueError for groups together with phrases."""
+        """The beam search of these settings. Raises ValueError for groups with phrases."""
         if any(phrases):
             if self.groups > 1:
                 raise ValueError(f"groups is {self.groups}, but phrases need a beam in one group")
@@ -133,8 +132,8 @@ class Search:
     def sample(
         self, decoder: Decoder, memory: Memory, limit: Tensor, n_best: int, processors: tuple[LogitsProcessor, ...]
     ) -> list[list[Hypothesis]]:
-        """`n_best` samples for each row: the first one sampled is the same for every `n_best`, the others follow, best
-        first. Raises ValueError."""
+        """`n_best` samples for each row. The first is the same for every `n_best`; the others follow, best first.
+        Raises ValueError for an `n_best` out of range."""
         assert self.temperature is not None
         if n_best < 1 or (n_best > 1 and self.temperature == 0):
             raise ValueError(f"n_best is {n_best}; it must be at least 1, and 1 at temperature 0")

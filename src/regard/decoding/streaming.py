@@ -1,4 +1,4 @@
-"""Outputs that are decoded while somebody reads them, one step of all at a time."""
+"""Streamed decoding: yield every step of all sequences."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -22,17 +22,16 @@ from regard.text.special import SpecialTokens
 
 
 def always(row: int) -> bool:
-    """Every sequence goes on to its end."""
+    """Continue every sequence to its end."""
     return True
 
 
 @dataclass(frozen=True)
 class StepOptions:
-    """What each step gives beside its token, and which sequences go on.
+    """The contents of each step, and the sequences to continue.
 
-    model, names: modules of `model` whose weights are recorded; None for none.
-    candidates: how many of the likeliest tokens.
-    active: called with a row before each step; a row for which it is false is dropped.
+    model, names: modules of `model` whose weights are recorded; None for none. candidates: number of likely tokens to
+    return. active: called with a row before each step; a row for which it is false is dropped.
     """
 
     model: nn.Module
@@ -45,11 +44,11 @@ class StepOptions:
 class Step:
     """One more token for a `row` of the memory.
 
-    tokens: all so far, this one last, the end among them.
-    score: the log-probability of them all.
-    log_probability: that of this token.
-    attention: the weights `(layer, head, key)` that it was predicted with; None where none are recorded.
-    candidates: the likeliest tokens in its place with their log-probabilities, best first.
+    tokens: all tokens so far, END included.
+    score: log-probability of all tokens.
+    log_probability: log-probability of this token.
+    attention: weights `(layer, head, key)` with which it was predicted; None without recording.
+    candidates: the likeliest tokens at this position with their log-probabilities, best first.
     hypothesis: the whole sequence once it is done.
     """
 
@@ -72,8 +71,8 @@ def stream(
     penalty: LengthPenalty | None = None,
     processors: Sequence[LogitsProcessor] = (),
 ) -> Iterator[Step]:
-    """Decode as `greedy`, or with a `Sampler` to `choose` as `sample`, and give each step of all sequences that are not
-    done, in the order of their rows.
+    """Decode as `greedy`, or as `sample` if `choose` is a `Sampler`, and yield each step of all open sequences in the
+    order of their rows.
 
     Args:
         max_length: the maximal number of tokens, the end included: one number, or `(batch,)`.
@@ -120,7 +119,7 @@ def _best(scores: Tensor, count: int) -> list[tuple[int, float]]:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A token that might stand somewhere, its readable piece, and the probability that the model gives it there."""
+    """A possible token at a position, its readable piece, and its probability."""
 
     token: int
     piece: str
@@ -129,12 +128,12 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class StreamSource:
-    """What an output is decoded from.
+    """The source of a streamed output.
 
-    labels: of what its first token can read, a label for each key.
-    patches: the image that they are parts of.
-    forced: how many of its first tokens are a prefix.
-    growth: how many of its own tokens can be read as well, at most.
+    labels: labels of the keys that the first token can read.
+    patches: the image whose parts these are, if any.
+    forced: number of tokens that belong to the prefix.
+    growth: largest number of own tokens that the output can read as well.
     """
 
     labels: Sequence[str]
@@ -145,15 +144,14 @@ class StreamSource:
 
 @dataclass(frozen=True, eq=False)
 class StreamEvent:
-    """The output for the `number`-th of some examples, with one more token.
+    """One more token of the output for example `number`.
 
-    source: what the output is decoded from, the same in all its events.
-    token, piece, log_probability: the newest token, its readable form, and what the model gives it.
-    text, score: the output so far and its log-probability, at the end as the search ranks it.
-    attention: the weights `(layer, head, key)` that the token was predicted with; None for a model without attention.
-    candidates: the likeliest tokens in its place, best first.
-    last: nothing follows.
-    finished: the model ended the output; otherwise the limit did.
+    source: the source of the output, the same in all its events.
+    token, piece, log_probability: the newest token, its readable form, and its log-probability. text, score: the output
+    so far and its log-probability; at the end the score of the search. attention: weights `(layer, head, key)` with
+    which the token was predicted; None for a model without attention. candidates: the likeliest tokens at this
+    position, best first. last: this is the last event of the output. finished: the model ended the output; false if the
+    limit did.
     """
 
     number: int
@@ -170,7 +168,7 @@ class StreamEvent:
 
     @classmethod
     def of(cls, step: Step, source: StreamSource, text: str, pieces: Callable[[list[int]], list[str]]) -> "StreamEvent":
-        """From a step, what the output is decoded from, the text so far, and the readable forms of tokens."""
+        """Make an event from a step, its source, the text so far, and a function that makes tokens readable."""
 
         def piece(token: int) -> str:
             return pieces([token])[0]
@@ -192,7 +190,7 @@ class StreamEvent:
 
 
 def check_prefixes(prefixes: Sequence[Sequence[int]], vocabulary: int, special: SpecialTokens) -> None:
-    """Raises InputError for tokens that no output contains, of a vocabulary of this size with these special ids."""
+    """Raises InputError for tokens that no output contains, for a vocabulary of this size with these special ids."""
     for token in (token for prefix in prefixes for token in prefix):
         if token in special.silent or not 0 <= token < vocabulary:
             raise InputError(f"token {token} is no part of a text; a prefix has tokens of words, below {vocabulary}")

@@ -1,4 +1,4 @@
-"""From texts to texts: batches by length, search, and outputs in the order of the inputs."""
+"""Decode texts to texts: batches by length, search, and outputs in the order of the inputs."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -21,10 +21,10 @@ BATCH = 4096
 def limited(
     maximum: int | None, ids: Sequence[list[int]], places: Sequence[str], *, truncate: bool = False
 ) -> tuple[list[list[int]], int]:
-    """Sequences of at most `maximum` tokens with END, and how many of them were cut.
+    """Sequences of at most `maximum` tokens, END included, and the number of those that were cut.
 
     Raises:
-        InputError: one is longer, without `truncate`.
+        InputError: a sequence is longer, without `truncate`.
     """
     if maximum is None:
         return list(ids), 0
@@ -44,13 +44,13 @@ def search_texts(
     """Hypotheses for each text, best first, in the order of the texts.
 
     Args:
-        constraints: how many hypotheses, their prefixes and phrases; by default one without any.
-        places: where the texts come from, for messages.
-        truncate: cut texts that are longer than the model's maximum.
+        constraints: number of hypotheses, prefixes and phrases; by default one hypothesis without any.
+        places: origins of the texts, for messages.
+        truncate: cut texts longer than the model's maximum.
 
     Raises:
         InputError: a text is longer than the model's maximum, without `truncate`.
-        ValueError: the search's numbers do not fit together (see `beam`).
+        ValueError: the settings of the search contradict each other (see `Search`).
     """
     ids = source_ids(model.max_source, tokenizers, texts, places, truncate=truncate)
     return search_ids([model], ids, search, constraints)[0]
@@ -64,7 +64,7 @@ def source_ids(
     *,
     truncate: bool = False,
 ) -> list[list[int]]:
-    """Encode sources, each at most `maximum` tokens. Raises InputError as `search_texts`."""
+    """Encode sources of at most `maximum` tokens. Raises InputError as `search_texts` does."""
     ids = [tokenizers.source_ids(text) for text in texts]
     places = [f"text {number}" for number in range(1, len(ids) + 1)] if places is None else places
     return limited(maximum, ids, places, truncate=truncate)[0]
@@ -77,8 +77,8 @@ def search_ids(
     search: Search,
     constraints: DecodingConstraints | None = None,
 ) -> list[list[list[Hypothesis]]]:
-    """Hypotheses of several models that share one encoder, for each source; a source is encoded once. Raises ValueError
-    as `search_texts`."""
+    """Hypotheses of several models with a shared encoder, for each source; each source is encoded once. Raises
+    ValueError as `search_texts` does."""
     encoder = models[0].encoder
     device = next(encoder.parameters()).device
     found: list[list[list[Hypothesis]]] = [[[] for _ in ids] for _ in models]
@@ -102,8 +102,8 @@ def stream_ids(
     candidates: int = 0,
     active: Callable[[int], bool] = always,
 ) -> Iterator[Step]:
-    """Decode all sources together, each behind its prefix, step by step, with weights and so many `candidates`.
-    `active(row)` is called before each step: whether that output goes on.
+    """Decode all sources together, each behind its prefix, step by step, with weights and `candidates` likely tokens.
+    An output continues as long as `active(row)` is true, which is called before each step.
 
     Raises:
         ValueError: a prefix is longer than its output may be.
