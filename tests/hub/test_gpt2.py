@@ -185,6 +185,14 @@ def test_a_softmax_in_two_steps_is_not_exported(tmp_path: Path):
         families.write(replace(opened, config=replace(opened.config, softmax=AdaptiveSoftmax())))
 
 
+@pytest.mark.parametrize(("key", "value"), [("score", "cosine"), ("align", "sparsemax")])
+def test_another_score_or_alignment_is_not_exported(tmp_path: Path, key: str, value: str):
+    gpt2(tmp_path / "published", **CONFIGURATIONS[0])
+    opened = families.read(Folder(tmp_path / "published"))
+    with pytest.raises(InputError, match=f"model.{key} is '{value}'; published models have"):
+        families.write(replace(opened, config=replace(opened.config, **{key: value})))
+
+
 def test_a_run_that_an_older_version_imported(tmp_path: Path):
     """Its vocabulary begins with four special tokens, of which the first three are never predicted."""
     run, _ = imported(tmp_path, CONFIGURATIONS[1])

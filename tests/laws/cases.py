@@ -270,6 +270,12 @@ MODELS: dict[str, Callable[[], EncoderDecoder]] = {
     "transformer-after": lambda: Transformer(
         11, 13, TransformerConfig(layers=2, width=6, hidden=5, heads=2, norm="after", tied=False, shared=False)
     ),
+    "transformer-cosine": lambda: Transformer(
+        13, 13, TransformerConfig(layers=2, width=6, hidden=7, heads=3, score="cosine", self_align="sparsemax")
+    ),
+    "transformer-concat": lambda: Transformer(
+        13, 13, TransformerConfig(layers=1, width=6, hidden=7, heads=2, score="concat", self_align="local-m", window=1)
+    ),
     "transformer-grouped": lambda: Transformer(
         13, 13, TransformerConfig(layers=1, width=8, hidden=5, heads=4, key_value_heads=2)
     ),

@@ -27,8 +27,11 @@ CONFIGS: dict[str, LanguageModelConfig] = {
     "attention-copying": AttentionLanguageModelConfig(embedding=5, width=7, window=3, copying=True),
     "lstmn": LSTMNConfig(embedding=5, width=7, attention=3, window=3),
     "gpt2": GPT2Config(layers=2, width=6, heads=2, context=11),
+    "gpt2-cosine": GPT2Config(layers=2, width=6, heads=2, context=11, score="cosine", align="entmax"),
+    "gpt2-concat": GPT2Config(layers=2, width=6, heads=2, context=11, score="concat", align="local-m", window=2),
+    "gpt2-distance": GPT2Config(layers=2, width=6, heads=2, context=11, score="distance", align="monotonic"),
 }
-CARRYING = [name for name in CONFIGS if name != "gpt2"]
+CARRYING = [name for name in CONFIGS if not name.startswith("gpt2")]
 
 
 def make(name: str) -> LanguageModel:

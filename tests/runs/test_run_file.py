@@ -155,6 +155,24 @@ def test_row_02_an_alignment_with_wrong_numbers(written: str, said: str):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "written", "message"),
+    [
+        ("characters-gpt2", "model.score=dott", "model.score: got 'dott', expected dot, general, concat, scaled-dot, "),
+        ("classify", "model.score=location", "model.score: got 'location', expected dot, general, concat, scaled-dot, "),
+        ("vit", "model.align=hard", "model.align: got 'hard', expected softmax, sparsemax, entmax, local-m, local-p, "),
+        ("dates-transformer", "model.self_align=hard", "model.self_align: got 'hard', expected softmax, sparsemax, "),
+        ("bert", "model.align={name: monotonic, noise: -1}", "model.align.noise: got -1, expected a number >= 0"),
+    ],
+)
+def test_row_02_heads_with_an_unknown_score_or_alignment(name: str, written: str, message: str):
+    data = [] if name == "dates-transformer" else ["data.train=a"]
+    with pytest.raises(InputError) as error:
+        run_file.read(path_of(name), [*data, written])
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
 def test_row_04_the_same_by_an_override(tmp_path: Path):
     with pytest.raises(InputError, match="width 128 is not divisible by heads 3"):
         run_file.read(path_of("translate-transformer"), [*FILES, "model.heads=3"])

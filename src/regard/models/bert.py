@@ -10,9 +10,10 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.attention.heads import MultiHead
 from regard.attention.masks import padding
 from regard.models.classifier import Classifier
+from regard.models.heads import SelfAlignChoice, named_heads
+from regard.models.scores import ContentScoreName
 from regard.models.sizes import NamedSizes, Share, Size, check_heads
 from regard.nn.embeddings import Learned, TokenEmbedding
 from regard.nn.encoders.transformer import EncoderLayer, encoded
@@ -29,7 +30,7 @@ class BertConfig:
 
     A row has at most `context` tokens. `segments` is the number of segment embeddings, 0 for models without them.
     `epsilon` is added to the variance in norms. Heads on the encoder: `predictions` of the token at a position, a
-    `pooler`, and on it `next_sentence`.
+    `pooler`, and on it `next_sentence`. `score` and `align` are those of all heads, `window` that of a local alignment.
     """
 
     named_sizes: ClassVar[NamedSizes] = {
@@ -49,6 +50,9 @@ class BertConfig:
     predictions: bool = True
     pooler: bool = True
     next_sentence: bool = True
+    score: ContentScoreName = "scaled-dot"
+    align: SelfAlignChoice = "softmax"
+    window: Size = 10
 
     def __post_init__(self) -> None:
         if self.next_sentence and not self.pooler:
@@ -94,7 +98,9 @@ class BertEncoder(nn.Module):
 def layer(config: BertConfig) -> EncoderLayer:
     """One layer, with a norm behind each of its two residuals."""
     return EncoderLayer(
-        MultiHead(config.width, config.heads),
+        named_heads(
+            config.width, config.heads, config.score, config.align, window=config.window, longest=config.context
+        ),
         FeedForward(config.width, config.hidden, nn.GELU()),
         (
             PostNorm(config.width, config.dropout, config.epsilon),

@@ -6,13 +6,14 @@ from typing import Any, ClassVar, Literal, cast
 
 from torch import Tensor, nn
 
-from regard.attention.heads import MultiHead
+from regard.models.heads import SelfAlignChoice, named_heads
 from regard.models.language_model import LanguageModel
+from regard.models.scores import ContentScoreName
 from regard.models.sizes import NamedSizes, Share, Size, check_heads
 from regard.models.softmax import FULL, Softmax, output_kind
 from regard.nn.decoders.protocol import State
 from regard.nn.embeddings import Learned, TokenEmbedding
-from regard.nn.kv_cache import Past, empty_past, read_past
+from regard.nn.kv_cache import Past, check_growing, empty_past, read_past
 from regard.nn.sublayers import Dropout, FeedForward, PreNorm, Residual
 from regard.shapes import States, Tokens
 
@@ -28,7 +29,8 @@ class GPT2Config:
 
     `hidden` is the width of the feed-forward networks, by default four times `width`. A row has at most `context`
     tokens. The first `closed` tokens of the vocabulary are never predicted; runs imported by an older version have
-    three special tokens there.
+    three special tokens there. `score` and `align` are those of all heads, `window` that of a local
+    alignment.
     """
 
     named_sizes: ClassVar[NamedSizes] = {
@@ -47,6 +49,9 @@ class GPT2Config:
     hidden: Size | None = None
     closed: Literal[0, 3] = 0
     softmax: Softmax = FULL
+    score: ContentScoreName = "scaled-dot"
+    align: SelfAlignChoice = "softmax"
+    window: Size = 10
 
     def __post_init__(self) -> None:
         check_heads(self.width, self.heads)
@@ -69,7 +74,10 @@ class Block(nn.Module):
 
     def __init__(self, config: GPT2Config):
         super().__init__()
-        self.self_attention = MultiHead(config.width, config.heads)
+        self.self_attention = named_heads(
+            config.width, config.heads, config.score, config.align, window=config.window, longest=config.context
+        )
+        check_growing(self.self_attention)
         hidden = config.hidden or 4 * config.width
         self.feedforward = FeedForward(config.width, hidden, nn.GELU(approximate="tanh"))
         self.residuals = nn.ModuleList(PreNorm(config.width, config.dropout) for _ in range(2))

@@ -5,12 +5,11 @@ from typing import Literal
 
 from torch import nn
 
-from regard.attention import Attend
-from regard.attention.align import Align
 from regard.attention.heads import MultiHead
-from regard.models.aligns import AlignChoice, chosen_align
+from regard.models.aligns import AlignChoice
+from regard.models.heads import SelfAlignChoice, named_heads
 from regard.models.positions import POSITIONS, PositionsName
-from regard.models.scores import SCORES, ContentScoreName
+from regard.models.scores import ContentScoreName
 from regard.models.sizes import Share, Sides, Size, check_heads
 from regard.nn.decoders.transformer import DecoderLayer, TransformerDecoder
 from regard.nn.embeddings import Positions, TokenEmbedding
@@ -27,8 +26,9 @@ class TransformerConfig(Sides):
     `key_value_heads`: heads of keys and values that the `heads` share (Ainslie 2023, 2305.13245); None for as many as
     `heads`. `tied` shares the output layer's weight with the target embedding. `shared` makes both languages share one
     embedding and one vocabulary. `scaled` multiplies embeddings by sqrt(width). `max_length` limits the positions
-    `learned` and `sines-then-cosines`. `align` is that of the cross-attention (see `regard.attention.align`), with
-    `window` if it is local. `decoder_layers`: None for as many as `layers`. `activation` is that of the position-wise
+    `learned` and `sines-then-cosines`. `align` is that of the cross-attention (see `regard.attention.align`) and
+    `self_align` that of both self-attentions, with `window` if it is local. `decoder_layers`: None for as many as
+    `layers`. `activation` is that of the position-wise
     network. `score` is that of all heads.
     """
 
@@ -50,6 +50,7 @@ class TransformerConfig(Sides):
     activation: Literal["relu", "gelu", "swish"] = "relu"
     scaled: bool = True
     score: ContentScoreName = "scaled-dot"
+    self_align: SelfAlignChoice = "softmax"
 
     def __post_init__(self) -> None:
         if self.heads % (self.key_value_heads or self.heads):
@@ -69,13 +70,15 @@ class Transformer(EncoderDecoder):
         target = TokenEmbedding(target_vocabulary, config.width, scale=scale)
         source = target if config.shared else TokenEmbedding(source_vocabulary, config.width, scale=scale)
         encoder_layers = [
-            EncoderLayer(attention(config), feedforward(config), (residual(config), residual(config)))
+            EncoderLayer(
+                attention(config, config.self_align), feedforward(config), (residual(config), residual(config))
+            )
             for _ in range(config.layers)
         ]
         decoder_layers = [
             DecoderLayer(
-                attention(config),
-                attention(config, chosen_align(config.align, config.width // config.heads, config.window)),
+                attention(config, config.self_align),
+                attention(config, config.align),
                 feedforward(config),
                 (residual(config), residual(config), residual(config)),
             )
@@ -91,10 +94,17 @@ class Transformer(EncoderDecoder):
         self.max_source = self.max_target = config.max_length if bounded else None
 
 
-def attention(config: TransformerConfig, align: Align | None = None) -> MultiHead:
-    """Multi-head attention with the configuration's score, heads of width `width / heads`."""
-    attend = Attend(SCORES[config.score](config.width // config.heads, config.max_length), align)
-    return MultiHead(config.width, config.heads, attend=attend, key_value_heads=config.key_value_heads)
+def attention(config: TransformerConfig, align: AlignChoice) -> MultiHead:
+    """Heads of the configuration's score."""
+    return named_heads(
+        config.width,
+        config.heads,
+        config.score,
+        align,
+        window=config.window,
+        longest=config.max_length,
+        key_value_heads=config.key_value_heads,
+    )
 
 
 def feedforward(config: TransformerConfig) -> FeedForward:

@@ -9,7 +9,8 @@ from einops import rearrange
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.attention.heads import MultiHead
+from regard.models.heads import SelfAlignChoice, named_heads
+from regard.models.scores import ContentScoreName
 from regard.models.sizes import Share, Size, check_heads
 from regard.nn.encoders.transformer import EncoderLayer
 from regard.nn.grid_positions import LearnedGrid, SinusoidalGrid
@@ -27,6 +28,7 @@ class VitConfig:
     Images of `image` x `image` pixels are cut into patches of `patch` x `patch` pixels. The class is predicted from the
     state of [CLS], or with `pooling: mean` from the mean over the patches, without [CLS]. `distilled` adds DeiT's
     second token, which learns a teacher's predictions. `epsilon` is added to the variance in norms.
+    `score` and `align` are those of all heads, `window` that of a local alignment.
     """
 
     name: Literal["vit"] = "vit"
@@ -42,6 +44,9 @@ class VitConfig:
     positions: Literal["learned", "sinusoidal"] = "learned"
     distilled: bool = False
     epsilon: Annotated[float, Field(gt=0, lt=1)] = 1e-6
+    score: ContentScoreName = "scaled-dot"
+    align: SelfAlignChoice = "softmax"
+    window: Size = 10
 
     def __post_init__(self) -> None:
         check_heads(self.width, self.heads)
@@ -129,7 +134,14 @@ class VitEncoder(nn.Module):
 def layer(config: VitConfig) -> EncoderLayer:
     """One layer, with a norm before each of its two sublayers (equations 2 and 3)."""
     return EncoderLayer(
-        MultiHead(config.width, config.heads),
+        named_heads(
+            config.width,
+            config.heads,
+            config.score,
+            config.align,
+            window=config.window,
+            longest=config.marks + config.side**2,
+        ),
         FeedForward(config.width, config.hidden, nn.GELU()),
         (PreNorm(config.width, config.dropout, config.epsilon), PreNorm(config.width, config.dropout, config.epsilon)),
     )

@@ -9,6 +9,7 @@ from torch import Tensor
 from regard.attention.heads import MultiHead
 from regard.attention.masks import Mask, causal
 from regard.attention.memory import Memory, selected
+from regard.errors import InputError
 from regard.shapes import Rows, States
 
 LEAST_ROOM = 16
@@ -103,10 +104,10 @@ def _moved(tensor: Tensor, room: int) -> Tensor:
 
 
 def check_growing(attention: MultiHead) -> None:
-    """Raise ValueError for self-attention whose alignment cannot read a growing sequence."""
+    """Raise InputError for self-attention whose alignment cannot read a growing sequence."""
     align = attention.attend.align
     if not align.over_growing:
-        raise ValueError(
+        raise InputError(
             f"{type(align).__name__} depends on masked keys, so it cannot read a sequence that grows step by step; "
             "choose another alignment"
         )

@@ -11,6 +11,7 @@ from regard.attention.heads import MultiHead
 from regard.data.batching import collate
 from regard.errors import InputError
 from regard.hub.exports.tokenizers import write_tokenizers
+from regard.hub.formats.settings import check_attention
 from regard.hub.tolerances import SHAPES, compare
 from regard.models.transformer import Transformer
 from regard.nn.decoders.transformer import DecoderLayer, TransformerDecoder
@@ -32,13 +33,14 @@ def export_ctranslate2(path: Path, out: Path) -> list[str]:
     Returns: what it was checked against.
 
     Raises:
-        InputError: the run's model is no Transformer, or `out` exists.
+        InputError: the run's model is no Transformer or has another score or alignment, or `out` exists.
         RunError: what was written does not compute the same; it is removed.
     """
     run = load(path, "cpu")
     model = run.model
     if not isinstance(model, Transformer):
         raise InputError(f"{path}: is a model named {run.config.model.name}; ctranslate2 takes transformer")
+    check_attention(run.config.model, str(path))
     with new_folder(out), explained(out):
         write_tokenizers(run, out)
         save(model, run.tokenizers.source, run.tokenizers.target, out)

@@ -101,3 +101,11 @@ def label_keys(labels: Sequence[str]) -> dict[str, Any]:
         "id2label": {str(number): label for number, label in enumerate(labels)},
         "label2id": {label: number for number, label in enumerate(labels)},
     }
+
+
+def check_attention(config: Any, place: str) -> None:
+    """Raises InputError for a model's sizes with a score or an alignment that published models do not have."""
+    for key, published in (("score", "scaled-dot"), ("align", "softmax"), ("self_align", "softmax")):
+        chosen = getattr(config, key, published)
+        if chosen != published:
+            raise InputError(f"{place}: model.{key} is {chosen!r}; published models have {published} only")

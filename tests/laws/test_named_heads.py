@@ -1,0 +1,101 @@
+"""Models whose run file names the score and the alignment of their heads compute these, a plugin's too."""
+
+from collections.abc import Callable
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from regard.attention.align import Align, Aligned, Softmax
+from regard.attention.scores import Dot, Score
+from regard.models.aligns import ALIGNS
+from regard.models.bert import BertClassifier, BertConfig
+from regard.models.gpt2 import GPT2, GPT2Config
+from regard.models.scores import SCORES
+from regard.models.transformer import Transformer, TransformerConfig
+from regard.models.vit import Vit, VitConfig
+
+TOKENS, LENGTHS = torch.tensor([[2, 5, 7, 3, 6], [2, 9, 3, 0, 0]]), torch.tensor([5, 3])
+SIZES: dict[str, Any] = {"layers": 2, "width": 6, "heads": 2, "hidden": 7}
+
+
+def gpt2(**chosen: Any) -> tuple[nn.Module, Callable[[Any], Tensor]]:
+    model = GPT2(11, GPT2Config(**SIZES, context=7, **chosen))
+    return model, lambda model: model(TOKENS, model.begin(2))[0]
+
+
+def bert(**chosen: Any) -> tuple[nn.Module, Callable[[Any], Tensor]]:
+    return BertClassifier(11, 3, BertConfig(**SIZES, context=7, **chosen)), lambda model: model(TOKENS, LENGTHS)
+
+
+def vit(**chosen: Any) -> tuple[nn.Module, Callable[[Any], Tensor]]:
+    pixels = torch.linspace(-1, 1, 72).sin().reshape(2, 1, 6, 6).double()
+    return Vit(3, VitConfig(**SIZES, image=6, patch=2, channels=1, **chosen)), lambda model: model(pixels)
+
+
+def transformer(**chosen: Any) -> tuple[nn.Module, Callable[[Any], Tensor]]:
+    chosen = {{"align": "self_align"}.get(name, name): value for name, value in chosen.items()}
+    model = Transformer(11, 11, TransformerConfig(**SIZES, **chosen))
+    return model, lambda model: model(TOKENS, LENGTHS, TOKENS)
+
+
+MODELS = {"gpt2": gpt2, "bert": bert, "vit": vit, "transformer": transformer}
+models = pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+PARTS = [("score", name) for name in SCORES if name not in ("scaled-dot", "location")]
+PARTS += [("align", name) for name in ("sparsemax", "entmax", "local-m", "local-p", "monotonic")]
+
+
+def output(make: Any, **chosen: Any) -> Tensor:
+    """The output of a model whose parameters are those of the plain one, where that has them."""
+    model, call = make(**chosen)
+    plain, _ = make()
+    for each in (model, plain):
+        each.double().eval()
+        for name, parameter in each.named_parameters():
+            nn.init.normal_(parameter, std=0.5, generator=torch.Generator().manual_seed(sum(map(ord, name))))
+    assert {name for name, _ in plain.named_parameters()} <= {name for name, _ in model.named_parameters()}
+    with torch.no_grad():
+        return call(model)
+
+
+@models
+@pytest.mark.parametrize(("key", "name"), PARTS)
+def test_another_score_or_alignment_changes_the_output(make: Any, key: str, name: str):
+    chosen = {key: name} | ({"window": 1} if name.startswith("local") else {})
+    found, plain = output(make, **chosen), output(make)
+    assert found.isfinite().all()
+    assert not torch.allclose(found, plain)
+
+
+@models
+def test_defaults_are_scaled_products_and_softmax(make: Any):
+    assert torch.equal(output(make), output(make, score="scaled-dot", align="softmax"))
+
+
+class Halves(Align):
+    """A softmax of half the scores."""
+
+    def forward(self, scores: Tensor, mask: Any = None, query: Tensor | None = None, state: Any = None) -> Aligned:
+        return Softmax()(scores / 2, mask)
+
+
+def unscaled(width: int, longest: int) -> Score:
+    """A plugin's score."""
+    return Dot()
+
+
+def halves(query_width: int, window: int) -> Align:
+    """A plugin's alignment."""
+    return Halves()
+
+
+@models
+def test_those_of_a_plugin_are_used(make: Any, monkeypatch: pytest.MonkeyPatch):
+    for registry, name in ((SCORES, "unscaled"), (ALIGNS, "halves")):
+        point = EntryPoint(name, f"{__name__}:{name}", registry.group)
+        monkeypatch.setitem(registry.__dict__, "plugins", {name: [point]})
+    found = output(make, score="unscaled", align="halves")
+    assert not torch.allclose(found, output(make, score="dot"))
+    assert not torch.allclose(found, output(make, align="halves"))
