@@ -159,7 +159,11 @@ def test_row_02_an_alignment_with_wrong_numbers(written: str, said: str):
     ("name", "written", "message"),
     [
         ("characters-gpt2", "model.score=dott", "model.score: got 'dott', expected dot, general, concat, scaled-dot, "),
-        ("classify", "model.score=location", "model.score: got 'location', expected dot, general, concat, scaled-dot, "),
+        (
+            "classify",
+            "model.score=location",
+            "model.score: got 'location', expected dot, general, concat, scaled-dot, ",
+        ),
         ("vit", "model.align=hard", "model.align: got 'hard', expected softmax, sparsemax, entmax, local-m, local-p, "),
         ("dates-transformer", "model.self_align=hard", "model.self_align: got 'hard', expected softmax, sparsemax, "),
         ("bert", "model.align={name: monotonic, noise: -1}", "model.align.noise: got -1, expected a number >= 0"),
