@@ -77,7 +77,7 @@ def test_a_model_that_fills_in_blanks(regard, here: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("import", "nowhere/at all"), "no such folder, nor the name of a model on the hub"),
+        (("import", "nowhere/at all"), "no such folder and no model on the hub"),
         (("fill", "bert", "no blank here"), "'no blank here' has no blank; write [MASK] where one is"),
         (("predict", "bert", "text"), "'text' has no blank; write [MASK] where one is"),
         (("generate", "bert", "text"), "the option tokens is not supported where a run of the task masked-language"),

@@ -152,5 +152,5 @@ def test_a_vocabulary_in_a_list(uncased: bool, tmp_path: Path):
 def test_the_tokenizer_of_another_family(tmp_path: Path):
     filler(tmp_path, "bert", **BERTS[0])
     roberta_pairs().save(str(tmp_path / "tokenizer.json"))
-    with pytest.raises(InputError, match="it is that of another model"):
+    with pytest.raises(InputError, match="it belongs to another model"):
         families.read(Folder(tmp_path))

@@ -118,7 +118,7 @@ def test_classes_of_pairs(regard: Any, tmp_path: Path):
     assert run.predict([("the cat sat", "the mat")])[0].label in LABELS
     export_run(tmp_path / "run", tmp_path / "exported")
     headed(tmp_path / "spans", "bert", SPANS, BERTS[0])
-    with pytest.raises(InputError, match="does not tell classes of texts, so none come in pairs"):
+    with pytest.raises(InputError, match="is no text classifier, so it cannot read pairs"):
         import_run(str(tmp_path / "spans"), tmp_path / "none", paired=True)
 
 

@@ -102,7 +102,7 @@ def test_row_36_a_pickle_alone(folder: Path):
         ),
         (
             lambda tensors: tensors.update({"transformer.wte.weight": torch.zeros(7, 6)}),
-            r"vocab_size is 283, and wte\.weight has 7; are the weights those of another model",
+            r"vocab_size is 283, and wte\.weight has 7; do the weights belong to another model",
         ),
     ],
 )
@@ -131,7 +131,7 @@ def test_row_39_an_output_layer_of_its_own(folder: Path):
         ({"resid_pdrop": 1.5}, "resid_pdrop is 1.5; expected a number from 0"),
         ({"eos_token_id": -1}, "eos_token_id is -1"),
         ({"eos_token_id": 999}, "eos_token_id is 999, beyond the 283 entries"),
-        ({"vocab_size": 290}, "the tokenizer has 283 entries .* a vocab_size of 290; it is that of another model"),
+        ({"vocab_size": 290}, "the tokenizer has 283 entries .* a vocab_size of 290; it belongs to another model"),
     ],
 )
 def test_row_40_another_architecture(values: dict[str, Any], message: str, folder: Path):
@@ -142,10 +142,10 @@ def test_row_40_another_architecture(values: dict[str, Any], message: str, folde
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"pre_tokenizer": {"type": "Whitespace"}}, "cuts text in another way than GPT-2's"),
-        ({"normalizer": {"type": "Lowercase"}}, "cuts text in another way than GPT-2's"),
+        ({"pre_tokenizer": {"type": "Whitespace"}}, "segments text differently from GPT-2's"),
+        ({"normalizer": {"type": "Lowercase"}}, "segments text differently from GPT-2's"),
         ({"model": {"type": "Unigram", "vocab": []}}, "expected a model of type BPE or WordLevel or WordPiece"),
-        ({"model": {"type": "WordPiece", "vocab": {}}}, "cuts text in another way than GPT-2's"),
+        ({"model": {"type": "WordPiece", "vocab": {}}}, "segments text differently from GPT-2's"),
     ],
 )
 def test_row_40_the_tokenizer_of_another_model(values: dict[str, Any], message: str, folder: Path):
@@ -213,7 +213,7 @@ def test_row_43_the_hub_fails(
 
 
 def test_row_43_a_name_that_is_none(tmp_path: Path):
-    with pytest.raises(InputError, match="no such folder, nor the name of a model on the hub"):
+    with pytest.raises(InputError, match="no such folder and no model on the hub"):
         import_run("a folder/that is/not there", tmp_path / "run")
 
 
@@ -241,7 +241,7 @@ def test_row_55_an_export_that_differs_is_removed(folder: Path, tmp_path: Path, 
         write(path, tensors | {"transformer.ln_f.bias": tensors["transformer.ln_f.bias"] + 0.1}, metadata)
 
     monkeypatch.setattr(weights, "write", spoiled)
-    with pytest.raises(RunError, match=r"ln_f\.bias is not in the files as it was written; they are removed"):
+    with pytest.raises(RunError, match=r"ln_f\.bias differs in the written files; they are removed"):
         export_run(tmp_path / "run", tmp_path / "exported")
     assert not (tmp_path / "exported").exists()
 

@@ -69,14 +69,14 @@ def test_row_36_a_pickle_alone(folder: Path):
 
 def test_row_40_pieces_of_another_model(folder: Path):
     (folder / "target.spm").write_bytes(spm.model([("▁autre", -1.0, 1), ("▁chose", -2.0, 1), ("a", -3.0, 1)]))
-    refused(folder, r"target\.spm: vocab\.json has 1 of its 3 pieces; it is that of another model")
+    refused(folder, r"target\.spm: vocab\.json has 1 of its 3 pieces; it belongs to another model")
 
 
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        (lambda entries: entries.pop("a"), "it is that of another model"),
-        (lambda entries: entries.update({"one more": len(entries)}), "it is that of another model"),
+        (lambda entries: entries.pop("a"), "it belongs to another model"),
+        (lambda entries: entries.update({"one more": len(entries)}), "it belongs to another model"),
         (lambda entries: entries.update({"unknown": entries.pop("<unk>")}), "has no entry <unk>"),
         (lambda entries: entries.update({"a": "one"}), "entries with a whole number each"),
     ],

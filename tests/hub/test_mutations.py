@@ -84,7 +84,7 @@ def test_row_35_any_value_is_refused_or_read(published: Path, name: str, tmp_pat
         ("gpt2", {"n_embd": 3 * HUGE}, "n_embd is 3000000000, and wte.weight has 6"),
         ("gpt2", {"n_positions": HUGE}, "n_positions is 1000000000, and wpe.weight has 11"),
         ("gpt2", {"n_inner": HUGE}, "n_inner is 1000000000, and h.0.mlp.c_fc.weight has 24"),
-        ("gpt2", {"vocab_size": HUGE}, "a vocab_size of 1000000000; it is that of another model"),
+        ("gpt2", {"vocab_size": HUGE}, "a vocab_size of 1000000000; it belongs to another model"),
         ("bert", {"num_hidden_layers": HUGE}, "num_hidden_layers is 1000000000, and there are"),
         ("bert", {"hidden_size": 3 * HUGE}, "hidden_size is 3000000000, and embeddings.word_embeddings.weight has 6"),
         ("bert", {"intermediate_size": HUGE}, "intermediate_size is .*, and encoder.layer.0.intermediate.dense.weight"),
@@ -130,6 +130,6 @@ def test_a_run_file_that_could_not_be_read_is_not_written(
     monkeypatch.setattr(Settings, "above", Settings.share)
     path = published / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | {"layer_norm_eps": 0}))
-    with pytest.raises(InputError, match=r"the run file that it would have:\d+: model.epsilon"):
+    with pytest.raises(InputError, match=r"the imported run file:\d+: model.epsilon"):
         import_run(str(published), tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -95,7 +95,7 @@ def test_row_55_a_tokenizer_that_differs_is_removed(tmp_path: Path, monkeypatch:
     import_run(str(publish(tmp_path / "published", "cased bert")), tmp_path / "run")
     about = word_pieces.tokenizer_config
     monkeypatch.setattr(word_pieces, "tokenizer_config", lambda *given: about(*given) | {"do_lower_case": True})
-    with pytest.raises(RunError, match="transformers cuts text otherwise than the run: 'The cat sat on"):
+    with pytest.raises(RunError, match="transformers segments text differently from the run: 'The cat sat on"):
         export_run(tmp_path / "run", tmp_path / "exported")
     assert not (tmp_path / "exported").exists()
 
@@ -103,16 +103,26 @@ def test_row_55_a_tokenizer_that_differs_is_removed(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("kind", "part", "values", "message"),
     [
-        ("bert", "normalizer", {"handle_chinese_chars": False}, "cuts text in another way than BERT's"),
-        ("bert", "normalizer", {"clean_text": False}, "cuts text in another way than BERT's"),
-        ("bert", "normalizer", {"strip_accents": False}, "cuts text in another way than BERT's"),
-        ("bert", "model", {"continuing_subword_prefix": "@@"}, "continuing_subword_prefix is '@@'; regard cuts text"),
-        ("bert", "model", {"max_input_chars_per_word": 3}, "max_input_chars_per_word is 3; regard cuts text with 100"),
-        ("bert", "model", {"unk_token": "[SEP]"}, r"unk_token is '\[SEP\]'; regard cuts text with"),
-        ("gpt2", "model", {"ignore_merges": True}, "ignore_merges is True; regard cuts text with False alone"),
+        ("bert", "normalizer", {"handle_chinese_chars": False}, "segments text differently from BERT's"),
+        ("bert", "normalizer", {"clean_text": False}, "segments text differently from BERT's"),
+        ("bert", "normalizer", {"strip_accents": False}, "segments text differently from BERT's"),
+        (
+            "bert",
+            "model",
+            {"continuing_subword_prefix": "@@"},
+            "continuing_subword_prefix is '@@'; regard segments text",
+        ),
+        (
+            "bert",
+            "model",
+            {"max_input_chars_per_word": 3},
+            "max_input_chars_per_word is 3; regard segments text with 100",
+        ),
+        ("bert", "model", {"unk_token": "[SEP]"}, r"unk_token is '\[SEP\]'; regard segments text with"),
+        ("gpt2", "model", {"ignore_merges": True}, "ignore_merges is True; regard segments text with False only"),
         ("gpt2", "model", {"end_of_word_suffix": "</w>"}, "end_of_word_suffix is '</w>'"),
         ("roberta", "model", {"continuing_subword_prefix": "##"}, "continuing_subword_prefix is '##'"),
-        ("roberta", "model", {"dropout": 0.1}, "dropout is 0.1; regard cuts text with 0 alone"),
+        ("roberta", "model", {"dropout": 0.1}, "dropout is 0.1; regard segments text with 0 only"),
     ],
 )
 def test_settings_that_change_how_text_is_cut(
@@ -127,8 +137,11 @@ def test_settings_that_change_how_text_is_cut(
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"strip_accents": True, "do_lower_case": False}, "strip_accents is True; regard cuts text with False alone"),
-        ({"strip_accents": False}, "strip_accents is False; regard cuts text with True alone"),
+        (
+            {"strip_accents": True, "do_lower_case": False},
+            "strip_accents is True; regard segments text with False only",
+        ),
+        ({"strip_accents": False}, "strip_accents is False; regard segments text with True only"),
         ({"tokenize_chinese_chars": False}, "tokenize_chinese_chars is False"),
         ({"do_lower_case": "no"}, "do_lower_case is 'no'"),
     ],
@@ -146,7 +159,7 @@ def test_settings_beside_a_list_that_change_how_text_is_cut(settings: dict[str, 
         (lambda given: given["model"]["vocab"].update(a=[1]), "a vocabulary of entries with a whole number each"),
         (
             lambda given: given["model"]["vocab"].update({"\ud800": 3}),
-            "an entry .* has half a character",
+            "an entry .* has an unpaired surrogate",
         ),
         (lambda given: given["model"].update(merges=5), "merges is 5; expected a list of pairs"),
         (lambda given: given["model"].update(merges=[5]), "a merge is 5; expected two entries that make a third"),
@@ -157,9 +170,9 @@ def test_settings_beside_a_list_that_change_how_text_is_cut(settings: dict[str, 
         ),
         (lambda given: given["added_tokens"][0].pop("id"), "an added token is .*; expected a content with an id"),
         (lambda given: given.update(added_tokens=7), "an added token is 7; expected a content with an id of its own"),
-        (lambda given: given["added_tokens"][0].update(special=False), "is looked for in text before it is cut"),
-        (lambda given: given.update(normalizer="x"), "cuts text in another way"),
-        (lambda given: given.update(pre_tokenizer=[1]), "cuts text in another way"),
+        (lambda given: given["added_tokens"][0].update(special=False), "is matched in text before segmentation"),
+        (lambda given: given.update(normalizer="x"), "segments text differently"),
+        (lambda given: given.update(pre_tokenizer=[1]), "segments text differently"),
     ],
 )
 def test_row_35_a_broken_tokenizer(edit: Edit, message: str, tmp_path: Path):

@@ -116,7 +116,7 @@ def test_a_run_file_that_says_how_images_are_prepared(tmp_path: Path):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"num_channels": 2}, "num_channels is 2; regard computes it for 1 or 3 alone"),
+        ({"num_channels": 2}, "num_channels is 2; regard supports 1 or 3 only"),
         ({"patch_size": 4}, "image 6 is not divisible by patch 4"),
         ({"num_channels": 1}, r"the linear map of the patches is \(6, 3, 2, 2\), expected \(6, 1, 2, 2\)"),
         ({"patch_size": 1}, r"patch_size is 1, and embeddings\.patch_embeddings\.projection\.weight has 2"),
@@ -126,7 +126,7 @@ def test_a_run_file_that_says_how_images_are_prepared(tmp_path: Path):
         ({"qkv_bias": False}, "qkv_bias is False"),
         ({"id2label": {"0": "a"}}, "id2label does not name the 5 classes of the weights"),
         ({"layer_scale": 1}, "layer_scale is not known"),
-        ({"model_type": "deit"}, "has no cls_classifier.weight; regard reads models of type deit that tell classes"),
+        ({"model_type": "deit"}, "has no cls_classifier.weight; regard reads classifiers of type deit"),
     ],
 )
 def test_row_40_another_architecture(values: dict[str, Any], message: str, tmp_path: Path):
@@ -137,9 +137,9 @@ def test_row_40_another_architecture(values: dict[str, Any], message: str, tmp_p
     ("values", "message"),
     [
         ({"do_resize": False}, "do_resize is False"),
-        ({"rescale_factor": 1}, "rescale_factor is 1; regard scales by 1 / 255 alone"),
+        ({"rescale_factor": 1}, "rescale_factor is 1; regard scales by 1 / 255 only"),
         ({"size": {"height": 6, "width": 7}}, "size is {'height': 6, 'width': 7}; expected pixels"),
-        ({"size": {"shortest_edge": 6}}, "size keeps the shape of images and nothing is cropped"),
+        ({"size": {"shortest_edge": 6}}, "size keeps the shape of images without a crop"),
         ({"size": 6, "do_center_crop": True, "crop_size": 8}, "resize is 6, less than the 8 pixels of size"),
         ({"size": 7}, "images of 7 pixels are no whole number of patches of 2"),
         ({"resample": 9}, "resample is 9"),
@@ -176,14 +176,14 @@ def refused(tmp_path: Path, name: str, values: dict[str, Any], message: str) -> 
 def test_without_a_preprocessor(tmp_path: Path):
     classifier(tmp_path, "vit", **VITS[0])
     (tmp_path / "preprocessor_config.json").unlink()
-    with pytest.raises(InputError, match=r"preprocessor_config\.json: no such file; expected what says how images"):
+    with pytest.raises(
+        InputError, match=r"preprocessor_config\.json: no such file; expected the preparation of images"
+    ):
         families.read(Folder(tmp_path))
 
 
 def test_an_encoder_alone(tmp_path: Path):
     theirs = classifier(tmp_path / "whole", "vit", **VITS[0])
     theirs.vit.save_pretrained(tmp_path / "alone")
-    with pytest.raises(
-        InputError, match=r"has no classifier\.weight; regard reads models of type vit that tell classes"
-    ):
+    with pytest.raises(InputError, match=r"has no classifier\.weight; regard reads classifiers of type vit"):
         families.read(Folder(tmp_path / "alone"))

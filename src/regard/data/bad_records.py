@@ -1,4 +1,4 @@
-"""The rows read from one file, and what became of its bad records."""
+"""The rows of one file, and the policy for its bad records."""
 
 import logging
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Row:
-    """The texts of a record that are read, in the order asked for; where it came from (`file:line`). Where the last was
-    a list, its first is the field and `others` are the rest."""
+    """The texts of a record in the order of the requested columns, and its `place`, `file:line`. If the last value is a
+    list, its first item is the field and `others` are the rest."""
 
     fields: tuple[str, ...]
     place: str
@@ -22,7 +22,7 @@ class Row:
 
 
 class RowCollector:
-    """Gathers rows. A bad record is an InputError naming file and line, or with `skip_bad` left out and counted."""
+    """Collects rows. A bad record raises InputError with file and line, or with `skip_bad` is counted and skipped."""
 
     def __init__(self, path: str | Path, skip_bad: bool):
         self.path, self.skip_bad = path, skip_bad

@@ -1,7 +1,6 @@
-"""Which examples share a batch, and how long sequences may be.
+"""Batches of examples, and limits on the length of sequences.
 
-The batches are a pure function of lengths, size, seed and epoch, so that a resumed run repeats them.
-"""
+Batches are a pure function of lengths, size, seed and epoch, so a resumed run repeats them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -16,28 +15,27 @@ from regard.shapes import Float, Int
 from regard.text.special import IGNORED, SPECIAL, SpecialTokens
 
 LENGTH_MULTIPLE, ROW_MULTIPLE = 4, 8
-"""A training batch is padded to a multiple of so many tokens and cut to a multiple of so many rows. So shapes recur,
-and with them what oneDNN compiles for every shape that it meets: a third of a training step before (docs/log.md)."""
+"""Training batches are padded to a multiple of so many tokens and cut to a multiple of so many rows. Shapes then recur,
+so oneDNN compiles fewer of them; compilation took a third of a training step before (docs/log.md)."""
 
 Lengths = tuple[int, int]
-"""Tokens of one example's source and target, as many as it takes up in a batch (with start or end)."""
+"""The tokens of one example's source and target in a batch, start or end included."""
 
 
 def token_batches(lengths: Sequence[Lengths], tokens: int, seed: int, epoch: int) -> list[list[int]]:
-    """Batches of example indices; every index occurs once, and rows x (longest side of any row, padded) <= `tokens`
-    but where that leaves no row. Rows are a multiple of `ROW_MULTIPLE` but in small and last batches.
+    """Batches of example indices. Each index occurs once, and rows x (longest side of any row, padded) <= `tokens`.
+    Rows are a multiple of `ROW_MULTIPLE`, except in small and last batches.
 
-    Examples are sorted by target length, then source length, and cut greedily, which keeps padding low; noise from
+    Examples are sorted by target length, then source length, and cut greedily, which keeps padding low. Noise from
     (seed, epoch) moves examples among neighbours and shuffles the batches, so epochs differ.
 
-    Raises InputError naming the first example that is longer than `tokens`.
-    """
+    Raises InputError naming the first example longer than `tokens`."""
     for index, pair in enumerate(lengths):
         if max(pair) > tokens:
             raise InputError(
                 f"example {index} has {max(pair)} tokens, more than a batch of {tokens}; raise it or drop this one"
             )
-    random = Random(f"{seed}/{epoch}")  # text is hashed with SHA-512, the same in every process
+    random = Random(f"{seed}/{epoch}")  # a string seed is hashed with SHA-512, the same in every process
     batches = _cut(_sorted(lengths, random), lengths, tokens)
     random.shuffle(batches)
     return batches
@@ -54,7 +52,7 @@ def require_one_batch(lengths: Sequence[Lengths], tokens: int, name: str) -> Non
 
 
 def require_room(lengths: Sequence[Lengths], tokens: int, place: Callable[[int], str], what: str) -> None:
-    """Raises InputError for the first example whose longer side is above `tokens`, with the place it came from."""
+    """Raises InputError for the first example whose longer side exceeds `tokens`, with the example's place."""
     for index, pair in enumerate(lengths):
         if max(pair) > tokens:
             raise InputError(
@@ -64,10 +62,13 @@ def require_room(lengths: Sequence[Lengths], tokens: int, place: Callable[[int],
 
 
 def _sorted(lengths: Sequence[Lengths], random: Random) -> list[int]:
-    """Indices by target length, sources rising and falling in turn so that neighbouring groups meet at like lengths."""
+    """Indices sorted by target length. Source lengths rise and fall in turn, so that neighbouring groups meet at like
+    lengths."""
     keys = []
     for index, (source, target) in enumerate(lengths):
-        group = int(target + random.random())  # up to one longer: a length's examples do not always meet each other
+        group = int(
+            target + random.random()
+        )  # at most one longer, so that examples of one length have new neighbours each epoch
         near = source + random.random()
         keys.append((group, near if group % 2 else -near, index))
     keys.sort()
@@ -75,7 +76,7 @@ def _sorted(lengths: Sequence[Lengths], random: Random) -> list[int]:
 
 
 def rounded(length: int, multiple: int) -> int:
-    """The length with padding to a multiple."""
+    """The length rounded up to a multiple."""
     return -(-length // multiple) * multiple
 
 
@@ -100,10 +101,9 @@ def _cut(order: list[int], lengths: Sequence[Lengths], tokens: int) -> list[list
 def limit_lengths(
     sequences: Sequence[list[int]], maximum: int, places: Sequence[str], *, truncate: bool = False
 ) -> tuple[list[list[int]], int]:
-    """The sequences, none longer than `maximum` ids, and how many had to be cut.
+    """The sequences with at most `maximum` ids each, and the number of those cut.
 
-    Raises InputError naming the first place whose sequence is longer, unless `truncate` asks to keep its beginning.
-    """
+    Raises InputError naming the place of the first longer sequence, unless `truncate` is set."""
     cut = 0
     limited = []
     for ids, place in zip(sequences, places, strict=True):
@@ -134,8 +134,8 @@ class Batch:
 def padded(
     rows: Sequence[Sequence[int]], multiple: int = 1, fill: int = 0
 ) -> tuple[Int[Tensor, "batch position"], Int[Tensor, " batch"]]:
-    """Ids as one tensor, `fill` behind the short ones up to a multiple of `multiple`, and how many each has. Models go
-    by the lengths, so the id that fills may be any."""
+    """Ids as one tensor, padded with `fill` to a multiple of `multiple`, and the length of each row. Models use the
+    lengths, so `fill` may be any id."""
     lengths = [len(row) for row in rows]
     longest = rounded(max(lengths, default=0), multiple)
     whole = [[*row, *[fill] * (longest - len(row))] for row in rows]
@@ -144,13 +144,12 @@ def padded(
 
 @dataclass(frozen=True)
 class PairBatch(Batch):
-    """Ids (int64), padded on the right. The decoder reads `target_in` and should predict `target_out`, which is padded
-    with `IGNORED`.
+    """Ids (int64), padded on the right. The decoder reads `target_in` and predicts `target_out`, which is padded with
+    `IGNORED`.
 
-    `target_lengths` counts positions of either, so start or end is included. `target_tokens` is their sum, kept as a
-    number because reading it off an accelerator would wait for the device. `links` say where each target position
-    should read, the end included: rows sum to 1, or to 0 where nothing is known.
-    """
+    `target_lengths` counts the positions of either, with start or end. `target_tokens` is their sum, kept as a number
+    because reading it from an accelerator would wait for the device. `links` are the reference alignment of each target
+    position, the end included: rows sum to 1, or to 0 without a reference."""
 
     source: Int[Tensor, "batch source"]
     source_lengths: Int[Tensor, " batch"]
@@ -169,11 +168,10 @@ def collate(
     source_end: bool = True,
     multiple: int = 1,
 ) -> PairBatch:
-    """Pads (source ids, target ids) pairs of vocabularies with these special ids. The start goes before, the end after
-    each target; the end after each source by default. Both sides are padded to a multiple of `multiple`.
+    """Pad (source ids, target ids) pairs. Each target gets a start and an end; each source gets an end unless
+    `source_end` is False. Both sides are padded to a multiple of `multiple`.
 
-    Raises ValueError for no examples at all.
-    """
+    Raises ValueError for an empty list."""
     if not examples:
         raise ValueError("collate() got no examples; expected at least one")
     sources, lengths = padded([[*ids, source.end] if source_end else ids for ids, _ in examples], multiple)

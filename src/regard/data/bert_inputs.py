@@ -1,4 +1,4 @@
-"""One text or two as one row of tokens, with the special tokens that BERT reads (Devlin 2019, section 3)."""
+"""One or two texts as one row of tokens with BERT's special tokens (Devlin 2019, section 3)."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Texts as words, each with its characters and its place in a vocabulary, for models that read both ways."""
+"""Texts as words, each with its characters and its id, for bidirectional models over characters."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ from regard.text.spelling import TEXT_BEGINS, TEXT_ENDS, spell, spell_mark
 
 Spelling = Sequence[int]
 Part = Sequence[tuple[Spelling, int]]
-"""Words of a text: the characters of each, and its id."""
+"""The characters and the id of each word."""
 
 
 @dataclass(frozen=True)
 class SpelledBatch(Batch):
-    """Parts of texts padded on the right: characters `(batch, position, character)`, ids, padded with `IGNORED`, and
-    how many words each."""
+    """Parts of texts padded on the right: characters `(batch, position, character)`, ids padded with `IGNORED`, and the
+    number of words of each part."""
 
     characters: Int[Tensor, "batch position character"]
     tokens: Int[Tensor, "batch position"]
@@ -30,8 +30,8 @@ class SpelledBatch(Batch):
 
 
 class SpelledTexts:
-    """Texts with start and end marks, each cut into parts of at most `window` words and one more, which begins the next
-    part. Each word is predicted once from the words before it and once from those behind it.
+    """Texts with start and end marks, cut into parts of at most `window` words plus one that also begins the next part.
+    Each word is predicted once from the words before it and once from those after it.
 
     Raises:
         InputError: there is no text.

@@ -1,4 +1,4 @@
-"""Conversations: turns of talk, and each as the reply to those before it."""
+"""Conversations, as pairs of context and reply."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from regard.data.lines import read_lines
 from regard.data.pair import Pair
 
 TURN = "\N{PILCROW SIGN}"
-"""Stands behind each turn of a source, so that no source is empty."""
+"""Follows each turn of a source, so that no source is empty."""
 
 
 @dataclass(frozen=True)
 class Turn:
-    """What somebody said, on one line. `first` begins a conversation; `place` says where it came from."""
+    """One turn on one line. `first`: it begins a conversation. `place`: its `file:line`."""
 
     text: str
     place: str
@@ -21,8 +21,8 @@ class Turn:
 
 
 def read_turns(path: str | Path) -> list[Turn]:
-    """The turns of a file of conversations (see `regard.data.sources.Dialogue`), each on one line; who speaks is left
-    out, and so are turns without words. Raises InputError for a file that cannot be read."""
+    """Read the turns of a file of conversations (see `regard.data.sources.Dialogue`), each on one line. Speakers and
+    turns without words are skipped. Raises InputError for a file that cannot be read."""
     turns: list[Turn] = []
     block: list[str] = []
     first, blanks = True, 0
@@ -42,8 +42,8 @@ def read_turns(path: str | Path) -> list[Turn]:
 
 
 def replies(turns: Sequence[Turn], count: int, longest: int) -> list[Pair]:
-    """Each turn of at most `longest` words as the reply to the last `count` before it in its conversation. The first
-    turn of a conversation replies to nothing and is left out."""
+    """Pairs of the last `count` turns and their reply, for each turn of at most `longest` words. The first turn of a
+    conversation has no context and is skipped."""
     found: list[Pair] = []
     utterances: list[str] = []
     for turn in turns:
@@ -55,6 +55,6 @@ def replies(turns: Sequence[Turn], count: int, longest: int) -> list[Pair]:
 
 
 def context(utterances: Sequence[str], count: int, longest: int) -> str:
-    """The last `count` turns as a source: the last `longest` words of each, with its mark."""
+    """The last `count` turns as a source: the last `longest` words of each, followed by `TURN`."""
     last = utterances[len(utterances) - min(count, len(utterances)) :]
     return " ".join([f"{' '.join(turn.split()[-longest:])} {TURN}" for turn in last] or [TURN])

@@ -1,4 +1,4 @@
-"""IDX files, the form in which MNIST and what was made like it are published: big-endian sizes, then bytes."""
+"""IDX files, the format of MNIST and its relatives: big-endian sizes, then bytes."""
 
 import gzip
 import zlib
@@ -10,14 +10,14 @@ from jaxtyping import UInt8
 from regard.errors import InputError
 
 BYTES = 0x08
-"""What the third byte of a file is where its numbers are bytes."""
+"""The third byte of a file whose numbers are bytes."""
 MOST = 1 << 32
-"""Bytes that a file may hold; a .gz of a few can say that there are more."""
+"""The maximum of bytes in a file. A small .gz file can claim more."""
 
 
 def read_idx(path: Path, axes: int) -> UInt8[np.ndarray, "..."]:
-    """The array of a file with so many axes. Raises InputError for one that is missing, damaged, empty or something
-    else."""
+    """Read the array of a file with `axes` axes. Raises InputError if it is missing, damaged, empty or of another
+    format."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             head = file.read(4 + 4 * axes)

@@ -1,4 +1,4 @@
-"""A batch of images with their classes, and what is done to an image before it is learned from."""
+"""Batches of images with their classes, and the augmentation of training images."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from regard.shapes import Float, Int
 
 @dataclass(frozen=True)
 class ImageBatch(Batch):
-    """Images of one size, and the class of each by its number."""
+    """Images of one size, and the number of each one's class."""
 
     pixels: Float[Tensor, "batch channel height width"]
     classes: Int[Tensor, " batch"]
@@ -26,10 +26,15 @@ class ImageBatch(Batch):
 
 @dataclass(frozen=True)
 class Augmentation:
-    """With `flip` half of the images are mirrored, left for right; each is moved by up to `shift` pixels in each
-    direction (He 2016, 1512.03385, section 4.2). Each is turned by up to `turn` degrees either way, its sides become
-    larger or smaller by a share of up to `stretch`, and its columns slip by up to `slant` of their distance from the
-    middle. What comes in from outside is `outside`, of 0, black, to 255."""
+    """Random changes of training images.
+
+    flip: mirror half of the images, left to right.
+    shift: move each by up to so many pixels in each direction (He 2016, 1512.03385, section 4.2).
+    turn: rotate each by up to so many degrees either way.
+    stretch: scale each side by a factor of 1 - stretch to 1 + stretch.
+    slant: shift each column by up to so much of its distance from the middle.
+    outside: the value of pixels from outside the image, 0 (black) to 255.
+    """
 
     flip: bool = False
     shift: Annotated[int, Field(ge=0)] = 0
@@ -41,8 +46,8 @@ class Augmentation:
     def __call__(
         self, pixels: UInt8[np.ndarray, "height width channel"], seed: int, epoch: int, index: int
     ) -> UInt8[np.ndarray, "height width channel"]:
-        """The image as it is seen in an epoch: a function of these numbers alone."""
-        draw = Random(f"{seed}/{epoch}/{index}")  # text is hashed with SHA-512, the same in every process
+        """The augmented image, as a function of seed, epoch and index only."""
+        draw = Random(f"{seed}/{epoch}/{index}")  # a string seed is hashed with SHA-512, the same in every process
         if self.flip and draw.random() < 0.5:
             pixels = pixels[:, ::-1]
         if self.shift:
@@ -59,7 +64,7 @@ class Augmentation:
 
 
 def collate_images(examples: Sequence[tuple[Float[Tensor, "channel height width"], int]]) -> ImageBatch:
-    """Images of one size with their classes. Raises ValueError for no examples at all."""
+    """Images of one size with their classes. Raises ValueError for an empty list."""
     if not examples:
         raise ValueError("collate_images() got no examples; expected at least one")
     classes = torch.tensor([each for _, each in examples], dtype=torch.int64)

@@ -1,4 +1,4 @@
-"""Images with their classes: what the `data:` section of a run file for image classification becomes."""
+"""Images with their classes: the `data:` section of a run file for image classification."""
 
 import hashlib
 from abc import ABC, abstractmethod
@@ -16,7 +16,7 @@ from regard.images import SUFFIXES, Image
 
 @dataclass(frozen=True, eq=False)
 class LabelledImage:
-    """An image, by its path or as an array, its class, and where it came from, for error messages."""
+    """An image (a path or an array) with its class. `place` names its origin in error messages."""
 
     image: Image
     label: str
@@ -25,8 +25,8 @@ class LabelledImage:
 
 @dataclass(frozen=True, kw_only=True)
 class ImageSets(ABC):
-    """A path a set; none to train on in a run that was imported. Without `valid` a share of the training set,
-    `held_out`, is for validation: images that stand equally far from each other."""
+    """One path per set; an imported run has none for training. Without `valid`, the share `held_out` of the training
+    set, evenly spaced, is the validation set."""
 
     train: str | None = None
     valid: str | None = None
@@ -37,7 +37,7 @@ class ImageSets(ABC):
         check_share(self.held_out, "images")
 
     def load(self) -> Splits[LabelledImage]:
-        """Reads all sets. Raises InputError naming the file for whatever cannot be used."""
+        """Read all sets. Raises InputError naming the file at fault."""
         if self.train is None:
             raise InputError("data.train is not given; expected images, as --set data.train=PATH")
         train = self.read(self.train)
@@ -46,22 +46,22 @@ class ImageSets(ABC):
         return Splits(*spread(train, self.held_out, f"{self.train}: {len(train)} images"), self.tests())
 
     def tests(self) -> list[LabelledImage]:
-        """Those of the test set; none without one. Raises InputError as `load` does."""
+        """The images of the test set, or none if there is no test set. Raises InputError as `load` does."""
         return self.read(self.test) if self.test else []
 
     @abstractmethod
     def read(self, path: str) -> list[LabelledImage]:
-        """Those of another set. Raises InputError as `load` does."""
+        """Read the images of another set. Raises InputError as `load` does."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageFolders(ImageSets):
-    """Each set is a folder that has a folder of image files for each class, which is called as the folder is."""
+    """Each set is a folder with one folder of image files per class. The folder's name is the class."""
 
     kind: Literal["image-folders"] = "image-folders"
 
     def read(self, path: str) -> list[LabelledImage]:
-        """Those of another folder. Raises InputError as `load` does, and for files that are no images."""
+        """Read another folder. Raises InputError as `load` does, and for files that are no images."""
         root = Path(path)
         if not root.is_dir():
             raise InputError(f"{path}: {'is a file' if root.exists() else 'no such folder'}; expected a folder a class")
@@ -78,14 +78,14 @@ class ImageFolders(ImageSets):
 
 @dataclass(frozen=True, kw_only=True)
 class IdxImages(ImageSets):
-    """Each set is an IDX file of images, as MNIST's are, optionally .gz; its classes are beside it in the file that has
-    `labels-idx1` where its name has `images-idx3`. `classes` are their names, in the order of their numbers."""
+    """Each set is an IDX file of images as in MNIST, optionally .gz. The classes are in a second file, with
+    `labels-idx1` in its name instead of `images-idx3`. `classes` are their names, in the order of their numbers."""
 
     kind: Literal["idx"] = "idx"
     classes: tuple[str, ...] = ()
 
     def read(self, path: str) -> list[LabelledImage]:
-        """Those of another file. Raises InputError as `load` does."""
+        """Read another file. Raises InputError as `load` does."""
         file = Path(path)
         name = file.name.replace("images", "labels").replace("idx3", "idx1")
         if name == file.name:

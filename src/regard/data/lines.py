@@ -1,8 +1,7 @@
-r"""Text files as numbered lines: plain or gzip, UTF-8 only, every fault named with its place.
+r"""Text files as numbered lines: plain or gzip, UTF-8 only. Every error names its place.
 
-Only `\n` and `\r\n` end a line. U+2028, a lone `\r` or a vertical tab stay inside it, because parallel files are
-aligned by line and `str.splitlines` would break that.
-"""
+Only `\n` and `\r\n` end a line. U+2028, a lone `\r` and a vertical tab stay inside it: parallel files are aligned by
+line, and `str.splitlines` would break the alignment."""
 
 import codecs
 import gzip
@@ -25,7 +24,7 @@ _GZIP_MARK = b"\x1f\x8b"
 
 @dataclass(frozen=True)
 class Limits:
-    """How much a file may ask for: characters in a line, and bytes that a gzip file may expand to."""
+    """Limits of a file: characters in a line, and bytes of a decompressed gzip file."""
 
     max_line: int = 2**20
     max_decompressed: int = 4 * 2**30
@@ -35,12 +34,11 @@ DEFAULT_LIMITS = Limits()
 
 
 def numbered_lines(path: str | Path, limits: Limits = DEFAULT_LIMITS) -> Iterator[tuple[int, str]]:
-    """Yield (line number from 1, line without its end). Holds one line at a time.
+    """Yield (line number from 1, line without its end), with one line in memory at a time.
 
-    Raises InputError for a file that is missing, a directory, unreadable, empty, not UTF-8 (with the byte offset from
-    0, counted after decompression), holds NUL bytes, a longer line than `limits` allow, or is a gzip file that is cut
-    off, damaged or too large.
-    """
+    Raises InputError if the file is missing, a directory, unreadable, empty or not UTF-8 (with the byte offset after
+    decompression); if it has NUL bytes or a line longer than `limits` allow; or if it is a gzip file that is cut off,
+    damaged or too large."""
     path = Path(path)
     number = 0
     with _open(path) as stream:
@@ -54,7 +52,7 @@ def numbered_lines(path: str | Path, limits: Limits = DEFAULT_LIMITS) -> Iterato
 
 
 def read_lines(path: str | Path, limits: Limits = DEFAULT_LIMITS) -> list[str]:
-    """All lines of a file. Raises InputError as `numbered_lines` does, and when every line is blank."""
+    """All lines of a file. Raises InputError as `numbered_lines` does, and if every line is blank."""
     lines = [line for _, line in numbered_lines(path, limits)]
     if not any(line.strip() for line in lines):
         raise InputError(f"{path}: {len(lines)} lines, all of them blank; expected text")
@@ -110,7 +108,7 @@ def _readline(stream: io.BufferedReader, path: Path, most: int, offset: int) -> 
 
 
 def _skip_mark(raw: bytes, path: Path) -> int:
-    """The length of a UTF-8 byte order mark at the start of the file; other kinds of file are named and refused."""
+    """The length of a UTF-8 byte order mark at the start of the file. Raises InputError for other encodings."""
     for mark, name in _WIDE_MARKS:
         if raw.startswith(mark):
             raise InputError(f"{path}: {name} text (byte order mark at byte offset 0); convert it to UTF-8")
@@ -122,7 +120,7 @@ def _skip_mark(raw: bytes, path: Path) -> int:
 def _nul_message(raw: bytes, place: str, offset: int) -> str:
     message = f"{place}: NUL byte at byte offset {offset + raw.index(0)}"
     every_other = max(raw[0::2].count(0), raw[1::2].count(0)) / (len(raw) / 2)
-    if every_other > 0.7:  # western text in UTF-16; other scripts have no zero half and are caught as invalid UTF-8
+    if every_other > 0.7:  # Western text in UTF-16; other scripts have no zero bytes and fail as invalid UTF-8
         return f"{message}: this looks like UTF-16 without a byte order mark; convert it to UTF-8"
     return f"{message}; expected UTF-8 text"
 

@@ -1,4 +1,4 @@
-"""Readers of word alignments: Pharaoh lines, and gold links with sure and possible ones."""
+"""Readers of word alignments: Pharaoh lines, and gold links, sure and possible."""
 
 import json
 import re
@@ -13,16 +13,16 @@ _LINK = re.compile(r"(\d+)([-?p])(\d+)")
 
 
 def read_links(path: str | Path) -> list[Links]:
-    """A line a sentence of `i-j`, source word and target word counted from 0. Raises InputError with file and line."""
+    """Read one line of `i-j` links per sentence, source and target words counted from 0. Raises InputError with file
+    and line."""
     return [_parsed(f"{path}:{number}", line, "-")[0] for number, line in enumerate(read_lines(path), 1)]
 
 
 def read_gold(path: str | Path) -> list[Gold]:
-    """Gold links: lines of `i-j` for sure and `i?j` or `ipj` for possible ones, or JSON lines with `sure` and perhaps
-    `possible`, lists of [source, target], and perhaps the words, `src` and `tgt`.
+    """Read gold links: lines of `i-j` (sure) and `i?j` or `ipj` (possible), or JSON lines with `sure`, optionally
+    `possible` (lists of [source, target]) and the words `src` and `tgt`.
 
-    Raises InputError with file and line, for a link outside the words too.
-    """
+    Raises InputError with file and line, also for a link outside the words."""
     lines = read_lines(path)
     if Path(str(path).removesuffix(".gz")).suffix == ".jsonl":
         return [_from_json(f"{path}:{number}", line) for number, line in enumerate(lines, 1)]
@@ -55,8 +55,7 @@ def _from_json(place: str, line: str) -> Gold:
 
 
 def check_inside(place: str, links: Links, words: tuple[int | None, int | None]) -> None:
-    """Raises InputError for a link of a word that the source or the target, of so many words, does not have; None: as
-    many as it may be."""
+    """Raises InputError for a link to a word beyond the number of source or target words; None allows any."""
     for link in sorted(links):
         for name, at, count in zip(("source", "target"), link, words, strict=True):
             if count is not None and at >= count:

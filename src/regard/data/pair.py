@@ -7,11 +7,12 @@ from regard.maps.links import Links
 
 @dataclass(frozen=True)
 class Pair:
-    """A source text and the text it should become.
+    """A source text and its target text.
 
-    `place` says where it came from (`file:line`), for error messages. Pairs of one `group` may be scored apart from
-    the others; the empty group is the usual one. `links` are its word alignment, where that is known. `others` are
-    outputs that would be as right as the target; they count in scores alone.
+    place: its origin (`file:line`) for error messages.
+    group: a name under which pairs are scored separately; the empty group is the default.
+    links: the word alignment, if known.
+    others: further correct outputs, which count in scores only.
     """
 
     source: str
@@ -23,5 +24,5 @@ class Pair:
 
     @property
     def references(self) -> tuple[str, ...]:
-        """All outputs that are right, the target first."""
+        """All correct outputs, the target first."""
         return (self.target, *self.others)

@@ -1,4 +1,4 @@
-"""Readers of pairs: parallel text, and two columns of a table. Each file may be a .gz file."""
+"""Readers of pairs: parallel text files, and two columns of a table. Each file may be a .gz file."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +13,8 @@ from regard.errors import InputError
 def read_parallel(
     source_path: str | Path, target_path: str | Path, limits: Limits = DEFAULT_LIMITS, *, skip_bad: bool = False
 ) -> list[Pair]:
-    """Line i of one file with line i of the other. Raises InputError when their lengths differ or a side is blank."""
+    """Pair line i of one file with line i of the other. Raises InputError if their lengths differ or a side is
+    blank."""
     sources, targets = read_lines(source_path, limits), read_lines(target_path, limits)
     if len(sources) != len(targets):
         blank = next((f"{path}:{number}" for path, lines in ((source_path, sources), (target_path, targets))
@@ -34,13 +35,13 @@ def read_parallel(
 
 
 def read_pairs(path: str | Path, columns: Columns, *, skip_bad: bool = False) -> list[Pair]:
-    """The column of the sources and that of the targets of a table; where a JSON record has a list for its target, the
-    rest of it would be as right. Raises InputError as `tables` does."""
+    """Read the source and the target column of a table. If a JSON record's target is a list, its further items are
+    correct outputs too. Raises InputError as `tables` does."""
     return pairs(read_table(path, columns, skip_bad=skip_bad))
 
 
 def read_pair_files(files: Sequence[Path], columns: str = "source,target", *, skip_bad: bool = False) -> list[Pair]:
-    """The pairs of a source and a target file, or of one table with these two columns. Raises InputError."""
+    """Read the pairs of a source and a target file, or of two columns of one table. Raises InputError."""
     if len(files) > 2:
         raise InputError(f"{len(files)} files given; expected source and target text, or one table")
     file, other = files[0], files[-1]

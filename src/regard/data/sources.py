@@ -1,4 +1,4 @@
-"""Where a run's examples come from, when files hold them: each class is what a run file's `data:` section becomes."""
+"""The `data:` sections of run files that read pairs from files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,9 +16,9 @@ from regard.errors import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class Parallel:
-    """Two text files a set, (source, target), aligned by line; none to train on in a run that was imported. `skip_bad`
-    leaves out pairs with a blank side. `links` is a file with the word alignment of the training pairs, a line of `i-j`
-    each, for guided training."""
+    """Two text files per set, (source, target), aligned by line; an imported run has none for training. `skip_bad`
+    skips pairs with a blank side. `links` is a file with the word alignment of the training pairs, one line of `i-j`
+    links each, for guided training."""
 
     kind: Literal["parallel"] = "parallel"
     train: tuple[str, str] | None = None
@@ -32,7 +32,7 @@ class Parallel:
             raise InputError("parallel: links go by line, so skip_bad must be false")
 
     def load(self) -> Splits[Pair]:
-        """Reads all files. Raises InputError naming file and line for whatever cannot be used."""
+        """Read all files. Raises InputError naming file and line at fault."""
         for name, paths in (("train", self.train), ("valid", self.valid)):
             if paths is None:
                 raise InputError(
@@ -47,7 +47,8 @@ class Parallel:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A .tsv, .csv or .jsonl file a set, optionally .gz. `source` and `target` are column names, or numbers from 1."""
+    """One .tsv, .csv or .jsonl file per set, optionally .gz. `source` and `target` are column names, or numbers from
+    1."""
 
     kind: Literal["table"] = "table"
     train: str
@@ -67,7 +68,7 @@ class Table:
                 )
 
     def load(self) -> Splits[Pair]:
-        """Reads all files. Raises InputError naming file and line for whatever cannot be used."""
+        """Read all files. Raises InputError naming file and line at fault."""
         columns = self.source, self.target
         train, valid, test = (
             read_pairs(path, columns, skip_bad=self.skip_bad) if path else ()  # pyright: ignore[reportArgumentType]
@@ -78,10 +79,12 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Dialogue:
-    """A text file of conversations a set, optionally .gz: turns with a blank line between, conversations with two or
-    more; a first line that ends in a colon names who speaks and is left out. Each turn is the reply to the last `turns`
-    before it; with 0, to nothing. Turns of more than `longest` words are no replies, and are cut to their last words as
-    sources. Without `valid` the last `held_out` of the training file's replies are for validation."""
+    """One text file of conversations per set, optionally .gz: one blank line between turns, two or more between
+    conversations. A first line that ends in a colon names the speaker and is skipped.
+
+    Each turn is the reply to the last `turns` turns (0: to nothing). A turn of more than `longest` words is no reply,
+    and as a source is cut to its last words. Without `valid`, the last `held_out` of the training replies are the
+    validation set."""
 
     kind: Literal["dialogue"] = "dialogue"
     train: str
@@ -100,7 +103,7 @@ class Dialogue:
             raise InputError(f"dialogue: held_out is {self.held_out}; expected a share above 0 and below 1")
 
     def load(self) -> Splits[Pair]:
-        """Reads all files. Raises InputError naming file and line for whatever cannot be used."""
+        """Read all files. Raises InputError naming file and line at fault."""
         train, test = self.read(self.train), self.read(self.test) if self.test else ()
         if self.valid is not None:
             return Splits(train, self.read(self.valid), test)
@@ -110,7 +113,7 @@ class Dialogue:
         return Splits(train[:-held], train[-held:], test)
 
     def read(self, path: str) -> list[Pair]:
-        """The replies of a file. Raises InputError for one that cannot be read or has none."""
+        """Read the replies of a file. Raises InputError if it cannot be read or has none."""
         turns = read_turns(path)
         found = replies(turns, self.turns, self.longest)
         if not found:
@@ -123,9 +126,9 @@ class Dialogue:
 
 @dataclass(frozen=True, kw_only=True)
 class Squad:
-    """Questions about paragraphs, in the files of SQuAD: .json as it is published, or .jsonl with `context`, `question`
-    and `answer_text`, optionally .gz; several files are read one after the other. The source is the question and
-    its paragraph; where several answers are given, all of them are right."""
+    """Questions about paragraphs in SQuAD's files: published .json, or .jsonl with `context`, `question` and
+    `answer_text`, optionally .gz. Several files are concatenated. The source is the question and its paragraph; several
+    answers are all correct."""
 
     kind: Literal["squad"] = "squad"
     train: tuple[str, ...]
@@ -137,7 +140,7 @@ class Squad:
             raise InputError("squad: train and valid name no file; give at least one each")
 
     def load(self) -> Splits[Pair]:
-        """Reads all files. Raises InputError naming file and place for whatever cannot be used."""
+        """Read all files. Raises InputError naming file and place at fault."""
         train, valid, test = (
             [pair for path in paths for pair in read_squad(path)] for paths in (self.train, self.valid, self.test)
         )

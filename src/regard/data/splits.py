@@ -1,4 +1,4 @@
-"""The three sets of a run, and the part of the examples that training does not see."""
+"""The three sets of a run, and examples held out from training."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ E_co = TypeVar("E_co", covariant=True)
 
 @dataclass(frozen=True)
 class Splits(Generic[E_co]):
-    """The examples that a run trains on, those that choose its best checkpoint, and those that it is evaluated on in
-    the end. `test` may be empty."""
+    """The examples for training, for the choice of the best checkpoint, and for the final evaluation. `test` may be
+    empty."""
 
     train: Sequence[E_co]
     valid: Sequence[E_co]
@@ -27,8 +27,8 @@ def check_share(held_out: float, kind: str) -> None:
 
 
 def spread(examples: Sequence[E], share: float, what: str) -> tuple[list[E], Sequence[E]]:
-    """Hold out a share of the examples, which stand equally far from each other: those left, and those held out.
-    Raises InputError where `what`, the examples in words, are too few."""
+    """Hold out a share of the examples, evenly spaced. Returns the rest and those held out. Raises InputError if there
+    are too few; `what` describes them in the message."""
     every = round(1 / share)
     held = examples[every - 1 :: every]
     if not held:

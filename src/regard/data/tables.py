@@ -1,8 +1,7 @@
 """Tables of texts: TSV without quoting, CSV, JSON lines. Each may be a .gz file.
 
-All share one policy for a bad record (wrong number of columns, blank, wrong type): an InputError that names file and
-line, or, with `skip_bad`, left out and counted in one warning per file on the logger `regard.data.bad_records`.
-"""
+A bad record (wrong number of columns, blank, wrong type) raises InputError with file and line. With `skip_bad` it is
+skipped, and one warning per file counts such records on the logger `regard.data.bad_records`."""
 
 import csv
 import json
@@ -18,7 +17,7 @@ from regard.data.lines import DEFAULT_LIMITS, Limits, read_lines
 from regard.errors import InputError
 
 Columns = tuple[str, ...] | tuple[int, ...]
-"""Which columns are read: names from a header line, or numbers from 1 for a file without a header."""
+"""The columns to read: names from a header line, or numbers from 1 for a file without a header."""
 
 _CSV_FIELD = re.compile(r'"[^"]*(?:""[^"]*)*"(?=,|\n|\Z)|(?!")[^,\n]*')
 
@@ -30,7 +29,7 @@ def read_tsv(
     *,
     skip_bad: bool = False,
 ) -> list[Row]:
-    """Tab-separated columns. A quotation mark is a character like any other, so no row can swallow the next."""
+    """Read tab-separated columns. A quotation mark is an ordinary character, so no row can swallow the next."""
     rows = (line.split("\t") for line in read_lines(path, limits))
     return _from_rows(enumerate(rows, 1), columns, RowCollector(path, skip_bad))
 
@@ -42,7 +41,7 @@ def read_csv(
     *,
     skip_bad: bool = False,
 ) -> list[Row]:
-    """Comma-separated columns, quoted with `"`. A quote that is never closed is an error even with `skip_bad`."""
+    """Read comma-separated columns, quoted with `"`. An unclosed quote is an error even with `skip_bad`."""
     return _from_rows(_csv_rows(path, limits), columns, RowCollector(path, skip_bad))
 
 
@@ -54,9 +53,9 @@ def read_jsonl(
     skip_bad: bool = False,
     numbers: tuple[str, ...] = (),
 ) -> list[Row]:
-    """One JSON object a line; `columns` name the keys, whose values must be text; the last's may be a list of them: the
-    first is the field, the rest are the row's `others`. Those of the keys `numbers` may be whole numbers too, which are
-    read as text. Other keys are ignored."""
+    """Read one JSON object per line. `columns` name the keys, whose values must be strings. The last value may be a
+    list: its first item is the field, the rest are the row's `others`. Values of the keys `numbers` may also be
+    integers, read as text. Other keys are ignored."""
     collector = RowCollector(path, skip_bad)
     for number, line in enumerate(read_lines(path, limits), 1):
         record, fault = parse_json(line)
@@ -74,25 +73,25 @@ def read_jsonl(
 READERS = Registry(
     "regard.data", {"tsv": "tables:read_tsv", "csv": "tables:read_csv", "jsonl": "tables:read_jsonl"}, "regard.readers"
 )
-"""Readers of tables by how a file's name ends: `read(path, columns, *, skip_bad) -> list[Row]`."""
+"""Readers of tables by the ending of a file's name: `read(path, columns, *, skip_bad) -> list[Row]`."""
 
 
 def kinds() -> str:
-    """The endings of names that a reader is known for."""
+    """The endings of file names that have a reader."""
     return ", ".join(f".{name}" for name in READERS)
 
 
 def read_table(
     path: str | Path, columns: Columns, *, skip_bad: bool = False, numbers: tuple[str | int, ...] = ()
 ) -> list[Row]:
-    """A table of the kind that its name says; of JSON, values of the columns `numbers` may be whole numbers. Raises
-    InputError as its reader and `kind` do."""
+    """Read a table of the kind that its name ends with. In JSON, values of the columns `numbers` may be integers.
+    Raises InputError as its reader and `kind` do."""
     more: dict[str, Any] = {"numbers": numbers} if kind(path) == "jsonl" else {}
     return READERS[kind(path)](path, columns, skip_bad=skip_bad, **more)
 
 
 def kind(path: str | Path) -> str:
-    """The kind of a table, by the end of its name. Raises InputError for one that is not known."""
+    """The kind of a table by the ending of its name. Raises InputError for an unknown kind."""
     found = suffix(path)
     if found not in READERS:
         ending = f".{found}" if found else ""
@@ -101,7 +100,7 @@ def kind(path: str | Path) -> str:
 
 
 def suffix(path: str | Path) -> str:
-    """How a file's name ends, .gz aside, without the dot."""
+    """The ending of a file's name without .gz and without the dot."""
     return PurePath(str(path).removesuffix(".gz")).suffix.removeprefix(".")
 
 
@@ -148,7 +147,7 @@ def _named_column(column: str, header: list[str], place: str) -> int:
 
 
 def _listed(name: str, names: Iterable[str]) -> str:
-    """The first few names, and the one nearest to `name`."""
+    """The first few names, and the closest match to `name`."""
     names = list(names)
     near = get_close_matches(name, names, 1)
     shown = ", ".join(repr(each[:40]) for each in names[:8]) + (", ..." if len(names) > 8 else "")
@@ -157,7 +156,7 @@ def _listed(name: str, names: Iterable[str]) -> str:
 
 def _csv_rows(path: str | Path, limits: Limits) -> Iterator[tuple[int, list[str]]]:
     lines = read_lines(path, limits)
-    # csv takes a \r for a line's end; NUL, which no line can hold, carries it through
+    # csv ends a line at \r; NUL, which no line contains, stands in for it
     reader = csv.reader((line.replace("\r", "\0") + "\n" for line in lines), strict=True)
     start = 1
     try:
@@ -170,7 +169,7 @@ def _csv_rows(path: str | Path, limits: Limits) -> Iterator[tuple[int, list[str]
 
 
 def _bad_quote(lines: list[str]) -> int:
-    """The index of the line whose opening quote has no proper end: the first place that is no CSV field."""
+    """The index of the line with the unclosed quote: the first place that is no CSV field."""
     text, position = "\n".join(lines), 0
     while position <= len(text):
         field = _CSV_FIELD.match(text, position)
@@ -181,7 +180,7 @@ def _bad_quote(lines: list[str]) -> int:
 
 
 def parse_json(line: str) -> tuple[Any, str | None]:
-    """The value, or what is wrong with it."""
+    """The parsed value, or None and the error."""
     try:
         return json.loads(line), None
     except json.JSONDecodeError as error:
@@ -206,11 +205,11 @@ def _field_fault(record: Any, columns: tuple[str, ...], line: str) -> str | None
 
 
 def _written(record: dict[str, Any], names: Iterable[str]) -> dict[str, str]:
-    """The whole numbers that have these names, as text."""
+    """The integers under these names, as text."""
     found = {name: record.get(name) for name in names}
     return {name: str(value) for name, value in found.items() if type(value) is int}
 
 
 def _several(value: Any) -> list[Any]:
-    """The items of a list that has some; anything else by itself."""
+    """The items of a non-empty list, or any other value as a single item."""
     return value if isinstance(value, list) and value else [value]

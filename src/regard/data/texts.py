@@ -1,4 +1,4 @@
-"""Running text for language models: what the `data:` section of their run files becomes."""
+"""Running text: the `data:` section of run files for language models."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -12,9 +12,9 @@ Unit = Literal["line", "file"]
 
 @dataclass(frozen=True, kw_only=True)
 class RunningText:
-    """A text file a set, optionally .gz; none to train on in a run that was imported. Each `unit` of a file is a text
-    with an end of its own: its lines, blank ones too, or the whole with its line breaks. Without `valid` the last
-    `held_out` of the training file's characters, cut at a line, are for validation."""
+    """One text file per set, optionally .gz; an imported run has none for training. With the `unit` "line", each line,
+    blank ones too, is a text with its own end; with "file", the whole file is. Without `valid`, the last `held_out` of
+    the training file's characters, cut at a line, are the validation set."""
 
     kind: Literal["text"] = "text"
     train: str | None = None
@@ -28,7 +28,7 @@ class RunningText:
             raise InputError(f"text: held_out is {self.held_out}; expected a share above 0 and below 1")
 
     def load(self) -> Splits[str]:
-        """Reads all files. Raises InputError naming file and line for whatever cannot be used."""
+        """Read all files. Raises InputError naming file and line at fault."""
         if self.train is None:
             raise InputError("data.train is not given; expected a text file, as --set data.train=FILE")
         train = read_lines(self.train)
@@ -39,20 +39,21 @@ class RunningText:
         return Splits(self.texts(train), self.texts(valid), self.tests())
 
     def tests(self) -> list[str]:
-        """The texts of the test set; none without one. Raises InputError as `load` does."""
+        """The texts of the test set, or none if there is no test set. Raises InputError as `load` does."""
         return self.read(self.test) if self.test else []
 
     def read(self, path: str) -> list[str]:
-        """The texts of another file. Raises InputError as `load` does."""
+        """Read the texts of another file. Raises InputError as `load` does."""
         return self.texts(read_lines(path))
 
     def texts(self, lines: list[str]) -> list[str]:
-        """The texts that lines are."""
+        """Lines as texts by the unit."""
         return lines if self.unit == "line" or not lines else ["\n".join(lines) + "\n"]
 
 
 def _cut(lines: list[str], share: float, path: str) -> tuple[list[str], list[str]]:
-    """The lines before and behind the last `share` of the characters. Raises InputError where one of them is blank."""
+    """The lines before and after the start of the last `share` of the characters. Raises InputError if one part is
+    blank."""
     size, held = share * sum(len(line) + 1 for line in lines), 0
     place = len(lines)
     while place and held < size:

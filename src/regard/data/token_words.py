@@ -1,4 +1,4 @@
-"""The words of a text, which blanks separate, as what tokens are made of."""
+"""The words of a text, separated by blanks, for each token."""
 
 from collections.abc import Sequence
 from itertools import accumulate, groupby
@@ -10,7 +10,7 @@ from regard.text.words import word_indices
 
 
 def words_of(text: str, spans: Sequence[tuple[int, int]]) -> Words:
-    """The words of tokens that stand at these spans of characters, in order."""
+    """The words of tokens with these character spans, in order."""
     labels: list[str] = []
     indices: list[int] = []
     last = -1
@@ -25,8 +25,8 @@ def words_of(text: str, spans: Sequence[tuple[int, int]]) -> Words:
 
 
 def side(tokenizer: Tokenizer, ids: Sequence[int], own: Sequence[str] = ()) -> Side:
-    """The pieces of ids, and their words in the text that the ids decode to; a mark such as the end is a word of its
-    own. `own` are words that follow the vocabulary."""
+    """The pieces of ids, and their words in the decoded text. A special token, such as the end, is its own word. `own`
+    are words that extend the vocabulary."""
     labels: list[str] = []
     indices: list[int] = []
     for mark, run in groupby(ids, tokenizer.special.silent.__contains__):
@@ -38,7 +38,7 @@ def side(tokenizer: Tokenizer, ids: Sequence[int], own: Sequence[str] = ()) -> S
 
 
 def _decoded(tokenizer: Tokenizer, ids: Sequence[int], own: Sequence[str]) -> Words:
-    """What each id adds to the text tells where it stands; one that adds nothing belongs to what comes after it."""
+    """Words from what each id adds to the decoded text. An id that adds nothing belongs to the next one."""
     text = tokenizer.decode(ids, own)
     if not text.strip():
         return Words(("".join(tokenizer.pieces(ids, own)),), (0,) * len(ids))

@@ -1,4 +1,4 @@
-"""Both sides' tokenizers, and words that only a source has."""
+"""The tokenizers of source and target, and source words outside the vocabulary."""
 
 import re
 from collections.abc import Collection, Iterable, Sequence
@@ -11,11 +11,10 @@ from regard.text import SpecialTokens, Tokenizer
 
 @dataclass(frozen=True)
 class Tokenizers:
-    """The source's and the target's, the same object where they share one.
+    """The tokenizers of source and target; the same object if shared.
 
-    With `copying`, which needs a shared one, the words of a source that the vocabulary lacks have ids of their own for
-    this source alone, from the vocabulary's size on, in the order of their first places (See 2017, section 2.2).
-    """
+    With `copying`, which needs a shared one, each out-of-vocabulary word of a source has an id for this source only:
+    the vocabulary's size plus its order of first occurrence (See 2017, section 2.2)."""
 
     source: Tokenizer
     target: Tokenizer
@@ -23,7 +22,7 @@ class Tokenizers:
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """The entries of both vocabularies."""
+        """The sizes of both vocabularies."""
         return self.source.size, self.target.size
 
     @property
@@ -32,25 +31,26 @@ class Tokenizers:
         return self.source.special, self.target.special
 
     def ended_source(self, ids: Sequence[int]) -> list[int]:
-        """The ids of a source and its end."""
+        """The ids of a source, followed by the end."""
         return [*ids, self.source.special.end]
 
     def ended_target(self, ids: Sequence[int]) -> list[int]:
-        """The ids of a target and its end."""
+        """The ids of a target, followed by the end."""
         return [*ids, self.target.special.end]
 
     def source_ids(self, text: str) -> list[int]:
-        """The ids of a source, without the end."""
+        """The ids of a source without the end."""
         return self._with_own(text, self.own_words(text))
 
     def target_ids(self, text: str, source: str) -> list[int]:
-        """The ids of a target, without start or end, in which the source's own words have their ids."""
+        """The ids of a target without start and end. With copying, out-of-vocabulary words of the source have their own
+        ids."""
         if not self.copying:
             return self.target.encode(text)
         return self._with_own(text, self.own_words(source))
 
     def text(self, ids: Iterable[int], source: str) -> str:
-        """The text of ids that were written for a source."""
+        """The text of ids generated for a source."""
         return self.target.decode(ids, self.own_words(source))
 
     def source_pieces(self, ids: Sequence[int], source: str) -> list[str]:
@@ -58,16 +58,16 @@ class Tokenizers:
         return self.source.pieces(ids, self.own_words(source))
 
     def target_pieces(self, ids: Sequence[int], source: str) -> list[str]:
-        """One readable label for each id that was written for a source."""
+        """One readable label for each id generated for a source."""
         return self.target.pieces(ids, self.own_words(source))
 
     def sides(self, source_ids: Sequence[int], target_ids: Sequence[int], source: str) -> tuple[Side, Side]:
-        """The pieces of a source, and of what was written for it, with the words that they make."""
+        """The pieces of a source and of its output, with their words."""
         own = self.own_words(source)
         return side(self.source, source_ids, own), side(self.target, target_ids, own)
 
     def own_words(self, source: str) -> list[str]:
-        """The words of a source that the vocabulary lacks, each once; none without copying."""
+        """The distinct out-of-vocabulary words of a source; none without copying."""
         if not self.copying:
             return []
         return list(dict.fromkeys(word for index, word in self._words(source) if index == self.source.special.unknown))
@@ -86,6 +86,6 @@ class Tokenizers:
 
 
 def readable(target: list[int], source: Collection[int], tokenizer: Tokenizer) -> list[int]:
-    """A target's ids without those of words that its source, which may have been cut, does not have."""
+    """A target's ids, with unknown instead of copied words that the (possibly truncated) source lacks."""
     size, unknown = tokenizer.size, tokenizer.special.unknown
     return [index if index < size or index in source else unknown for index in target]

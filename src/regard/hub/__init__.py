@@ -1,4 +1,4 @@
-"""Models from and to the forms in which others publish them."""
+"""Import and export of models in the formats of other libraries."""
 
 from regard.hub.folders import export_run, import_run
 

@@ -22,31 +22,31 @@ from regard.storage.atomic import FULL, REFUSED
 FILES = ["config.json", "generation_config.json", "preprocessor_config.json"]
 FILES += ["*.safetensors", "*.safetensors.index.json", "tokenizer*", "vocab*", "merges.txt", "*.spm"]
 FILES += [f"*{elmo.OPTIONS}", f"*{elmo.WEIGHTS}"]
-"""The files that are fetched; pickles and code are not."""
+"""The files to fetch; pickles and code are excluded."""
 NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
 def fetch(name: str, revision: str | None) -> tuple[Folder, str]:
-    """Fetch the files of `name` at a branch, tag or commit; return them and their commit. Without a network a whole
-    cached copy is used.
+    """Fetch the files of `name` at a branch, tag or commit. Returns the folder and the commit. Without a network, a
+    complete cached copy is used.
 
     Raises:
-        InputError: the model or revision does not exist or may not be read.
+        InputError: the model or revision does not exist or is not accessible.
         RunError: the hub does not answer, the transfer broke off, or the disk is full.
     """
     if not NAME.fullmatch(name):
-        raise InputError(f"{name}: no such folder, nor the name of a model on the hub, as OWNER/NAME")
+        raise InputError(f"{name}: no such folder and no model on the hub; expected a folder or OWNER/NAME")
     try:
         path = Path(snapshot_download(name, revision=revision, allow_patterns=FILES))
-    except Exception as error:  # what breaks off is told by the transport's errors, and its library is not always one
+    except Exception as error:  # transfers fail with the transport's own errors, and its library varies
         raise _error(error, name, revision) from error
-    return Folder(path, root=path.parents[1]), path.name  # a snapshot's files are links into the cache's own folder
+    return Folder(path, root=path.parents[1]), path.name  # files of a snapshot are links into the cache's folder
 
 
 def _error(error: Exception, name: str, revision: str | None) -> InputError | RunError:
-    """Return an error that names the cause and the remedy."""
+    """Return an error with the cause and the remedy."""
     at = "" if revision is None else f" at {revision}"
-    refused = error.__cause__ if isinstance(error, LocalEntryNotFoundError) else None  # why a copy was looked for
+    refused = error.__cause__ if isinstance(error, LocalEntryNotFoundError) else None  # why the cache was searched
     match refused if isinstance(refused, HfHubHTTPError) else error:
         case GatedRepoError():
             return InputError(f"{name}: its publisher wants you to agree to terms first; do so, and log in")

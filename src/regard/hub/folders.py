@@ -1,4 +1,4 @@
-"""Folders of published models become runs, and runs such folders."""
+"""Import of published models as runs, and export of runs as published models."""
 
 import json
 from collections.abc import Mapping
@@ -27,12 +27,12 @@ ORIGIN = "origin.json"
 
 
 def import_run(source: str, out: Path, revision: str | None = None, *, paired: bool = False) -> None:
-    """Make the published model in a folder, or on the hub at `revision`, a run in the folder `out`. Whether one tells
-    classes of one text or of two, `paired`, its files do not say.
+    """Import the published model in a folder, or on the hub at `revision`, as a run in the folder `out`. `paired`: the
+    classifier reads two texts, which its files do not record.
 
     Raises:
-        InputError: it is not there, not whole, of no family that is known, or not what its configuration says; it is
-            `paired` and does not tell classes of two texts; or `out` is in use.
+        InputError: the model is missing, incomplete, of an unknown family, or contradicts its configuration; it is
+            `paired` and no text classifier; or `out` is in use.
         RunError: the hub does not answer.
     """
     if Path(source).exists():
@@ -64,24 +64,24 @@ def write_run(pretrained: PretrainedModel | PretrainedImageModel, origin: Mappin
 
 
 def _complete(text: str) -> str:
-    """A run file with every default written out. Raises InputError for one that cannot be read."""
+    """A run file with all defaults. Raises InputError for an invalid one."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / CONFIG
         path.write_text(text, encoding="utf-8")
         try:
             return run_file.dump(run_file.read(path))
         except InputError as error:
-            raise InputError(str(error).replace(str(path), "the run file that it would have")) from error
+            raise InputError(str(error).replace(str(path), "the imported run file")) from error
 
 
 def export_run(path: Path, out: Path) -> list[str]:
-    """Write a run's model to the folder `out` as Hugging Face's libraries read it, and check what was written.
+    """Export a run's model to the folder `out` for Hugging Face's libraries, and check the export.
 
-    Returns: what it was checked against.
+    Returns: the runtimes that checked the export.
 
     Raises:
-        InputError: the run's model is of no family that is published, or `out` exists.
-        RunError: what was written does not compute the same; it is removed.
+        InputError: the run's model is of no published family, or `out` exists.
+        RunError: the export computes other values; it is removed.
     """
     run = load(path, "cpu")
     pretrained = pretrained_of_run(run, path)
@@ -98,7 +98,7 @@ def export_run(path: Path, out: Path) -> list[str]:
 
 
 def write(path: Path, value: Mapping[str, Any] | bytes) -> None:
-    """One JSON object, or a file as it is."""
+    """Write a JSON object, or bytes as they are."""
     plain = value if isinstance(value, bytes) else (json.dumps(value, ensure_ascii=False, indent=1) + "\n").encode()
     with explained(path):
         path.write_bytes(plain)

@@ -1,4 +1,4 @@
-"""What a pretrained model for images is as a run, and whether what was exported of one computes the same."""
+"""Conversion of pretrained image models to runs, and the check of their export."""
 
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,11 @@ from regard.storage.tensors import load_into
 from regard.training.settings import Training
 
 BATCHES = 1, 2, 3
-"""Images with which an export is checked."""
+"""Numbers of images in the batches that check an export."""
 
 
 def image_run_config(pretrained: PretrainedImageModel, rate: float) -> dict[str, Any]:
-    """As `run_config`, of a model for images."""
+    """As `run_config`, for an image model."""
     config, images = pretrained.config, pretrained.images
     positions = config.marks + ((images.size or config.image) // config.patch) ** 2
     training = {"batch_tokens": max(Training.batch_tokens, 16 * positions), "learning_rate": rate}
@@ -26,14 +26,14 @@ def image_run_config(pretrained: PretrainedImageModel, rate: float) -> dict[str,
 
 
 def build_image_model(pretrained: PretrainedImageModel) -> Vit:
-    """The model with its weights. Raises InputError that lists what does not fit."""
+    """The model with its weights. Raises InputError listing the tensors that do not fit."""
     model = Vit(len(pretrained.labels), pretrained.config)
     load_into(model, pretrained.tensors)
     return model.eval()
 
 
 def check_image_parity(model: Vit, out: Path) -> list[str]:
-    """As `checked`, of a model for images."""
+    """Compare an image model with its export, as `check_parity` does."""
     again, config = build_image_model(families.read(Folder(out))), model.config
     kind = "DeiTForImageClassificationWithTeacher" if config.distilled else "ViTForImageClassification"
     loaded = as_transformers(out, kind)

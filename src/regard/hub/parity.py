@@ -92,7 +92,7 @@ def check_tensors(tensors: Mapping[str, Tensor], out: Path) -> None:
     found = Folder(out).tensors()
     for name, tensor in tensors.items():
         if name not in found or not torch.equal(found[name], tensor):
-            raise RunError(f"{out}: {name} is not in the files as it was written; they are removed")
+            raise RunError(f"{out}: {name} differs in the written files; they are removed")
 
 
 @torch.no_grad()

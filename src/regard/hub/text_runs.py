@@ -1,4 +1,4 @@
-"""What a pretrained model is as a run, and a run as a pretrained model."""
+"""Conversion between pretrained models and runs."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -25,16 +25,16 @@ from regard.training.settings import Training
 
 TEMPLATES = Path(__file__).with_name("imported.yaml")
 RATE = 5e-5
-"""The learning rate at which an imported model is trained on, unless its run file is told another."""
+"""The default learning rate for further training of an imported model."""
 
 
 def context(config: Any) -> int:
-    """How many tokens a model reads in a row."""
+    """The maximum of tokens in a model's input."""
     return config.max_length if isinstance(config, TransformerConfig) else config.context
 
 
 def run_config(pretrained: PretrainedModel | PretrainedImageModel) -> dict[str, Any]:
-    """The run file of an imported model, section by section, without defaults: its data are still to be named."""
+    """The run file of an imported model by section, without defaults and without data."""
     if isinstance(pretrained, PretrainedImageModel):
         return template(pretrained.config.name) | image_run_config(pretrained, RATE)
     config = pretrained.config
@@ -55,21 +55,21 @@ def run_config(pretrained: PretrainedModel | PretrainedImageModel) -> dict[str, 
 
 
 def template(name: str) -> dict[str, Any]:
-    """What the run file of a model and its head says beside what is imported."""
+    """The sections of the run file that do not come from the imported model."""
     return yaml.safe_load(TEMPLATES.read_text(encoding="utf-8"))[name]
 
 
 def as_paired(pretrained: PretrainedModel | PretrainedImageModel, source: str) -> PretrainedModel:
-    """As one that tells classes of two texts. Raises InputError for one that does not."""
+    """Mark a classifier as one of two texts. Raises InputError for any other model."""
     if not isinstance(pretrained, PretrainedModel) or not isinstance(pretrained.head, Classes):
-        raise InputError(f"{source}: does not tell classes of texts, so none come in pairs; import it without --pairs")
+        raise InputError(f"{source}: is no text classifier, so it cannot read pairs; import it without --pairs")
     if families.name(pretrained) == "roberta":
         bert_heads.ROBERTA.classes.check(source, paired=True)
     return replace(pretrained, head=replace(pretrained.head, paired=True))
 
 
 def build_model(pretrained: PretrainedModel | PretrainedImageModel) -> nn.Module:
-    """The model with its weights. Raises InputError that lists what does not fit."""
+    """The model with its weights. Raises InputError listing the tensors that do not fit."""
     if isinstance(pretrained, PretrainedImageModel):
         return build_image_model(pretrained)
     config, size = pretrained.config, pretrained.tokenizer.size
@@ -88,7 +88,7 @@ def build_model(pretrained: PretrainedModel | PretrainedImageModel) -> nn.Module
 
 
 def build_bert(pretrained: PretrainedModel, config: BertConfig) -> nn.Module:
-    """The model of a BERT with its head, if it has one, and fresh weights."""
+    """A BERT with its head, if it has one, and fresh weights."""
     size = pretrained.tokenizer.size
     match pretrained.head:
         case Classes(labels):
@@ -100,21 +100,21 @@ def build_bert(pretrained: PretrainedModel, config: BertConfig) -> nn.Module:
 
 
 def tokenizers(pretrained: PretrainedModel) -> Mapping[str, Tokenizer]:
-    """By the names of the files that keep them."""
+    """The tokenizers by the names of their files."""
     if pretrained.target is None:
         return {TOKENIZER: pretrained.tokenizer}
     return {SOURCE: pretrained.tokenizer, TARGET: pretrained.target}
 
 
 def labels_of(pretrained: PretrainedModel | PretrainedImageModel) -> tuple[str, ...]:
-    """The classes that a model tells, if it tells any."""
+    """The class labels of a classifier; empty for other models."""
     if isinstance(pretrained, PretrainedImageModel):
         return tuple(pretrained.labels)
     return pretrained.head.labels if isinstance(pretrained.head, Classes) else ()
 
 
 def pretrained_of_run(run: Any, path: Path) -> PretrainedModel | PretrainedImageModel:
-    """The model of a run. Raises InputError for one of no family that is published."""
+    """The model of a run. Raises InputError for a model of no published family."""
     config = run.config.model
     if isinstance(run.model, Vit):
         return PretrainedImageModel(run.config.model, run.model.state_dict(), run.labels, run.config.images)
@@ -129,7 +129,7 @@ def pretrained_of_run(run: Any, path: Path) -> PretrainedModel | PretrainedImage
 
 
 def pretrained_bert_of_run(run: Any, config: BertConfig) -> PretrainedModel:
-    """The BERT of a run, with the head of its task. Raises InputError for a tokenizer that is never published so."""
+    """The BERT of a run, with the head of its task. Raises InputError for a tokenizer without a published form."""
     check_mask(run.tokenizer)
     match run.model:
         case BertClassifier():

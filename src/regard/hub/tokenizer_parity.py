@@ -61,7 +61,7 @@ def _compare(ids: Sequence[int], cut: Callable[[str], Sequence[int]], text: str,
     """Raises RunError for a text with other ids."""
     if (found := list(cut(text))) != list(ids):
         difference = f"{shown(text)} becomes {shown(str(found))}, expected {shown(str(list(ids)))}"
-        raise RunError(f"{who} cuts text otherwise than the run: {difference}; it is removed")
+        raise RunError(f"{who} segments text differently from the run: {difference}; it is removed")
 
 
 def _ids(loaded: Any, text: str, **how: Any) -> Sequence[int]:

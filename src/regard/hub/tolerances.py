@@ -49,4 +49,4 @@ def compare(expected: Tensor, found: Tensor, out: Path) -> None:
     """Raises RunError for a difference above `CLOSE` of the median magnitude."""
     difference = float((expected - found).masked_fill(expected == found, 0.0).abs().max())  # also where infinite
     if not difference <= CLOSE * max(1.0, float(expected.abs().median())):
-        raise RunError(f"{out}: what was exported differs from the run by up to {difference:.3g}; it is removed")
+        raise RunError(f"{out}: the export differs from the run by up to {difference:.3g}; it is removed")

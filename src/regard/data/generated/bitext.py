@@ -1,9 +1,8 @@
-"""Generated English sentences with their French, and which words belong together.
+"""Generated English sentences with their French translation and word alignment.
 
-Small as the grammar is, it has what makes alignment hard: adjectives behind their noun, pronouns before their verb, one
+The grammar is small but has what makes alignment hard: adjectives after their noun, pronouns before their verb, one
 word for two around a third (not: ne ... pas), words without counterpart (does), one noun for three words, articles that
-are chosen by a noun further on, and words from the end of one sentence at the beginning of the other.
-"""
+depend on a later noun, and words that move from the end of one sentence to the beginning of the other."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -87,7 +86,7 @@ JOINING = {"and": "et", "but": "mais", "because": "car", "so": "donc"}
 
 
 class Phrase(NamedTuple):
-    """Words of the source, and words of the target, each with the place of the source word that it renders."""
+    """Source words, and target words, each with the index of the source word that it translates."""
 
     source: list[str]
     target: list[tuple[str, int]]
@@ -95,7 +94,7 @@ class Phrase(NamedTuple):
 
 @dataclass(frozen=True)
 class Bitext:
-    """A sentence, its translation, and which words belong together; blanks separate them."""
+    """A sentence, its translation, and their word alignment. Blanks separate the words."""
 
     text: str
     translation: str
@@ -103,16 +102,17 @@ class Bitext:
 
 
 def generate(sizes: tuple[int, int, int], clauses: int, seed: int) -> tuple[list[Bitext], ...]:
-    """Training, validation and test sentences of up to so many `clauses`, as many as `sizes` says, none twice.
+    """Training, validation and test sentences of one to `clauses` clauses, without duplicates. `sizes` are the sizes of
+    the three sets.
 
     Raises:
-        InputError: there are not so many different ones.
+        InputError: there are too few different sentences.
     """
     return disjoint_sets(sizes, seed, lambda part, random: make(random.randint(1, clauses), random), "bitext")
 
 
 def make(clauses: int, random: Random) -> Bitext:
-    """One sentence."""
+    """Generate one sentence."""
     parts = [clause(random)]
     for _ in range(clauses - 1):
         parts += [word(random, JOINING), clause(random)]
@@ -122,7 +122,7 @@ def make(clauses: int, random: Random) -> Bitext:
 
 
 def clause(random: Random) -> Phrase:
-    """Who does what to whom, perhaps where, perhaps when, which French says first."""
+    """Subject, verb and object, perhaps a place, perhaps a time, which comes first in French."""
     parts = [noun_phrase(random), verb_phrase(random)]
     if random.random() < 0.5:
         parts.append(chained([word(random, PLACES), noun_phrase(random)]))
@@ -134,7 +134,7 @@ def clause(random: Random) -> Phrase:
 
 
 def verb_phrase(random: Random) -> Phrase:
-    """A verb, denied or not, with how often, and its object: a pronoun before the verb or a noun behind it."""
+    """A verb, perhaps negated or with an adverb, and its object: a pronoun before the verb or a noun after it."""
     third, (plain, verb) = random.choice(list(VERBS.items()))
     way = random.choice(("plain", "plain", "often", "not", "never"))
     adverb = random.choice(list(OFTEN))
@@ -153,7 +153,7 @@ def verb_phrase(random: Random) -> Phrase:
 
 
 def noun_phrase(random: Random) -> Phrase:
-    """Determiner, perhaps an adjective of either kind, noun; French forms go by the noun's gender."""
+    """Determiner, perhaps adjectives of either kind, and noun. French forms agree with the noun's gender."""
     nouns, gender = random.choice(((MASCULINE, 0), (FEMININE, 1)))
     noun, determiner = random.choice(list(nouns)), random.choice(list(DETERMINERS))
     first = random.choice(list(BEFORE)) if random.random() < 0.3 else None
@@ -167,13 +167,13 @@ def noun_phrase(random: Random) -> Phrase:
 
 
 def word(random: Random, words: dict[str, str]) -> Phrase:
-    """One word of a list."""
+    """A random word of a list."""
     chosen = random.choice(list(words))
     return Phrase([chosen], [(words[chosen], 0)])
 
 
 def chained(phrases: Sequence[Phrase], order: Sequence[int] | None = None) -> Phrase:
-    """Phrases one after the other; in the target in another `order`, if one is given."""
+    """Concatenate phrases, in the target in another `order` if given."""
     starts = [sum(len(phrase.source) for phrase in phrases[:number]) for number in range(len(phrases))]
     source = [each for phrase in phrases for each in phrase.source]
     order = range(len(phrases)) if order is None else order

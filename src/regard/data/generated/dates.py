@@ -1,8 +1,7 @@
-"""Generated data: dates as people write them, and the same dates as ISO 8601.
+"""Generated data: dates in free form, and the same dates in ISO 8601.
 
-The weekday in a text is wrong half of the time and must not decide. Every text occurs once, and the calendar's days
-are dealt out to the three sets first, so no day of the test set was ever trained on.
-"""
+The weekday in a text is wrong half of the time and must be ignored. Every text occurs once. The days of the calendar
+are first split among the three sets, so the model never trains on a day of the test set."""
 
 from datetime import date
 from random import Random
@@ -14,15 +13,14 @@ from regard.errors import InputError
 
 FIRST_DAY, LAST_DAY = date(1900, 1, 1), date(2099, 12, 31)
 Forms = Literal["unambiguous", "all"]
-_SHARES = (0.8, 0.1, 0.1)  # of the calendar's days, to training, validation and test
+_SHARES = (0.8, 0.1, 0.1)  # the shares of days for training, validation and test
 
 
 def generate(sizes: tuple[int, int, int], forms: Forms, seed: int) -> tuple[list[DateExample], ...]:
-    """Training, validation and test examples, as many as `sizes` says, with no text and no day in common.
+    """Training, validation and test examples without a common text or day. `sizes` are the sizes of the three sets.
 
-    The test set depends on its size, `forms` and `seed` alone: more training data leaves it as it was.
-    Raises InputError when `forms` is "all" and Babel is not installed.
-    """
+    The test set depends on its size, `forms` and `seed` only, so more training data does not change it. Raises
+    InputError when `forms` is "all" and Babel is not installed."""
     write = write_unambiguous if forms == "unambiguous" else _writer_of_all()
     days = _dealt_days(seed)
 
@@ -33,7 +31,7 @@ def generate(sizes: tuple[int, int, int], forms: Forms, seed: int) -> tuple[list
 
 
 def _dealt_days(seed: int) -> list[list[int]]:
-    """Ordinals of all days, dealt at random to training, validation and test."""
+    """The ordinals of all days, split at random into training, validation and test."""
     days = list(range(FIRST_DAY.toordinal(), LAST_DAY.toordinal() + 1))
     Random(f"{seed}/days").shuffle(days)
     first, second = int(len(days) * _SHARES[0]), int(len(days) * (_SHARES[0] + _SHARES[1]))

@@ -1,8 +1,7 @@
-"""Dates as other languages write them: the short, medium, long and full form of every locale that Babel knows.
+"""Dates in other languages: the short, medium, long and full form of every locale in Babel.
 
-Babel writes Gregorian dates only, also for locales whose own calendar is another. Forms without a day, month or year
-are left out. Needs the extra `regard[dates]`.
-"""
+Babel writes Gregorian dates only, also for locales with another calendar. Forms without a day, month or year are
+skipped. Needs the extra `regard[dates]`."""
 
 from dataclasses import dataclass
 from datetime import date
@@ -21,19 +20,19 @@ _WIDTHS = {3: "abbreviated", 4: "wide", 5: "narrow"}
 
 @dataclass(frozen=True)
 class Form:
-    """One way to write a date: literal text and (letter, count) fields as Unicode TR 35 defines them."""
+    """A form of a date: literal text and (letter, count) fields as in Unicode TR 35."""
 
     locale: Locale
     label: str
     parts: tuple[str | tuple[str, int], ...]
     months: tuple[str, ...]
-    """Names of the twelve months, empty when the form has the month in digits."""
+    """Names of the twelve months; empty when the month is in digits."""
     short_year: bool
     year_first: bool
 
 
 def locale_writer() -> Writer:
-    """A writer that picks a language, then one of its forms."""
+    """A writer that chooses a language, then one of its forms."""
     languages: dict[str, list[Form]] = {}
     for form in locale_forms():
         languages.setdefault(form.locale.language, []).append(form)
@@ -50,7 +49,7 @@ def locale_writer() -> Writer:
 
 @cache
 def locale_forms() -> tuple[Form, ...]:
-    """Every distinct form, in a fixed order; what another locale already writes the same way is not repeated."""
+    """Every distinct form, in a fixed order. Forms that look the same in several locales occur once."""
     forms: dict[tuple[object, ...], Form] = {}
     for name in sorted(locale_identifiers()):
         locale = Locale.parse(name)
@@ -63,7 +62,7 @@ def locale_forms() -> tuple[Form, ...]:
 
 
 def _appearance(form: Form) -> tuple[object, ...]:
-    """All that decides what the form writes."""
+    """Everything that determines the form's text."""
     letters = {part[0] for part in form.parts if isinstance(part, tuple)}
     weekdays = _weekdays(form.locale) if letters & {"E", "c"} else ()
     return form.parts, form.months, weekdays, form.locale.eras["abbreviated"][1] if "G" in letters else ""
@@ -93,9 +92,9 @@ def _weekdays(locale: Locale) -> tuple[str, ...]:
 
 
 def _unclear_names(forms: list[Form]) -> set[tuple[str, int]]:
-    """(Name, month) where the name means another month elsewhere, as listopad does in Czech and Croatian.
+    """(Name, month) pairs whose name means another month elsewhere, as listopad does in Czech and Croatian.
 
-    What a name means in English is taken as clear: may is May, whatever it is in a language few texts are in.
+    English names count as clear: May is May, whatever it means in a rare language.
     """
     meanings: dict[str, set[int]] = {}
     for form in forms:

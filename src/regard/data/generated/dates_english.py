@@ -1,4 +1,4 @@
-"""The English forms of a date, listed, and one date written in one of them."""
+"""The English forms of a date."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ PATTERNS = (
     "{d} {month} {y}, {weekday}",
     "{y}-{mm}-{dd} ({wd})",
 )
-# A reader needs to know the writer's country, or the century
+# Ambiguous without the writer's country or the century
 NUMERIC_PATTERNS = (
     "{d}/{m}/{y}",
     "{m}/{d}/{y}",
@@ -68,13 +68,13 @@ NUMERIC_PATTERNS = (
     "{weekday} {dd}.{mm}.{yy}",
 )
 
-_LONGER = {"September": ("Sept",), "Tuesday": ("Tues",), "Thursday": ("Thur", "Thurs")}  # beside three letters
+_LONGER = {"September": ("Sept",), "Tuesday": ("Tues",), "Thursday": ("Thur", "Thurs")}  # alternatives to three letters
 _CASES: tuple[Callable[[str], str], ...] = (str, str, str.lower, str.upper)  # as written half of the time
 
 
 @dataclass(frozen=True)
 class DateExample:
-    """A date in free form and as `YYYY-MM-DD`. `ambiguous`: the text alone has another reading as well."""
+    """A date in free form and as `YYYY-MM-DD`. `ambiguous`: the text has more than one reading."""
 
     text: str
     iso: str
@@ -86,25 +86,25 @@ Writer = Callable[[date, Random], DateExample]
 
 
 def write_unambiguous(day: date, random: Random) -> DateExample:
-    """The day in one of PATTERNS, with case, commas and abbreviations varied."""
+    """Write the day in one of PATTERNS, with varied case, commas and abbreviations."""
     pattern = random.choice(PATTERNS)
     return DateExample(_written(day, random, pattern), day.isoformat(), pattern, False)
 
 
 def write_numeric(day: date, random: Random) -> DateExample:
-    """The day in one of NUMERIC_PATTERNS."""
+    """Write the day in one of NUMERIC_PATTERNS."""
     pattern = random.choice(NUMERIC_PATTERNS)
     ambiguous = "{yy}" in pattern or day_and_month_may_swap(day)
     return DateExample(_written(day, random, pattern), day.isoformat(), pattern, ambiguous)
 
 
 def day_and_month_may_swap(day: date) -> bool:
-    """Whether day and month in digits, in an order nobody knows, give two dates."""
+    """Whether day and month in digits can be swapped to give another valid date."""
     return day.day <= 12 and day.day != day.month
 
 
 def written_weekday(day: date, random: Random) -> int:
-    """The weekday to write, Monday 0: the day's own or, just as often, one of the other six."""
+    """The weekday to write (Monday is 0): the right one half of the time, else one of the other six."""
     return (day.weekday() + (random.randint(1, 6) if random.random() < 0.5 else 0)) % 7
 
 

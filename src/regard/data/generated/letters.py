@@ -1,4 +1,4 @@
-"""Generated rows of letters, to be copied or turned round: a task whose alignment is known at any length."""
+"""Generated rows of letters to copy or reverse: a task with a known alignment at any length."""
 
 from dataclasses import dataclass
 from random import Random
@@ -13,7 +13,7 @@ Order = Literal["copy", "reverse"]
 
 @dataclass(frozen=True)
 class Letters:
-    """Letters with blanks between, what they become, and which belong together."""
+    """Letters separated by blanks, the output, and their alignment."""
 
     text: str
     answer: str
@@ -23,17 +23,17 @@ class Letters:
 def generate(
     sizes: tuple[int, int, int], order: Order, lengths: tuple[int, int], seed: int
 ) -> tuple[list[Letters], ...]:
-    """Training, validation and test rows, as many as `sizes` says, of lengths drawn evenly between the two given, with
-    no row in common.
+    """Training, validation and test rows without duplicates. `sizes` are the sizes of the three sets; lengths are
+    uniform between the two `lengths`.
 
     Raises:
-        InputError: there are not so many different rows.
+        InputError: there are too few different rows.
     """
     return disjoint_sets(sizes, seed, lambda part, random: make(random.randint(*lengths), order, random), "letters")
 
 
 def make(length: int, order: Order, random: Random) -> Letters:
-    """One row."""
+    """Generate one row."""
     row = random.choices(ascii_lowercase, k=length)
     places = range(length) if order == "copy" else range(length - 1, -1, -1)
     answer = " ".join(row[place] for place in places)

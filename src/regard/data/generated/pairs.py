@@ -1,4 +1,4 @@
-"""Where a run's examples come from, when they are made: each class is what a run file's `data:` section becomes."""
+"""The `data:` sections of run files that generate pairs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,31 +25,31 @@ class Dates(Synthetic):
     test: int = 2_000
     forms: Forms = "unambiguous"
 
-    most_held_out = 100_000  # a tenth of the days has no more texts to give without long searching
+    most_held_out = 100_000  # a tenth of the days cannot give more texts without a long search
 
     def load(self) -> Splits[Pair]:
-        """Generates all three sets. Raises InputError when `forms` is "all" and Babel is not installed."""
+        """Generate all three sets. Raises InputError when `forms` is "all" and Babel is not installed."""
         train, valid, test = generate(self.sizes, self.forms, self.seed)
         return Splits(_pairs("train", train), _pairs("valid", valid), _pairs("test", test))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Questions(Synthetic):
-    """Generated questions about a context of so many `facts`, and their answers; the links of a pair are between the
-    words that were asked for and where they stand in the context."""
+    """Generated questions about a context of `facts` facts. The links of a pair are between the requested words of the
+    answer and their places in the context."""
 
     kind: Literal["questions"] = "questions"
     facts: int = 4
 
     def load(self) -> Splits[Pair]:
-        """Generates all three sets. Raises InputError for a number of facts that cannot be told."""
+        """Generate all three sets. Raises InputError for an invalid number of facts."""
         found = questions.generate(self.sizes, self.facts, self.seed)
         return _splits("questions", found, lambda each: (each.answer, each.links))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bitext(Synthetic):
-    """Generated English sentences of up to so many `clauses` with their French and its word alignment."""
+    """Generated English sentences of one to `clauses` clauses with their French and its word alignment."""
 
     kind: Literal["bitext"] = "bitext"
     clauses: int = 2
@@ -60,7 +60,7 @@ class Bitext(Synthetic):
             raise InputError(f"bitext: clauses is {self.clauses}; expected 1 to {_MOST_CLAUSES}")
 
     def load(self) -> Splits[Pair]:
-        """Generates all three sets."""
+        """Generate all three sets."""
         return _splits(
             "bitext", bitext.generate(self.sizes, self.clauses, self.seed), lambda each: (each.translation, each.links)
         )
@@ -68,7 +68,7 @@ class Bitext(Synthetic):
 
 @dataclass(frozen=True, kw_only=True)
 class Letters(Synthetic):
-    """Generated rows of `least` to `most` letters, to be copied or turned round, with their alignment."""
+    """Generated rows of `least` to `most` letters to copy or reverse, with their alignment."""
 
     kind: Literal["letters"] = "letters"
     order: letters.Order = "reverse"
@@ -83,7 +83,7 @@ class Letters(Synthetic):
             )
 
     def load(self) -> Splits[Pair]:
-        """Generates all three sets. Raises InputError when there are not so many rows of these lengths."""
+        """Generate all three sets. Raises InputError if there are too few rows of these lengths."""
         found = letters.generate(self.sizes, self.order, (self.least, self.most), self.seed)
         return _splits("letters", found, lambda each: (each.answer, each.links))
 

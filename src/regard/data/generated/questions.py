@@ -1,8 +1,7 @@
-"""Generated questions about who taught what and when, whose answers stand in a context, at places that are known.
+"""Generated questions about who taught what and when. The place of each answer in the context is known.
 
-A context has a few facts, each about another teacher, another subject and a term, told in one of several ways and in
-any order, with sentences between them that say nothing. What is asked is one part of one fact, given the other two.
-"""
+A context has a few facts, each about another teacher, another subject and a term, in varied wording and order, with
+filler sentences between them. A question is about one part of one fact, given the other two."""
 
 from dataclasses import dataclass
 from random import Random
@@ -117,7 +116,7 @@ BETWEEN = "The students enjoyed it .", "Many came .", "It was hard work .", "The
 
 
 class Form(NamedTuple):
-    """The unknown part of a fact, its question and its answer."""
+    """The unknown part of a fact, with the question and the answer."""
 
     unknown: str
     question: str
@@ -143,8 +142,8 @@ FORMS = (
 
 @dataclass(frozen=True)
 class Question:
-    """A question with its context, the answer, and for each word of the answer that the question leaves open the place
-    of that word in the context, as links between words that blanks separate."""
+    """A question with its context, and the answer. `links` are between the unknown words of the answer and their places
+    in the context; blanks separate the words."""
 
     text: str
     answer: str
@@ -152,8 +151,8 @@ class Question:
 
 
 def generate(sizes: tuple[int, int, int], facts: int, seed: int) -> tuple[list[Question], ...]:
-    """Training, validation and test questions, as many as `sizes` says, with no text in common. The test set depends on
-    its size, `facts` and `seed` alone.
+    """Training, validation and test questions without a common text. `sizes` are the sizes of the three sets. The test
+    set depends on its size, `facts` and `seed` only.
 
     Raises:
         InputError: fewer than one fact, or more than there are subjects.
@@ -164,7 +163,7 @@ def generate(sizes: tuple[int, int, int], facts: int, seed: int) -> tuple[list[Q
 
 
 def make(facts: int, random: Random) -> Question:
-    """One question."""
+    """Generate one question."""
     stated = [
         {"teacher": teacher, "subject": subject, "term": random.choice(TERMS)}
         for teacher, subject in zip(random.sample(TEACHERS, facts), random.sample(SUBJECTS, facts), strict=True)

@@ -1,4 +1,4 @@
-"""Synthetic data sets: their sizes, and three sets without a text in common."""
+"""Synthetic data sets: their sizes, and three sets without a common text."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _MOST_TRIES = 1_000
 
 @dataclass(frozen=True, kw_only=True)
 class Synthetic:
-    """Examples for training, validation and the test set; with the same `seed` the same ones."""
+    """Examples for training, validation and test, as a function of `seed`."""
 
     kind: str
     train: int = 20_000
@@ -24,7 +24,7 @@ class Synthetic:
     most_held_out = 1_000_000
 
     def __post_init__(self) -> None:
-        """Raises InputError for a set that is empty, except the test set, or too large."""
+        """Raises InputError for an empty set other than the test set, and for a set that is too large."""
         for name, least, most in (
             ("train", 1, self.most_train),
             ("valid", 1, self.most_held_out),
@@ -36,13 +36,13 @@ class Synthetic:
 
     @property
     def sizes(self) -> tuple[int, int, int]:
-        """Of the three sets, in their order."""
+        """The sizes of the three sets."""
         return self.train, self.valid, self.test
 
 
 @dataclass(frozen=True, kw_only=True)
 class SyntheticOfLengths(Synthetic):
-    """Examples whose lengths are from `least` to `most`, and no less than `smallest`."""
+    """Examples of length `least` to `most`; `smallest` is the minimum of `least`."""
 
     least: int = 1
     most: int = 20
@@ -50,7 +50,7 @@ class SyntheticOfLengths(Synthetic):
     smallest = 1
 
     def __post_init__(self) -> None:
-        """Raises InputError as `Synthetic`, and for an empty range of lengths."""
+        """Raises InputError as `Synthetic` does, and for an empty range of lengths."""
         super().__post_init__()
         if not self.smallest <= self.least <= self.most:
             raise InputError(
@@ -60,7 +60,7 @@ class SyntheticOfLengths(Synthetic):
 
 @runtime_checkable
 class Example(Protocol):
-    """An example that differs from others by its text."""
+    """An example that is identified by its text."""
 
     @property
     def text(self) -> str: ...
@@ -72,11 +72,12 @@ T = TypeVar("T", bound=Example)
 def disjoint_sets(
     sizes: tuple[int, int, int], seed: int, make: Callable[[int, Random], T], kind: str
 ) -> tuple[list[T], list[T], list[T]]:
-    """Generate training, validation and test examples, as many as `sizes` says, each text once. `make` gets the index
-    of the set, 0, 1 or 2, and a generator. The test set comes first: it depends on its size and the seed alone.
+    """Generate training, validation and test examples without a common text. `sizes` are the sizes of the three sets.
+    `make` receives the index of the set (0, 1 or 2) and a generator. The test set comes first, so it depends on its
+    size and the seed only.
 
     Raises:
-        InputError: `make` does not give so many different texts.
+        InputError: `make` does not give enough different texts.
     """
     seen: set[str] = set()
     train, valid, test = [], [], []

@@ -1,1 +1,1 @@
-"""Trained runs in the forms of other runtimes, each compared with the run before it is called done."""
+"""Export of trained runs to other runtimes. Each export is compared with its run."""

@@ -1,4 +1,4 @@
-"""Transformers as CTranslate2 runs them."""
+"""Export of Transformers to CTranslate2."""
 
 from pathlib import Path
 from typing import Any, cast
@@ -23,18 +23,18 @@ from regard.storage.atomic import explained, new_folder
 from regard.text import Tokenizer
 
 LONGEST = 1024
-"""Positions whose encodings are written, of a model that has no limit of its own."""
+"""The number of exported positions for a model without a limit."""
 
 
 def export_ctranslate2(path: Path, out: Path) -> list[str]:
-    """Write a run's Transformer to the folder `out` as CTranslate2 reads it, and check it: the log-probabilities of
-    given targets at three sizes.
+    """Export a run's Transformer to the folder `out` for CTranslate2, and compare the log-probabilities of given
+    targets at three sizes.
 
-    Returns: what it was checked against.
+    Returns: the runtimes that checked the export.
 
     Raises:
         InputError: the run's model is no Transformer or has another score or alignment, or `out` exists.
-        RunError: what was written does not compute the same; it is removed.
+        RunError: the export computes other values; it is removed.
     """
     run = load(path, "cpu")
     model = run.model
@@ -84,14 +84,14 @@ def save(model: Transformer, source: Tokenizer, target: Tokenizer, out: Path) ->
 
 
 def activation(network: FeedForward) -> Any:
-    """What CTranslate2 calls the function between the two layers."""
+    """CTranslate2's name for the activation between the two layers."""
     from ctranslate2.specs.common_spec import Activation
 
     return {nn.ReLU: Activation.RELU, nn.GELU: Activation.GELU, nn.SiLU: Activation.SWISH}[type(network[1])]
 
 
 def entries(tokenizer: Tokenizer) -> list[str]:
-    """The vocabulary's, in the order of their ids."""
+    """The entries of the vocabulary in the order of their ids."""
     return [*tokenizer.vocabulary]
 
 
@@ -101,7 +101,7 @@ def ordinary(tokenizer: Tokenizer) -> Tensor:
 
 
 def _layer(spec: Any, layer: EncoderLayer | DecoderLayer) -> None:
-    """The attentions, the network and their norms."""
+    """Fill in the attentions, the feed-forward network and their norms."""
     residuals = cast("list[Residual]", [*layer.residuals])
     _self_attention(spec.self_attention, layer.self_attention)
     _norm(spec.self_attention.layer_norm, residuals[0].norm)
@@ -126,7 +126,7 @@ Affine = tuple[Tensor, Tensor]
 
 
 def projections(attention: MultiHead) -> tuple[Affine, Affine, Affine, Affine]:
-    """Of queries, keys, values and the output, keys and values repeated for the heads that share them."""
+    """The projections of queries, keys, values and the output. Shared keys and values are repeated for each head."""
     times = attention.heads // attention.key_value_heads
 
     def wide(linear: nn.Linear) -> Affine:
@@ -141,7 +141,7 @@ def projections(attention: MultiHead) -> tuple[Affine, Affine, Affine, Affine]:
 
 
 def joined(*parts: Affine) -> Affine:
-    """One map to what several maps give, one behind the other."""
+    """One map whose output concatenates the outputs of several maps."""
     return torch.cat([weight for weight, _ in parts]), torch.cat([bias for _, bias in parts])
 
 
@@ -169,20 +169,20 @@ def _embedding(spec: Any, embedding: TokenEmbedding) -> None:
 
 @torch.no_grad()
 def _positions(spec: Any, positions: Positions, embedding: TokenEmbedding, most: int) -> None:
-    """What is added to the embeddings, which are multiplied first."""
+    """Fill in the positional encodings and the factor of the embeddings."""
     spec.scale_embeddings = embedding.scale
     spec.position_encodings.encodings = positions(torch.zeros(1, most, embedding.width))[0].numpy()
 
 
 @torch.no_grad()
 def check(model: Transformer, source: Tokenizer, target: Tokenizer, out: Path) -> None:
-    """Raises RunError where CTranslate2 finds other log-probabilities."""
+    """Raises RunError if CTranslate2's log-probabilities differ."""
     from ctranslate2 import Translator
 
     translator = Translator(str(out), device="cpu", compute_type="float32", intra_threads=1)
     names, most = (entries(source), entries(target)), model.max_source or LONGEST
     for texts, longest in SHAPES:
-        tokens = min(longest, most - 1)  # the end stands behind them
+        tokens = min(longest, most - 1)  # followed by the end
         order = torch.arange(texts * tokens).view(texts, tokens)
         sources, targets = (ordinary(each)[order % len(ordinary(each))].tolist() for each in (source, target))
         batch = collate(list(zip(sources, targets, strict=True)), source.special, target.special)

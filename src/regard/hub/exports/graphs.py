@@ -17,16 +17,16 @@ from regard.nn.embeddings import TokenEmbedding
 from regard.nn.encoders.transformer import TransformerEncoder
 
 LONGEST = 4096
-"""Most positions of a graph whose model has no limit."""
+"""The maximum of positions in a graph whose model has no limit."""
 Inputs = tuple[Tensor, ...]
 BATCH, ROWS = {0: "batch"}, {0: "batch", 1: "position"}
-"""Axes of any size."""
+"""Names of the dynamic axes."""
 
 
 @dataclass(frozen=True)
 class Graph:
-    """A module and the `name` of its file. `axes` are the dynamic axes of each input, of up to `most` positions;
-    `example` makes inputs of a number of texts and positions."""
+    """A module and the `name` of its file. `axes` are the dynamic axes of each input, with up to `most` positions.
+    `example` makes inputs from a number of texts and a number of positions."""
 
     name: str
     module: nn.Module
@@ -37,7 +37,7 @@ class Graph:
 
 
 class ExportedBert(nn.Module):
-    """Tokens, lengths and segments -> the last states, and the logits of what stands at each position."""
+    """Tokens, lengths and segments -> the last states, and the logits at each position."""
 
     def __init__(self, model: Bert):
         super().__init__()
@@ -49,7 +49,7 @@ class ExportedBert(nn.Module):
 
 
 class ExportedGPT2(nn.Module):
-    """Tokens, the end first -> the logits of what follows each."""
+    """Tokens, beginning with the end token -> the logits of each next token."""
 
     def __init__(self, model: GPT2):
         super().__init__()
@@ -71,8 +71,8 @@ class ExportedEncoder(nn.Module):
 
 
 class ExportedDecoder(nn.Module):
-    """The encoder's states, the sources' lengths and what is written so far, the start first -> the logits of what
-    follows each token of it."""
+    """The encoder's states, the source lengths and the target prefix, beginning with the start token -> the logits of
+    each next token."""
 
     def __init__(self, model: Transformer):
         super().__init__()
@@ -102,7 +102,7 @@ def graphs(model: nn.Module) -> list[Graph]:
         case Transformer():
             return _in_two(model)
     raise InputError(
-        f"no graph is made of a model of class {type(model).__name__}; bert, gpt2 and transformer are exported to onnx"
+        f"a model of class {type(model).__name__} has no graph; bert, gpt2 and transformer are exported to onnx"
     )
 
 

@@ -17,14 +17,14 @@ from regard.storage.atomic import explained, new_folder
 
 
 def export_onnx(path: Path, out: Path) -> list[str]:
-    """Write a run's model to the folder `out` as graphs, NAME.onnx, beside its tokenizers, and check the graphs: at
-    three sizes, run by onnxruntime.
+    """Export a run's model to the folder `out` as graphs, NAME.onnx, with its tokenizers. Compare each graph in
+    onnxruntime with the model at three sizes.
 
-    Returns: what it was checked against.
+    Returns: the runtimes that checked the export.
 
     Raises:
-        InputError: no graph is made of the run's model, or `out` exists.
-        RunError: what was written does not compute the same; it is removed.
+        InputError: the run's model has no graph, or `out` exists.
+        RunError: the export computes other values; it is removed.
     """
     run = load(path, "cpu")
     parts = graphs(run.model)
@@ -38,7 +38,7 @@ def export_onnx(path: Path, out: Path) -> list[str]:
 
 @torch.no_grad()
 def write(graph: Graph, path: Path) -> None:
-    """Write a graph whose inputs may have any sizes."""
+    """Write a graph with inputs of dynamic size."""
     batch = torch.export.Dim("batch", min=1)
     sizes = {"batch": batch}
     for axes in graph.axes.values():
@@ -74,7 +74,7 @@ def quiet() -> Iterator[None]:
 
 @torch.no_grad()
 def check(graph: Graph, path: Path) -> None:
-    """Raises RunError for other outputs of onnxruntime."""
+    """Raises RunError if onnxruntime's outputs differ."""
     import onnxruntime
 
     onnxruntime.disable_telemetry_events()

@@ -1,4 +1,4 @@
-"""What lies beside an exported model."""
+"""The tokenizer files beside an exported model."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ from regard.nn.encoder_decoder import EncoderDecoder
 
 
 def write_tokenizers(run: Any, folder: Path) -> None:
-    """The run's tokenizers as Hugging Face's library reads them: tokenizer.json, or one a side."""
+    """Write the run's tokenizers for Hugging Face's library: tokenizer.json, or one file per side."""
     if isinstance(run.model, EncoderDecoder):
         named = {"source.tokenizer.json": run.tokenizers.source, "target.tokenizer.json": run.tokenizers.target}
     else:

@@ -1,1 +1,1 @@
-"""Models that others published: how their files are read and written, and what their names are here."""
+"""File formats of published models: reading, writing, and the translation of names."""

@@ -90,9 +90,9 @@ def predictions(dense: str, norm: str, bias: str) -> tuple[Part, ...]:
 
 @dataclass(frozen=True)
 class BertVariant:
-    """What the models of one `model_type` call things. `prefix` stands before the encoder's tensors in files that have
-    more; `doubles` are tensors that must be the same as another; `tokenizer` is transformers' class for text; `behind`
-    padding's id, positions are counted from the next number."""
+    """The names and conventions of the models of one `model_type`. `prefix` precedes the encoder's tensors in files
+    with a head. `doubles` are tensors that equal another one. `tokenizer` is transformers' class for text. `behind`:
+    positions are counted from the number after padding's id."""
 
     name: str
     architecture: str

@@ -1,4 +1,4 @@
-"""GPT-2 as it is published, DistilGPT-2 included."""
+"""GPT-2 in its published form, DistilGPT-2 included."""
 
 import re
 
@@ -46,13 +46,13 @@ IGNORED = (
     *("summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels", "summary_first_dropout"),
 )
 LAST = 50256
-"""The id of the released models' token between two texts."""
+"""The id of the token between two texts in the released models."""
 MASKS = re.compile(r"h\.\d+\.attn\.(masked_)?bias")
 """Constants that some files keep among the weights."""
 
 
 def read(folder: Folder) -> PretrainedModel:
-    """The model in a folder. Raises InputError for whatever is not a GPT-2's."""
+    """Read the model in a folder. Raises InputError for any model but a GPT-2."""
     settings = Settings(folder.json(CONFIG), str(folder.path / CONFIG))
     settings.check(USED, FIXED, IGNORED)
     tokenizer = vocabulary.read(folder, settings.size("vocab_size", 50257), settings.index("eos_token_id", LAST))
@@ -87,7 +87,7 @@ def write(pretrained: PretrainedModel) -> Files:
     assert isinstance(config, GPT2Config)
     if isinstance(config.softmax, AdaptiveSoftmax):
         raise InputError(
-            "model.softmax.kind is adaptive, and a published GPT-2 tells a word among all at once; train it with full "
+            "model.softmax.kind is adaptive, and a published GPT-2 has a full softmax; train it with full "
             "or sampled to export it"
         )
     if config.closed:

@@ -1,8 +1,7 @@
-"""Marian's translation models as they are published for Hugging Face's libraries (OPUS-MT, Tiedemann and Thottingal
-2020): the Transformer of Vaswani 2017 with norms behind the residuals and one embedding for everything.
+"""Marian's translation models as published for Hugging Face's libraries (OPUS-MT, Tiedemann and Thottingal 2020): the
+Transformer of Vaswani 2017 with norms after the residuals and one shared embedding.
 
-A text begins with the padding, which is never predicted.
-"""
+Targets begin with the padding token, which is never predicted."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -213,7 +212,7 @@ def _plain(folder: Folder, config: TransformerConfig, size: int) -> dict[str, Te
     for name in POSITIONS:
         found = weights.pop(name, None)
         if found is not None and not _sinusoidal(found, config):
-            raise InputError(f"{folder.path}: {name} is not of sines, then cosines; regard computes these alone")
+            raise InputError(f"{folder.path}: {name} is not of sines, then cosines; regard computes these only")
     bias = weights.get(LOGITS, torch.zeros(1, size))
     weights[LOGITS] = bias[0] if bias.ndim == 2 and len(bias) == 1 else bias
     return weights

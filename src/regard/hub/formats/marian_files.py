@@ -45,7 +45,7 @@ def _side(folder: Folder, name: str, ids: Mapping[str, int], special: SpecialTok
     if known < KNOWN * len(pieces.scores):
         raise InputError(
             f"{folder.path / name}: {VOCABULARY} has {known} of its {len(pieces.scores)} pieces; "
-            "it is that of another model"
+            "it belongs to another model"
         )
     return Tokenizer.cutting(settings("unigram", len(ids)), Segmenter(ids, pieces, special), special)
 

@@ -53,7 +53,7 @@ def check_sizes(place: str, weights: Mapping[str, Tensor], layers: Mapping[str, 
         if found != size:
             wrong.append(f"{key} is {size}, and {name} has {found}")
     if wrong:
-        raise InputError(f"{place}: {'; '.join(wrong)}; are the weights those of another model?")
+        raise InputError(f"{place}: {'; '.join(wrong)}; do the weights belong to another model?")
 
 
 def imported(parts: Sequence[Part], weights: Mapping[str, Tensor], layers: int) -> dict[str, Tensor]:

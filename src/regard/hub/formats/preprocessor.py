@@ -28,13 +28,13 @@ def read(folder: Folder, config: VitConfig) -> Preparation:
     """Read the image preparation in a folder. Raises InputError for a preparation that regard does not compute."""
     place = str(folder.path / PREPROCESSOR)
     if not folder.has(PREPROCESSOR):
-        raise InputError(f"{place}: no such file; expected what says how images are resized and scaled")
+        raise InputError(f"{place}: no such file; expected the preparation of images")
     settings = Settings(folder.json(PREPROCESSOR), place)
     settings.check(USED, FIXED, IGNORED)
     values = settings.values
     factor = values.get("rescale_factor", 1 / 255)
     if not isinstance(factor, int | float) or not math.isclose(factor, 1 / 255, rel_tol=1e-6):
-        raise InputError(f"{place}: rescale_factor is {factor!r}; regard scales by 1 / 255 alone")
+        raise InputError(f"{place}: rescale_factor is {factor!r}; regard scales by 1 / 255 only")
     resize, shape = _sides(values.get("size"), "size", place)
     kind = values.get("image_processor_type") or values.get("feature_extractor_type") or ""
     crops = str(kind).startswith(CROPPING)
@@ -42,7 +42,7 @@ def read(folder: Folder, config: VitConfig) -> Preparation:
     if values.get("do_center_crop", crops):
         size, _ = _sides(values.get("crop_size"), "crop_size", place)
     elif shape == "kept":
-        raise InputError(f"{place}: size keeps the shape of images and nothing is cropped; regard takes squares")
+        raise InputError(f"{place}: size keeps the shape of images without a crop; regard takes squares")
     if size % config.patch:
         raise InputError(f"{place}: images of {size} pixels are no whole number of patches of {config.patch}")
     mean, deviation = (_numbers(values, key, config.channels, place) for key in ("image_mean", "image_std"))

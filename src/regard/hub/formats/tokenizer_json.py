@@ -68,7 +68,7 @@ def read(folder: Folder, types: Sequence[str]) -> Document:
     model = model if isinstance(model, dict) else {}
     kind = model.get("type", "BPE" if "merges" in model else "WordPiece")
     if kind not in types or "vocab" not in model:
-        raise InputError(f"{place}: expected a model of type {' or '.join(types)}; is it that of another model?")
+        raise InputError(f"{place}: expected a model of type {' or '.join(types)}; does it belong to another model?")
     require(model, PLAIN[kind], place)
     vocabulary = entries(model["vocab"], place)
     merges = pairs(model.get("merges") or [], vocabulary, place)
@@ -79,7 +79,7 @@ def require(value: Mapping[str, Any], plain: Mapping[str, Sequence[Any]], place:
     """Raises InputError for a key of `plain` whose value changes the segmentation."""
     for key, values in plain.items():
         if key in value and value[key] not in values:
-            raise InputError(f"{place}: {key} is {_shown(value[key])}; regard cuts text with {values[-1]!r} alone")
+            raise InputError(f"{place}: {key} is {_shown(value[key])}; regard segments text with {values[-1]!r} only")
 
 
 def entries(value: Any, place: str) -> dict[str, int]:
@@ -87,7 +87,7 @@ def entries(value: Any, place: str) -> dict[str, int]:
     if not isinstance(value, dict) or any(type(index) is not int for index in value.values()):
         raise InputError(f"{place}: expected a vocabulary of entries with a whole number each")
     if SURROGATES.search("".join(value)):
-        raise InputError(f"{place}: an entry of the vocabulary has half a character; is the file broken?")
+        raise InputError(f"{place}: an entry of the vocabulary has an unpaired surrogate; is the file broken?")
     return value
 
 
@@ -119,7 +119,9 @@ def _added(value: Any, vocabulary: Mapping[str, int], place: str) -> dict[str, i
             case {"id": index, "content": str(content), "special": True} if vocabulary.get(content, index) == index:
                 found[content] = index
             case {"id": int(), "content": str(content), "special": False}:
-                raise InputError(f"{place}: {content!r} is looked for in text before it is cut; regard does not do so")
+                raise InputError(
+                    f"{place}: {content!r} is matched in text before segmentation, which regard does not support"
+                )
             case _:
                 raise InputError(f"{place}: an added token is {_shown(each)}; expected a content with an id of its own")
     return entries(found, place)

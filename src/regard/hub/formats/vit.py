@@ -1,4 +1,4 @@
-"""ViT as it is published, and DeiT, which has a second token and a second layer that tells the class."""
+"""ViT in its published form, and DeiT, which has a second token and a second classification layer."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from regard.models.vit import VitConfig
 OWN = "encoder.layers.{}"
 PATCHES, POSITIONS, MARKS = "encoder.patches.weight", "encoder.positions.table", "encoder.marks"
 FIRST, SECOND = "first mark", "second mark"
-"""[CLS] and DeiT's token, which are rows of one parameter here."""
+"""The published [CLS] and DeiT token, rows of one parameter in regard."""
 PARTS = (
     Part("embeddings.cls_token", (FIRST,)),
     Part("embeddings.position_embeddings", (POSITIONS,)),
@@ -79,14 +79,14 @@ def read(folder: Folder, variant: VitVariant) -> PretrainedImageModel:
     settings.check(USED, FIXED, IGNORED)
     sizes: dict[str, Any] = {field: settings.size(key, getattr(DEFAULTS, field)) for field, key in SIZES.items()}
     if sizes["channels"] not in (1, 3):
-        raise InputError(f"{settings.place}: num_channels is {sizes['channels']}; regard computes it for 1 or 3 alone")
+        raise InputError(f"{settings.place}: num_channels is {sizes['channels']}; regard supports 1 or 3 only")
     sizes["dropout"] = settings.share("hidden_dropout_prob", 0.0)
     sizes["epsilon"] = settings.above("layer_norm_eps", 1e-12)
     config = settings.build(VitConfig, **sizes, distilled=variant.distilled)
     weights = {name.removeprefix(f"{variant.name}."): tensor for name, tensor in folder.tensors().items()}
     head = variant.heads[0].published
     if head not in weights:
-        raise InputError(f"{folder.path}: has no {head}; regard reads models of type {variant.name} that tell classes")
+        raise InputError(f"{folder.path}: has no {head}; regard reads classifiers of type {variant.name}")
     patches, positions = "embeddings.patch_embeddings.projection.weight", "embeddings.position_embeddings"
     claimed = {
         "hidden_size": (config.width, patches, 0),

@@ -44,7 +44,7 @@ def counted(vocabulary: Mapping[str, int], size: int, folder: Folder) -> dict[st
     if len(vocabulary) != size or sorted(vocabulary.values()) != list(range(size)):
         raise InputError(
             f"{folder.path}: the tokenizer has {len(vocabulary)} entries and {folder.path.name}/config.json a "
-            f"vocab_size of {size}; it is that of another model"
+            f"vocab_size of {size}; it belongs to another model"
         )
     return dict(sorted(vocabulary.items(), key=lambda entry: entry[1]))
 
@@ -83,7 +83,7 @@ def _own(folder: Folder) -> tuple[dict[str, int], Merges, KindName | None]:
                 return document.vocabulary, document.merges, kind
     if document.type != "BPE" or not document.is_gpt2_byte_level:
         raise InputError(
-            f"{document.place}: cuts text in another way than GPT-2's byte-level BPE; is it that of another model?"
+            f"{document.place}: segments text differently from GPT-2's byte-level BPE; does it belong to another model?"
         )
     return document.vocabulary, document.merges, None
 

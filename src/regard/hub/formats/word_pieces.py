@@ -100,5 +100,5 @@ def _kind(document: Document) -> KindName:
         case _:
             pass
     raise InputError(
-        f"{document.place}: cuts text in another way than BERT's or RoBERTa's; is it that of another model?"
+        f"{document.place}: segments text differently from BERT's or RoBERTa's; does it belong to another model?"
     )
