@@ -1,5 +1,5 @@
-"""What freed memory costs in training: glibc as it is and with settings, jemalloc and tcmalloc loaded before it, and an
-allocator for tensors, each in processes of its own, in turn.
+"""What freed memory costs in training: glibc as it is and with settings, and preloaded jemalloc and tcmalloc, each in
+processes of its own, in turn.
 
 `python -m benchmarks.allocator [RECIPE...]`. Times are those of the processor, user and system, of a recipe's updates
 in one thread, so that others on the machine hardly count. Needs `apt-get install libjemalloc2 libtcmalloc-minimal4`.
@@ -9,7 +9,6 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from statistics import median
@@ -25,7 +24,6 @@ WAYS: dict[str, dict[str, str]] = {
     "glibc": {},
     "glibc, memory kept": {"MALLOC_TRIM_THRESHOLD_": GIB, "MALLOC_MMAP_THRESHOLD_": GIB},
     "glibc, memory kept by mallopt": {},
-    "an allocator for tensors": {},
     "jemalloc": {"LD_PRELOAD": str(LIBRARIES / "libjemalloc.so.2")},
     "jemalloc, memory kept": {
         "LD_PRELOAD": str(LIBRARIES / "libjemalloc.so.2"),
@@ -60,7 +58,8 @@ def updates(recipe: str, way: str, folder: str) -> tuple[float, float]:
     if recipe == "characters-gpt2":
         settings["data.train"] = str(Path(folder) / "text.txt")
     config = run_file.read(recipes.path_of(recipe), [f"{key}={value}" for key, value in settings.items()])
-    train.keep_freed_memory = _keeping(way)
+    if "mallopt" not in way:
+        train.keep_freed_memory = lambda: False
     taken = []
     genuine = train.fit
 
@@ -73,15 +72,6 @@ def updates(recipe: str, way: str, folder: str) -> tuple[float, float]:
     train.fit = timed
     train.train(config, Path(folder) / "run")
     return 1e3 * taken[0] / config.training.steps, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-
-
-def _keeping(way: str) -> Callable[[], object]:
-    """What the process does for its memory before it trains."""
-    from regard.training import allocator
-
-    if "mallopt" in way:
-        allocator.compiled = lambda name: None
-    return allocator.keep_freed_memory if "mallopt" in way or "allocator" in way else lambda: None
 
 
 def measured(recipe: str, way: str) -> tuple[float, float]:

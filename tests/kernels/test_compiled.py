@@ -7,7 +7,6 @@ import pytest
 
 from regard.kernels import compiled as module
 from regard.kernels.compiled import compiled, compiler
-from regard.training import allocator
 
 
 @pytest.fixture(autouse=True)
@@ -20,24 +19,24 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.skipif(compiler() is None, reason="no C++ compiler")
 def test_a_library_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    assert compiled("allocator") is not None
+    assert compiled("additive") is not None
     [made] = (tmp_path / "cache" / "regard").iterdir()
     compiled.cache_clear()
     monkeypatch.setattr(module, "_compile", pytest.fail)
-    assert compiled("allocator") is not None
+    assert compiled("additive") is not None
     monkeypatch.undo()
-    assert made.name.startswith("allocator-")
+    assert made.name.startswith("additive-")
 
 
 def test_without_a_compiler_there_is_none(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("CXX", "no-such-compiler")
     assert compiler() is None
-    assert compiled("allocator") is None
+    assert compiled("additive") is None
 
 
 def test_elsewhere_than_on_linux_there_is_none(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module.platform, "system", lambda: "Windows")
-    assert compiled("allocator") is None
+    assert compiled("additive") is None
 
 
 @pytest.mark.skipif(compiler() is None, reason="no C++ compiler")
@@ -46,16 +45,11 @@ def test_one_that_cannot_be_made_is_told(
     cause: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     if cause == "source":
-        (tmp_path / "allocator.cpp").write_text("this is not C++")
+        (tmp_path / "additive.cpp").write_text("this is not C++")
         monkeypatch.setattr(module, "SOURCES", tmp_path)
     else:
         (tmp_path / "cache").write_text("a file where the folder would be")
     with caplog.at_level(logging.WARNING, "regard"):
-        assert compiled("allocator") is None
-    assert "allocator.cpp cannot be compiled, so this is slower" in caplog.text
+        assert compiled("additive") is None
+    assert "additive.cpp cannot be compiled, so this is slower" in caplog.text
     assert len(caplog.text.splitlines()) == 1
-
-
-def test_then_glibc_is_asked_to_keep_memory(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(allocator, "compiled", lambda name: None)
-    assert allocator.keep_freed_memory() == (allocator.platform.libc_ver()[0] == "glibc")

@@ -32,7 +32,7 @@ def active() -> dict[str, str]:
         return {"devices": f"unknown: torch cannot be imported ({type(error).__name__}: {one_line(str(error))})"}
     from regard.kernels import fused_layer
     from regard.kernels.additive import library
-    from regard.kernels.compiled import compiled, compiler
+    from regard.kernels.compiled import compiler
     from regard.training.devices import devices, multiplies_bf16
 
     program = compiler()
@@ -48,9 +48,6 @@ def active() -> dict[str, str]:
         if fused_layer.library() is not None
         else "module by module; with a C++ compiler that works they are one call on a CPU, and faster",
         "cross-entropy": "chunk by chunk",
-        "tensors' memory": f"kept when freed, in training; compiled by {program}"
-        if compiled("allocator") is not None
-        else "the system's; with a C++ compiler that works it is kept when freed in training, which is faster",
     }
 
 
