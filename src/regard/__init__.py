@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from regard.attention.record import record
     from regard.runs.interface import fit, train
     from regard.runs.load import load
-    from regard.tasks.custom.objective import Supervised
+    from regard.training.supervised import Supervised
 
 __all__ = ["Supervised", "__version__", "attend", "fit", "load", "record", "train"]
 
 HOMES = {
-    "Supervised": "regard.tasks.custom.objective",
+    "Supervised": "regard.training.supervised",
     "attend": "regard.attention",
     "fit": "regard.runs.interface",
     "load": "regard.runs.load",

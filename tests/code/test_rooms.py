@@ -14,8 +14,7 @@ PREFIX = "regard.tasks."
 SHARED = ("cli", "serve", "runs", "hub", "experiments")
 """Packages that know no task."""
 OUTSIDE = {
-    ("regard.runs.interface", "custom"): "`fit` writes the run file of a user's own model, which no YAML describes",
-    ("regard", "custom"): "`regard.Supervised` is public: the objective that `fit` takes",
+    ("regard.runs.interface", "custom"): "`fit` writes the run file of a user's own model, which no YAML describes"
 }
 """Modules outside of every room that enter one, and why."""
 DOORS = {("multi_target", "seq2seq"): "a run of several languages is a run of that task for each"}

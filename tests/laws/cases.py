@@ -20,6 +20,7 @@ from regard.attention.scores import (
     LearnedSharpness,
     Location,
     PredictedSharpness,
+    Product,
     ScaledDot,
     Score,
     TanhDot,
@@ -64,9 +65,10 @@ SCORES: dict[str, Callable[[int, int, int | None], Score]] = {
     "location": lambda query, key, heads: Location(query, MAX_SOURCE, heads=heads),
     "location-tail": lambda query, key, heads: Location(query, 5, ignore_tail=True, heads=heads),
 }
-SQUARE = {"dot", "scaled-dot", "cosine", "cosine-learned", "cosine-predicted", "distance", "inverse-distance"}
+_EQUAL = {name: make(5, 5, None) for name, make in SCORES.items()}
+SQUARE = {name for name, each in _EQUAL.items() if each.query_width is None}
 """Scores whose queries and keys have one width."""
-PRODUCTS = {"dot", "scaled-dot", "general", "tanh-dot", "cosine", "cosine-learned", "cosine-predicted", "distance"}
+PRODUCTS = {name for name, each in _EQUAL.items() if isinstance(each, Product)}
 
 
 def score(name: str, heads: int | None = None) -> tuple[Score, tuple[int, int, int]]:

@@ -1,9 +1,12 @@
 """Run files: what they refuse before any data is read, and that a resolved one says the same as its source."""
 
+from dataclasses import fields, is_dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+import yaml
 
 from regard.attention.align import Align
 from regard.cli.main import main
@@ -25,7 +28,6 @@ from regard.tasks.bidirectional_language_model.config import BidirectionalLangua
 from regard.tasks.classification.config import Classification
 from regard.tasks.extractive_qa.config import ExtractiveQA
 from regard.tasks.few_shot.config import FewShot
-from regard.tasks.fine_tuning import FineTuning
 from regard.tasks.image_captioning.config import ImageCaptioning
 from regard.tasks.image_classification.config import ImageClassification
 from regard.tasks.language_model.config import LanguageModelling
@@ -190,13 +192,15 @@ def test_recipes_load_and_their_resolved_form_is_equal(name: str, tmp_path: Path
     resolved.write_text(run_file.dump(run), encoding="utf-8")
     assert run_file.read(resolved) == run
     assert run_file.dump(run_file.read(resolved)) == run_file.dump(run)
-    own = "filters:" if isinstance(run, FewShot | MetaRL) else "shift:" if isinstance(run, Algorithmic) else "dropout:"
-    for part in ("learning_rate:", "betas:", own):
-        assert part in run_file.dump(run)
-    wordless = ImageClassification | Algorithmic | FewShot | MetaRL
-    searchless = MaskedLanguageModelling | BidirectionalLanguageModelling | FineTuning | wordless
-    assert ("length_penalty:" in run_file.dump(run)) is not isinstance(run, searchless)
-    assert ("minimum_count:" in run_file.dump(run)) is not isinstance(run, Pointer | wordless)
+    check_all_fields(run, yaml.safe_load(run_file.dump(run)))
+
+
+def check_all_fields(config: Any, written: Any) -> None:
+    """Every field of a configuration, and of those in it, stands in the file."""
+    assert set(written) == {each.name for each in fields(config)}
+    for name, value in written.items():
+        if is_dataclass(inner := getattr(config, name)):
+            check_all_fields(inner, value)
 
 
 def tokenizers() -> Tokenizers:
@@ -242,8 +246,9 @@ def test_the_models_of_recipes_can_be_built(name: str):
     if isinstance(run, Algorithmic):
         assert TuringMachine(3, 2, run.model).output.out_features == 2
         return
-    model = PointerNetwork(2, run.model) if isinstance(run, Pointer) else build(run.model, 11, 11)
-    assert type(model).__name__.lower() == run.model.name.replace("-", "")
+    if isinstance(run, Pointer | Seq2Seq):  # tests/witness trains the recipes of every task
+        model = PointerNetwork(2, run.model) if isinstance(run, Pointer) else build(run.model, 11, 11)
+        assert type(model).__name__.lower() == run.model.name.replace("-", "")
 
 
 def test_overrides_are_kept_in_the_resolved_form(tmp_path: Path):

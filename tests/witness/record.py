@@ -130,6 +130,10 @@ def _main() -> None:
     witness = recorded() if names else {"machine": machine(), "recipes": {}, "runs": {}}
     if witness["machine"] != machine():
         sys.exit("the witness is of another machine; write all of it anew, at a commit that is known to be right")
+    if missing := set(names) - set(CASES):
+        sys.exit(
+            f"tests/witness/cases.py has no row for {', '.join(sorted(missing))}; add one, small enough for a test"
+        )
     witness["recipes"] |= dict(_record(names))
     for name in () if names else ASKED:
         with tempfile.TemporaryDirectory() as folder:

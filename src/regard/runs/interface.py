@@ -16,12 +16,12 @@ from regard.runs.train import train as train_file
 from regard.runs.train import train_setup
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.custom.config import Custom, CustomData, CustomModel
-from regard.tasks.custom.objective import Supervised
 from regard.tasks.custom.run import CustomRun
 from regard.tasks.setup import Setup
 from regard.training.objective import Objective
 from regard.training.settings import Training
 from regard.training.state import count_parameters
+from regard.training.supervised import Supervised
 
 Settings = Mapping[str, Any]
 

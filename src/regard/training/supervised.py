@@ -40,7 +40,7 @@ def moved(value: Any, device: torch.device) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Supervised(Generic[E]):
-    """Learn from examples by a loss, for `regard.fit`. An `Objective` of training/objective.py.
+    """Learn from examples by a loss, for `regard.fit` and for tasks. An `Objective` of training/objective.py.
 
     train, valid: the examples.
     collate: makes a batch of some examples: tensors, or tuples, lists and dicts of tensors.

@@ -1,0 +1,10 @@
+"""The names of views: each is drawn, and has its options."""
+
+from typing import get_args
+
+from regard.pictures.views import VIEWS
+from regard.tasks.options import USES, ViewName
+
+
+def test_every_view_is_drawn_and_has_its_options():
+    assert set(get_args(ViewName)) == {*VIEWS, "entropy"} == set(USES)
