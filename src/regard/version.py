@@ -1,3 +1,3 @@
-"""Which regard this is; pyproject.toml says the same."""
+"""The version of regard, the same as in pyproject.toml."""
 
 VERSION = "0.1.0"

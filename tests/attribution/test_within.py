@@ -79,10 +79,13 @@ def test_what_cannot_be_looked_into():
         opened(GPT).attribute(f"{TEXT} {TEXT}")
 
 
-def test_what_is_called_is_given_back():
-    run = opened(GPT)
-    said, _, alignment = within(
-        run.model, run.model.self_attention, Side.of("abcdefg"), lambda: run.model(given(run), run.model.begin(1))[0]
-    )
-    assert (said.shape, alignment.target) == ((1, 7, run.tokenizer.size), tuple("abcdefg"))
-    assert not said.requires_grad
+def test_the_text_is_read_once_and_without_a_gradient():
+    run, logits = opened(GPT), []
+
+    def call() -> None:
+        logits.append(run.model(given(run), run.model.begin(1))[0])
+
+    _, alignment = within(run.model, run.model.self_attention, Side.of("abcdefg"), call)
+    (only,) = logits
+    assert (only.shape, alignment.target) == ((1, 7, run.tokenizer.size), tuple("abcdefg"))
+    assert not only.requires_grad

@@ -1,1 +1,1 @@
-"""From texts to outputs and what they looked at: search and attention over lists of texts."""
+"""Attribution: how much each output depends on each input, and which inputs each lookup reads."""

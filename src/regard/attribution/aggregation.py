@@ -1,4 +1,4 @@
-"""Recorded maps as the one that is shown."""
+"""Aggregate the recorded maps of all layers and heads into one map."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ class ValueNorms:
     """||a_ti v_i||, and within a `MultiHead` ||a_ti f(v_i)|| with f(v) = W_o^h (W_v^h v + b_v^h), for each head
     (Kobayashi et al. 2020, 2004.10102, section 3): a `measure` for recording `model`.
 
-    A value of norm 0 is read without effect, whatever its weight; the weights alone do not say so.
+    A value of norm 0 has no effect, whatever its weight; the weights alone do not show this.
     """
 
     def __init__(self, model: nn.Module):
@@ -38,9 +38,13 @@ class ValueNorms:
 
 @dataclass(frozen=True)
 class Joining:
-    """measure: what is recorded of a model. joined: of the first row of what was recorded one map, or of the maps of
-    those numbers, layer x heads + head; None: all. Raises InputError for maps that cannot be joined so. lookups: what
-    was recorded, layer by layer and head by head, as it is seen."""
+    """How maps of one kind are recorded and aggregated.
+
+    measure: from a model to the measure to record, or None for the weights.
+    joined: aggregate the first row of the recorded maps, or of the maps with these numbers, layer x heads + head (None:
+        all). Raises InputError for maps that do not allow it.
+    lookups: convert the recorded maps of all layers and heads for display.
+    """
 
     measure: Callable[[nn.Module], Measure | None]
     joined: Callable[[Maps, Sequence[int] | None], Map]
@@ -48,30 +52,30 @@ class Joining:
 
 
 def mean(found: Maps, numbers: Sequence[int] | None) -> Map:
-    """The mean of the maps. Raises InputError for a number that no map has."""
+    """The mean of the maps. Raises InputError for a number without a map."""
     return average_of(found.together()[0].double().cpu().numpy(), numbers)
 
 
 def mean_shares(found: Maps, numbers: Sequence[int] | None) -> Map:
-    """The shares in the mean of the maps: norms are in the unit of what is written, in which all maps are alike."""
+    """The mean of the maps as shares of each row. Norms share one unit, so they are averaged before the division."""
     return shares(mean(found, numbers))
 
 
 def as_norms(norms: Lookups) -> Lookups:
-    """Norms as they are, which no click can work out."""
+    """Lookups of norms, without a breakdown."""
     return replace(norms, breakdown=None, kind="norms", amounts=True)
 
 
 def rollout_of(found: Maps, numbers: Sequence[int] | None = None) -> Map:
-    """The layers' maps rolled out. Raises InputError as `rolled_out`, and where some are chosen."""
+    """The rollout of the layers' maps. Raises InputError as `rolled_out` does, and if some maps are chosen."""
     if numbers is not None:
         raise InputError("a map is chosen, but a rollout is of all layers and heads; choose none")
     return rolled_out([*found.values()])
 
 
 def rolled_out(maps: Sequence[Tensor]) -> Map:
-    """The rollout of the first row of layers' maps `(batch, head, query, key)`. Raises InputError for maps that are no
-    layers of self-attention."""
+    """The rollout of the first row of the layers' maps `(batch, head, query, key)`. Raises InputError for maps that are
+    not layers of self-attention."""
     layers = [each[0].double().cpu().numpy() for each in maps]
     if any(each.ndim != 3 or each.shape[1] != each.shape[2] for each in layers):
         raise InputError(
@@ -86,9 +90,9 @@ JOININGS: dict[Kind, Joining] = {
     "norms": Joining(ValueNorms, mean_shares, as_norms),
     "rollout": Joining(lambda model: None, rollout_of),
 }
-"""Of the kinds that are made of recorded maps."""
+"""The kinds that are computed from recorded maps."""
 
 
 def alone(attention: Alignment, kind: Kind) -> Lookups:
-    """One map of its kind, where there is not one a layer and head."""
+    """A single map of its kind, in place of one per layer and head."""
     return replace(of_alignment(attention, name=kind), kind=kind, layers=(kind,), verbs=VERBS.get(kind, READS))

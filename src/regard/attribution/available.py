@@ -1,4 +1,4 @@
-"""Which kinds of maps there can be of a model."""
+"""The kinds of maps that a model supports."""
 
 from collections.abc import Sequence
 
@@ -11,22 +11,23 @@ from regard.errors import InputError
 from regard.nn.encoder_decoder import EncoderDecoder
 
 LAYERED: tuple[Kind, ...] = ("weights", "gradient", "norms", "rollout")
-"""Of layers of self-attention with residuals."""
+"""Kinds for layers of self-attention with residuals."""
 PLAIN: tuple[Kind, ...] = ("weights", "gradient", "norms")
-"""Of other lookups."""
+"""Kinds for other lookups."""
 BLIND: tuple[Kind, ...] = ("gradient",)
-"""Of what attends to nothing."""
+"""Kinds for models without attention."""
 
 
 def kinds_of(model: EncoderDecoder) -> tuple[Kind, ...]:
-    """What an output may have depended on of its source."""
+    """The kinds of maps from an output to its source."""
     if model.decoder.source_attention is None:
         return BLIND
     return PLAIN if model.encoder.self_attention is None else LAYERED
 
 
 def kinds_within(model: nn.Module, names: str | tuple[str, ...] | None) -> tuple[Kind, ...]:
-    """What the tokens of one text may be read by, `names` being the modules that read, as `record` takes them."""
+    """The kinds of maps between the tokens of one text. `names` are the modules that attend, as patterns for
+    `record`."""
     if names is None:
         return BLIND
     chosen = named(model, names)
@@ -35,7 +36,7 @@ def kinds_within(model: nn.Module, names: str | tuple[str, ...] | None) -> tuple
 
 
 def check_kinds(kinds: Sequence[Kind], possible: Sequence[Kind]) -> None:
-    """Raises InputError for one that there is not."""
+    """Raises InputError for a kind that the model does not support."""
     for kind in kinds:
         if kind not in possible:
             raise InputError(f"there is no {kind} of this run's model; it has {', '.join(possible)}")

@@ -1,4 +1,4 @@
-"""What given outputs depended on of their sources, in each way that can be shown."""
+"""Attribution of outputs to their sources, for each kind of map."""
 
 from collections.abc import Callable, Sequence
 
@@ -19,25 +19,26 @@ from regard.nn.encoder_decoder import EncoderDecoder
 from regard.shapes import Float
 
 TokenPair = tuple[list[int], list[int]]
-"""A source, to which the end is added, and the tokens that were written, the end among them where it was."""
+"""A source without its end, and the output's tokens, with the end if the model wrote it."""
 Sources = Callable[[EncoderDecoder, Sequence[TokenPair], Sequence[int] | None], list[Map]]
-"""Of each output a map `(target, source)`, made of those of the model's maps whose numbers are given; None: all."""
+"""A map `(target, source)` for each output, aggregated from the model's maps with these numbers; None for all."""
 
 
 def by_weights(model: EncoderDecoder, outputs: Sequence[TokenPair], maps: Sequence[int] | None = None) -> list[Map]:
-    """The mean of the weights. Raises ValueError as `attended`, InputError where there is no such map."""
+    """The mean of the weights. Raises ValueError as `attended` does, InputError for a number without a map."""
     return [_mean(each, maps) for each in attended(model, _pairs(outputs))]
 
 
 def by_norms(model: EncoderDecoder, outputs: Sequence[TokenPair], maps: Sequence[int] | None = None) -> list[Map]:
-    """The shares in the mean of the norms of what is written. Raises as `by_weights`."""
+    """The mean of the value norms as shares of each row. Raises as `by_weights` does."""
     return [_mean_shares(each, maps) for each in attended(model, _pairs(outputs), ValueNorms(model))]
 
 
 @torch.no_grad()
 def by_rollout(model: EncoderDecoder, outputs: Sequence[TokenPair], maps: Sequence[int] | None = None) -> list[Map]:
-    """The mean of the weights on the encoder's states, times how much of each input is in these: the rollout of the
-    encoder. Raises as `by_weights`, and InputError for an encoder without layers of self-attention."""
+    """The mean of the weights on the encoder's states times the rollout of the encoder, which gives the share of
+    each input in these states. Raises as `by_weights` does, and InputError for an encoder without layers of
+    self-attention."""
     if model.encoder.self_attention is None:
         raise InputError(
             "a rollout is of layers of self-attention with residuals, and this run's encoder is not made of them; use "
@@ -54,13 +55,13 @@ def by_rollout(model: EncoderDecoder, outputs: Sequence[TokenPair], maps: Sequen
 
 
 def by_gradient(model: EncoderDecoder, outputs: Sequence[TokenPair], maps: Sequence[int] | None = None) -> list[Map]:
-    """The shares of gradient x input in the log-probability of each token. Raises InputError where maps are chosen."""
+    """The shares of gradient x input in the log-probability of each token. Raises InputError if maps are chosen."""
     check_no_maps(maps)
     return [shares(gradient_of(model, *each).double().cpu().numpy()) for each in outputs]
 
 
 def gradient_of(model: EncoderDecoder, source: list[int], written: list[int]) -> Float[Tensor, "target source"]:
-    """Gradient x input of the log-probability of each token written, given those before it, at each of the source's."""
+    """Gradient x input at each source token, for the log-probability of each written token given those before it."""
     batch = model.collate([(source, written[:-1])]).to(next(model.parameters()).device)
 
     def scores() -> Tensor:
@@ -71,12 +72,12 @@ def gradient_of(model: EncoderDecoder, source: list[int], written: list[int]) ->
 
 
 def _pairs(outputs: Sequence[TokenPair]) -> list[tuple[list[int], list[int]]]:
-    """What the model is given to write them."""
+    """The model's inputs for these outputs: the last token is not read."""
     return [(source, written[:-1]) for source, written in outputs]
 
 
 def _names(side: str, names: str | tuple[str, ...]) -> list[str]:
-    """Of one side's modules the names within the model. The recorder calls a module `x.attend` by the name `x`."""
+    """Names within the model of one side's modules. The recorder names a module `x.attend` by `x`."""
     full = [f"{side}.{name}" for name in ((names,) if isinstance(names, str) else names)]
     return [*full, *(name.removesuffix(".attend") for name in full)]
 
@@ -96,7 +97,7 @@ SOURCES: dict[Kind, Sources] = {
     "rollout": by_rollout,
 }
 RECORDED: dict[Kind, Callable[[Tensor, Sequence[int] | None], Map]] = {"weights": _mean, "norms": _mean_shares}
-"""Those that every layer and head has, and what makes one map of theirs."""
+"""The kinds with a map per layer and head, and the functions that aggregate them."""
 
 
 def read_by(
@@ -106,8 +107,8 @@ def read_by(
     kind: Kind,
     maps: Sequence[int] | None = None,
 ) -> tuple[Lookups, Alignment]:
-    """What one output depended on, in every layer and head where the kind has them, and as one map. The sides are the
-    source with its end and what was written. Raises as those of `SOURCES`."""
+    """The attribution of one output: every layer and head, if the kind has them, and one aggregated map. The sides are
+    the source with its end and the written tokens. Raises as the functions of `SOURCES` do."""
     labels = sides[0].pieces, sides[1].pieces
     if kind not in RECORDED:
         (found,) = SOURCES[kind](model, [output], maps)

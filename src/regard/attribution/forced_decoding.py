@@ -1,4 +1,4 @@
-"""What each step of an output looked at: the attention of hypotheses, by forced decoding."""
+"""Attention of outputs to their sources, recorded by forced decoding."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -15,17 +15,17 @@ from regard.maps.heads import Side
 from regard.maps.lookups import Lookups
 from regard.nn.encoder_decoder import EncoderDecoder
 
-ROWS = 32  # pairs that are forced together
+ROWS = 32  # pairs in one batch
 Readers = str | tuple[str, ...]
 Pairs = Sequence[tuple[list[int], list[int]]]
 
 
 @torch.no_grad()
 def attended(model: EncoderDecoder, pairs: Pairs, measure: Measure | None = None) -> list[Tensor]:
-    """The weights on the source with which the model writes each given output, or what a `measure` makes of them, as
-    `record` does: `(map, target, source)` for each pair.
+    """The weights on the source with which the model writes each output, or a `measure` of them as in `record`: `(map,
+    target, source)` for each pair.
 
-    One map a layer and head, in the order of the layers; target and source positions include the end.
+    There is one map per layer and head, in the order of the layers. Target and source positions include the end.
 
     Raises:
         ValueError: the model does not attend to its source.
@@ -44,8 +44,8 @@ def attended(model: EncoderDecoder, pairs: Pairs, measure: Measure | None = None
 def lookups(
     model: EncoderDecoder, pair: tuple[list[int], list[int]], source: Side, target: Side, joining: Joining
 ) -> tuple[Lookups, Tensor]:
-    """What the model reads while it writes a given output, in every layer and head, as a joining has it; and the same
-    as `attended` gives it, from one pass. The sides have the end too, the target's where it has a row.
+    """The lookups with which the model writes an output, in every layer and head, and the tensor of `attended`, from
+    one pass. The sides include the end, the target's only if it has a row.
 
     Raises:
         ValueError: the model does not attend to its source.
@@ -59,7 +59,7 @@ def lookups(
 
 
 def readers_of(model: EncoderDecoder) -> Readers:
-    """Raises ValueError for a model that has none."""
+    """The names of the decoder's source attention. Raises ValueError if there is none."""
     readers = model.decoder.source_attention
     if readers is None:
         raise ValueError("this model has no attention to its source")
@@ -67,7 +67,7 @@ def readers_of(model: EncoderDecoder) -> Readers:
 
 
 def forced(model: EncoderDecoder, pairs: Pairs, recording: AbstractContextManager[Maps]) -> tuple[PairBatch, Maps]:
-    """A batch of the pairs, and what is recorded while the model writes its targets."""
+    """A batch of the pairs, and the maps recorded while the model reads its targets."""
     batch = model.collate(pairs).to(next(model.parameters()).device)
     with recording as maps:
         model(batch.source, batch.source_lengths, batch.target_in)

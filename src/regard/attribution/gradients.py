@@ -1,4 +1,4 @@
-"""Gradient x input: what an output's log-probability owes to each input, to first order."""
+"""Gradient x input: the first-order contribution of each input to an output's log-probability."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,28 +17,30 @@ from regard.shapes import Float
 
 @dataclass(frozen=True, eq=False)
 class Contributed:
-    """given: what a module was called with. amounts: `(target, *position)`, of any sign, for each of its positions."""
+    """embedded: the argument of the module's call.
+    amounts: `(target, *position)`, the contribution of each position, of any sign.
+    """
 
     embedded: Any
     amounts: Float[Tensor, "target *position"]
 
     def shares(self) -> Float[np.ndarray, "target position"]:
-        """Of one text, how large each amount is beside the others of its target."""
+        """Absolute amounts as shares of their target's sum, for one text."""
         return shares(self.amounts[:, 0].double().cpu().numpy())
 
 
 def embeddings(model: nn.Module) -> list[nn.Module]:
-    """The modules that make vectors of tokens."""
+    """The modules that embed tokens."""
     return [each for each in model.modules() if isinstance(each, Embedding)]
 
 
 def contributions(modules: Iterable[nn.Module], scores: Callable[[], Float[Tensor, " target"]]) -> list[Contributed]:
-    """For each call of the modules while `scores` is computed, in their order:
+    """The contributions at each call of the modules while `scores` is computed, in order:
 
         amount_ti = sum_d x_id  d score_t / d x_id
 
-    x_i `(width,)` being what the module gave for position i (Denil et al. 2014, 1412.6815; Shrikumar et al. 2016,
-    1605.01713). Of a score that is linear in x these add up to the score less that of x = 0.
+    x_i `(width,)` is the module's output at position i (Denil et al. 2014, 1412.6815; Shrikumar et al. 2016,
+    1605.01713). If a score is linear in x, its amounts sum to the score minus the score at x = 0.
     """
     with torch.enable_grad(), _watched(modules) as calls:
         predicted = scores().unbind()
@@ -52,8 +54,7 @@ def contributions(modules: Iterable[nn.Module], scores: Callable[[], Float[Tenso
 
 @contextmanager
 def _watched(modules: Iterable[nn.Module]) -> Iterator[list[tuple[Any, Tensor]]]:
-    """While the block runs, what these modules give is where differentiation ends; it is collected with what they were
-    given, call by call."""
+    """Collect each call's argument and output in this block. Gradients end at the outputs."""
     calls: list[tuple[Any, Tensor]] = []
 
     def keep(module: nn.Module, arguments: tuple, output: Tensor) -> Tensor:
@@ -70,12 +71,12 @@ def _watched(modules: Iterable[nn.Module]) -> Iterator[list[tuple[Any, Tensor]]]
 
 
 def log_probabilities_of(logits: Float[Tensor, "target choice"], chosen: Sequence[int]) -> Float[Tensor, " target"]:
-    """log p of one choice a row, in at least fp32."""
+    """The log-probability of one choice per row, in float32 or wider."""
     wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
     return wide.log_softmax(-1)[torch.arange(len(chosen), device=logits.device), list(chosen)]
 
 
 def check_no_maps(maps: Sequence[int] | None) -> None:
-    """A gradient is that of the whole model. Raises InputError where maps are chosen."""
+    """Raises InputError if maps are chosen: a gradient belongs to the whole model."""
     if maps is not None:
         raise InputError("a map is chosen, but a gradient is that of the whole model; choose none")

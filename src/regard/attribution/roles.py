@@ -1,9 +1,7 @@
-"""What each side of an encoder-decoder reads of itself: the source's positions each other, the output's tokens those
-before them."""
+"""Self-attention within each side of an encoder-decoder: of the source, and of the output."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from torch import nn
 
@@ -24,9 +22,9 @@ def read_itself(
     maps: Sequence[int] | None = None,
     kind: Kind = "weights",
 ) -> tuple[Lookups, Alignment]:
-    """What the encoder or the decoder reads of itself while the model is made to write a given output, in every layer
-    and head and as one, as `within` gives it. The texts are what each is given: the source
-    with the end last, the output with the start first.
+    """Self-attention of the encoder or the decoder by forced decoding of an output: every layer and head, and one
+    aggregated map, as in `within`. The texts are the inputs of both sides: the source with its end, the output with its
+    start.
 
     Raises:
         InputError: as `within_part`.
@@ -49,19 +47,20 @@ def within_part(
     names: str | tuple[str, ...] | None,
     role: Role,
     text: Side,
-    call: Callable[[], Any],
+    call: Callable[[], object],
     maps: Sequence[int] | None,
     kind: Kind,
 ) -> tuple[Lookups, Alignment]:
-    """The same of a module and the names of what reads in it, while `call` runs the model.
+    """Self-attention of one module while `call` runs the model. `names` are the modules that attend, as patterns for
+    `record`.
 
     Raises:
-        InputError: the module's positions do not read each other, it has no such map, or a gradient is asked for, which
-            is that of the whole model.
+        InputError: the module has no self-attention or no such map, or the kind is gradient, which belongs to the whole
+            model.
     """
     if names is None:
         raise InputError(f"the {role} of this run's model has no self-attention, so there is none to draw")
     if kind == "gradient":
         raise InputError(f"a gradient is that of the whole model, not of its {ROLES[role]}; choose weights or norms")
-    _, lookups, attention = within(part, names, text, call, maps, kind=kind)
+    lookups, attention = within(part, names, text, call, maps, kind=kind)
     return replace(lookups, name=f"{ROLES[role]}, {kind}" if kind == "rollout" else ROLES[role]), attention

@@ -30,8 +30,9 @@ def always(row: int) -> bool:
 class StepOptions:
     """The contents of each step, and the sequences to continue.
 
-    model, names: modules of `model` whose weights are recorded; None for none. candidates: number of likely tokens to
-    return. active: called with a row before each step; a row for which it is false is dropped.
+    model, names: modules of `model` whose weights are recorded; None for none.
+    candidates: number of likely tokens to return.
+    active: called with a row before each step; a row for which it is false is dropped.
     """
 
     model: nn.Module
@@ -147,11 +148,12 @@ class StreamEvent:
     """One more token of the output for example `number`.
 
     source: the source of the output, the same in all its events.
-    token, piece, log_probability: the newest token, its readable form, and its log-probability. text, score: the output
-    so far and its log-probability; at the end the score of the search. attention: weights `(layer, head, key)` with
-    which the token was predicted; None for a model without attention. candidates: the likeliest tokens at this
-    position, best first. last: this is the last event of the output. finished: the model ended the output; false if the
-    limit did.
+    token, piece, log_probability: the newest token, its readable form, and its log-probability.
+    text, score: the output so far and its log-probability; at the end the score of the search.
+    attention: weights `(layer, head, key)` with which the token was predicted; None for a model without attention.
+    candidates: the likeliest tokens at this position, best first.
+    last: this is the last event of the output.
+    finished: the model ended the output; false if the limit did.
     """
 
     number: int

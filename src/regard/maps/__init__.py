@@ -1,4 +1,4 @@
-"""What is done with attention weights as arrays."""
+"""Functions on attention weights as arrays."""
 
 from regard.maps.alignment import Alignment
 from regard.maps.averages import average_heads, average_layers, shares

@@ -1,4 +1,4 @@
-"""Which target piece read which source piece, as one matrix with its labels."""
+"""The attention of one target sequence to one source sequence, as a matrix with labels."""
 
 from dataclasses import dataclass
 
@@ -9,11 +9,11 @@ import numpy as np
 class Alignment:
     """Attention weights of one sentence pair (Bahdanau, Cho, Bengio 2015, figure 3).
 
-    weights: (T, S), finite and non-negative; row t says where target piece t looked. A row may be all zeros (it read
-        nothing), and T or S may be 0. Stored as a read-only float64 copy.
+    weights: (T, S), finite and non-negative; row t holds the weights of target piece t. A row may be all zeros, and T
+        or S may be 0. Stored as a read-only float64 copy.
     source, target: S and T labels.
 
-    Raises ValueError for a wrong shape, wrong number of labels, or a weight that is negative or not finite, and
+    Raises ValueError for a wrong shape, a wrong number of labels, or a weight that is negative or not finite, and
     TypeError for a label that is not a string.
     """
 

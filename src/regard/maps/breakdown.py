@@ -6,15 +6,17 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 ROUNDING = 1e-3
-"""By which weights may differ from the softmax of their scores."""
+"""Tolerance between weights and the softmax of their scores."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Scores that are sums over the width of two sides: scale * sum_i q_i k_i, or with an energy v
-    scale * sum_i v_i tanh(q_i + k_i).
+    """Scores as sums over the width of two sides: scale * sum_i q_i k_i, or with an energy v scale * sum_i v_i tanh(q_i
+    + k_i).
 
-    query: (layer, head, target, width). key: (layer, head, source, width). energy: (layer, head, width).
+    query: (layer, head, target, width).
+    key: (layer, head, source, width).
+    energy: (layer, head, width).
     """
 
     query: Float[np.ndarray, "layer head target width"]
@@ -24,11 +26,11 @@ class Sums:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(layer, head, target, source), as that of the weights."""
+        """(layer, head, target, source), the shape of the weights."""
         return (*self.query.shape[:3], self.key.shape[2])
 
     def scores(self) -> Float[np.ndarray, "layer head target source"]:
-        """All of them."""
+        """The scores of all pairs."""
         if self.energy is None:
             return self.query @ self.key.swapaxes(-1, -2) * self.scale
         rows = [np.tanh(row[:, :, None] + self.key) @ self.energy[..., None] for row in np.moveaxis(self.query, 2, 0)]
@@ -36,7 +38,7 @@ class Sums:
         return np.concatenate([nothing, *rows], -1).swapaxes(-1, -2) * self.scale
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What the scores are computed from, by name."""
+        """The arrays that determine the scores, by name."""
         sides = {"query": self.query, "key": self.key}
         return sides if self.energy is None else {**sides, "energy": self.energy}
 
@@ -56,15 +58,15 @@ class PlainScores:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(layer, head, target, source), as that of the weights."""
+        """(layer, head, target, source), the shape of the weights."""
         return self.plain.shape
 
     def scores(self) -> Float[np.ndarray, "layer head target source"]:
-        """All of them."""
+        """The scores of all pairs."""
         return self.plain
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The scores, by their name."""
+        """The scores by name."""
         return {"plain": self.plain}
 
     def of_rows(self, rows: slice) -> "PlainScores":
@@ -78,10 +80,10 @@ class PlainScores:
 class Breakdown:
     """The scores and values behind the weights of lookups.
 
-    of: their scores before the mask.
+    of: the scores before the mask.
     value: (layer, head, source, value_width).
-    allowed: (target, source), True where a query may read a key; None: everywhere.
-    softmax: whether the weights are the softmax of the scores of what is allowed, or come of them in another way.
+    allowed: (target, source), True where a query may read a key; None for everywhere.
+    softmax: whether the weights are the softmax of the allowed scores.
     """
 
     of: Sums | PlainScores
@@ -91,15 +93,15 @@ class Breakdown:
 
     @property
     def size(self) -> int:
-        """How many numbers these are."""
+        """The number of numbers."""
         return self.value.size + sum(each.size for each in self.of.arrays().values())
 
     def of_rows(self, rows: slice) -> "Breakdown":
-        """Of some targets."""
+        """The breakdown of some targets."""
         return replace(self, of=self.of.of_rows(rows), allowed=None if self.allowed is None else self.allowed[rows])
 
     def with_more(self, sources: int) -> "Breakdown":
-        """With so many sources more behind, that nothing reads."""
+        """The breakdown with `sources` more sources at the end, which are masked."""
         allowed = np.ones(self.of.shape[2:], bool) if self.allowed is None else self.allowed
         allowed, value = np.pad(allowed, [(0, 0), (0, sources)]), _with_more(self.value, sources)
         return replace(self, of=self.of.with_more(sources), value=value, allowed=allowed)
@@ -110,8 +112,8 @@ def is_softmax(
     allowed: Bool[np.ndarray, "target source"],
     weights: Float[np.ndarray, "layer head target source"],
 ) -> bool:
-    """Whether softmax(scores), of what is allowed, is the weights; a query that may read no key has none."""
-    layers = zip(scores, weights, strict=True)  # one at a time: together they may be large
+    """Whether the weights are the softmax of the allowed scores; a query without an allowed key has weights 0."""
+    layers = zip(scores, weights, strict=True)  # one layer at a time: all layers together can be large
     return all(np.abs(_softmax(own, allowed) - found).max(initial=0.0) < ROUNDING for own, found in layers)
 
 

@@ -1,4 +1,4 @@
-"""How much each sentence of a document was read, and each word of it within its sentence."""
+"""Attention weights of a document's sentences, and of the words within each sentence."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ import numpy as np
 class DocumentWeights:
     """Weights of a document's sentences, and of the words of each sentence (Yang 2016, figures 5 and 6).
 
-    sentences: the words of each, as labels; there may be none.
+    sentences: labels of the words of each sentence; there may be none.
     weights: (sentence,), finite and non-negative.
     words: for each sentence (word,), finite and non-negative.
 

@@ -1,4 +1,4 @@
-"""How evenly a head reads."""
+"""The entropy of attention weights."""
 
 import math
 
@@ -11,7 +11,7 @@ from regard.shapes import Weights
 
 
 def logarithm(weights: Weights) -> Weights:
-    """The natural one, that of a weight of 0 being finite."""
+    """Natural logarithm, finite at 0."""
     return weights.clamp(min=1e-30 if weights.dtype.itemsize < 8 else 1e-300).log()
 
 
@@ -21,8 +21,8 @@ def row_entropy(weights: Weights) -> Float[Tensor, "*batch query"]:
 
 
 def bits(weights: Weights) -> Float[Tensor, "*batch query"]:
-    """H_t = -sum_s p_ts log2 p_ts of each query, p being the weights as shares of their row's sum: 0 where one place is
-    read, log2 S where all are read alike. NaN for a query that reads nothing, which has no entropy."""
+    """H_t = -sum_s p_ts log2 p_ts of each query, where p are the weights divided by their row's sum: 0 for a single
+    key, log2 S for S equal weights. NaN for a query with no weight."""
     total = weights.sum(-1)
     reads = total > 0
     shares = weights / torch.where(reads, total, 1.0)[..., None]
@@ -30,6 +30,6 @@ def bits(weights: Weights) -> Float[Tensor, "*batch query"]:
 
 
 def entropies(weights: Float[np.ndarray, "... target source"]) -> Float[np.ndarray, "..."]:
-    """The mean of `bits` over rows. A row that reads nothing is left out; NaN where no row reads (Ghader & Monz 2017,
-    1710.03348, section 3.2, in bits)."""
+    """The mean of `bits` over rows (Ghader & Monz 2017, 1710.03348, section 3.2, in bits). Rows without weight are left
+    out; NaN if no row has weight."""
     return torch.nanmean(bits(torch.tensor(weights)), -1).numpy()

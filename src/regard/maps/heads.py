@@ -1,4 +1,4 @@
-"""What every head of every layer read, with the labels of what it read."""
+"""The maps of every layer and head, with their labels."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,18 +15,18 @@ from regard.maps.words import Words, join_words
 
 @dataclass(frozen=True)
 class Side:
-    """The pieces along one side of a map, and the words that they make."""
+    """The pieces along one side of a map, and their words."""
 
     pieces: tuple[str, ...]
     words: Words
 
     @classmethod
     def of(cls, pieces: Sequence[str], words: Words | None = None) -> "Side":
-        """Pieces and their words; without these each is one."""
+        """Pieces and their words; by default each piece is a word."""
         return cls(tuple(pieces), Words(tuple(pieces), tuple(range(len(pieces)))) if words is None else words)
 
     def after(self, label: str, count: int) -> "Side":
-        """With so many pieces of this label, each a word, before it; none for less than one."""
+        """The side with `count` more pieces of this label in front, each a word; a `count` below 1 adds none."""
         count = max(0, count)
         first = (label,) * count
         indices = (*range(count), *(count + index for index in self.words.indices))
@@ -35,14 +35,14 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class HeadMaps:
-    """The weights of one reading, a map a layer and head, those of the first layer first.
+    """The weights of one pass, one map per layer and head, in the order of the layers.
 
     weights: (map, T, S), finite and non-negative.
-    source, target: what is read and what reads, S and T pieces.
-    names: one a map.
-    layers: how many maps each layer has.
+    source, target: the keys and the queries, S and T pieces.
+    names: one per map.
+    layers: number of maps in each layer.
 
-    Raises ValueError where these do not fit together, and as `Alignment` does.
+    Raises ValueError if these do not fit together, and as `Alignment` does.
     """
 
     weights: np.ndarray
@@ -61,8 +61,8 @@ class HeadMaps:
 
     @classmethod
     def of(cls, lookups: Lookups) -> "HeadMaps":
-        """All of them, amounts in shares of the mean. Names count as `--map` does: `layer 0, head 0`. Labels without
-        words are a word each."""
+        """The maps of lookups; amounts become shares of the mean. Names have the form of `--map`: `layer 0, head 0`.
+        Labels without words are a word each."""
         layers, heads = lookups.weights.shape[:2]
         names = [f"layer {layer}, head {head}" for layer in range(layers) for head in range(heads)]
         every = lookups.weights.astype(np.float64)
@@ -73,7 +73,7 @@ class HeadMaps:
 
     @property
     def itself(self) -> bool:
-        """Whether a text read itself."""
+        """Whether a text reads itself."""
         return self.source.pieces == self.target.pieces
 
     def by_layer(self) -> list[Float[np.ndarray, "_head target source"]]:
@@ -81,26 +81,26 @@ class HeadMaps:
         return np.split(self.weights, np.cumsum(self.layers)[:-1])
 
     def mean(self, numbers: Sequence[int] | None = None) -> Alignment:
-        """That of all maps, or of those of these numbers. Raises InputError for one that is not there."""
+        """The mean of all maps, or of those with these numbers. Raises InputError for a number without a map."""
         return Alignment(average_of(self.weights, numbers), self.source.pieces, self.target.pieces)
 
     def only(self, numbers: Sequence[int]) -> "HeadMaps":
-        """The maps of these numbers, as one layer. Raises InputError for one that is not there."""
+        """The maps with these numbers, as one layer. Raises InputError for a number without a map."""
         weights = chosen(self.weights, numbers)
         return self.other({self.names[number]: each for number, each in zip(numbers, weights, strict=True)})
 
     def other(self, maps: Mapping[str, Float[np.ndarray, "target source"]]) -> "HeadMaps":
-        """Other maps of the same pieces, by their names, as one layer. Raises ValueError for none."""
+        """Other maps of the same pieces, by name, as one layer. Raises ValueError if there are none."""
         return replace(self, weights=np.stack([*maps.values()]), names=tuple(maps), layers=(len(maps),))
 
     def between_words(self) -> "HeadMaps":
-        """The same maps between words: sums over what is read, means over what reads (`join_words`)."""
+        """The maps between words: sums over source pieces, means over target pieces (`join_words`)."""
         source, target = self.source.words, self.target.words
         weights = join_words(self.weights, source.indices, target.indices)
         return replace(self, weights=weights, source=Side.of(source.labels), target=Side.of(target.labels))
 
     def part(self, source: slice, target: slice) -> "HeadMaps":
-        """Of these pieces alone, each of which is then a word. What else was read is left out."""
+        """The maps restricted to these pieces, each of which is then a word."""
         weights = self.weights[:, target, source]
         return replace(
             self,

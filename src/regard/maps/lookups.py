@@ -1,4 +1,4 @@
-"""What the queries of one sequence read of the keys of another, in every layer and head."""
+"""Attention of one sequence to another, in every layer and head."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,12 +15,13 @@ from regard.maps.other_map import OtherMap, check_fit, kept, labels_of, names_of
 from regard.maps.words import Words
 
 READS = ("reads", "is read")
-"""What lookups do, unless they are said to do something else."""
+"""The default verbs of a lookup."""
 
 
 @dataclass(frozen=True, eq=False)
 class Patches:
-    """An image that source labels are parts of: `rows` x `columns` of them, row by row, from label `first` on."""
+    """An image cut into `rows` x `columns` patches. Its patches are source labels, row by row, from label `first`
+    on."""
 
     pixels: UInt8[np.ndarray, "height width channel"]
     rows: int
@@ -30,21 +31,22 @@ class Patches:
 
 @dataclass(frozen=True, eq=False)
 class Lookups:
-    """Attention of one pair of sequences, or of a sequence with itself.
+    """Attention of one pair of sequences, or of a sequence to itself.
 
     weights: (layer, head, target, source), finite and non-negative. Stored, as all maps, as a read-only float32 copy.
     source, target: their labels.
-    name: what these lookups are called among others, such as a model or a part of it.
-    layers: a name for each. Default "layer 0" and so on.
-    others: further maps by their names, each with layers and heads of its own.
-    source_words, target_words: the words that the labels make.
-    sentences: for each source label the index of its sentence, never falling.
+    name: a name among other lookups, such as a model or a part of it.
+    layers: a name for each layer. Default "layer 0" and so on.
+    others: further maps by name, each with its own layers and heads.
+    source_words, target_words: the words of the labels.
+    sentences: for each source label the index of its sentence, in ascending order.
     notes: a remark on each target label, such as the value of a gate.
-    images: an image that each source label stands for.
-    breakdown: the scores and values that the weights come from.
-    verbs: what a target label does to a source label, and what is done to that.
-    kind: what the weights are called among the maps.
-    amounts: whether weights have a unit and a scale of their own, as norms have, and are no shares of a row.
+    patches: the image whose patches are source labels.
+    images: an image for each source label.
+    breakdown: the scores and values behind the weights.
+    verbs: verbs from a target label to a source label, and back.
+    kind: name of the weights among the maps.
+    amounts: whether weights have a unit, as norms do, and are not shares of a row.
 
     Raises ValueError for shapes and counts that do not fit, or a weight that is negative or not finite, and TypeError
     for labels that are one string.
@@ -109,15 +111,15 @@ class Lookups:
 
 
 def mean_alignment(lookups: Lookups, maps: Sequence[int] | None = None) -> Alignment:
-    """The mean of all maps, or of those whose numbers, layer x heads + head, are given. Raises InputError for a number
-    that no map has."""
+    """The mean of all maps, or of those with these numbers, layer x heads + head. Raises InputError for a number
+    without a map."""
     weights = rearrange(lookups.weights, "layer head target source -> (layer head) target source")
     return Alignment(average_of(weights.astype(np.float64), maps), lookups.source, lookups.target)
 
 
 def beside(lookups: Lookups, *others: Lookups) -> Lookups:
-    """Lookups with the maps of others, which are of the same thing, beside their own: those of each by its kind, with
-    their own labels where these are not the same."""
+    """Lookups with the maps of other lookups of the same sequences as `others`, each by its kind. Maps with different
+    labels keep their own."""
     maps = dict(lookups.others)
     for each in others:
         own = OtherMap(each.weights, each.layers, amounts=each.amounts)
@@ -134,8 +136,8 @@ def beside(lookups: Lookups, *others: Lookups) -> Lookups:
 
 
 def of_rows(lookups: Lookups, rows: slice, target: tuple[str, ...], words: Words | None = None) -> Lookups:
-    """Some rows of all maps, under other labels and with the words that these make. Raises ValueError for a map whose
-    rows have labels of their own, and for labels that are not as many as the rows."""
+    """Some rows of all maps, with new target labels and their words. Raises ValueError for a map whose rows have their
+    own labels, and if labels and rows differ in number."""
     if named := [name for name, each in lookups.others.items() if each.target is not None]:
         raise ValueError(f"rows of {named[0]} have labels of their own, so that they are not those of the weights")
     breakdown = None if lookups.breakdown is None else lookups.breakdown.of_rows(rows)
@@ -146,17 +148,18 @@ def of_rows(lookups: Lookups, rows: slice, target: tuple[str, ...], words: Words
 
 
 def patch_labels(rows: int, columns: int) -> tuple[str, ...]:
-    """Labels for so many patches: row and column, counted from 1."""
+    """Labels of patches: row and column, counted from 1."""
     return tuple(f"row {row + 1}, column {column + 1}" for row in range(rows) for column in range(columns))
 
 
 def of_alignment(alignment: Alignment, *, name: str = "") -> Lookups:
-    """One layer with one head."""
+    """Lookups with one layer and one head."""
     return Lookups(alignment.weights[None, None], alignment.source, alignment.target, name, layers=("weights",))
 
 
 def of_document(document: DocumentWeights, label: str = "document") -> Lookups:
-    """One query, the document's, of all words: each has its sentence's weight times its own within it (Yang 2016)."""
+    """The lookup of one query, the document, over all words: a word's weight is its sentence's times its own within the
+    sentence (Yang 2016)."""
     words = [weight * each for weight, each in zip(document.weights, document.words, strict=True)]
     source = tuple(word for sentence in document.sentences for word in sentence)
     places = tuple(place for place, sentence in enumerate(document.sentences) for _ in sentence)

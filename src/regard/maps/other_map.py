@@ -1,4 +1,4 @@
-"""A map beside the weights, and what every map of layers and heads is checked for."""
+"""Further maps beside the weights, and the checks of all maps."""
 
 from dataclasses import dataclass
 
@@ -9,13 +9,13 @@ Labels = tuple[str, ...]
 
 @dataclass(frozen=True, eq=False)
 class OtherMap:
-    """A map beside the weights of lookups, which has layers and heads of its own.
+    """A map beside the weights of lookups, with its own layers and heads.
 
     weights: (layer, head, target, source), finite, of any sign. Stored as a read-only float32 copy.
-    layers: a name for each. Default "layer 0" and so on.
-    source, target: labels of its own; None: those of the lookups.
-    amounts: whether these have a unit and a scale of their own, as norms have, and are no shares of a row.
-    verbs: what a target label does to a source label, and what is done to that; None: as in the lookups.
+    layers: a name for each layer. Default "layer 0" and so on.
+    source, target: labels of its own; None for those of the lookups.
+    amounts: whether the numbers have a unit, as norms do, and are not shares of a row.
+    verbs: verbs from a target label to a source label, and back; None for those of the lookups.
 
     Raises ValueError for weights that are not finite or have other axes, and TypeError for labels that are one string.
     """
@@ -35,12 +35,12 @@ class OtherMap:
             object.__setattr__(self, side, None if own is None else labels_of(side, own))
 
     def labels(self, source: Labels, target: Labels) -> tuple[Labels, Labels]:
-        """Its source and target labels among lookups with these."""
+        """Its source and target labels, by default those of the lookups."""
         return (source if self.source is None else self.source), (target if self.target is None else self.target)
 
 
 def kept(name: str, weights: np.ndarray) -> np.ndarray:
-    """A read-only float32 copy. Raises ValueError for other than four axes, and what is not finite."""
+    """A read-only float32 copy. Raises ValueError unless it has four axes and is finite."""
     found = np.array(weights, dtype=np.float32)
     if found.ndim != 4:
         raise ValueError(f"{name} have shape {found.shape}; expected (layer, head, target, source)")
@@ -56,14 +56,14 @@ def names_of(weights: np.ndarray, layers: Labels) -> Labels:
 
 
 def labels_of(side: str, labels: Labels) -> Labels:
-    """Raises TypeError for one string."""
+    """The labels as a tuple. Raises TypeError for one string."""
     if isinstance(labels, str):
         raise TypeError(f"{side} labels are one string; expected a sequence of strings, one per piece")
     return tuple(labels)
 
 
 def check_fit(name: str, weights: np.ndarray, layers: Labels, source: Labels, target: Labels) -> None:
-    """Raises ValueError for weights of another shape than the layers and labels have, or of no layer or head."""
+    """Raises ValueError if the weights' shape does not fit layers and labels, or if there is no layer or head."""
     if weights.shape[2:] != (len(target), len(source)) or len(layers) != len(weights):
         raise ValueError(
             f"{name} of shape {weights.shape} do not fit {len(layers)} layers, {len(target)} target and {len(source)} "

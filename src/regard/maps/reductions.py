@@ -1,7 +1,7 @@
-"""What is kept of weights in place of all of them: the greatest, the entropy of each row, the sums over queries.
+"""Reductions of attention weights: the greatest, the entropy of each row, the sums over queries.
 
-A reduction is given the weights of some queries at a time, so that of a long read no tensor of all queries by all keys
-need ever be there. Whatever is kept has as many axes as weights have.
+A reduction reads the weights of some queries at a time, so that no tensor of all queries by all keys is needed. Its
+result has as many axes as the weights.
 """
 
 from abc import ABC, abstractmethod
@@ -17,37 +17,37 @@ from regard.maps.entropy import bits
 from regard.shapes import Weights
 
 TOGETHER = 256
-"""Queries whose weights are there at a time, where less than these is kept."""
+"""Number of queries whose weights exist at one time."""
 
 
 class Kept(NamedTuple):
-    """What is kept of some queries, and where it is single weights the keys that they belong to."""
+    """The reduced values of some queries, and for single weights their keys."""
 
     values: Tensor
     places: Tensor | None = None
 
 
 class Reduction(ABC):
-    """Makes less of weights `(*batch, query, key)`."""
+    """Reduce weights `(*batch, query, key)`."""
 
     @abstractmethod
     def of(self, weights: Weights) -> Kept:
-        """What is kept of some queries."""
+        """Reduce the weights of some queries."""
 
     def parts(self, queries: Sequence[int]) -> Iterable[Sequence[int]]:
-        """The queries, those together that are looked at together."""
-        firsts = range(0, max(1, len(queries)), TOGETHER)  # of no queries too there is a tensor
+        """Split the queries into groups that are reduced together."""
+        firsts = range(0, max(1, len(queries)), TOGETHER)  # one empty group if there are no queries
         return (queries[first : first + TOGETHER] for first in firsts)
 
     def after(self, before: list[Tensor], found: Tensor) -> list[Tensor]:
-        """What is kept of earlier queries, and now of these too: one behind the other along the query axis."""
+        """Add the reduced values of further queries: a list of tensors to join along the query axis."""
         before.append(found)
         return before
 
 
 @dataclass(frozen=True)
 class Whole(Reduction):
-    """The weights themselves, `(*batch, query, key)`."""
+    """Keep the weights, `(*batch, query, key)`."""
 
     def of(self, weights: Weights) -> Kept:
         return Kept(weights)
@@ -58,8 +58,8 @@ class Whole(Reduction):
 
 @dataclass(frozen=True)
 class Greatest(Reduction):
-    """The greatest weights of each query, the first the greatest, `(*batch, query, count)`, and whose they are; by
-    default one, the arg-max. Fewer where there are not so many keys. Raises ValueError for a count below 1."""
+    """Keep the greatest weights of each query in descending order, `(*batch, query, count)`, and their keys; by default
+    one, the arg-max. There are fewer if there are fewer keys. Raises ValueError for a count below 1."""
 
     count: int = 1
 
@@ -73,8 +73,8 @@ class Greatest(Reduction):
 
 @dataclass(frozen=True)
 class Entropy(Reduction):
-    """How evenly each query reads, in bits, `(*batch, query, 1)`: 0 where it reads one key, log2 S where it reads all S
-    alike, NaN where it reads nothing. Of rows that do not sum to 1 it is that of their shares."""
+    """Keep the entropy of each query in bits, `(*batch, query, 1)`: 0 for a single key, log2 S for S equal weights, NaN
+    without weight. Rows are divided by their sum."""
 
     def of(self, weights: Weights) -> Kept:
         return Kept(bits(wide(weights))[..., None])
@@ -82,19 +82,19 @@ class Entropy(Reduction):
 
 @dataclass(frozen=True)
 class Totals(Reduction):
-    """How much each key is read by all queries together, `(*batch, 1, key)`."""
+    """Keep the total weight of each key over all queries, `(*batch, 1, key)`."""
 
     def of(self, weights: Weights) -> Kept:
         return Kept(wide(weights).sum(-2, keepdim=True))
 
     def after(self, before: list[Tensor], found: Tensor) -> list[Tensor]:
         if not before or before[-1].shape[:-2] != found.shape[:-2]:
-            return super().after(before, found)  # of another batch: whoever joins them says so
+            return super().after(before, found)  # another batch: joining raises an error
         keys = max(found.shape[-1], before[-1].shape[-1])
         one, other = (functional.pad(each, (0, keys - each.shape[-1])) for each in (before.pop(), found))
         return super().after(before, one + other)
 
 
 def wide(weights: Tensor) -> Tensor:
-    """In single precision at least: half of it would lose much of a long sum."""
+    """Convert to float32, if narrower: half precision would round long sums too much."""
     return weights.to(torch.promote_types(weights.dtype, torch.float32))

@@ -1,4 +1,4 @@
-"""From pieces to words: attention between subwords read as attention between words."""
+"""Join pieces to words: attention between subwords becomes attention between words."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,7 +10,9 @@ from regard.maps.alignment import Alignment
 
 
 class Words(NamedTuple):
-    """labels: the words that have a piece. indices: of each piece its word, counted from 0."""
+    """labels: the words that have a piece.
+    indices: the word of each piece, counted from 0.
+    """
 
     labels: tuple[str, ...]
     indices: tuple[int, ...]
@@ -21,9 +23,10 @@ def join_words(
 ) -> Float[np.ndarray, "... target_word source_word"]:
     """Sum over the source pieces of a word, mean over the target pieces of a word (Clark et al. 2019, section 4.1).
 
-    source_words, target_words: for each piece the index of its word, 0 to words - 1, none left out. What a word
-    receives is what all its pieces receive; what it gives is what its pieces give on average, so rows that sum to 1
-    still do. Raises ValueError for a wrong count, a negative index or a word without pieces.
+    source_words, target_words: the word index of each piece, 0 to words - 1, each used. A word receives the sum of its
+        pieces' weights and reads with their mean, so that rows that sum to 1 still do.
+
+    Raises ValueError for a wrong count, a negative index or a word without pieces.
     """
     if weights.ndim < 2:
         raise ValueError(f"weights of shape {weights.shape}; expected at least (target, source)")
@@ -34,7 +37,8 @@ def join_words(
 
 
 def word_alignment(alignment: Alignment, source_words: Sequence[int], target_words: Sequence[int]) -> Alignment:
-    """The same alignment between words; a word's label is its pieces' labels, joined in order. Raises as join_words."""
+    """The alignment between words; a word's label is its pieces' labels, joined. Raises ValueError as `join_words`
+    does."""
     return Alignment(
         join_words(alignment.weights, source_words, target_words),
         _join_labels(alignment.source, source_words),

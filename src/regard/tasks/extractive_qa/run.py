@@ -140,7 +140,7 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
             gradient = self._gradient(cut, maps)
             return alone(gradient, kind), gradient
         names, read = self.model.self_attention, side(self.tokenizer, self._ids(cut.windows[0][0]))
-        return within(self.model, names, read, lambda: cut.answers(self.model), maps, kind=kind)[1:]
+        return within(self.model, names, read, lambda: cut.answers(self.model), maps, kind=kind)
 
     def _gradient(self, cut: WindowedQuestions, maps: Sequence[int] | None) -> Alignment:
         """The gradient of the best span of the one window."""

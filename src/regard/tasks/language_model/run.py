@@ -215,8 +215,7 @@ class LanguageModelRun(Run[str, Continuation]):
             )
             return alone(attention, kind), attention
         names, read = self.model.self_attention, side(self.tokenizer, ids)
-        found = within(self.model, names, read, lambda: self._next(ids), maps, kind=kind, before="(vocabulary)")
-        return found[1:]
+        return within(self.model, names, read, lambda: self._next(ids), maps, kind=kind, before="(vocabulary)")
 
     def _next(self, ids: Sequence[int]) -> Float[Tensor, "position vocabulary"]:
         """The logits of the token after each token of a text."""

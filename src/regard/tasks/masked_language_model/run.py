@@ -195,7 +195,7 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
             gradient = self._gradient(text, ids, maps)
             return alone(gradient, kind), gradient
         names, read = self.model.self_attention, side(self.tokenizer, ids)
-        return within(self.model, names, read, lambda: self._states([ids]), maps, kind=kind)[1:]
+        return within(self.model, names, read, lambda: self._states([ids]), maps, kind=kind)
 
     def _gradient(self, text: str, ids: Sequence[int], maps: Sequence[int] | None) -> Alignment:
         """Gradient x input of the tokens that fill the blanks. Raises InputError for a text without a blank, and for a
