@@ -29,14 +29,9 @@ def within(
     kind: Kind = "weights",
     before: str = "",
 ) -> tuple[Lookups, Alignment]:
-    """The lookups of every layer and head while the model reads the pieces of one text in `call`, and one aggregated
-    map of a `kind` in `JOININGS`.
-
-    Args:
-        names: the modules that attend, as patterns for `record`.
-        call: run the model on the text.
-        maps: numbers of the maps to aggregate, layer x heads + head. Default all.
-        before: label of a key that stands before the first piece.
+    """The lookups of every layer and head while `call` runs the model on the pieces of one text, and one aggregated map
+    of a `kind` in `JOININGS`. `names` are the modules that attend, as patterns for `record`; `maps` are the numbers of
+    the maps to aggregate, layer x heads + head (None: all); `before` labels a key in front of the first piece.
 
     Raises:
         InputError: the model has no self-attention, no such map, or no maps for a rollout.
