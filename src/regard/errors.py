@@ -7,7 +7,7 @@ class InputError(ValueError):
     exit_code = 2
 
 
-def shown(text: str, longest: int = 40) -> str:
+def quoted(text: str, longest: int = 40) -> str:
     """Quote a text for a message, cut to its first `longest` characters."""
     return repr(text if len(text) <= longest else f"{text[:longest]}...")
 

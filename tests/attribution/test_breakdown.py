@@ -29,7 +29,7 @@ from regard.attention.scores import (
     Score,
     TanhDot,
 )
-from regard.attribution.aggregation import JOININGS
+from regard.attribution.aggregation import AGGREGATIONS
 from regard.attribution.forced_decoding import lookups
 from regard.maps.breakdown import PlainScores, Sums
 from regard.maps.heads import Side
@@ -71,7 +71,7 @@ WITHOUT_SIDES = {"inverse distance", "location", "location, a short one"}
 
 
 def lookups_of(model: Any) -> Lookups:
-    return lookups(model, (SOURCE, TARGET), *SIDES, JOININGS["weights"])[0]
+    return lookups(model, (SOURCE, TARGET), *SIDES, AGGREGATIONS["weights"])[0]
 
 
 def transformer() -> Transformer:

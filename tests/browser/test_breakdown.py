@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.attribution.aggregation import JOININGS
+from regard.attribution.aggregation import AGGREGATIONS
 from regard.attribution.forced_decoding import lookups
 from regard.maps.breakdown import Breakdown, PlainScores, Sums
 from regard.maps.heads import Side
@@ -63,7 +63,7 @@ def test_a_click_breaks_an_additive_lookup_down(opened: Opened):
     for each in model.decoder.parameters():
         torch.nn.init.normal_(each, std=0.7)
     source, target = Side.of(("a", "b", "c", "d", "</s>")), Side.of(("x", "y", "</s>"))
-    one = lookups(model, ([5, 7, 4, 9], [6, 4]), source, target, JOININGS["weights"])[0]
+    one = lookups(model, ([5, 7, 4, 9], [6, 4]), source, target, AGGREGATIONS["weights"])[0]
     page = opened(View(one))
     page.locator(".regard-place").focus()
     for key in ("ArrowDown", "ArrowRight", "ArrowRight", "Enter"):

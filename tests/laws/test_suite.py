@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from regard.attention import Attend
 from regard.attention.memory import Memory
 from regard.attention.observer import observer_of
-from regard.attention.record import give
+from regard.attention.record import report
 from regard.attention.scores import Dot, ScaledDot
 from regard.testing import check_attention, check_decoder
 from tests.laws import cases
@@ -30,7 +30,7 @@ class Own(nn.Module):
         allowed = open_everywhere if memory.mask is None else memory.mask.dense().expand_as(scores)
         weights = self.weigh(scores, allowed)
         if observer_of(self) is not None:
-            give(self, weights)
+            report(self, weights)
         return weights @ memory.value
 
 

@@ -89,7 +89,7 @@ class MultiHead(nn.Module):
         repeats = self.heads // self.key_value_heads
         return states if repeats == 1 else repeat(states, "b g s d -> b (g r) s d", r=repeats)
 
-    def written(self, value: Tensor) -> Tensor:
+    def transformed(self, value: Tensor) -> Tensor:
         """Contribution of each single value to the output of each head, W_o^h v: `(batch, head, key, head_width)` ->
         `(batch, head, key, width)`. The output is the weighted sum of these over keys and heads, plus W_o's bias."""
         return value @ rearrange(self.output.weight, "w (h d) -> h d w", h=self.heads)

@@ -80,7 +80,7 @@ def named(model: nn.Module, only: str | Sequence[str]) -> dict[int, str]:
     return found
 
 
-def give(module: nn.Module, weights: Tensor, value: Tensor | None = None) -> None:
+def report(module: nn.Module, weights: Tensor, value: Tensor | None = None) -> None:
     """Report the weights `(*batch, query, key)` of `module`, and the values `(*batch, key, value_width)` that it reads
     with them, to its observer."""
     observe(module, LookupRecord(weights.shape[-2], chosen_of(weights), value))

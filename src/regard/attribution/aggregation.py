@@ -32,22 +32,22 @@ class ValueNorms:
     def __call__(self, module: nn.Module, weights: Tensor, value: Tensor) -> Tensor:
         """Weights `(*batch, query, key)` of values `(*batch, key, value_width)` -> norms `(*batch, query, key)`."""
         heads = self.heads.get(id(module))
-        written = value if heads is None else heads.written(value)
-        return weights * written.norm(dim=-1)[..., None, :]
+        transformed = value if heads is None else heads.transformed(value)
+        return weights * transformed.norm(dim=-1)[..., None, :]
 
 
 @dataclass(frozen=True)
-class Joining:
+class Aggregation:
     """How maps of one kind are recorded and aggregated.
 
     measure: from a model to the measure to record, or None for the weights.
-    joined: aggregate the first row of the recorded maps, or of the maps with these numbers, layer x heads + head (None:
-        all). Raises InputError for maps that do not allow it.
+    aggregate: aggregate the first row of the recorded maps, or of the maps with these numbers, layer x heads + head
+        (None: all). Raises InputError for maps that do not allow it.
     lookups: convert the recorded maps of all layers and heads for display.
     """
 
     measure: Callable[[nn.Module], Measure | None]
-    joined: Callable[[Maps, Sequence[int] | None], Map]
+    aggregate: Callable[[Maps, Sequence[int] | None], Map]
     lookups: Callable[[Lookups], Lookups] = lambda lookups: lookups
 
 
@@ -85,14 +85,14 @@ def rolled_out(maps: Sequence[Tensor]) -> Map:
     return rollout(layers)
 
 
-JOININGS: dict[Kind, Joining] = {
-    "weights": Joining(lambda model: None, mean),
-    "norms": Joining(ValueNorms, mean_shares, as_norms),
-    "rollout": Joining(lambda model: None, rollout_of),
+AGGREGATIONS: dict[Kind, Aggregation] = {
+    "weights": Aggregation(lambda model: None, mean),
+    "norms": Aggregation(ValueNorms, mean_shares, as_norms),
+    "rollout": Aggregation(lambda model: None, rollout_of),
 }
 """The kinds that are computed from recorded maps."""
 
 
-def alone(attention: Alignment, kind: Kind) -> Lookups:
+def single_map(attention: Alignment, kind: Kind) -> Lookups:
     """A single map of its kind, in place of one per layer and head."""
     return replace(of_alignment(attention, name=kind), kind=kind, layers=(kind,), verbs=VERBS.get(kind, READS))

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.record import record
-from regard.attribution.aggregation import JOININGS, Map, ValueNorms, alone, rolled_out
+from regard.attribution.aggregation import AGGREGATIONS, Map, ValueNorms, rolled_out, single_map
 from regard.attribution.forced_decoding import attended, forced, lookups, readers_of
 from regard.attribution.gradients import check_no_maps, contributions, embeddings, log_probabilities_of
 from regard.attribution.kinds import Kind
@@ -113,6 +113,6 @@ def read_by(
     if kind not in RECORDED:
         (found,) = SOURCES[kind](model, [output], maps)
         attention = Alignment(found, *labels)
-        return alone(attention, kind), attention
-    every, weights = lookups(model, _pairs([output])[0], *sides, JOININGS[kind])
+        return single_map(attention, kind), attention
+    every, weights = lookups(model, _pairs([output])[0], *sides, AGGREGATIONS[kind])
     return every, Alignment(RECORDED[kind](weights, maps), *labels)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.record import Maps, Measure, record, record_breakdown
-from regard.attribution.aggregation import Joining
+from regard.attribution.aggregation import Aggregation
 from regard.attribution.kinds import ROLES
 from regard.data.batching import PairBatch
 from regard.maps.heads import Side
@@ -42,7 +42,7 @@ def attended(model: EncoderDecoder, pairs: Pairs, measure: Measure | None = None
 
 @torch.no_grad()
 def lookups(
-    model: EncoderDecoder, pair: tuple[list[int], list[int]], source: Side, target: Side, joining: Joining
+    model: EncoderDecoder, pair: tuple[list[int], list[int]], source: Side, target: Side, aggregation: Aggregation
 ) -> tuple[Lookups, Tensor]:
     """The lookups with which the model writes an output, in every layer and head, and the tensor of `attended`, from
     one pass. The sides include the end, the target's only if it has a row.
@@ -50,12 +50,12 @@ def lookups(
     Raises:
         ValueError: the model does not attend to its source.
     """
-    recording = record_breakdown(model.decoder, readers_of(model), joining.measure(model))
+    recording = record_breakdown(model.decoder, readers_of(model), aggregation.measure(model))
     _, maps = forced(model, [pair], recording)
     found = maps.lookups(source.pieces, target.pieces)
     words = {"source_words": source.words, "target_words": target.words}
     found = replace(found, name=ROLES["cross"], **words, breakdown=maps.breakdown(found.weights))
-    return joining.lookups(found), maps.together()[0].cpu()
+    return aggregation.lookups(found), maps.together()[0].cpu()
 
 
 def readers_of(model: EncoderDecoder) -> Readers:

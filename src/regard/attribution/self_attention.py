@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.record import record_breakdown
-from regard.attribution.aggregation import JOININGS, alone
+from regard.attribution.aggregation import AGGREGATIONS, single_map
 from regard.attribution.gradients import check_no_maps, contributions, embeddings
 from regard.attribution.kinds import Kind
 from regard.errors import InputError
@@ -30,23 +30,23 @@ def within(
     before: str = "",
 ) -> tuple[Lookups, Alignment]:
     """The lookups of every layer and head while `call` runs the model on the pieces of one text, and one aggregated map
-    of a `kind` in `JOININGS`. `names` are the modules that attend, as patterns for `record`; `maps` are the numbers of
-    the maps to aggregate, layer x heads + head (None: all); `before` labels a key in front of the first piece.
+    of a `kind` in `AGGREGATIONS`. `names` are the modules that attend, as patterns for `record`; `maps` are the numbers
+    of the maps to aggregate, layer x heads + head (None: all); `before` labels a key in front of the first piece.
 
     Raises:
         InputError: the model has no self-attention, no such map, or no maps for a rollout.
     """
     if names is None:
         raise InputError("the run's model carries a state from token to token and reads none again: nothing to draw")
-    joining = JOININGS[kind]
-    with record_breakdown(model, names, joining.measure(model)) as found:
+    aggregation = AGGREGATIONS[kind]
+    with record_breakdown(model, names, aggregation.measure(model)) as found:
         call()
-    joined = joining.joined(found, maps)
+    joined = aggregation.aggregate(found, maps)
     more = joined.shape[-1] - len(text.pieces)
     source = text.after(before, more)
     attention = Alignment(_placed(joined, -more), source.pieces, text.pieces)
     if kind == "rollout":
-        return alone(attention, kind), attention
+        return single_map(attention, kind), attention
     lookups = found.lookups(source.pieces[: joined.shape[-1]], text.pieces)
     breakdown = found.breakdown(lookups.weights)
     lookups = replace(
@@ -56,7 +56,7 @@ def within(
         breakdown=breakdown and breakdown.with_more(max(0, -more)),
     )
     words = {"source_words": source.words, "target_words": text.words}
-    return joining.lookups(replace(lookups, **words)), attention
+    return aggregation.lookups(replace(lookups, **words)), attention
 
 
 def _placed(weights: np.ndarray, less: int) -> np.ndarray:

@@ -6,7 +6,7 @@ from typing import Any
 
 from tokenizers import Tokenizer as Backend
 
-from regard.errors import RunError, shown
+from regard.errors import RunError, quoted
 from regard.hub.formats.tokenizer_json import TOKENIZER
 from regard.hub.tolerances import as_transformers
 from regard.text import Tokenizer
@@ -60,7 +60,7 @@ def _masked_examples(tokenizer: Tokenizer, mask: str) -> Iterator[tuple[str, lis
 def _compare(ids: Sequence[int], cut: Callable[[str], Sequence[int]], text: str, who: str) -> None:
     """Raises RunError for a text with other ids."""
     if (found := list(cut(text))) != list(ids):
-        difference = f"{shown(text)} becomes {shown(str(found))}, expected {shown(str(list(ids)))}"
+        difference = f"{quoted(text)} becomes {quoted(str(found))}, expected {quoted(str(list(ids)))}"
         raise RunError(f"{who} segments text differently from the run: {difference}; it is removed")
 
 

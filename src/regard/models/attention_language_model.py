@@ -89,8 +89,8 @@ class AttentionLanguageModel(LanguageModel[AttentionState]):
 
     def begin(self, batch: int) -> AttentionState:
         words = torch.zeros(batch, 0, dtype=torch.int64, device=next(self.parameters()).device)
-        cells = self.nothing(batch, *self.network.state_shape)
-        return AttentionState(cells, self.nothing(batch, 0, self.network.width), words)
+        cells = self.zeros(batch, *self.network.state_shape)
+        return AttentionState(cells, self.zeros(batch, 0, self.network.width), words)
 
     def carried(self, state: AttentionState) -> AttentionState:
         state = state.detach()
@@ -99,7 +99,11 @@ class AttentionLanguageModel(LanguageModel[AttentionState]):
     def run(self, tokens: Tokens, state: AttentionState) -> tuple[Any, AttentionState]:
         outputs, cells = self.network(self.embedding(tokens), state.cells)
         states, words = torch.cat([state.past, outputs], 1), torch.cat([state.words, tokens], 1)
-        features = self.written(outputs, states) if self.sentinel is None else self.copied(outputs, states, words)
+        features = (
+            self.generation_features(outputs, states)
+            if self.sentinel is None
+            else self.copying_features(outputs, states, words)
+        )
         return features, AttentionState(cells, states, words)
 
     def allowed(self, queries: int, keys: int) -> Window:
@@ -109,7 +113,7 @@ class AttentionLanguageModel(LanguageModel[AttentionState]):
             queries, keys, before=self.window - 1, after=0, first=first, device=next(self.parameters()).device
         )
 
-    def written(
+    def generation_features(
         self, outputs: States, states: Float[Tensor, "batch past width"]
     ) -> Float[Tensor, "batch position readout"]:
         """Features `(batch, position, readout)` from the last outputs and all states `(batch, past, width)`."""
@@ -117,7 +121,7 @@ class AttentionLanguageModel(LanguageModel[AttentionState]):
         memory = self.attend.prepare(Memory(states, states, mask, clean=False))
         return self.readout(torch.cat([self.attend.read(outputs, memory).context, outputs], -1))
 
-    def copied(
+    def copying_features(
         self, outputs: States, states: Float[Tensor, "batch past width"], words: Int[Tensor, "batch past"]
     ) -> Copying:
         """Features with the words to copy. The sentinel is the first key, and its value is zero."""

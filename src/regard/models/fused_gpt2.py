@@ -8,7 +8,7 @@ from torch import Tensor
 
 from regard.kernels.fused_layer import FusedLayers
 from regard.models.gpt2 import Block, Blocks, GPT2State
-from regard.nn.fused import Parts, fused_layers, go_on, unseen
+from regard.nn.fused import Parts, continue_layers, fused_layers, unobserved
 from regard.shapes import States
 
 
@@ -32,7 +32,7 @@ class FusedBlocks(Blocks):
 
     def forward(self, states: States, state: GPT2State) -> tuple[States, GPT2State]:
         state = cast(FusedGPT2State, state)
-        if state.kernel is None or not unseen(states):
+        if state.kernel is None or not unobserved(states):
             return super().forward(states, state)
-        states, pasts = go_on(state.kernel, states, state.pasts)
+        states, pasts = continue_layers(state.kernel, states, state.pasts)
         return states, replace(state, pasts=pasts)

@@ -135,7 +135,7 @@ class GPT2(LanguageModel[GPT2State]):
                 nn.init.normal_(parameter, std=0.02 / (2 * config.layers) ** 0.5 if last else 0.02)
 
     def begin(self, batch: int) -> GPT2State:
-        return self.blocks.start(self.nothing(batch))
+        return self.blocks.start(self.zeros(batch))
 
     def carried(self, state: GPT2State) -> None:
         return None

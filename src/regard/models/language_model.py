@@ -37,7 +37,7 @@ class LanguageModel(SequenceDecoder[S]):
         """`begin` for as many texts as the memory has rows. Nothing else of the memory is read."""
         return self.begin(len(memory.value))
 
-    def nothing(self, *shape: int) -> Tensor:
+    def zeros(self, *shape: int) -> Tensor:
         """Zeros of this shape, with the model's dtype and device."""
         weight = next(self.parameters())
         return torch.zeros(shape, dtype=weight.dtype, device=weight.device)

@@ -70,8 +70,8 @@ class LSTMN(LanguageModel[LSTMNState]):
         )
 
     def begin(self, batch: int) -> LSTMNState:
-        keys = self.attend.score.prepare(self.nothing(batch, 0, self.width))
-        return LSTMNState(keys, self.nothing(batch, 0, 2 * self.width), self.nothing(batch, self.width))
+        keys = self.attend.score.prepare(self.zeros(batch, 0, self.width))
+        return LSTMNState(keys, self.zeros(batch, 0, 2 * self.width), self.zeros(batch, self.width))
 
     def carried(self, state: LSTMNState) -> LSTMNState:
         return self.recent(state.detach())

@@ -106,14 +106,14 @@ class PointerDecoder(Decoder[PointerState]):
         parts = torch.cat([top, context], -1)
         features = Copying(
             self.dropout(self.readout(parts)),
-            self.written(torch.cat([parts, inputs], -1)),
+            self.gate_logit(torch.cat([parts, inputs], -1)),
             read.weights[:, 0],
             state.tokens,
             state.room,
         )
         return features, replace(state, cells=cells, context=context, alignment=read.state)
 
-    def written(self, parts: Tensor) -> Float[Tensor, " batch"]:
+    def gate_logit(self, parts: Tensor) -> Float[Tensor, " batch"]:
         """The logit of generating rather than copying; infinity without a gate."""
         return parts.new_full((len(parts),), torch.inf) if self.gate is None else self.gate(parts)[:, 0]
 

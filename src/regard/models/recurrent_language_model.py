@@ -55,7 +55,7 @@ class RecurrentLanguageModel(LanguageModel[RecurrentState]):
         )
 
     def begin(self, batch: int) -> RecurrentState:
-        return RecurrentState(self.nothing(batch, *self.network.state_shape))
+        return RecurrentState(self.zeros(batch, *self.network.state_shape))
 
     def carried(self, state: RecurrentState) -> RecurrentState:
         return state.detach()

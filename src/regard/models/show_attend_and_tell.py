@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from regard.attention import Attend
 from regard.attention.memory import Memory
-from regard.attention.record import give
+from regard.attention.record import report
 from regard.attention.scores import Additive
 from regard.models.aligns import AlignChoice, chosen_align
 from regard.models.captioner import Captioner, Eye
@@ -53,7 +53,7 @@ class Gate(nn.Module):
 
     def forward(self, states: Float[Tensor, "batch width"]) -> Float[Tensor, "batch 1"]:
         opened = self.linear(states).sigmoid()
-        give(self, opened[:, None])
+        report(self, opened[:, None])
         return opened
 
 

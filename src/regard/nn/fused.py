@@ -83,7 +83,7 @@ def _weights(parts: Parts) -> Weights | None:
     )
 
 
-def unseen(states: Tensor) -> bool:
+def unobserved(states: Tensor) -> bool:
     """Whether the kernel serves these states and no observer is active."""
     return serves(states) and states.shape[1] <= LONGEST and current() is None
 
@@ -95,7 +95,7 @@ def readable(memory: Memory) -> bool:
     return known and alike and memory.key.stride(-1) == 1 and memory.key.dtype == torch.float32
 
 
-def go_on(
+def continue_layers(
     layers: FusedLayers,
     states: Tensor,
     pasts: Sequence[Past],

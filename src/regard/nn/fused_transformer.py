@@ -10,7 +10,7 @@ from regard.attention.memory import Memory
 from regard.kernels.fused_layer import FusedLayers
 from regard.nn.decoders.transformer import DecoderLayer, DecoderLayers, TransformerState
 from regard.nn.encoders.transformer import EncoderLayer, EncoderLayers
-from regard.nn.fused import Parts, fused_layers, go_on, readable, unseen
+from regard.nn.fused import Parts, continue_layers, fused_layers, readable, unobserved
 from regard.shapes import Lengths, Rows, States
 
 
@@ -20,7 +20,7 @@ class FusedEncoderLayers(EncoderLayers):
     replaces = EncoderLayers
 
     def forward(self, states: States, lengths: Lengths) -> States:
-        kernel = self._kernel() if unseen(states) else None
+        kernel = self._kernel() if unobserved(states) else None
         return super().forward(states, lengths) if kernel is None else kernel.whole(states, lengths)
 
     def _kernel(self) -> FusedLayers | None:
@@ -64,9 +64,9 @@ class FusedDecoderLayers(DecoderLayers):
 
     def forward(self, states: States, state: TransformerState) -> tuple[States, TransformerState]:
         state = cast(FusedState, state)
-        if state.kernel is None or not unseen(states):
+        if state.kernel is None or not unobserved(states):
             return super().forward(states, state.unfolded())
-        states, pasts = go_on(state.kernel, states, state.pasts, state.sources, state.rows)
+        states, pasts = continue_layers(state.kernel, states, state.pasts, state.sources, state.rows)
         return states, replace(state, pasts=pasts)
 
     def _kernel(self) -> FusedLayers | None:

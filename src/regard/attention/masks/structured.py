@@ -11,7 +11,7 @@ from torch import Tensor
 from regard.attention.masks.protocol import Dense, Mask, Near
 
 
-def kept(make: Callable[[Any], Tensor]) -> property:
+def cached(make: Callable[[Any], Tensor]) -> property:
     """A cached property. Under torch.compile it is computed each time: a graph that reads a cached tensor would be
     another graph."""
     name = make.__name__
@@ -34,7 +34,7 @@ class Padding(Mask):
     lengths: Tensor
     size: int
 
-    @kept
+    @cached
     def _allowed(self) -> Tensor:
         return torch.arange(self.size, device=self.lengths.device) < self.lengths[..., None]
 
@@ -73,7 +73,7 @@ class Window(Mask):
     first: int
     device: torch.device | None = None
 
-    @kept
+    @cached
     def _allowed(self) -> Tensor:
         return self._around(torch.arange(self.first, self.first + self.queries, device=self.device))
 

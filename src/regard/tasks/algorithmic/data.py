@@ -12,7 +12,7 @@ from pydantic import Field
 
 from regard.data.generated.synthetic import SyntheticOfLengths
 from regard.data.splits import Splits
-from regard.errors import InputError, shown
+from regard.errors import InputError, quoted
 
 Vectors = Float[np.ndarray, "position width"]
 Count = Annotated[int, Field(ge=1, le=1_000)]
@@ -79,7 +79,7 @@ class BitSequences(SyntheticOfLengths, ABC):
     def vector(self, text: str, place: str) -> list[float]:
         """The bits of a word, `0110`. Raises InputError."""
         if len(text) != self.width or set(text) - {"0", "1"}:
-            raise InputError(f"{place}: {shown(text)} is no vector; expected {self.width} bits, each 0 or 1")
+            raise InputError(f"{place}: {quoted(text)} is no vector; expected {self.width} bits, each 0 or 1")
         return [float(bit) for bit in text]
 
 
@@ -131,7 +131,7 @@ class RepeatCopy(BitSequences):
         """`0110 1011 x3`: vectors between blanks, and the repeat count."""
         *words, last = text.split() or [""]
         if not (last.startswith("x") and last[1:].isdecimal() and 1 <= int(last[1:]) <= 1_000):
-            raise InputError(f"{place}: ends with {shown(last)}; expected how often to repeat it, from x1 to x1000")
+            raise InputError(f"{place}: ends with {quoted(last)}; expected how often to repeat it, from x1 to x1000")
         return self.of(vectors_of(self, words, place), int(last[1:]), place)
 
     def of(self, vectors: Vectors, repeats: int, place: str = "") -> BitSequence:
@@ -175,13 +175,13 @@ class Recall(BitSequences):
         """`01,11 00,10 ? 01,11`: items between blanks, their vectors between commas, and the query."""
         words, mark, query = text.partition("?")
         if not mark or not words.split() or len(query.split()) != 1:
-            raise InputError(f"{place}: {shown(text)}; expected items between blanks, a question mark and an item")
+            raise InputError(f"{place}: {quoted(text)}; expected items between blanks, a question mark and an item")
         items = np.stack([self._item(word, place) for word in words.split()])
         return self._of(items, self._item(query.strip(), place), np.zeros_like(items[0]), place)
 
     def _item(self, word: str, place: str) -> Vectors:
         if len(word.split(",")) != self.vectors:
-            raise InputError(f"{place}: {shown(word)} is no item; expected {self.vectors} vectors with commas between")
+            raise InputError(f"{place}: {quoted(word)} is no item; expected {self.vectors} vectors with commas between")
         return vectors_of(self, word.split(","), place)
 
     def _of(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.record import Maps, record_breakdown
-from regard.attribution.aggregation import JOININGS, Joining, alone
+from regard.attribution.aggregation import AGGREGATIONS, Aggregation, single_map
 from regard.attribution.available import BLIND, LAYERED, PLAIN
 from regard.attribution.gradients import check_no_maps, contributions, embeddings, log_probabilities_of
 from regard.attribution.kinds import VERBS, Kind
@@ -54,7 +54,7 @@ class KindOfAttribution:
         if self.heads is not None:
             return self.heads
         if isinstance(self.weights, Alignment):
-            return alone(self.weights, self.kind)
+            return single_map(self.weights, self.kind)
         verbs = VERBS.get(self.kind, READS)
         return replace(of_document(self.weights, self.prediction.label), kind=self.kind, verbs=verbs)
 
@@ -179,23 +179,23 @@ class ClassificationRun(Run[Text, ClassPrediction]):
             raise InputError(
                 f"a rollout is of layers of self-attention with residuals, which this run's {name} has not"
             )
-        joining, attention_modules = JOININGS[kind], self.form.attention_modules
-        recording = record_breakdown(self.model, attention_modules, joining.measure(self.model))
+        aggregation, attention_modules = AGGREGATIONS[kind], self.form.attention_modules
+        recording = record_breakdown(self.model, attention_modules, aggregation.measure(self.model))
         with torch.no_grad(), guarded(self.model), recording as found:
             (row,) = self._logits(example).softmax(-1).tolist()
-        weights = self.form.attention(example, found, lambda found: joining.joined(found, maps))
+        weights = self.form.attention(example, found, lambda found: aggregation.aggregate(found, maps))
         if weights is None:
             raise InputError(f"this run's {name} does not attend to what it reads; {SHOWN}")
-        heads = None if kind == "rollout" else self._lookups(example, found, joining)
+        heads = None if kind == "rollout" else self._lookups(example, found, aggregation)
         return KindOfAttribution(ClassPrediction.of(self.labels, row), kind, weights, heads)
 
-    def _lookups(self, example: Labelled, found: Maps, joining: Joining) -> Lookups | None:
+    def _lookups(self, example: Labelled, found: Maps, aggregation: Aggregation) -> Lookups | None:
         """The maps of every layer and head; None for a model with one map."""
         read = self.form.side(example)
         if read is None:
             return None
         lookups = found.lookups(read.pieces)
-        lookups = joining.lookups(replace(lookups, breakdown=found.breakdown(lookups.weights)))
+        lookups = aggregation.lookups(replace(lookups, breakdown=found.breakdown(lookups.weights)))
         return replace(lookups, source_words=read.words, target_words=read.words)
 
     def _gradient(self, example: Labelled) -> KindOfAttribution:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from regard.attribution.aggregation import alone
+from regard.attribution.aggregation import single_map
 from regard.attribution.available import LAYERED
 from regard.attribution.gradients import log_probabilities_of
 from regard.attribution.kinds import Kind
@@ -138,7 +138,7 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
         """One kind of attribution in the one window: every layer and head, and the one map of those chosen."""
         if kind == "gradient":
             gradient = self._gradient(cut, maps)
-            return alone(gradient, kind), gradient
+            return single_map(gradient, kind), gradient
         names, read = self.model.self_attention, side(self.tokenizer, self._ids(cut.windows[0][0]))
         return within(self.model, names, read, lambda: cut.answers(self.model), maps, kind=kind)
 

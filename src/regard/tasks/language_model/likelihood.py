@@ -46,13 +46,13 @@ def _whole(model: LanguageModel, tokens: Tensor, cache: Cache | None) -> Tensor:
             each, past = cache.mix(each, features, part[:, 1:], past or cache.empty(features))
         found.append(each[0])
         state = model.carried(state) or state
-    return torch.cat(found) if found else model.nothing(0)
+    return torch.cat(found) if found else model.zeros(0)
 
 
 def _windowed(model: LanguageModel, tokens: Tensor, context: int) -> Tensor:
     count, step = len(tokens) - 1, max(1, context // 2)
     first = min(context, count)
-    found, done = model.nothing(count), first
+    found, done = model.zeros(count), first
     if first:
         found[:first] = _last(model, tokens[None, : first + 1], first)[0]
     ends = [*range(first + step, count, step), count] if count > first else []

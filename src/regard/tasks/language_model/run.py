@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.memory import Memory
-from regard.attribution.aggregation import alone
+from regard.attribution.aggregation import single_map
 from regard.attribution.available import kinds_within
 from regard.attribution.gradients import log_probabilities_of
 from regard.attribution.kinds import Kind
@@ -20,7 +20,7 @@ from regard.data.token_words import side
 from regard.decoding.constraints import DecodingConstraints, writable
 from regard.decoding.continuation import Prompted, Sliding
 from regard.decoding.streaming import StepOptions, StreamEvent, StreamSource, check_prefixes
-from regard.errors import InputError, shown
+from regard.errors import InputError, quoted
 from regard.maps.alignment import Alignment
 from regard.maps.lookups import Lookups, beside, of_rows
 from regard.models.catalog import build_language_model
@@ -200,7 +200,7 @@ class LanguageModelRun(Run[str, Continuation]):
         """Raises InputError for a text longer than the model's context."""
         if self.model.context is not None and len(ids) > self.model.context:
             raise InputError(
-                f"the prompt {shown(prompt)} and its continuation have {len(ids)} tokens, and the model reads "
+                f"the prompt {quoted(prompt)} and its continuation have {len(ids)} tokens, and the model reads "
                 f"{self.model.context} at once; write at most {max(0, self.model.context - len(ids) + len(tokens))}"
             )
 
@@ -213,7 +213,7 @@ class LanguageModelRun(Run[str, Continuation]):
             attention = contributed(
                 self.model, tokens, tokens, lambda: log_probabilities_of(self._next(ids), targets), maps
             )
-            return alone(attention, kind), attention
+            return single_map(attention, kind), attention
         names, read = self.model.self_attention, side(self.tokenizer, ids)
         return within(self.model, names, read, lambda: self._next(ids), maps, kind=kind, before="(vocabulary)")
 
@@ -260,12 +260,12 @@ class LanguageModelRun(Run[str, Continuation]):
             room = context - len(each) + 1
             if room < 1:
                 raise InputError(
-                    f"the prompt {shown(prompt)} has {len(each)} tokens and leaves no room for another, for the model "
+                    f"the prompt {quoted(prompt)} has {len(each)} tokens and leaves no room for another, for the model "
                     f"takes {context}; shorten it, or let it slide beyond"
                 )
             if room < least:
                 raise InputError(
-                    f"the prompt {shown(prompt)} has {len(each)} tokens and {tokens} more are requested, but the "
+                    f"the prompt {quoted(prompt)} has {len(each)} tokens and {tokens} more are requested, but the "
                     f"model takes {context}; shorten it, request at most {room}, or let it slide beyond"
                 )
 

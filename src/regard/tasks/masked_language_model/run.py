@@ -8,14 +8,14 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from regard.attribution.aggregation import alone
+from regard.attribution.aggregation import single_map
 from regard.attribution.available import LAYERED
 from regard.attribution.gradients import log_probabilities_of
 from regard.attribution.kinds import Kind
 from regard.attribution.self_attention import contributed, within
 from regard.data.batching import padded
 from regard.data.token_words import side
-from regard.errors import InputError, shown
+from regard.errors import InputError, quoted
 from regard.maps.alignment import Alignment
 from regard.maps.lookups import Lookups, beside
 from regard.models.bert import Bert
@@ -193,7 +193,7 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
         """One kind of attribution: every layer and head, and the one map of those chosen."""
         if kind == "gradient":
             gradient = self._gradient(text, ids, maps)
-            return alone(gradient, kind), gradient
+            return single_map(gradient, kind), gradient
         names, read = self.model.self_attention, side(self.tokenizer, ids)
         return within(self.model, names, read, lambda: self._states([ids]), maps, kind=kind)
 
@@ -204,7 +204,7 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
         places = [place for place, index in enumerate(ids) if index == self._mask]
         if not places:
             raise InputError(
-                f"{shown(text)} has no blank, and a gradient is of the token that fills one; write {BLANK} there"
+                f"{quoted(text)} has no blank, and a gradient is of the token that fills one; write {BLANK} there"
             )
         filling = self._ordinary(self._logits(ids, places), -torch.inf).argmax(-1).tolist()
         return contributed(
@@ -232,7 +232,7 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
 
     def _fill(self, text: str, best: int, blank: str) -> list[list[FilledBlank]]:
         if blank not in text:
-            raise InputError(f"{shown(text)} has no blank; write {blank} where one is")
+            raise InputError(f"{quoted(text)} has no blank; write {blank} where one is")
         marked = self._blanked(text, blank)
         ids = marked[1:-1]
         places = [place for place, index in enumerate(marked) if index == self._mask]
@@ -271,7 +271,8 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
         context = self.config.model.context
         if len(ids) + 2 > context:
             raise InputError(
-                f"{shown(text)} has {len(ids)} tokens and two special tokens, but the model takes {context}; shorten it"
+                f"{quoted(text)} has {len(ids)} tokens and two special tokens, but the model takes {context}; "
+                "shorten it"
             )
         return [self.tokenizer.special.start, *ids, self.tokenizer.special.end]
 

@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Generator
 
 from regard.data.generated.synthetic import Synthetic
-from regard.errors import InputError, shown
+from regard.errors import InputError, quoted
 from regard.tasks.meta_rl.environments import Environments, bernoulli, normal, qualities
 
 Actions = Annotated[int, Field(ge=2, le=1_000)]
@@ -73,7 +73,7 @@ class Bandits(Decisions):
         except ValueError:
             found = []
         if len(found) != self.arms or not all(0 <= each <= 1 for each in found):
-            raise InputError(f"{place}: {shown(text)}; expected {self.arms} probabilities with blanks between")
+            raise InputError(f"{place}: {quoted(text)}; expected {self.arms} probabilities with blanks between")
         return self._of(torch.tensor([found]))
 
     def _of(self, probabilities: torch.Tensor) -> Environments:
@@ -112,7 +112,7 @@ class Processes(Decisions):
     def read(self, text: str, place: str) -> Environments:
         """`7`: the process of this seed."""
         if not text.strip().isdecimal() or int(text) > MOST_SEED:
-            raise InputError(f"{place}: {shown(text)}; expected a whole number, the seed of a process")
+            raise InputError(f"{place}: {quoted(text)}; expected a whole number, the seed of a process")
         return self.sampled(1, f"read/{int(text)}")
 
 

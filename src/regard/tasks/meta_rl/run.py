@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from regard.attention.record import record
-from regard.attribution.aggregation import alone
+from regard.attribution.aggregation import single_map
 from regard.attribution.kinds import Kind
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
@@ -103,7 +103,7 @@ class MetaRLRun(Run[str, ActionPrediction]):
         weights = list(maps.values())[-1][0].double().cpu().numpy()
         what = [f"{action}: {reward:.3g}" for action, reward in zip(found.actions, found.rewards, strict=True)]
         attention = Alignment(weights, ("begin", *what[:-1]), tuple(map(str, found.actions)))
-        return Attribution(found, example, (alone(attention, "weights"),), attention, options)
+        return Attribution(found, example, (single_map(attention, "weights"),), attention, options)
 
     def _act(self, environment: Environments) -> Trajectories:
         device = next(self.model.parameters()).device

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from regard.attention.record import record_breakdown
-from regard.attribution.aggregation import alone
+from regard.attribution.aggregation import single_map
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
 from regard.maps.breakdown import Breakdown
@@ -98,7 +98,7 @@ class PointerRun(Run[Set, PointerPrediction]):
     def _attribute(self, example: Set, options: AttributionOptions) -> Attribution:
         """The weights of every step on the end and on each element."""
         (found,) = self._predict([example], PredictOptions())
-        lookups = replace(alone(found.attention, "weights"), breakdown=found.breakdown)
+        lookups = replace(single_map(found.attention, "weights"), breakdown=found.breakdown)
         title = example if isinstance(example, str) else written(example)
         return Attribution(found, title, (lookups,), found.attention, options)
 
