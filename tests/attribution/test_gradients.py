@@ -119,5 +119,5 @@ def test_an_input_that_a_score_does_not_see_owes_nothing():
 
 def test_no_map_is_chosen():
     model = cases.MODELS["transformer"]()
-    with pytest.raises(InputError, match="a gradient is that of the whole model; choose none"):
+    with pytest.raises(InputError, match="a gradient is of the whole model; choose no map"):
         SOURCES["gradient"](model, WRITTEN, [0])

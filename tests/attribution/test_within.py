@@ -73,7 +73,7 @@ def test_maps_are_layers_times_heads():
 
 
 def test_what_cannot_be_looked_into():
-    with pytest.raises(InputError, match="carries a state from token to token and reads none again"):
+    with pytest.raises(InputError, match="is recurrent without attention"):
         opened(RecurrentLanguageModelConfig(embedding=5, width=5)).attribute(TEXT)
     with pytest.raises(InputError, match="the model takes 11"):
         opened(GPT).attribute(f"{TEXT} {TEXT}")

@@ -112,7 +112,7 @@ def test_a_missing_breakdown_has_a_reason(opened: Opened):
     side = np.zeros((1, 1, 2, 4))
     one = Lookups(np.full((1, 1, 2, 2), 0.5), ("a", "b"), ("s", "t"), breakdown=Breakdown(Sums(side, side), side))
     page = opened(View(one, breakdown_limit=23))
-    assert "breaks" not in page.locator(".regard-said").inner_text()
+    assert "breaks" not in page.locator(".regard-status").inner_text()
     page.locator(".regard-place").focus()
     page.keyboard.press("Enter")
     assert page.locator(".regard-breakdown p").inner_text() == (

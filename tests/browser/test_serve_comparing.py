@@ -136,4 +136,4 @@ def test_a_map_that_one_of_two_runs_lacks_is_reported(visit: Visit):
         page.get_by_label("Compare with").select_option("small")
         page.get_by_label("rollout").check()
         submit(page)
-        page.locator("#status.bad", has_text="small: there is no rollout of this run's model").wait_for()
+        page.locator("#status.bad", has_text="small: this run's model has no rollout").wait_for()

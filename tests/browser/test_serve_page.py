@@ -79,7 +79,7 @@ def test_hovering_changes_the_picture(visit: Visit):
         before = view.screenshot()
         box = view.bounding_box()
         page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 0.6 * box["height"])
-        text = page.locator("#view .regard-said").inner_text()
+        text = page.locator("#view .regard-status").inner_text()
         assert "reads" in text
         assert view.screenshot() != before
 

@@ -33,7 +33,7 @@ def lookups(name: str = "", seed: int = 3) -> Lookups:
 
 
 def status(page: Any) -> str:
-    return page.locator(".regard-said").first.inner_text()
+    return page.locator(".regard-status").first.inner_text()
 
 
 def pixels(page: Any) -> bytes:
@@ -62,7 +62,7 @@ def cell(page: Any, target: int, source: int) -> tuple[float, float]:
     """The middle of a cell of the matrix on its canvas, which ends behind the last one."""
     width, height = page.locator(".regard-extent").first.evaluate("each => [each.clientWidth, each.clientHeight]")
     table = page.evaluate(
-        "document.querySelector('.regard-said').textContent.match(/(\\d+) target × (\\d+) source/).slice(1).map(Number)"
+        "document.querySelector('output').textContent.match(/(\\d+) target × (\\d+) source/).slice(1).map(Number)"
     )
     left, top = (size - 1 - count * CELL for size, count in zip((width, height), reversed(table), strict=True))
     return left + (source + 0.5) * CELL, top + (target + 0.5) * CELL
@@ -262,7 +262,7 @@ def test_two_sentences_side_by_side(opened: Opened):
     page.locator(".regard-place").first.focus()
     page.keyboard.press("ArrowRight")
     expected = [f"The reads Haus {each.weights.mean((0, 1))[0, 1]:.3f}" for each in (one, other)]
-    assert page.locator(".regard-said").all_inner_texts() == expected
+    assert page.locator(".regard-status").all_inner_texts() == expected
     page.get_by_role("button", name="Show one").click()
     assert page.locator(".regard-panel").count() == 1
 

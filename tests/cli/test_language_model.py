@@ -93,7 +93,7 @@ def test_evaluate_counts_the_test_set_or_a_file(regard, written: Path, text: Pat
     ("arguments", "said"),
     [
         (("predict", "{run}", "a", "--prefix", "b"), "the option prefix is not supported"),
-        (("show", "{run}", "a", "--out", "x.png"), "carries a state from token to token and reads none again"),
+        (("show", "{run}", "a", "--out", "x.png"), "is recurrent without attention"),
         (("show", "{run}", "a", "--out", "x.png", "--beam", "2"), "the option beam is not supported where"),
         (
             ("evaluate", "{run}", "--beam", "2"),

@@ -197,8 +197,8 @@ def test_show_draws_what_an_answer_depended_on(regard, run: Path, tmp_path: Path
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--kind", "rollout"), "this run's encoder is not made of them; use weights, norms or gradient"),
-        (("--kind", "gradient", "--map", "0"), "a gradient is that of the whole model; choose none"),
+        (("--kind", "rollout"), "this run's encoder lacks; use weights, norms or gradient"),
+        (("--kind", "gradient", "--map", "0"), "a gradient is of the whole model; choose no map"),
         (("--kind", "saliency"), "--kind"),
     ],
 )

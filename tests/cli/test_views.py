@@ -21,7 +21,7 @@ OUT = "a.svg"
 def test_each_view_of_each_kind_of_run(make, text: str, view, tmp_path: Path):
     run, out = make(), tmp_path / OUT
     if (make, view) == (writing, "rollout"):
-        with pytest.raises(InputError, match="the view rollout is of several layers that read themselves"):
+        with pytest.raises(InputError, match="the view rollout needs several self-attention layers"):
             drawn(run, text, out, FigureOptions(view=view))
         return
     answer, paths = drawn(run, text, out, FigureOptions(view=view))
@@ -113,7 +113,7 @@ def test_a_page_shows_a_matrix_between_words(tmp_path: Path):
         (FigureOptions(target="-1"), {}, "target is '-1'; expected A:B, A:, :B or A, numbers from 0"),
         (FigureOptions(target=""), {}, "expected A:B"),
         (FigureOptions(view="entropy"), {"maps": [1]}, "the view entropy is of every head"),
-        (FigureOptions(view="rollout"), {"maps": [1]}, "a rollout is of all layers and heads"),
+        (FigureOptions(view="rollout"), {"maps": [1]}, "a rollout combines all layers and heads"),
         (FigureOptions(view="lines"), {"maps": [6]}, "map 6 is not there; the model has 6, from 0 to 5"),
         (FigureOptions(view="lines"), {"beam": 2}, "the option beam is not supported where"),
     ],
@@ -160,7 +160,7 @@ def test_from_the_command_line(regard, run: Path, tmp_path: Path):
 @pytest.mark.parametrize("out", ["a.svg", "a.html"])
 def test_what_is_too_large_is_refused_with_the_options_that_help(out: str, tmp_path: Path, monkeypatch):
     monkeypatch.setattr("regard.pictures.views.LABELS", 5)
-    with pytest.raises(InputError, match="at most 5 a side are drawn: give page, words, source or target"):
+    with pytest.raises(InputError, match="at most 5 per side are drawn: give page, words, source or target"):
         drawn(filling(), TEXT, tmp_path / out, FigureOptions(), maps=[0])
     with pytest.raises(InputError, match=r"at most 0\.001 MB are written, unless largest \(--largest\) is set higher"):
         drawn(filling(), TEXT, tmp_path / "a.html", FigureOptions(largest=0.001))

@@ -62,7 +62,7 @@ def test_heads_that_nobody_could_tell_apart():
     for each in drawn(lines(np.ones((MOST, 1, 1)), ("a",), ("b",), ("h",) * MOST), 0)[:MOST]:
         styles.add((tuple(each.get_colors()[0]), str(each.get_linestyles()[0])))
     assert len(styles) == MOST
-    with pytest.raises(InputError, match="17 heads are too many for lines; at most 16 are told apart: choose some"):
+    with pytest.raises(InputError, match="17 heads are too many for lines; choose at most 16"):
         lines(np.ones((MOST + 1, 1, 1)), ("a",), ("b",), ("h",) * (MOST + 1))
 
 

@@ -81,7 +81,7 @@ def test_a_missing_directory_is_named(alignment, tmp_path):
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_row_56_too_large_is_refused_with_an_estimate_and_the_option(suffix, tmp_path):
-    with pytest.raises(InputError, match=r"about [\d.]+ MB; at most 512 labels a side.*largest") as caught:
+    with pytest.raises(InputError, match=r"about [\d.]+ MB; at most 512 labels per side.*largest") as caught:
         write(square(513), tmp_path / f"a{suffix}")
     assert "\n" not in str(caught.value)
     assert not list(tmp_path.iterdir())

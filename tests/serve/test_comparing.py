@@ -112,7 +112,7 @@ def test_an_error_names_its_run():
     with serving(of(toys.translator(), "one"), of(toys.translator("transformer"), "two")) as address:
         answer = compare(address, "one", {"text": SOURCE, "other": "two", "kinds": ["rollout"]})
         turned = compare(address, "two", {"text": SOURCE, "other": "one", "kinds": ["rollout"]})
-    message = "one: there is no rollout of this run's model; it has weights, gradient, norms"
+    message = "one: this run's model has no rollout; it has weights, gradient, norms"
     assert [(each.status_code, each.json()["error"]) for each in (answer, turned)] == [(422, message)] * 2
 
 

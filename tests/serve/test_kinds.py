@@ -39,7 +39,7 @@ def test_kinds_of_a_text():
 @pytest.mark.parametrize(
     ("kinds", "message"),
     [
-        (["rollout"], "there is no rollout of this run's model; it has weights, gradient, norms"),
+        (["rollout"], "this run's model has no rollout; it has weights, gradient, norms"),
         (["colours"], "kinds.0: Input should be 'weights', 'gradient', 'norms' or 'rollout'"),
         ([], "kinds: Tuple should have at least 1 item after validation, not 0"),
     ],

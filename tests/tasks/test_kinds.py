@@ -173,12 +173,12 @@ def test_norms_and_rollout_of_a_language_model():
 @pytest.mark.parametrize(
     ("name", "kind", "maps", "said"),
     [
-        ("gpt2", "rollout", [0], "a rollout is of all layers and heads; choose none"),
-        ("gpt2", "gradient", [0], "a gradient is that of the whole model; choose none"),
+        ("gpt2", "rollout", [0], "a rollout combines all layers and heads; choose no map"),
+        ("gpt2", "gradient", [0], "a gradient is of the whole model; choose no map"),
         ("gpt2", "norms", [6], "map 6 is not there; the model has 6"),
-        ("attention", "rollout", None, "this run's model is not made of them; use weights, norms or gradient"),
-        ("recurrent", "norms", None, "carries a state from token to token and reads none again"),
-        ("recurrent", "rollout", None, "carries a state from token to token and reads none again"),
+        ("attention", "rollout", None, "this run's model lacks; use weights, norms or gradient"),
+        ("recurrent", "norms", None, "is recurrent without attention"),
+        ("recurrent", "rollout", None, "is recurrent without attention"),
     ],
 )
 def test_language_models_refuse(name: str, kind: Kind, maps: list[int] | None, said: str):

@@ -69,7 +69,7 @@ def as_norms(norms: Lookups) -> Lookups:
 def rollout_of(found: Maps, numbers: Sequence[int] | None = None) -> Map:
     """The rollout of the layers' maps. Raises InputError as `rolled_out` does, and if some maps are chosen."""
     if numbers is not None:
-        raise InputError("a map is chosen, but a rollout is of all layers and heads; choose none")
+        raise InputError("a rollout combines all layers and heads; choose no map")
     return rolled_out([*found.values()])
 
 
@@ -79,7 +79,7 @@ def rolled_out(maps: Sequence[Tensor]) -> Map:
     layers = [each[0].double().cpu().numpy() for each in maps]
     if any(each.ndim != 3 or each.shape[1] != each.shape[2] for each in layers):
         raise InputError(
-            "a rollout is of layers of self-attention with residuals, and this run's model is not made of them; use "
+            "a rollout needs self-attention layers with residuals, which this run's model lacks; use "
             "weights, norms or gradient"
         )
     return rollout(layers)

@@ -39,4 +39,4 @@ def check_kinds(kinds: Sequence[Kind], possible: Sequence[Kind]) -> None:
     """Raises InputError for a kind that the model does not support."""
     for kind in kinds:
         if kind not in possible:
-            raise InputError(f"there is no {kind} of this run's model; it has {', '.join(possible)}")
+            raise InputError(f"this run's model has no {kind}; it has {', '.join(possible)}")

@@ -41,7 +41,7 @@ def by_rollout(model: EncoderDecoder, outputs: Sequence[TokenPair], maps: Sequen
     self-attention."""
     if model.encoder.self_attention is None:
         raise InputError(
-            "a rollout is of layers of self-attention with residuals, and this run's encoder is not made of them; use "
+            "a rollout needs self-attention layers with residuals, which this run's encoder lacks; use "
             "weights, norms or gradient"
         )
     names = _names("encoder", model.encoder.self_attention), _names("decoder", readers_of(model))

@@ -79,4 +79,4 @@ def log_probabilities_of(logits: Float[Tensor, "target choice"], chosen: Sequenc
 def check_no_maps(maps: Sequence[int] | None) -> None:
     """Raises InputError if maps are chosen: a gradient belongs to the whole model."""
     if maps is not None:
-        raise InputError("a map is chosen, but a gradient is that of the whole model; choose none")
+        raise InputError("a gradient is of the whole model; choose no map")

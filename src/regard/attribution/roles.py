@@ -61,6 +61,6 @@ def within_part(
     if names is None:
         raise InputError(f"the {role} of this run's model has no self-attention, so there is none to draw")
     if kind == "gradient":
-        raise InputError(f"a gradient is that of the whole model, not of its {ROLES[role]}; choose weights or norms")
+        raise InputError(f"a gradient is of the whole model, not of its {ROLES[role]}; choose weights or norms")
     lookups, attention = within(part, names, text, call, maps, kind=kind)
     return replace(lookups, name=f"{ROLES[role]}, {kind}" if kind == "rollout" else ROLES[role]), attention

@@ -37,7 +37,7 @@ def within(
         InputError: the model has no self-attention, no such map, or no maps for a rollout.
     """
     if names is None:
-        raise InputError("the run's model carries a state from token to token and reads none again: nothing to draw")
+        raise InputError("the run's model is recurrent without attention, so there is nothing to draw")
     aggregation = AGGREGATIONS[kind]
     with record_breakdown(model, names, aggregation.measure(model)) as found:
         call()

@@ -1,4 +1,4 @@
-"""Attention weights with their labels, drawn: png and svg through matplotlib, html with nothing but a browser."""
+"""Pictures of attention weights: .png and .svg by matplotlib, .html without any library."""
 
 from regard.pictures.heatmap import heatmap
 from regard.pictures.view import View

@@ -1,4 +1,4 @@
-"""Lines over numbers, grids of numbers and pairs of them, side by side: what an experiment draws."""
+"""Charts for experiments: lines, grids of numbers, and pairs of texts, side by side."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MARKS = "o", "s", "^", "D", "v", "P", "X", "*"
-"""With the colours, so that lines are told apart in grey too."""
+"""Markers distinguish the lines in grey too."""
 DASHES = "-", "--", ":"
-"""With more lines than colours."""
+"""Dashes of further lines, when there are more lines than colours."""
 LONG = 4.5
-"""Of a sample of a line beside its name, in letters, so that its dashes are seen."""
+"""The length of a line's sample in the legend, in letters, so that its dashes are visible."""
 MOST_INSIDE = 3
-"""Names of more lines stand beside a chart."""
+"""The maximum of lines with their names inside a chart; more names are beside it."""
 FEW = 3000
-"""The share of the ends of a logarithmic axis up to which its numbers are written out."""
+"""The ratio of the ends of a logarithmic axis up to which its numbers are written out."""
 
 Scales = tuple[Literal["linear", "log"], Literal["linear", "log"]]
 
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines by name, each its points (x, y); axes are linear or logarithmic. `across` are in a row at most."""
+    """Lines by name, each with its points (x, y), on linear or logarithmic axes. `across`: the maximum of charts in a
+    row."""
 
     across: ClassVar[int] = 4
     title: str
@@ -44,7 +45,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Grid:
-    """Percentages in rows by name, or numbers from 0 to another `most`, a cell for each, its column counted from 0."""
+    """Rows of cells by name: percentages, or numbers from 0 to `most`. Columns count from 0."""
 
     across: ClassVar[int] = 4
     title: str
@@ -55,8 +56,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Pairs:
-    """For each name what was expected and what was found, on one line, and a remark behind them. `names` says what the
-    two are."""
+    """For each name the expected text, the text found, and a remark. `names` are the headings of the two."""
 
     across: ClassVar[int] = 2
     title: str
@@ -70,7 +70,7 @@ Part = Chart | Grid | Pairs
 
 
 def charts(parts: Sequence[Part]) -> Figure:
-    """A figure of the charts, next to each other. Raises InputError without matplotlib, ValueError for none."""
+    """A figure of the charts, side by side. Raises InputError without matplotlib, ValueError for an empty list."""
     if not parts:
         raise ValueError("charts() got no chart; expected at least one")
     most = min(part.across for part in parts)
@@ -99,8 +99,8 @@ def charts(parts: Sequence[Part]) -> Figure:
 
 
 def _names_beside(part: Part, right: Sequence[Part]) -> bool:
-    """Whether something is named beside a chart, by what stands to its right in the row: a chart of the same lines,
-    and perhaps more behind them, names both."""
+    """Whether a chart has its names beside it. A chart to its right in the row with the same lines has them for
+    both."""
     if not isinstance(part, Chart):
         return True
     repeated = any(
@@ -110,7 +110,7 @@ def _names_beside(part: Part, right: Sequence[Part]) -> bool:
 
 
 def _dress(axes: Axes, title: str, x: str) -> None:
-    """What all charts have."""
+    """Set the title and the axes that all charts have."""
     axes.set_title(title, fontsize=11, color=INK, loc="left", parse_math=False)
     axes.set_xlabel(x, fontsize=9, color=INK, parse_math=False)
     axes.tick_params(labelsize=8, labelcolor=MUTED, color=MUTED, length=3)
@@ -140,7 +140,12 @@ def _pair(axes: Axes, chart: Pairs) -> None:
     places = range(len(chart.rows))
     expected, found = zip(*chart.rows.values(), strict=True)
     axes.hlines(places, expected, found, color=MUTED, linewidth=1.2, zorder=2)
-    ring = {"color": PAPER, "markeredgecolor": INK, "markersize": 7, "clip_on": False}  # whole at the edge too
+    ring = {
+        "color": PAPER,
+        "markeredgecolor": INK,
+        "markersize": 7,
+        "clip_on": False,
+    }  # no marker is clipped at the edge
     axes.plot(expected, places, "o", zorder=3, label=chart.names[0], **ring)
     axes.plot(found, places, "o", color=COLOURS[1], markersize=5, zorder=4, label=chart.names[1], clip_on=False)
     axes.set_yticks(places, [*chart.rows], fontsize=9, color=INK, parse_math=False)
@@ -175,7 +180,7 @@ def _draw(axes: Axes, chart: Chart, beside: bool) -> None:
 
 
 def _name_numbers(axis: Axis) -> None:
-    """Numbers as they are, and not as powers, on a logarithmic axis of few decades."""
+    """Plain numbers instead of powers on a logarithmic axis of few decades."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     low, high = axis.get_view_interval()
@@ -186,7 +191,7 @@ def _name_numbers(axis: Axis) -> None:
 
 
 def png(parts: Sequence[Part]) -> bytes:
-    """The figure as a file's content; the same charts give the same bytes. Raises as `charts` does."""
+    """The content of a .png file of the figure; equal charts give equal bytes. Raises as `charts` does."""
     figure = charts(parts)
     content = io.BytesIO()
     with plotting():

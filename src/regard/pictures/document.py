@@ -1,4 +1,4 @@
-"""A document, its sentences shaded by their weights and the words inside by theirs (Yang 2016, figures 5 and 6)."""
+"""A document with its sentences shaded by their weights and its words by theirs (Yang 2016, figures 5 and 6)."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH, MARGIN, BEFORE = 7.6, 0.15, 0.75
-"""Of the figure, of its edges, and of what stands before the words, in inches."""
+"""The width of the figure and of its margins, and the space before the words, in inches."""
 EDGES = MARGIN + BEFORE, WIDTH - MARGIN
-"""Of what words have, across, in inches."""
+"""The left and right edge of the words, in inches."""
 LINE, GAP, SPACE, TYPE = 0.22, 0.1, 0.06, 9.0
-"""The height of a line, what is between sentences and between words, in inches; the size of type, in points."""
+"""The height of a line, the space between sentences and between words, in inches; the type size in points."""
 
 
 @dataclass(frozen=True)
 class Shades:
-    """Between 0 and 1: weights as shares of the document's greatest. Those of words are weighed by the root of their
-    sentence's, so that in a sentence that is hardly read they do not stand out, and yet are to be seen (section 3.4).
+    """Shades from 0 to 1: weights divided by the document's greatest. Word weights are multiplied by the root of their
+    sentence's weight, so that words of weakly attended sentences are faint but visible (section 3.4).
 
-    sentences: (sentence,). words: for each sentence (word,). most: what is 1 of either.
+    sentences: (sentence,).
+    words: (word,) for each sentence.
+    most: the weights with shade 1, of a sentence and of a word.
     """
 
     sentences: np.ndarray
@@ -39,7 +41,7 @@ class Shades:
 
 
 def shades(document: DocumentWeights) -> Shades:
-    """Those of a document; all 0 where nothing is read."""
+    """The shades of a document; all 0 if all weights are 0."""
     tiny = np.finfo(float).tiny
     words = [np.sqrt(weight) * each for weight, each in zip(document.weights, document.words, strict=True)]
     greatest = max((each.max(initial=0.0) for each in words), default=0.0)
@@ -49,8 +51,8 @@ def shades(document: DocumentWeights) -> Shades:
 
 
 def picture(document: DocumentWeights, *, title: str = "") -> Figure:
-    """A figure of the whole text, each sentence behind its weight. The darkest are the sentence and the word that this
-    document was read by most. Raises InputError without matplotlib, or where no installed font has a character."""
+    """A figure of the whole text, each sentence after its weight. The sentence and the word with the greatest weight
+    are darkest. Raises InputError without matplotlib, or if no installed font has a character."""
     with plotting():
         figure = sheet()
         words = iter(measured(figure, [word for words in document.sentences for word in words], TYPE))
@@ -75,7 +77,7 @@ def picture(document: DocumentWeights, *, title: str = "") -> Figure:
 
 
 def broken(widths: Sequence[float], most: float = EDGES[1] - EDGES[0]) -> list[list[int]]:
-    """Which words share a line: as many as there is room for, in inches."""
+    """The indices of the words of each line, filled up to `most` inches."""
     room, lines = 0.0, []
     for word, width in enumerate(widths):
         if width + SPACE > room:
@@ -87,7 +89,7 @@ def broken(widths: Sequence[float], most: float = EDGES[1] - EDGES[0]) -> list[l
 
 
 def _key(document: DocumentWeights, found: Shades) -> tuple[str, ...]:
-    """What is shaded by what, white for 0, and what is darkest."""
+    """The legend: the meaning of the shades, and the darkest sentence and word."""
     if not document.sentences:
         return ("no sentence",)
     return (
@@ -122,7 +124,8 @@ def line(
     backwards: bool,
     framed: int | None = None,
 ) -> None:
-    """Words of one line between a left and a right edge, `backwards` from the right; one of them may be framed."""
+    """Draw the words of one line between a left and a right edge, `backwards` from the right. One word may be
+    framed."""
     across = edges[1] if backwards else edges[0]
     for number in order([word.label for word in words]) if backwards else range(len(words)):
         word, each = words[number], shade[number]

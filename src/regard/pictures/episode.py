@@ -1,4 +1,4 @@
-"""A query image, and beside it the support images that it is classified by, each with its weight."""
+"""A query image beside its support images, each with its weight."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SIDE, LABEL, GAP, HEAD, FOOT = 0.8, 0.2, 0.15, 0.4, 0.2
-"""Of an image, the line under it, the space between, the title, and the key below, in inches."""
+"""An image's side, the line below it, the gap between images, the title and the legend below, in inches."""
 
 
 def episode(
@@ -29,10 +29,9 @@ def episode(
     *,
     title: str = "",
 ) -> Figure:
-    """A figure with a block a lookup, one beside the other: the query image at the left and a row of examples for each
-    class, framed the darker the more weight they had. `weights` are those of the examples in their order; one more, if
-    there is one, is of the query itself. Raises InputError without matplotlib, or where no installed font has a
-    character."""
+    """A figure with one block per lookup: the query image at the left, and a row of support images for each class, with
+    darker frames for greater weights. `weights` are those of the support images in order, optionally followed by that
+    of the query itself. Raises InputError without matplotlib, or if no installed font has a character."""
     names = list(dict.fromkeys(labels))
     rows = [[place for place, label in enumerate(labels) if label == name] for name in names]
     columns = 1 + max(map(len, rows))
@@ -63,7 +62,7 @@ def episode(
 
 
 def _head(figure: Figure, title: str, inside: tuple[float, float]) -> None:
-    """Puts a title above a figure of so many inches."""
+    """Put a title above a figure of this size in inches."""
     text, (width, height) = drawable(title, longest=60), inside
     family, size, top = families([text])[0], sizes(1).title, 1 - GAP / height
     figure.text(GAP / width, top, text, ha="left", va="top", size=size, family=family, parse_math=False)

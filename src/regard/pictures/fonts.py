@@ -1,4 +1,4 @@
-"""A font for every label, so that no character is drawn as an empty box. Needs matplotlib."""
+"""A font for every label, so that no character appears as an empty box. Needs matplotlib."""
 
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from regard.errors import InputError
 
 PREFERRED = ("DejaVu Sans", "Noto Sans", "Liberation Sans", "Arial", "Segoe UI", "Helvetica")
-# Han characters differ by language; kana or hangul among the labels say which one it is.
+# Han characters differ by language; kana or hangul among the labels identify it.
 HAN = {
     "SC": ("Noto Sans CJK SC", "Source Han Sans SC", "PingFang SC", "Microsoft YaHei", "WenQuanYi Zen Hei"),
     "JP": ("Noto Sans CJK JP", "Source Han Sans JP", "Hiragino Sans", "Yu Gothic"),
@@ -14,15 +14,14 @@ HAN = {
 }
 CJK = {"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC", "FULLWIDTH", "HALFWIDTH", "KANGXI"}
 SYMBOLS = ("Noto Sans Symbols", "Noto Sans Symbols2", "Noto Emoji", "Symbola", "Segoe UI Symbol")
-# These claim characters that they draw as boxes, or number their glyphs in a way of their own.
+# These fonts draw characters as boxes, or number their glyphs differently.
 UNFIT = ("Last Resort", "Adobe Blank", "Noto Color Emoji", "Apple Color Emoji", "cm", "STIXNon", "STIXSize")
 
 
 def families(labels: Iterable[str]) -> list[list[str]]:
-    """For each label the font families to draw it with, in order of preference: one where one has all its characters.
+    """The font families for each label, in order of preference; a single family if one has all its characters.
 
-    Raises InputError that names the scripts no installed font covers and what to install.
-    """
+    Raises InputError with the scripts that no installed font covers, and the fonts to install."""
     labels = list(labels)
     needed = {char for label in labels for char in label}
     coverage = _cover(needed)
@@ -37,12 +36,12 @@ def families(labels: Iterable[str]) -> list[list[str]]:
 
 
 def script(char: str) -> str:
-    """The first word of the character's Unicode name (ARABIC, CJK, DEVANAGARI), which for letters is the script."""
+    """The first word of the character's Unicode name (ARABIC, CJK, DEVANAGARI): for letters, their script."""
     return unicodedata.name(char, "UNNAMED").split()[0].split("-")[0]
 
 
 def _cover(needed: set[str]) -> dict[str, set[str]]:
-    """Which family has which of the characters, in order of preference, opening no more fonts than it takes."""
+    """The characters that each family has, in order of preference. Opens only as many fonts as needed."""
     coverage: dict[str, set[str]] = {}
     missing = set(needed)
     for family in _candidates(needed):
@@ -70,7 +69,7 @@ def _candidates(needed: set[str]) -> Iterator[str]:
 def _characters(family: str, needed: set[str]) -> set[str]:
     from matplotlib.font_manager import FontProperties, findfont, fontManager, get_font
 
-    # matplotlib warns of a family without what is asked for, so that is asked for which it has
+    # matplotlib warns about families without a requested property, so request one that the family has
     faces = [entry for entry in fontManager.ttflist if entry.name == family]
     plain = min(faces, key=lambda face: (face.style != "normal", fontManager.score_weight("normal", face.weight)))
     properties = FontProperties(family=[family], weight=plain.weight)
@@ -87,7 +86,7 @@ def _choose(characters: set[str], coverage: dict[str, set[str]]) -> list[str]:
 
 
 def _find_new_fonts() -> None:
-    """matplotlib remembers the fonts of the day it first ran; look for those installed since."""
+    """Update matplotlib's font cache, which dates from its first run, with fonts installed since."""
     from matplotlib.font_manager import findSystemFonts, fontManager
 
     known = {str(entry.fname) for entry in fontManager.ttflist}
@@ -95,7 +94,7 @@ def _find_new_fonts() -> None:
         try:
             fontManager.addfont(path)
         except (OSError, RuntimeError):
-            continue  # a broken or bitmap font file draws nothing, and it is not ours to report
+            continue  # a broken or bitmap font draws nothing and is not this library's to report
 
 
 def _advice(lost: set[str]) -> str:

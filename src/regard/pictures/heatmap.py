@@ -19,13 +19,11 @@ VECTOR_CELLS = 4096
 
 
 def heatmap(alignment: Alignment, *, title: str = "", most: float = 1.0) -> Figure:
-    """A figure of the weights, 0 white to 1 dark on every picture, so that two pictures can be compared, unless `most`
-    is another weight to be darkest.
+    """A figure of the weights, from white at 0 to dark at `most`. The default scale makes all pictures comparable.
 
-    Cells are squares of one size and the figure grows with the number of labels. Weights above the darkest look like
-    it, and the colour bar then ends in a point. Raises InputError without matplotlib, or where no installed font has a
-    label's characters.
-    """
+    All cells are squares of one size, and the figure grows with the number of labels. Weights above `most` have its
+    colour, and the colour bar then ends in a point. Raises InputError without matplotlib, or if no installed font has a
+    label's characters."""
     with plotting():
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -65,7 +63,7 @@ def _cells(axes: Axes, alignment: Alignment, size: Sizes, most: float) -> None:
 def _labels(axes: Axes, labels: tuple[str, ...], side: Literal["x", "y"], size: Sizes) -> list[Text]:
     axis = axes.xaxis if side == "x" else axes.yaxis
     shown = [drawable(label) for label in labels]
-    # Labels are text, never mathematics: a '$' is a dollar.
+    # Labels are plain text, never mathematics: '$' stays '$'.
     axis.set_ticks([i + 0.5 for i in range(len(shown))], shown, parse_math=False)
     axes.tick_params(axis=side, length=0, pad=4, labelsize=size.label, labelcolor=INK)
     if side == "x":
@@ -77,7 +75,7 @@ def _labels(axes: Axes, labels: tuple[str, ...], side: Literal["x", "y"], size: 
 
 
 def _turn_unless_short(figure: Figure, texts: list[Text], size: Sizes) -> None:
-    """Where one is longer than a cell all are turned that cannot stand upright, character below character."""
+    """If a label is longer than a cell, turn all labels except those that can be stacked."""
     long = max(_extents(figure, texts, 0), default=0.0) > 0.92 * size.cell
     upright = [stacked(text.get_text()) if long else text.get_text() for text in texts]
     shown = [text.get_text() if stands is None else stands for text, stands in zip(texts, upright, strict=True)]
@@ -90,7 +88,7 @@ def _turn_unless_short(figure: Figure, texts: list[Text], size: Sizes) -> None:
 
 
 def _extents(figure: Figure, texts: list[Text], axis: int) -> list[float]:
-    """Widths (axis 0) or heights (axis 1) of drawn text, in inches."""
+    """The widths (axis 0) or heights (axis 1) of texts, in inches."""
     return [text.get_window_extent().size[axis] / figure.dpi for text in texts]
 
 
@@ -103,7 +101,7 @@ def _title(figure: Figure, title: str, size: Sizes) -> list[Text]:
 
 
 def _arrange(figure: Figure, labels: tuple[list[Text], list[Text]], heading: list[Text], size: Sizes) -> Box:
-    """Sets the figure's size from what it holds, then places every part in inches; returns where the bar goes."""
+    """Set the figure's size from its content and place every part, in inches. Returns the box of the colour bar."""
     axes = figure.axes[0]
     gap = 4 / 72 + size.margin
     width, height = axes.get_xlim()[1] * size.cell, axes.get_ylim()[0] * size.cell

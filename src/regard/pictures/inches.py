@@ -1,4 +1,4 @@
-"""A figure as a sheet on which words and boxes are placed in inches from its lower left corner."""
+"""Figures with words and boxes placed in inches from the lower left corner."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RIGHT, LEFT = ("R", "AL"), ("L", "EN", "AN")
-"""Directions of letters from the right, and of letters and digits from the left."""
+"""Bidirectional classes of right-to-left letters, and of left-to-right letters and digits."""
 LONGEST = 60
-"""Letters of a word that are drawn."""
+"""The maximum of letters drawn of a word."""
 
 
 @dataclass(frozen=True)
 class Word:
-    """A label, the fonts to draw it with, and its width in inches."""
+    """A label with its fonts and its width in inches."""
 
     label: str
     fonts: list[str]
@@ -30,7 +30,7 @@ class Word:
 
 
 def sheet() -> Figure:
-    """An empty figure, whose size is set when it is known."""
+    """An empty figure; its size is set later."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -40,7 +40,8 @@ def sheet() -> Figure:
 
 
 def measured(figure: Figure, labels: Sequence[str], size: float, longest: int = LONGEST) -> list[Word]:
-    """Labels as they are drawn in type of so many points. Raises InputError where no installed font has a character."""
+    """Labels with their fonts and widths at a type size in points. Raises InputError if no installed font has a
+    character."""
     from matplotlib.font_manager import FontProperties
 
     renderer = figure.canvas.get_renderer()  # pyright: ignore[reportAttributeAccessIssue] that of the Agg canvas
@@ -53,7 +54,7 @@ def measured(figure: Figure, labels: Sequence[str], size: float, longest: int = 
 
 
 def box(figure: Figure, place: tuple[float, float, float, float], shade: float, **style: Any) -> None:
-    """A rectangle, left, bottom, width and height, in the colour of a weight."""
+    """A rectangle (left, bottom, width, height) in the colour of a weight."""
     from matplotlib.patches import Rectangle
 
     left, bottom, width, height = place
@@ -62,19 +63,19 @@ def box(figure: Figure, place: tuple[float, float, float, float], shade: float, 
 
 
 def text(figure: Figure, label: str, place: tuple[float, float], **style: Any) -> None:
-    """Text whose middle line is at a height, from a place across on. Labels are text, never mathematics."""
+    """Plain text, never mathematics, centred vertically at `place`."""
     inches = figure.dpi_scale_trans
     figure.text(*place, label, transform=inches, va="center_baseline", parse_math=False, **style)
 
 
 def from_the_right(label: str) -> bool:
-    """Whether the first letter that has a direction is written from right to left."""
+    """Whether the first letter with a direction is a right-to-left letter."""
     return next((each in RIGHT for each in _directions(label) if each in RIGHT or each == "L"), False)
 
 
 def order(labels: Sequence[str]) -> list[int]:
-    """Which label comes first, second and so on from the right in a line that is written so: neighbours that begin with
-    letters or digits from the left keep that order among themselves (Unicode Annex 9, in short)."""
+    """The order of labels from the right in a right-to-left line. Adjacent labels that begin with left-to-right letters
+    or digits keep their order (a short form of Unicode Annex 9)."""
     found: list[int] = []
     run: list[int] = []
     for place, label in enumerate(labels):

@@ -1,4 +1,4 @@
-"""Labels as they are shown: nothing invisible, nothing that disturbs its neighbours."""
+"""Visible forms of labels: invisible characters are escaped, and no label disturbs its neighbours."""
 
 import unicodedata
 
@@ -8,10 +8,9 @@ _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
 def visible(label: str) -> str:
-    """The label with spaces at its ends as ␣ and what cannot be seen (controls, bidi marks, surrogates) as an escape.
+    """The label with outer spaces as ␣ and invisible characters (controls, bidi marks, surrogates) as escapes.
 
-    Zero-width joiners stay, because shaping needs them.
-    """
+    Zero-width joiners stay, because shaping needs them."""
     inner = label.strip(" ")
     before = len(label) - len(label.lstrip(" "))
     after = len(label) - len(inner) - before
@@ -19,16 +18,16 @@ def visible(label: str) -> str:
 
 
 def drawable(label: str, longest: int = 40) -> str:
-    """visible(), cut with '…' where longer than longest.
+    """`visible(label)`, shortened with '…' beyond `longest` characters.
 
-    Variation selectors are left out: they pick a glyph and have none, so no font need have them.
+    Variation selectors are removed: they choose a glyph and have none, so fonts may lack them.
     """
     shown = "".join(char for char in visible(label) if not "\ufe00" <= char <= "\ufe0f")
     return shown if len(shown) <= longest else shown[: longest - 1] + "…"
 
 
 def columns(label: str) -> int:
-    """Width in character cells: 2 for East Asian wide characters, 0 for combining marks, 1 for the rest."""
+    """The width in character cells: 2 for East Asian wide characters, 0 for combining marks, 1 for others."""
     return sum(
         2 if unicodedata.east_asian_width(char) in "WF" else unicodedata.category(char) not in ("Mn", "Me", "Cf")
         for char in label
@@ -36,8 +35,8 @@ def columns(label: str) -> int:
 
 
 def stacked(label: str) -> str | None:
-    """A label over a column too narrow for it that stands upright nevertheless: a single character, or characters as
-    wide as Chinese ones, a line each. None for any other, which is turned."""
+    """A label with one character per line, for a column that is too narrow: a single character, or characters as wide
+    as Chinese ones. None for other labels, which are rotated."""
     upright = len(label) == 1 or (label and columns(label) == 2 * len(label))
     return "\n".join(label) if upright else None
 

@@ -1,4 +1,4 @@
-"""What each piece reads, as lines between two copies of the text, one colour a head (Vaswani 2017, figures 3 to 5)."""
+"""Attention as lines between two copies of the text, one colour per head (Vaswani 2017, figures 3 to 5)."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MARGIN, ROW, GAP, LINE, TYPE = 0.15, 0.21, 2.4, 0.2, 9.0
-"""Around all, of a piece, between the two copies, and of a line above them, in inches; the size of type, in points."""
+"""The margin, the height of a piece, the gap between the copies and the height of a line above them, in inches; the
+type size in points."""
 STYLES = "-", (0, (3, 1.5))
-"""Of the first heads, a colour each, and of as many again."""
+"""Line styles: solid for the first heads, one colour each, then dashed with the same colours."""
 MOST = len(COLOURS) * len(STYLES)
 WIDEST, FAINTEST = 3.6, 0.3
-"""Of weight 1 the width in points; of weight 0 how much of the colour there is."""
+"""The width in points at weight 1; the opacity at weight 0."""
 LONGEST = 90
-"""Letters of the title."""
+"""The maximum of letters in the title."""
 SAMPLE, ENTRY = 0.3, 1.6
-"""A line of the legend, and the room of an entry, in inches."""
+"""A sample line of the legend, and the width of an entry, in inches."""
 
 
 def lines(
@@ -37,14 +38,12 @@ def lines(
     threshold: float = 0.15,
     title: str = "",
 ) -> Figure:
-    """A figure with what reads at the left and what is read at the right. A line is as wide as its weight, and the
-    fuller of colour the greater that is; weights under `threshold` have none, which the picture says.
+    """A figure with targets at the left and sources at the right. A line's width and opacity grow with its weight.
+    Weights below `threshold` have no line, and the picture notes the threshold.
 
-    Raises InputError for more heads than `MOST`, which nobody could tell apart, without matplotlib, or where no
-    installed font has a character.
-    """
+    Raises InputError for more than `MOST` heads, without matplotlib, or if no installed font has a character."""
     if len(weights) > MOST:
-        raise InputError(f"{len(weights)} heads are too many for lines; at most {MOST} are told apart: choose some")
+        raise InputError(f"{len(weights)} heads are too many for lines; choose at most {MOST}")
     with plotting():
         figure = sheet()
         readers, read = (measured(figure, labels, TYPE) for labels in (target, source))
@@ -69,7 +68,7 @@ def lines(
 
 
 def _head(figure: Figure, heading: Sequence[Word], names: Sequence[str], entries: int, top: float) -> None:
-    """Title and note, and the legend, so many entries in a line."""
+    """Draw the title, the note and the legend, with `entries` entries per line."""
     for number, word in enumerate(heading):
         last = number == len(heading) - 1
         size, colour = (sizes(1).small, MUTED) if last else (sizes(1).title, INK)
@@ -83,7 +82,7 @@ def _head(figure: Figure, heading: Sequence[Word], names: Sequence[str], entries
 
 
 def _side(figure: Figure, words: Sequence[Word | str], across: float, side: str, top: float) -> None:
-    """One copy of the text below what it is."""
+    """Draw one copy of the text below its heading."""
     away = -0.06 if side == "right" else 0.06
     for number, word in enumerate(words):
         middle = top - LINE / 2 if number == 0 else top - LINE - ROW * (number - 0.5)
@@ -100,7 +99,7 @@ def _draw(
     across: tuple[float, float],
     top: float,
 ) -> None:
-    """The lines of each head; where several leave one piece, each leaves at a height of its own."""
+    """Draw the lines of each head. Lines from one piece start at different heights."""
     spread = ROW * 0.6 / max(len(weights), 1)
     for head, each in enumerate(weights):
         down = ROW / 2 + spread * (head - (len(weights) - 1) / 2)
@@ -111,7 +110,7 @@ def _draw(
 
 
 def _lines(figure: Figure, ends: Sequence[tuple], weights: Sequence[float], head: int) -> None:
-    """Lines of one head, the greatest weight last and so above the others."""
+    """Draw the lines of one head, the greatest weight last and thus on top."""
     from matplotlib.collections import LineCollection
     from matplotlib.colors import to_rgba
 

@@ -1,5 +1,5 @@
-"""Many maps of the same pieces as small matrices on one scale: all layers and heads, or one way to look beside another
-(Vig 2019, 1906.05714, the model view)."""
+"""Many maps of one text as small matrices on one scale: all layers and heads, or several kinds of map side by side (Vig
+2019, 1906.05714, the model view)."""
 
 from __future__ import annotations
 
@@ -22,22 +22,24 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MARGIN, LINE, BETWEEN, BAR, WIDTH = 0.15, 0.18, 0.12, 0.6, 7.0
-"""Around all, of a line of text, between matrices, of the bar with its room, and of all matrices, in inches."""
+"""The margin, the height of a text line, the gap between matrices, the width of the colour bar with its gap, and the
+width of all matrices, in inches."""
 SMALLEST, LARGEST = 0.75, 0.3
-"""The side of a matrix at the least, and of a cell at the most, in inches."""
+"""The minimum side of a matrix and the maximum side of a cell, in inches."""
 LABELLED = 0.115
-"""The side of a cell from which on pieces are named, in inches."""
+"""The minimum side of a cell with labels, in inches."""
 NAME, TITLE = 7.0, 11.0
-"""Of the names of matrices and of the title, in points."""
+"""Type sizes of the matrices' names and of the title, in points."""
 COLUMNS = 16
-"""Matrices in a row at the most."""
+"""The maximum of matrices in a row."""
 MOST = 4_000_000
-"""Cells of all matrices together."""
+"""The maximum of cells in all matrices together."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Lengths in inches: the side of a cell; what labels take at the left and above; from matrix to matrix."""
+    """Lengths in inches: the side of a cell, the room for labels at the left and above, and the distance between
+    matrices."""
 
     cell: float
     source: list[Word]
@@ -65,12 +67,11 @@ def multiples(
     most: float | None = None,
     title: str = "",
 ) -> Figure:
-    """A figure with a matrix a map, what reads down its side and what is read along its top, a row a layer. All have
-    one scale, from 0 white to `most` dark, which its bar says; by default the greatest weight rounded up.
+    """A figure with one matrix per map (targets down, sources across) and one row per layer. All matrices have one
+    scale, from white at 0 to dark at `most`; by default, the greatest weight rounded up.
 
-    names: one a map. layers: how many maps each has. labels: of what is read and of what reads, shown where there is
-    room for them. Raises InputError for too many cells, without matplotlib, or where no installed font has a character.
-    """
+    `names` has one per map, `layers` the number of maps of each layer. `labels` of sources and targets are drawn if
+    there is room. Raises InputError for too many cells, without matplotlib, or if a font lacks a character."""
     _check(weights)
     most = round_up(weights) if most is None else most
     rows = _rows(layers)
@@ -101,12 +102,12 @@ def _check(weights: Float[np.ndarray, "map target source"]) -> None:
     if weights.size > MOST:
         raise InputError(
             f"{len(weights)} maps of {weights.shape[1]} x {weights.shape[2]} weights are {weights.size / 1e6:.1f} "
-            f"million cells; at most {MOST // 1_000_000} million are drawn: choose maps, or a part of the text"
+            f"million cells; at most {MOST // 1_000_000} million are drawn; choose maps or a part of the text"
         )
 
 
 def _rows(layers: Sequence[int]) -> list[list[int]]:
-    """The numbers of the maps that stand in a row: those of a layer, or as many of them as there is room for."""
+    """The indices of the maps in each row: those of one layer, or as many as fit."""
     rows, first = [], 0
     for count in layers:
         rows += [[*range(at, min(at + COLUMNS, first + count))] for at in range(first, first + count, COLUMNS)]
@@ -129,12 +130,12 @@ def _plan(
 
 
 def _type(cell: float) -> float:
-    """Of labels, in points."""
+    """The type size of labels, in points."""
     return min(9.0, cell * 72 * 0.62)
 
 
 def _axes(figure: Figure, plan: Plan, shape: Sequence[int], place: tuple[float, float]) -> Axes:
-    """Those of a matrix whose upper left corner is at this place."""
+    """The axes of a matrix with its upper left corner at `place`."""
     width, height = plan.cell * max(shape[1], 1), plan.cell * max(shape[0], 1)
     whole = tuple(figure.get_size_inches())
     return figure.add_axes(share((place[0], place[1] - height, width, height), whole))
@@ -154,7 +155,7 @@ def _draw(axes: Axes, weights: Float[np.ndarray, "target source"], most: float, 
 
 
 def _label(axes: Axes, plan: Plan, *, left: bool, above: bool) -> None:
-    """Names the pieces at the left of the first matrix of a row, and above those of the first row."""
+    """Label the pieces at the left of the first matrix of a row, and above the first row."""
     style = {"size": _type(plan.cell), "color": INK, "parse_math": False}
     gap = 0.03 / plan.cell
     for place, word in enumerate(plan.target if left else ()):

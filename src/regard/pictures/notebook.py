@@ -1,4 +1,4 @@
-"""What a notebook shows: a page in a sealed frame, and behind it a picture for who sees no frames."""
+"""A page in a notebook: in a sandboxed frame, with a picture for viewers without frames."""
 
 import io
 from base64 import b64encode
@@ -14,9 +14,9 @@ from regard.pictures.labels import visible
 from regard.pictures.multiples import multiples
 
 LABELLED = 128
-"""Labels on a side of a picture; of more the weights are drawn alone."""
+"""The maximum of labels per side in a picture; larger maps are drawn without labels."""
 DOTS = {True: 100, False: 200}
-"""An inch: of a picture with labels, and of one without."""
+"""Dots per inch of a picture with labels, and of one without."""
 HEIGHT = 560
 FRAME = (
     '<div style="position:relative;min-height:{height}px">{behind}<iframe sandbox="allow-scripts" srcdoc="{page}" '
@@ -29,25 +29,24 @@ BEHIND = (
 
 
 class Picture(NamedTuple):
-    """A .png in base64, and how many pixels wide it is shown."""
+    """A .png in base64, and its displayed width in pixels."""
 
     data: str
     width: int
 
 
 def framed(page: str, title: str, picture: Picture | None, text: str) -> str:
-    """A page in a frame in which its script runs but which reaches nothing outside, over a picture, if there is one,
-    and its `text`. Who leaves out frames (GitHub, notebooks that are not trusted) shows the picture; else the
-    page covers it."""
+    """A page in a sandboxed frame: its script runs, but reaches nothing outside. Behind it are the picture, if there is
+    one, and its `text`; viewers that remove frames (GitHub, untrusted notebooks) show those."""
     behind = "" if picture is None else BEHIND.format(**picture._asdict(), text=escape(text), height=HEIGHT)
     inside = page.replace("&", "&amp;").replace('"', "&quot;")
     return FRAME.format(behind=behind, page=inside, title=escape(visible(title)), height=HEIGHT)
 
 
 def picture(lookups: Lookups, title: str) -> Picture | None:
-    """The mean of all maps, amounts as shares of their row: with its labels, or where they are too many to be read
-    without, on a scale up to the greatest weight. None where there is nothing to draw, no matplotlib or no font for it,
-    or more than can be drawn."""
+    """The mean of all maps, with amounts as shares of their row. It has labels if they are readable; otherwise the
+    scale ends at the greatest weight. None if there is nothing to draw or too much, or if matplotlib or a font is
+    missing."""
     targets, sources = lookups.weights.shape[2:]
     if not targets or not sources:
         return None
@@ -61,7 +60,7 @@ def picture(lookups: Lookups, title: str) -> Picture | None:
         else:
             text = f"{targets} target labels, down, read {sources} source labels, across"
             figure = multiples(alignment.weights[None], (text,), (1,), title=title)
-    except InputError:  # the page is there, and the sizes
+    except InputError:  # the page and the sizes remain
         return None
     figure.savefig(content, format="png", dpi=DOTS[labelled], metadata={"Software": None})
     return Picture(b64encode(content.getvalue()).decode(), round(100 * figure.get_size_inches()[0]))

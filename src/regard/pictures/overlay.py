@@ -1,4 +1,4 @@
-"""Images with what was looked at lit (Xu 2015, figures 2 and 3)."""
+"""Images lit by their attention weights (Xu 2015, figures 2 and 3)."""
 
 from __future__ import annotations
 
@@ -17,31 +17,32 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SIDE, SMALL, HEAD, GAP, FOOT = 2.8, 1.5, 0.4, 0.12, 0.2
-"""Of an image alone and of one among many, the title above, the space between and the key below, in inches."""
+"""The side of a single image and of one among many, the title, the gap between images and the legend, in inches."""
 KEY = "darkest: 0, brightest: its greatest weight"
 COLUMNS = 6
-"""Images in a row."""
+"""The maximum of images in a row."""
 DARKEST = 0.15
-"""What is left of the light where the weight is 0."""
+"""The brightness at weight 0."""
 Pixels = UInt8[np.ndarray, "height width channel"]
 
 
 def overlay(pixels: Pixels, weights: Float[np.ndarray, "row column"], *, title: str = "") -> Figure:
-    """A figure of both. The light is full at the largest weight, and even between the middles of the patches. Raises
-    InputError without matplotlib, or where no installed font has a character of the title."""
+    """A figure of the image, and of the image lit by the weights. The brightness is 1 at the greatest weight,
+    interpolated between the centres of patches. Raises InputError without matplotlib, or if no installed font has a
+    character of the title."""
     return _figure([pixels, lit(pixels, weights)], [title, ""], SIDE, 2)
 
 
 def overlays(pixels: Pixels, weights: Float[np.ndarray, "word row column"], words: Sequence[str]) -> Figure:
-    """A figure of an image and of the same image once for each word, lit where that looked, with the word above it
-    (Xu 2015, figure 2). The light is full at a word's largest weight. Raises as `overlay`, and ValueError for another
-    number of words than weights."""
+    """A figure of an image, and of the same image once per word, lit by that word's weights (Xu 2015, figure 2). The
+    brightness is 1 at each word's greatest weight. Raises as `overlay` does, and ValueError if the numbers of words and
+    of weights differ."""
     shown = [pixels, *(lit(pixels, each) for each in weights)]
     return _figure(shown, ["", *(word for word, _ in zip(words, weights, strict=True))], SMALL, COLUMNS)
 
 
 def _figure(images: Sequence[Pixels], titles: Sequence[str], side: float, columns: int) -> Figure:
-    """Images row by row, each with its title above; rows without any have no room for one."""
+    """Images row by row, each below its title. Rows without titles have no room for them."""
     with plotting():
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -69,13 +70,13 @@ def _figure(images: Sequence[Pixels], titles: Sequence[str], side: float, column
 
 
 def lit(pixels: Pixels, weights: Float[np.ndarray, "row column"]) -> Pixels:
-    """An image with the light of its weights."""
+    """An image lit by weights."""
     shade = light(weights, pixels.shape[0], pixels.shape[1])
     return (pixels * shade[:, :, None]).round().astype(np.uint8)
 
 
 def light(weights: Float[np.ndarray, "row column"], height: int, width: int) -> Float[np.ndarray, "height width"]:
-    """Weights of patches as the light of each pixel, from `DARKEST` to 1, linear between the middles of patches."""
+    """Patch weights as the brightness of each pixel, from `DARKEST` to 1, linear between the centres of patches."""
     found = weights / max(weights.max(), np.finfo(weights.dtype).tiny)
     for axis, size in enumerate((height, width)):
         middles = (np.arange(found.shape[axis]) + 0.5) * size / found.shape[axis]

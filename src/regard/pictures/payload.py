@@ -1,4 +1,4 @@
-"""Lookups as plain values for JSON, which the component in `browser/` shows."""
+"""Lookups as plain values for JSON, the input of the component in `browser/`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,19 +16,18 @@ from regard.pictures.packed import BYTES, deflated, packed_map, packed_vectors
 
 FORMAT = 1
 LARGEST = 16.0
-"""Megabytes that a page may have unless its author says otherwise."""
+"""The default maximum size of a page, in megabytes."""
 BREAKDOWN_LIMIT = 1_000_000
-"""Numbers that lookups are broken down into, by default: each takes as much as several weights."""
+"""The default maximum of numbers in the breakdown of lookups; each takes as much room as several weights."""
 
 
 def payload(
     lookups: Sequence[Lookups], *, title: str = "", largest: float = LARGEST, breakdown_limit: int = BREAKDOWN_LIMIT
 ) -> dict[str, Any]:
-    """What `regard.mount(element, payload)` takes in a browser; see docs/decisions/0030. Lookups whose
-    breakdown has more than `breakdown_limit` numbers carry the reason instead.
+    """The payload of `regard.mount(element, payload)` in a browser; see docs/decisions/0030. Lookups whose breakdown
+    has more than `breakdown_limit` numbers carry the reason instead.
 
-    Raises InputError where there are no lookups, or so many weights that more than `largest` megabytes come of them.
-    """
+    Raises InputError if there are no lookups, or if the page would have more than `largest` megabytes."""
     if not lookups:
         raise InputError("there are no lookups to show; give at least one")
     if (size := sum(estimate(each, breakdown_limit) for each in lookups) / 1e6) > largest:
@@ -41,7 +40,7 @@ def payload(
 
 
 def estimate(lookups: Lookups, breakdown_limit: int = BREAKDOWN_LIMIT) -> int:
-    """Roughly the bytes of them in a page, and hardly ever fewer than it takes."""
+    """Roughly the bytes of lookups in a page, rarely an underestimate."""
     maps = lookups.weights.size + sum(each.weights.size for each in lookups.others.values())
     sides = [lookups.source, lookups.target, lookups.notes]
     sides += [own or () for each in lookups.others.values() for own in (each.source, each.target)]
@@ -83,7 +82,7 @@ def _lookups(one: Lookups, breakdown_limit: int) -> dict[str, Any]:
 
 
 def _other(name: str, other: OtherMap) -> dict[str, Any]:
-    """With its own layers and heads, and labels where it has some."""
+    """A map with its own layers and heads, and with its own labels if it has any."""
     found = packed_map(visible(name), other.weights, amounts=other.amounts)
     found |= {"layers": [visible(layer) for layer in other.layers], "heads": other.weights.shape[1]}
     sides = {"source": other.source, "target": other.target, "verbs": other.verbs}

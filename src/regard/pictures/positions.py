@@ -1,4 +1,4 @@
-"""Encodings of positions: as a map, as curves, and how alike any two of them are (Vaswani 2017, section 3.5)."""
+"""Positional encodings: as a map, as curves, and their pairwise similarity (Vaswani 2017, section 3.5)."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SIDE, LEFT, ABOVE, BELOW, RIGHT = 2.0, 0.55, 0.35, 0.45, 0.75
-"""Of a panel, and of its margins, in inches; at the right is room for a scale."""
+"""A panel's side and the margins, in inches; the right one has the colour bar."""
 CURVES = 4
-"""Dimensions that are drawn as curves."""
+"""The maximum of dimensions drawn as curves."""
 
 Encoding = Float[np.ndarray, "_position _dimension"]
 
 
 def positions(encodings: Mapping[str, Encoding]) -> Figure:
-    """A figure with a row for each encoding by its name: its numbers, dimension by position; some dimensions as curves
-    over the positions; and the dot product of each two positions. Orange is less than 0 and blue more; a scale is as
-    wide as the greatest number it shows. Raises ValueError for none, InputError without matplotlib."""
+    """A figure with one row per encoding: its values (dimension by position), some dimensions as curves over the
+    positions, and the dot product of each pair of positions. Orange is negative, blue positive; each scale ends at the
+    greatest magnitude. Raises ValueError for an empty mapping, InputError without matplotlib."""
     if not encodings:
         raise ValueError("positions() got no encoding; expected at least one")
     width, tall = 3 * (LEFT + SIDE + RIGHT), ABOVE + SIDE + BELOW
@@ -67,7 +67,7 @@ def _map(figure: Figure, axes: Axes, values: Float[np.ndarray, "row column"], ti
 
 
 def _curves(axes: Axes, encoding: Encoding) -> None:
-    """Dimensions at even distances, the first among them."""
+    """Draw evenly spaced dimensions, beginning with the first."""
     count = min(CURVES, encoding.shape[1])
     for number, dimension in enumerate(range(0, encoding.shape[1], -(-encoding.shape[1] // count))):
         axes.plot(encoding[:, dimension], color=COLOURS[number], linewidth=1.4, label=f"dimension {dimension}")

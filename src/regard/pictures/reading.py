@@ -1,4 +1,4 @@
-"""The text once for each piece that reads, shaded by what that read (Cheng 2016, figure 1)."""
+"""The text once per target, shaded by that target's attention (Cheng 2016, figure 1)."""
 
 from __future__ import annotations
 
@@ -18,22 +18,21 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LONGEST = 18
-"""Letters of a piece that reads."""
+"""The maximum of letters drawn of a target."""
 LEAST = 5.2
-"""Of the figure across at the least, in inches."""
+"""The minimum width of the figure, in inches."""
 BAR = 1.0, 0.09
-"""The sides of the scale, in inches."""
+"""The sides of the colour bar, in inches."""
 MOST = 6_000
-"""Pieces in all rows together."""
+"""The maximum of pieces in all rows together."""
 
 
 def reading(alignment: Alignment, *, title: str = "", most: float = 1.0, first: int | None = None) -> Figure:
-    """A figure with a row for each piece that reads, which stands before the whole text, shaded from 0 white to `most`
-    dark by how much of it was read. Of a text that reads itself, `first` is where in it the first row's piece stands,
-    and each piece is framed where it stands.
+    """A figure with one row per target: its label, then the whole text, shaded from white at 0 to dark at `most` by the
+    weights. For self-attention, `first` is the position of the first row's target in the text, and each target is
+    framed at its position.
 
-    Raises InputError for more than `MOST` pieces, without matplotlib, or where no installed font has a character.
-    """
+    Raises InputError for more than `MOST` pieces, without matplotlib, or if no installed font has a character."""
     _check(alignment)
     with plotting():
         figure = sheet()
@@ -75,7 +74,7 @@ def _check(alignment: Alignment) -> None:
 
 
 def _head(figure: Figure, title: Word, top: float) -> None:
-    """The title, and what the rows are."""
+    """Draw the title, and the meaning of the rows."""
     if title.label:
         text(figure, title.label, (MARGIN, top - LINE / 2), size=sizes(1).title, color=INK, family=title.fonts)
         top -= LINE

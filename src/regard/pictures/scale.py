@@ -1,4 +1,4 @@
-"""Weights as colours, and the bar that says which is which."""
+"""Colours of weights, and their colour bar."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ Box = tuple[float, float, float, float]
 
 
 def colour_map() -> ListedColormap:
-    """White for nothing to dark for all."""
+    """From white at 0 to dark at 1."""
     from matplotlib.colors import ListedColormap
 
     return ListedColormap(palette() / 255, name="regard")
 
 
 def colour_bar(figure: Figure, box: Box, *, most: float = 1.0, least: float = 0.0, above: bool = False) -> None:
-    """A bar from `least` to `most`, in shares of the figure; it ends in a point where there is something above. From
-    less than 0 on it is that of `diverging()`."""
+    """A colour bar from `least` to `most` in `box` (shares of the figure). With `above` it ends in a point. A negative
+    `least` uses the colours of `diverging()`."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import ListedColormap, Normalize
 
@@ -46,12 +46,12 @@ def colour_bar(figure: Figure, box: Box, *, most: float = 1.0, least: float = 0.
 
 
 def share(box: Box, whole: tuple[float, float]) -> Box:
-    """A box in inches as shares of a figure of that width and height."""
+    """A box in inches as shares of a figure of size `whole`."""
     return box[0] / whole[0], box[1] / whole[1], box[2] / whole[0], box[3] / whole[1]
 
 
 def round_up(weights: np.ndarray) -> float:
-    """The greatest weight, rounded up to one digit; 1 where there is none."""
+    """The greatest weight, rounded up to one digit; 1 without a positive weight."""
     greatest = float(weights.max(initial=0.0))
     if greatest <= 0:
         return 1.0

@@ -1,4 +1,4 @@
-"""The look of every picture in one place: colours, sizes, matplotlib's settings."""
+"""The style of every picture: colours, sizes, and matplotlib's settings."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,13 +12,13 @@ from regard.errors import InputError
 
 INK, MUTED, GRID, PAPER = "#1a1f2b", "#5c6472", "#dfe3e8", "#ffffff"
 COLOURS = "#29315b", "#f16328", "#4c95f9", "#a500a9", "#665a4d", "#680800", "#3043ff", "#b27998"
-"""Of what stands beside each other: with any kind of colour blindness each pair is told apart, by 0.14 in Oklab at the
-least, and each has a contrast of 3 to 1 with the paper."""
+"""Colours of adjacent items. With any kind of colour blindness, each pair differs by at least 0.14 in Oklab; the
+contrast with the paper is at least 3 to 1."""
 DARK_PAPER = "#15181d"
 DARK_COLOURS = "#8899ff", "#ee8811", "#77ff00", "#cc1100", "#ffffff", "#5544ff", "#ddbbbb", "#885588"
-"""The paper of dark pages, and the same on it."""
+"""The background of dark pages, and the same colours for it."""
 DARK = 0.57
-"""The shade from which on letters are light: their contrast is then nowhere under 4 to 1."""
+"""The shade above which letters are light, so that their contrast is at least 4 to 1."""
 LARGEST_RASTER = 7000
 SETTINGS: Any = {
     "font.family": ["DejaVu Sans"],
@@ -32,7 +32,7 @@ SETTINGS: Any = {
 
 @dataclass(frozen=True)
 class Sizes:
-    """Lengths in inches, type and lines in points."""
+    """Lengths in inches; type and lines in points."""
 
     cell: float
     label: float
@@ -44,13 +44,13 @@ class Sizes:
 
 
 def sizes(labels: int) -> Sizes:
-    """Sizes for a matrix whose longer side has so many labels: cells shrink slowly and never under readable type."""
+    """Sizes for a matrix whose longer side has `labels` labels. Cells shrink slowly, and type stays readable."""
     cell = min(0.36, max(0.13, 12.0 / max(labels, 1)))
     return Sizes(cell=cell, label=min(10.0, cell * 72 * 0.62), line=0.6 if labels <= 64 else 0.25)
 
 
 def resolution(width: float, height: float) -> int:
-    """Dots an inch for a figure of so many inches: 200, or less where a side would pass 7,000 dots."""
+    """The dots per inch for a figure of this size in inches: 200, or fewer to keep each side below 7,000 dots."""
     return min(200, int(LARGEST_RASTER / max(width, height)))
 
 
@@ -58,16 +58,15 @@ def resolution(width: float, height: float) -> int:
 def palette(dark: bool = False) -> np.ndarray:
     """(256, 3) sRGB in 0..255 for weights 0 to 1: white to deep blue, or near black to pale blue on a dark page.
 
-    Equal steps of weight are equal distances in Oklab, and lightness changes in one direction only, so it reads the
-    same in grey and with any kind of colour blindness.
-    """
+    Equal steps of weight are equal distances in Oklab, and lightness is monotonic, so the scale works in grey and with
+    any kind of colour blindness."""
     if dark:
         return _even(lambda t: (0.22 + 0.73 * t, 0.02 + 0.09 * np.sin(np.pi * t), np.radians(262 - 40 * t)))
     return _even(lambda t: (1 - 0.72 * t, 0.11 * np.sin(np.pi * t) + 0.05 * t, np.radians(238 + 28 * t)))
 
 
 def _even(path: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]) -> np.ndarray:
-    """(256, 3) sRGB, at equal distances along a path of lightness, chroma and hue."""
+    """(256, 3) sRGB, evenly spaced along a path of lightness, chroma and hue."""
     lightness, chroma, hue = path(np.linspace(0.0, 1.0, 2001))
     lab = np.stack([lightness, chroma * np.cos(hue), chroma * np.sin(hue)], axis=-1)
     length = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(lab, axis=0), axis=1))])
@@ -77,20 +76,21 @@ def _even(path: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]
 
 @cache
 def diverging() -> np.ndarray:
-    """(511, 3) sRGB in 0..255 for -1 to 1: deep orange over white to the deep blue of `palette()`."""
+    """(511, 3) sRGB in 0..255 for -1 to 1: deep orange, white, and the deep blue of `palette()`."""
     warm = _even(lambda t: (1 - 0.62 * t, 0.12 * np.sin(np.pi * t) + 0.09 * t, np.radians(62 - 22 * t)))
     return np.concatenate([warm[:0:-1], palette()])
 
 
 def hex_colour(weight: float, dark: bool = False) -> str:
-    """The colour of a weight, as #rrggbb; weights over 1 look like 1."""
+    """The colour of a weight as #rrggbb; weights above 1 have the colour of 1."""
     red, green, blue = palette(dark)[round(min(weight, 1.0) * 255)]
     return f"#{red:02x}{green:02x}{blue:02x}"
 
 
 @contextmanager
 def plotting() -> Iterator[None]:
-    """matplotlib with our settings alone, whatever the user's own are; InputError where it is not installed."""
+    """Use matplotlib with this library's settings, whatever the user's are. Raises InputError if it is not
+    installed."""
     try:
         import matplotlib
     except ImportError as error:
@@ -105,7 +105,7 @@ def plotting() -> Iterator[None]:
 
 
 def _oklab_to_srgb(lab: np.ndarray) -> np.ndarray:
-    """Oklab (Ottosson 2020) to 8-bit sRGB, clipped to what a screen can show."""
+    """Oklab (Ottosson 2020) to 8-bit sRGB, clipped to its gamut."""
     to_lms = np.array(
         [[1, 0.3963377774, 0.2158037573], [1, -0.1055613458, -0.0638541728], [1, -0.0894841775, -1.2914855480]]
     )

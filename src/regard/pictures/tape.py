@@ -1,5 +1,4 @@
-"""What a machine with a tape did: what came in and went out, and where it wrote and read, step by step (Graves 2014,
-figure 6)."""
+"""The inputs, outputs, writes and reads of a machine with a tape, step by step (Graves 2014, figure 6)."""
 
 from __future__ import annotations
 
@@ -18,20 +17,20 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LEFT, RIGHT, ABOVE, BELOW = 0.55, 0.15, 0.3, 0.4
-"""Margins of a panel, in inches; what is below is there for panels of heads alone."""
+"""Margins of a panel, in inches; the lower one is for panels of heads only."""
 FOOT = 0.2
-"""The key below all."""
+"""The height of the legend below all panels, in inches."""
 WIDEST, LARGEST_CELL = 6.0, 0.2
-"""A panel and the side of a cell, in inches."""
+"""The maximum width of a panel and the maximum side of a cell, in inches."""
 
 Panel = tuple[str, str, Float[np.ndarray, "line column"]]
-"""Its name, what its rows are, and its values."""
+"""A panel: its name, the meaning of its rows, and its values."""
 
 
 def tape(use: TapeUse) -> Figure:
-    """A figure of panels: inputs beside outputs, and under them, for every head, where it wrote beside where it read,
-    0 white to 1 dark, on the rows of the tape that were of use. Grey are outputs that nobody asked for. Raises
-    InputError without matplotlib."""
+    """A figure of panels: inputs beside outputs and, below them for each head, its writes beside its reads, from white
+    at 0 to dark at 1, on the used rows of the tape. Outputs without a target are grey. Raises InputError without
+    matplotlib."""
     wrote = heads("writes to the tape", use.writing, use.rows)
     read = heads("reads from the tape", use.reading, use.rows)
     pairs = list(zip_longest([("inputs", "bit", use.inputs.T), *wrote], [("outputs", "bit", use.outputs.T), *read]))
@@ -59,7 +58,7 @@ def tape(use: TapeUse) -> Figure:
 
 
 def heads(name: str, weights: Float[np.ndarray, "head step row"], rows: int) -> list[Panel]:
-    """A panel a head."""
+    """One panel per head."""
     several = len(weights) > 1
     return [
         (f"{name} (head {number})" if several else name, "row", each.T[:rows]) for number, each in enumerate(weights, 1)

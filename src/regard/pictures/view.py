@@ -1,4 +1,4 @@
-"""The interactive view: one HTML file that asks nothing of the network, and what a notebook shows of it."""
+"""The interactive view: a self-contained HTML page that needs no network, and its form in a notebook."""
 
 import json
 from base64 import b64encode
@@ -18,7 +18,7 @@ from regard.pictures.style import COLOURS, DARK_COLOURS, palette
 
 VIEWS = ("matrix", "lines", "reading", "document", "image", "images", "heads", "table")
 PARTS = ("data", "page", "tokens", *VIEWS, "breakdown", "panel", "mount")
-"""Files of `browser/`, in the order in which they build on each other."""
+"""The scripts in `browser/`, in the order of their dependencies."""
 START = """regard.mount(
   document.getElementById("view"),
   JSON.parse(document.getElementById("data").textContent),
@@ -26,17 +26,18 @@ START = """regard.mount(
 );
 """
 FEW = 2_500
-"""Weights in a table for those who run no script."""
+"""The maximum of weights in the table for browsers without scripts."""
 
 
 class View:
-    """Lookups to be looked at: in a notebook as they are, in any browser as a page.
+    """An interactive view of lookups: a notebook displays it, and `page` gives it as an HTML page.
 
     Args:
-        lookups: one or more; of several, two can be seen side by side.
-        largest: megabytes that the page may have.
-        breakdown_limit: the most numbers (scores, queries, keys and values) in the page for the breakdown of lookups.
-        compare: which of the lookups, by its number, is seen beside the first from the start. Default: none is.
+        lookups: one or more; two of several can be compared.
+        largest: the maximum size of the page, in megabytes.
+        breakdown_limit: the maximum of numbers (scores, queries, keys and values) in the page for the breakdown of
+            lookups.
+        compare: the index of the lookups that are beside the first at the start. Default: none.
     """
 
     def __init__(
@@ -51,9 +52,9 @@ class View:
         self.breakdown_limit, self.compare = breakdown_limit, compare
 
     def page(self) -> str:
-        """A self-contained page; the same lookups give the same text. Every label is text whatever it holds; the
-        content security policy lets only this page's own style and script run, named by their hashes. Raises InputError
-        where it would be too large."""
+        """A self-contained page; equal lookups give equal text. Every label is inserted as plain text. The content
+        security policy allows only this page's own style and script, named by their hashes. Raises InputError if the
+        page would be too large."""
         shown = payload(self.lookups, title=self.title, largest=self.largest, breakdown_limit=self.breakdown_limit)
         if self.compare is not None:
             shown["compare"] = self.compare
@@ -69,8 +70,8 @@ class View:
         )
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """What a notebook shows: the page in a sandboxed frame; where there are no frames, a picture of the mean of the
-        first lookups' maps, if matplotlib and a font for it are there; or their sizes."""
+        """For a notebook: the page in a sandboxed frame. Without frames, a picture of the first lookups' mean map, if
+        matplotlib and a font are available, or else their sizes."""
         image, text = picture(self.lookups[0], self.title), self._plain()
         bundle = {"text/plain": text, "text/html": framed(self.page(), self.title, image, text)}
         return bundle if image is None else bundle | {"image/png": image.data}
@@ -90,12 +91,12 @@ def script() -> str:
 
 
 def stylesheet() -> str:
-    """Its style."""
+    """The component's style."""
     return resource("view.css")
 
 
 def instead(alignment: Alignment) -> str:
-    """The weights as a table, for who runs no script; of many, what each target label read most."""
+    """The weights as a table, for browsers without scripts. Large ones list each target's strongest source instead."""
     if alignment.weights.size <= FEW:
         head = "".join(f'<th scope="col" dir="auto">{escape(visible(label))}</th>' for label in alignment.source)
         rows = [[f"{weight:.3f}" for weight in row] for row in alignment.weights]
@@ -112,7 +113,7 @@ def instead(alignment: Alignment) -> str:
 
 
 def as_json(value: Any) -> str:
-    """JSON that may stand inside a script element."""
+    """JSON that is safe inside a script element."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
@@ -121,10 +122,10 @@ def as_json(value: Any) -> str:
 
 @cache
 def resource(name: str) -> str:
-    """A file of the component."""
+    """The text of a file of the component."""
     return files("regard.pictures").joinpath("browser", name).read_text(encoding="utf-8")
 
 
 def fingerprint(text: str) -> str:
-    """SHA-256 of a text, as a content security policy names it."""
+    """The SHA-256 of a text in the form of a content security policy."""
     return b64encode(sha256(text.encode()).digest()).decode()

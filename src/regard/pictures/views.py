@@ -1,4 +1,4 @@
-"""The views of head maps: a matrix, lines, every head, the text shaded, all layers rolled out, entropies."""
+"""The views of head maps: matrix, lines, heads, shaded text, rollout, entropies."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FEW = 4
-"""Heads that are drawn as lines unless others are chosen; of more, those of the last layer."""
+"""The maximum of heads drawn as lines by default; if there are more, only the last layer's are drawn."""
 THRESHOLD = 0.15
-"""The least weight that has a line by default."""
+"""The default of the minimum weight with a line."""
 PARTS = "give page, words, source or target"
 WHOLE = "write a .html page, without a map"
-"""What to do about a picture that would be too large: where a part of it can be drawn, and where not."""
+"""The remedies for a picture that would be too large: for views with and without parts."""
 Numbers = Sequence[int] | None
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some places of head maps, as one picture draws them.
+    """A part of head maps that one picture shows.
 
-    most: the weight that is darkest.
-    threshold: the least weight that has a line.
-    first: where a text reads itself, the source place of the first target.
+    most: the weight with the darkest colour.
+    threshold: the minimum weight with a line.
+    first: for self-attention, the source position of the first target.
     """
 
     maps: HeadMaps
@@ -54,10 +54,10 @@ class Part:
 
 @dataclass(frozen=True)
 class HeadView:
-    """A view: which maps it draws of those that are chosen, None being all, and how it draws a part of them.
+    """A view: its choice of maps (None: all), and its drawing of a part of them.
 
-    own_scale: whether the greatest weight is darkest by default, not 1.
-    breaks_lines: whether its text may be of any length, so that only targets are divided among pages.
+    own_scale: whether the greatest weight is darkest by default, instead of 1.
+    breaks_lines: whether its text may have any length, so that only targets are divided among pages.
     """
 
     select: Callable[[HeadMaps, Numbers], HeadMaps]
@@ -75,8 +75,8 @@ class HeadView:
         scale: float | None = None,
         threshold: float | None = None,
     ) -> list[Part]:
-        """The source and target places of maps, at most `page` of each in a part. All parts have one scale. Raises
-        InputError for a part of more than `LABELS` a side."""
+        """The source and target positions of maps, at most `page` of each in a part, all on one scale. Raises
+        InputError for a part with more than `LABELS` per side."""
         source, target = places
         pairs = [
             (across, down)
@@ -99,15 +99,15 @@ class HeadView:
 
 
 def check_size(source: int, target: int, instead: str) -> None:
-    """Raises InputError for more labels of a side than a picture has, with what to do instead."""
+    """Raises InputError for more labels on a side than a picture can have; `instead` is the remedy."""
     if max(source, target) > LABELS:
-        raise InputError(f"{source} places are read, by {target}; at most {LABELS} a side are drawn: {instead}")
+        raise InputError(f"the map has {target} x {source} positions; at most {LABELS} per side are drawn: {instead}")
 
 
 def entropy(bits: Sequence[Float[np.ndarray, " head"]], read: int) -> Figure:
-    """A figure with a row a layer and a cell a head: `regard.maps.entropy.entropies`, in bits, on a scale from 0, where
-    one piece is read, to log2 of the `read` pieces, where all are read alike, which the title says; a dash where a head
-    reads nothing. Raises InputError without matplotlib, ValueError for no layer."""
+    """A figure with a row per layer and a cell per head: `regard.maps.entropy.entropies` in bits. The scale goes from 0
+    (one source) to log2 of the `read` sources (uniform), as the title notes. A head without weights has a dash. Raises
+    InputError without matplotlib, ValueError for no layer."""
     most = math.log2(max(read, 2))
     rows = {f"layer {number}": each.tolist() for number, each in enumerate(bits)}
     return charts([Grid(f"entropy of each head, 0 to {most:.2f} bits", "head", rows, most)])
@@ -133,19 +133,20 @@ def _some(maps: HeadMaps, numbers: Numbers) -> HeadMaps:
 
 
 def _few(maps: HeadMaps, numbers: Numbers) -> HeadMaps:
-    """Lines of many heads cannot be told apart, so that by default only the last layer's are drawn."""
+    """The last layer of many heads, because lines of more heads cannot be distinguished."""
     count = len(maps.weights)
     return maps.only(range(count - maps.layers[-1], count)) if numbers is None and count > FEW else _some(maps, numbers)
 
 
 def _rolled(maps: HeadMaps, numbers: Numbers) -> HeadMaps:
-    """All layers rolled out, and the last. Raises InputError unless these are layers of a text that reads itself."""
+    """The rollout through all layers, and through the last. Raises InputError unless these are self-attention layers of
+    one text."""
     if numbers is not None:
-        raise InputError("a map is chosen, but a rollout is of all layers and heads; choose none")
+        raise InputError("a rollout combines all layers and heads; choose no map")
     if not maps.itself or len(maps.layers) < 2:
         raise InputError(
-            "the view rollout is of several layers that read themselves with residuals between, which this run has "
-            "not; use the view heads, or of an encoder-decoder the role encoder"
+            "the view rollout needs several self-attention layers with residuals, which this run lacks; use the view "
+            "heads, or for an encoder-decoder the role encoder"
         )
     layers = maps.by_layer()
     return maps.other(
@@ -179,4 +180,4 @@ VIEWS = {
     "reading": HeadView(_mean, _reading, breaks_lines=True),
     "rollout": HeadView(_rolled, _heads, own_scale=True),
 }
-"""The views that draw places of maps; `entropy_of` draws every head as a number."""
+"""The views of positions; `entropy_of` draws every head as a number."""

@@ -1,4 +1,4 @@
-"""One picture to one file, whole or not at all."""
+"""Writes one picture to one file, atomically."""
 
 import io
 import math
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 
 
 LABELS = 512
-"""Of one side on one picture, unless its author says otherwise."""
+"""The default maximum of labels on each side of a picture."""
 
 
 def write(alignment: Alignment, path: Path | str, *, title: str = "", largest: int = LABELS) -> Path:
-    """Draws the alignment into path, as its suffix says: .png, .svg or .html. The same alignment gives the same bytes.
+    """Draw the alignment into `path`, as .png, .svg or .html by its suffix. Equal alignments give equal bytes.
 
-    largest: how many labels a side may have; a larger matrix is refused with an estimate of the file's size. The file
-    is written beside its place and renamed, so that a failure leaves what was there. Raises InputError for a suffix
-    not listed, a missing directory, a matrix too large, matplotlib or a font missing, and RunError where the file
-    cannot be written.
-    """
+    The file is written elsewhere and renamed, so a failure leaves the old one. `largest` is the maximum of labels per
+    side; a larger matrix is refused with an estimate of the file's size.
+
+    Raises InputError for an unknown suffix, a missing directory, a matrix too large, missing matplotlib or a missing
+    font, and RunError if the file cannot be written."""
     path, form = _checked(path, tuple(DRAW))
     if max(alignment.weights.shape) > largest:
         raise InputError(
             f"{path}: {len(alignment.source)} source x {len(alignment.target)} target labels make a file of about "
-            f"{estimate(alignment, path.suffix) / 1e6:.1f} MB; at most {largest} labels a side are drawn, "
+            f"{estimate(alignment, path.suffix) / 1e6:.1f} MB; at most {largest} labels per side are drawn, "
             f"unless largest is set higher"
         )
     _replace(path, DRAW[form](alignment, title))
@@ -48,8 +48,8 @@ def write(alignment: Alignment, path: Path | str, *, title: str = "", largest: i
 
 
 def write_figure(figure: "Figure", path: Path | str, *, title: str = "", width: float | None = None) -> Path:
-    """Writes a figure into path, .png or .svg by its suffix, as `write` does; if so, for paper, so many centimetres
-    wide, a .png at 300 dots an inch. Raises as that does, and InputError for a width at which nobody could read it."""
+    """Write a figure to `path`, .png or .svg by its suffix, as `write` does. With `width` (in centimetres) it is for
+    print, a .png at 300 dots per inch. Raises as `write` does, and InputError for a width with unreadable type."""
     path, form = _checked(path, tuple(METADATA))
     title = visible(title) or "Image"
     _replace(path, _rendered(figure, form, title) if width is None else on_paper(figure, form, title, width))
@@ -57,20 +57,20 @@ def write_figure(figure: "Figure", path: Path | str, *, title: str = "", width: 
 
 
 def write_view(view: View, path: Path | str) -> Path:
-    """Writes a view into path, an .html file, as `write` does. Raises as that does, for a view that is too large."""
+    """Write a view to `path`, an .html file. Raises as `write` does, and if the view is too large."""
     path, _ = _checked(path, (PAGE,))
     _replace(path, view.page().encode())
     return path
 
 
 def write_document(document: DocumentWeights, path: Path | str, *, title: str = "") -> Path:
-    """Writes a document with its shades into path, .png, .svg or .html by its suffix, as `write` does. Raises as that
-    does, for too many words."""
+    """Write a shaded document to `path`, .png, .svg or .html by its suffix. Raises as `write` does, and for too many
+    words."""
     path, form = _checked(path, tuple(DRAW))
     words, most = sum(map(len, document.sentences)), MOST_WORDS[form]
     if words > most:
         other = "" if form == ".html" else f", in a .html page {MOST_WORDS['.html']:,}"
-        raise InputError(f"{path}: {words:,} words; at most {most:,} are drawn{other}: give a part of the document")
+        raise InputError(f"{path}: {words:,} words; at most {most:,} are drawn{other}; give a part of the document")
     if form == ".html":
         _replace(path, View(of_document(document), title=title).page().encode())
     else:
@@ -79,7 +79,7 @@ def write_document(document: DocumentWeights, path: Path | str, *, title: str = 
 
 
 def estimate(alignment: Alignment, suffix: str) -> int:
-    """Roughly the bytes of the file, from the size of the matrix alone."""
+    """Roughly the bytes of the file, from the size of the matrix only."""
     cells, labels = alignment.weights.size, len(alignment.source) + len(alignment.target)
     inked = 200 * cells if cells <= VECTOR_CELLS else 500 * labels
     sizes = {
@@ -111,7 +111,8 @@ def _rendered(figure: "Figure", form: str, title: str, dots: float | None = None
 
 
 def on_paper(figure: "Figure", form: str, title: str, width: float) -> bytes:
-    """A figure that is so many centimetres wide when it is printed. Raises InputError for type that is too small."""
+    """The content of a figure of this printed width in centimetres. Raises InputError if its type would be too
+    small."""
     from matplotlib.text import Text
 
     inches = figure.get_size_inches()
@@ -131,7 +132,7 @@ def on_paper(figure: "Figure", form: str, title: str, width: float) -> bytes:
 
 
 def _checked(path: Path | str, forms: tuple[str, ...]) -> tuple[Path, str]:
-    """The path, and which of the forms its suffix says. Raises InputError for none, and a missing directory."""
+    """The path and its suffix. Raises InputError for an unknown suffix and for a missing directory."""
     path = Path(path)
     form = path.suffix.lower()
     if form not in forms:
@@ -156,7 +157,7 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 SMALLEST_TYPE, PAPER_DOTS = 5.0, 300
-"""On paper: of type in points, and dots an inch."""
+"""For print: the minimum type size in points, and dots per inch."""
 PAGE = ".html"
 MOST_WORDS = {".png": 3_000, ".svg": 3_000, ".html": 200_000}
 METADATA: dict[str, dict[str, str | None]] = {".png": {"Software": None}, ".svg": {"Date": None, "Creator": "regard"}}

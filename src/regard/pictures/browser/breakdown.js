@@ -9,11 +9,11 @@ regard.breakdown = (() => {
   const total = (numbers) => numbers.reduce((sum, each) => sum + each, 0);
   const dot = (a, b) => a.reduce((sum, each, i) => sum + each * b[i], 0);
 
-  // What a score sums over the width: the product of both sides, or with an energy v that of v and tanh of their sum.
+  // The terms of a score: q_i k_i, or with an energy v, v_i tanh(q_i + k_i).
   const termsOf = ({ q, k, v }) => q.map((each, i) => (v ? v[i] * Math.tanh(each + k[i]) : each * k[i]));
   const names = ({ energy, query }) => (energy ? ["v · tanh(q + k)", "v × tanh(q + k)"] : query ? ["q · k", "q × k"] : ["score"]);
 
-  // Both sides of one score, where they are known.
+  // The query and key of one score, if they were recorded.
   const sides = ({ heads, query, key, energy }, at, [target, targets], [source, sources]) => query && {
     q: vector(query, heads, at, target, targets), k: vector(key, heads, at, source, sources), v: energy && vector(energy, heads, at, 0, 1),
   };
@@ -25,8 +25,8 @@ regard.breakdown = (() => {
     return found;
   };
 
-  // A line for each key: its score, scaled, its weight, and its share of the read: of c = sum of w v, w v . c / c . c.
-  // Weights that are no softmax of the scores are those that were recorded.
+  // One line per key: its score, the scaled score, its weight, and its share of the context c = sum of w v: w v . c / c . c.
+  // If the weights are no softmax of the scores, they are the recorded ones.
   const lookup = (breakdown, at, target, targets, sources, recorded) => {
     const { heads, value, scale, allowed } = breakdown, places = [...Array(sources).keys()];
     const open = places.filter((s) => !allowed || allowed[target * sources + s]), values = places.map((s) => vector(value, heads, at, s, sources));
@@ -55,7 +55,7 @@ regard.breakdown = (() => {
     return element("tr", {}, element("th", { scope: "row" }, name), element("td", { className: "regard-strip" }, ...cells));
   };
 
-  // One score as the sum that it is: both sides as strips, of many dimensions those that give most, and the first by number.
+  // One score as a sum: query and key as strips (of many dimensions the largest terms), and the largest terms as numbers.
   const summed = ({ q, k, v }, product) => {
     const terms = termsOf({ q, k, v }), order = [...terms.keys()].sort((a, b) => Math.abs(terms[b]) - Math.abs(terms[a]) || a - b);
     const seen = terms.length > STRIP ? order.slice(0, STRIP) : [...terms.keys()], most = (...all) => Math.max(...all.flatMap((numbers) => seen.map((i) => Math.abs(numbers[i]))));

@@ -1,4 +1,4 @@
-// Lookups as they come from Python: unpacked once, averaged and joined to words when somebody looks.
+// Lookups from Python: unpacked once; averaged and joined to words on demand.
 regard.data = (() => {
   const unpacked = async (text) => {
     const packed = Uint8Array.from(atob(text), (each) => each.charCodeAt(0));
@@ -11,7 +11,7 @@ regard.data = (() => {
     return sum.map((each) => each / rows.length);
   };
 
-  // One map of its layers and heads; null for a layer or a head is the mean over them. It may have labels of its own.
+  // One map with its layers and heads; a null layer or head means the mean over all. It may have its own labels.
   class Weights {
     constructor({ name, scale, signed, amounts, source = null, target = null, verbs = null, ...about }, buffer, shape) {
       Object.assign(this, { name, scale, signed, amounts: Boolean(amounts), source, target, verbs, ...shape, more: [], kept: new Map() });
@@ -29,7 +29,7 @@ regard.data = (() => {
       return found;
     }
 
-    // Of one target, over all layers or heads where none is given.
+    // The row of one target; a null layer or head means the mean over all.
     mean(layer, head, target) {
       const layers = layer === null ? [...this.layers.keys()] : [layer];
       const heads = head === null ? [...Array(this.heads).keys()] : [head];
@@ -38,7 +38,7 @@ regard.data = (() => {
       return this.meanOfPacked(layers, heads, target);
     }
 
-    // The same without a row of its own for every layer and head: of many this takes the time until a page is seen.
+    // The same without a row per layer and head, because with many of them this delays the first display.
     meanOfPacked(layers, heads, target) {
       const found = new Float32Array(this.sources), { codes, levels } = this, share = 1 / (layers.length * heads.length);
       for (const layer of layers) {
@@ -66,7 +66,7 @@ regard.data = (() => {
     }
   }
 
-  // Sums over the source labels of a word, means over its target labels.
+  // Sum over the source labels of a word, mean over its target labels.
   const joined = (rows, source, target) => {
     const across = rows.map((row) => {
       const found = new Float32Array(source.labels.length);
@@ -88,12 +88,12 @@ regard.data = (() => {
       this.words = sourceWords || targetWords ? { source: sourceWords, target: targetWords } : null;
     }
 
-    // The labels of a map: its own, or those of all.
+    // The labels of a map: its own, or those of the lookups.
     labels(map) {
       return { source: map.source || this.source, target: map.target || this.target };
     }
 
-    // The matrix of a choice with its labels.
+    // The chosen matrix with its labels.
     table({ map, layer, head, words }) {
       const weights = this.maps[map], rows = weights.rows(layer, head), { source, target } = this.labels(weights);
       const { name, scale, signed, amounts } = weights, about = { name, scale, signed, amounts, notes: weights.target ? [] : this.notes };
@@ -107,7 +107,7 @@ regard.data = (() => {
       return { ...found, scale: most, within: same(found.source, found.target) };
     }
 
-    // row: { target, weights: [layer][head][source] } and, where there are, source (one label more to read), note,
+    // row: { target, weights: [layer][head][source] }, optionally source (a new source label), note and
     // others: { name: weights }.
     append({ target, weights, source, note, others = {} }) {
       const add = (side, label) => {
@@ -137,7 +137,7 @@ regard.data = (() => {
     return new Lookups(about, maps, await breakdownOf(about.breakdown, about.heads), pixels, images);
   };
 
-  // The place of the same label among others: of several the one before which as many of them stand.
+  // The index of the same label among others; repeated labels match by their order.
   const counterpart = (place, labels, others) => {
     if (place === null) return null;
     const before = labels.slice(0, place).filter((each) => each === labels[place]).length;

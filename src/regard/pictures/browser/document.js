@@ -1,4 +1,4 @@
-// A document: its sentences behind their weights, the words inside shaded by theirs (Yang 2016, section 3.4).
+// A document: each sentence after its weight, with its words shaded by theirs (Yang 2016, section 3.4).
 regard.views.document = (() => {
   const { element, number } = regard.page, { token, shade, key, strongest } = regard.tokens;
 

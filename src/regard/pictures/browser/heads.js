@@ -1,4 +1,4 @@
-// Every layer and head at once, small: a click takes one into the matrix.
+// Small maps of every layer and head; a click opens one as a matrix.
 regard.views.heads = (() => {
   const { element, pixels } = regard.page, { greatest, key, strongest, whole } = regard.tokens, SIDE = 64, PAUSE = 12, WIDE = 720;
 
@@ -41,7 +41,7 @@ regard.views.heads = (() => {
       if (this.queue.length) requestAnimationFrame(() => this.drawSome());
     }
 
-    // Each point is the greatest weight of the cells that it stands for.
+    // Each pixel is the greatest weight of the cells that it covers.
     draw(canvas, layer, head) {
       const { map: weights, lookup } = this.panel, { source, target } = lookup.labels(weights);
       const wide = Math.min(SIDE, source.length), high = Math.min(SIDE, target.length);

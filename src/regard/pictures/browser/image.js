@@ -1,4 +1,4 @@
-// An image, lit where a target label looked; the same once more, small, for each label.
+// An image lit by the weights of the target label in focus, and a small copy for each label.
 regard.views.image = (() => {
   const { element, photograph, variable } = regard.page, { greatest } = regard.tokens;
   const WIDE = 420, SMALL = 96, DARKEST = 0.15, MOST = 120;

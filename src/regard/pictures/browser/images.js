@@ -1,4 +1,4 @@
-// Images that source labels stand for, each in a frame of the colour of its weight for the target label in focus.
+// The images of source labels, each framed in the colour of its weight for the target label in focus.
 regard.views.images = (() => {
   const { colour, css, element, number, photograph } = regard.page, { token, key } = regard.tokens;
   const SIDE = 84;

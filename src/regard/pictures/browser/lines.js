@@ -1,4 +1,4 @@
-// Lines from each target label to what it read, thick where it read much; of all heads at once, each has its colour.
+// Lines from each target label to its sources, as wide as their weights; with all heads, one colour per head.
 regard.views.lines = (() => {
   const { element, number, variable } = regard.page, { token, shade } = regard.tokens;
   const LINE = 24, SAMPLE = 26, MOST = 4000, FAINT = 0.02, DASHES = [[], [8, 4], [2, 4], [10, 3, 2, 3]];
@@ -29,7 +29,7 @@ regard.views.lines = (() => {
       return side === "target" ? [place, null] : [null, place];
     }
 
-    // [target, source, share, head], the weakest first; of very many the strongest.
+    // [target, source, share, head], the weakest first; only the strongest if there are very many.
     links() {
       const { panel } = this, { threshold } = panel.choice, each = panel.own.head === "each", found = [];
       const add = (rows, scale, head) => rows.forEach((row, t) => row.forEach((weight, s) => {
@@ -52,7 +52,7 @@ regard.views.lines = (() => {
       this.mark();
     }
 
-    // What has no line, and why.
+    // The number of weights without a line, and the reason.
     hidden(count) {
       const { choice, table } = this.panel, least = number(Math.max(choice.threshold, FAINT) * table.scale);
       const many = count > MOST ? `; of ${count.toLocaleString("en")} in sight the ${MOST.toLocaleString("en")} of the greatest weights are drawn` : "";
@@ -66,12 +66,12 @@ regard.views.lines = (() => {
       return colours[head % colours.length];
     }
 
-    // Of the first heads, a colour each, and of as many again.
+    // The first heads have one colour each; the next ones the same colours with dashes.
     dashes(head) {
       return head === null ? [] : DASHES[Math.floor(head / regard.beside.light.length) % DASHES.length];
     }
 
-    // A line of a head, as the legend shows it.
+    // A head's sample line in the legend.
     sample(head) {
       const found = element("canvas", { width: 2 * SAMPLE, height: 8, ariaHidden: "true" }), context = found.getContext("2d");
       found.style.width = `${SAMPLE}px`;
@@ -112,7 +112,7 @@ regard.views.lines = (() => {
       const y = (place) => (place + 0.5) * LINE - top;
       const seen = ([t, s]) => (Math.max(y(t), y(s)) >= 0 && Math.min(y(t), y(s)) <= height)
         && (focused.target === null || t === focused.target) && (focused.source === null || focused.target !== null || s === focused.source);
-      // Heads that read the same lie beside each other.
+      // Lines of several heads between the same labels lie side by side.
       const { heads } = this.panel.map, beside = (head) => (head === null ? 0 : (head - (heads - 1) / 2) * Math.min(3, (LINE - 8) / heads));
       const found = this.all.filter(seen);
       const least = regard.page.dark() ? 0.35 : 0.12; // thin light lines on dark paper look fainter than dark ones on light

@@ -1,9 +1,9 @@
-// The matrix: source along the top, target down the side, a cell a weight. Only what is in sight is drawn.
+// The matrix: source along the top, target down the side, one cell per weight. Only the visible part is rendered.
 regard.views.matrix = (() => {
   const { element, pixels, variable } = regard.page, { greatest, key, strongest, whole } = regard.tokens;
   const TURNED = 110, SIDE = 150, TYPE = 12;
 
-  // A label as wide as there is room for.
+  // A label, shortened to the available width.
   const fitted = (context, label, room) => {
     if (context.measureText(label).width <= room) return label;
     let cut = [...label];
@@ -31,7 +31,7 @@ regard.views.matrix = (() => {
       this.sizes.disconnect();
     }
 
-    // Sizes from the labels and the room there is, and the weights as an image with a pixel each.
+    // Sizes from the labels and the available room, and the weights as an image with one pixel each.
     render() {
       const { source, target } = this.panel.table, context = this.canvas.getContext("2d");
       context.font = this.font();
@@ -72,7 +72,7 @@ regard.views.matrix = (() => {
       return [y < this.top ? null : t, x < this.left ? null : s];
     }
 
-    // Keeps a cell in sight that was reached by keys.
+    // Scroll to a cell that was reached by keys.
     reveal(t, s) {
       const box = this.scroll, x = s * this.cell, y = t * this.cell;
       const across = box.clientWidth - this.left - this.cell, down = box.clientHeight - this.top - this.cell;

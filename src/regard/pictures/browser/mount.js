@@ -1,5 +1,5 @@
-// regard.mount(element, payload, settings = {}): the component on an element of any page. Settings, all of them text, are
-// those of choose(), and map, layer, head, target, source and compare, for what is seen first.
+// regard.mount(element, payload, settings = {}): put the component on an element of any page. Settings are strings:
+// those of choose(), and map, layer, head, target, source and compare for the first display.
 regard.mount = (() => {
   const { element, night, number } = regard.page;
 
@@ -34,7 +34,7 @@ regard.mount = (() => {
       this.synchronise();
     }
 
-    // What the controls say is what is chosen, whoever chose it.
+    // Set the controls to the current choice.
     synchronise() {
       const { threshold, shade, words, zoom } = this.choice, { cut, shades, size, joins } = this, scales = this.scales();
       const input = (label) => label.querySelector("input, select");
@@ -46,11 +46,11 @@ regard.mount = (() => {
       Object.assign(input(joins), { checked: words });
     }
 
-    // From where to where the maps in sight go, each scale once.
+    // The scales of the visible maps, each once.
     scales() {
       const shown = (scale) => (scale === 1 ? "1" : number(scale));
-      const said = ({ scale, signed }) => `${signed ? `−${shown(scale)}` : 0} to ${shown(scale)}`;
-      return [...new Set(this.panels.map(({ map }) => said(map)))];
+      const range = ({ scale, signed }) => `${signed ? `−${shown(scale)}` : 0} to ${shown(scale)}`;
+      return [...new Set(this.panels.map(({ map }) => range(map)))];
     }
 
     controls() {
@@ -71,7 +71,7 @@ regard.mount = (() => {
         this.cut, this.shades, this.size, this.joins, this.twice);
     }
 
-    // What a link to this page asks for.
+    // Apply the settings of a link to this page.
     begin({ map, layer, head, target, source, compare, threshold, words, zoom, ...others }) {
       const numbers = { map, layer, head }, [panel] = this.panels;
       const given = Object.entries(numbers).filter(([, value]) => value !== undefined);
@@ -86,13 +86,13 @@ regard.mount = (() => {
       if (target !== undefined || source !== undefined) panel.pick(place(target), place(source));
     }
 
-    // choose({ view, threshold, words, zoom, shade }): what holds for all panels.
+    // choose({ view, threshold, words, zoom, shade }): settings of all panels.
     choose(some) {
       Object.assign(this.choice, some);
       this.render();
     }
 
-    // Two panels side by side: the second shows the lookups that are there to compare, or of one alone the next map, head or layer.
+    // Two panels side by side: the second shows the compared lookups, or else the next map, head or layer of the same ones.
     compare(on) {
       if (on) {
         const [{ own, lookup, map }] = this.panels, next = { ...own };
@@ -115,16 +115,16 @@ regard.mount = (() => {
       this.render();
     }
 
-    // The other panel marks the same labels, where it has them.
+    // Mark the same labels in the other panel, if it has them.
     follow(from, at) {
       const { counterpart } = regard.data;
       for (const panel of this.panels.filter((each) => each !== from)) {
         panel.focus(...["target", "source"].map((side) => counterpart(at[side], from.table[side], panel.table[side])), false);
       }
-      this.tell("regard-focus", { lookup: from.own.lookup, ...at });
+      this.emit("regard-focus", { lookup: from.own.lookup, ...at });
     }
 
-    tell(name, detail) {
+    emit(name, detail) {
       this.host.dispatchEvent(new CustomEvent(name, { detail, bubbles: true }));
     }
 

@@ -1,4 +1,4 @@
-// Parts of a page: elements whose text is text, colours of weights, and what the browser's user prefers.
+// Parts of a page: elements with plain text only, colours of weights, and the user's preferences.
 regard.page = (() => {
   const element = (tag, attributes = {}, ...children) => {
     const found = document.createElement(tag);
@@ -20,7 +20,7 @@ regard.page = (() => {
   const palettes = { light: regard.palettes.light.map(parts), dark: regard.palettes.dark.map(parts) };
   const below = { light: [163, 63, 0], dark: [255, 176, 122] };
 
-  // Red, green and blue of a share of the scale: blue above 0, orange below.
+  // The colour of a share of the scale: blue above 0, orange below.
   const colour = (share) => {
     const theme = dark() ? "dark" : "light", size = Math.min(Math.abs(share), 1);
     if (share >= 0) return palettes[theme][Math.round(size * 255)];
@@ -28,7 +28,7 @@ regard.page = (() => {
   };
   const css = (rgb) => `rgb(${rgb.join(" ")})`;
 
-  // Pixels of shares of the scale, row by row: colours of 511 shares from -1 to 1 are looked up, not made for each.
+  // Pixels of shares of the scale, row by row, from a table of 511 colours for -1 to 1.
   const pixels = (width, height, shareOf) => {
     const ramp = Uint32Array.from({ length: 511 }, (_, step) => {
       const [r, g, b] = colour((step - 255) / 255);
@@ -54,7 +54,7 @@ regard.page = (() => {
     return canvas;
   };
 
-  // Black or white, whichever is easier to read on a colour.
+  // Black or white, whichever has more contrast with a colour.
   const ink = (rgb) => {
     const [r, g, b] = rgb.map((each) => (each / 255) ** 2.2);
     return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? "#10141c" : "#ffffff";

@@ -1,4 +1,4 @@
-// One look at one lookup's choice of map, layer and head, in one of the views.
+// One view of one map, layer and head of the chosen lookups.
 regard.Panel = (() => {
   const { element, number } = regard.page;
 
@@ -15,9 +15,9 @@ regard.Panel = (() => {
       this.focused = { target: null, source: null };
       this.choices = element("div", { className: "regard-choices" });
       this.place = element("div", { className: "regard-place" });
-      this.said = element("output", { className: "regard-said", ariaLive: "polite" });
+      this.status = element("output", { className: "regard-status", ariaLive: "polite" });
       this.breakdown = element("section", { className: "regard-breakdown", hidden: true, ariaLabel: "Breakdown of a lookup" });
-      this.element = element("section", { className: "regard-panel" }, this.choices, this.said, this.place, this.breakdown);
+      this.element = element("section", { className: "regard-panel" }, this.choices, this.status, this.place, this.breakdown);
       this.place.addEventListener("keydown", (event) => this.key(event));
       this.place.addEventListener("focus", () => { if (this.focused.target === null && this.kind.start) this.focus(...this.kind.start); });
     }
@@ -49,7 +49,7 @@ regard.Panel = (() => {
       return regard.views[regard.views[view].fits(this.lookup, this.map) ? view : "matrix"];
     }
 
-    // All targets' rows of one head of the chosen layer.
+    // The rows of all targets for one head of the chosen layer.
     rowsOf(head) {
       return this.map.rows(this.own.layer, head);
     }
@@ -63,14 +63,14 @@ regard.Panel = (() => {
       this.mounted.synchronise();
     }
 
-    // Of what was chosen of another map, what this one has.
+    // Drop a chosen layer or head that this map lacks.
     fit() {
       const { own } = this, { layers, heads } = this.map;
       if (own.layer >= layers.length) own.layer = null;
       if (own.head === "each" ? heads < 2 : own.head >= heads) own.head = null;
     }
 
-    // Draws everything anew: after another choice, or more data.
+    // Render everything again, after another choice or more data.
     render() {
       this.table = this.lookup.table(this.choice);
       const { target, source } = this.focused;
@@ -107,7 +107,7 @@ regard.Panel = (() => {
       if (place >= 0) this.choices.querySelectorAll("select")[place].focus();
     }
 
-    // Where the reader looks: a target, a source label, both or neither. Other panels follow.
+    // Focus a target, a source label, both or neither. Other panels follow.
     focus(target, source, follow = true) {
       const within = (place, labels) => (place === null || place < 0 || place >= labels.length ? null : place);
       const next = { target: within(target, this.table.target), source: within(source, this.table.source) };
@@ -128,7 +128,7 @@ regard.Panel = (() => {
       if (this.place.tabIndex === 0) this.place.focus({ preventScroll: true });
       this.breakdown.hidden = this.focused.target === null || !this.hasBreakdown;
       if (!this.breakdown.hidden) this.breakdown.replaceChildren(...regard.breakdown.show(this, this.focused.target, this.focused.source));
-      this.mounted.tell("regard-pick", { lookup: this.own.lookup, ...this.focused });
+      this.mounted.emit("regard-pick", { lookup: this.own.lookup, ...this.focused });
     }
 
     say() {
@@ -141,10 +141,10 @@ regard.Panel = (() => {
       else if (target !== null) parts.push(` ${reads} `, ...this.most(table.rows[target]));
       else if (source !== null) parts.push(` ${isRead} by `, ...this.most(table.rows.map((row) => row[source] || 0), table.target));
       if (parts.length && table.amounts) parts.push(` (${table.name})`);
-      this.said.replaceChildren(...(parts.length ? parts : [element("span", {}, this.hint())]));
+      this.status.replaceChildren(...(parts.length ? parts : [element("span", {}, this.hint())]));
     }
 
-    // The three greatest weights with their labels.
+    // The three largest weights with their labels.
     most(weights, labels = this.table.source) {
       const order = Array.from(weights.keys()).sort((a, b) => Math.abs(weights[b]) - Math.abs(weights[a]) || a - b).slice(0, 3);
       return order.flatMap((place) => [element("bdi", {}, labels[place] ?? ""), " ", element("b", {}, number(weights[place])), "  "]);

@@ -1,4 +1,4 @@
-// The text as it reads: one target label in focus, and every source label shaded by how much it was read.
+// The text with one target label in focus, and every source label shaded by its weight.
 regard.views.reading = (() => {
   const { element } = regard.page, { token, shade, greatest, key, strongest } = regard.tokens;
 

@@ -1,4 +1,4 @@
-// The numbers as a table: all of them, or of many the row in focus.
+// The weights as a table: all of them, or the row in focus if there are many.
 regard.views.table = (() => {
   const { element, number } = regard.page, MOST = 2500;
 
@@ -21,7 +21,7 @@ regard.views.table = (() => {
       this.element.replaceChildren(element("table", { className: "regard-numbers" }, element("thead", {}, element("tr", {}, corner, ...heads)), element("tbody", {}, ...target.map(line))));
     }
 
-    // One row, the most read first.
+    // One row, the largest weight first.
     row() {
       const { source, target, rows } = this.panel.table, row = rows[this.at] || [];
       const order = [...source.keys()].sort((a, b) => Math.abs(row[b] || 0) - Math.abs(row[a] || 0) || a - b);

@@ -1,4 +1,4 @@
-// Labels as elements that can be pointed at: what lines, reading, document and image have in common.
+// Labels as focusable elements, shared by the views lines, reading, document and image.
 regard.tokens = (() => {
   const { element, colour, css, ink, dark, number } = regard.page;
 
@@ -22,10 +22,10 @@ regard.tokens = (() => {
 
   const greatest = (row) => row.reduce((most, each) => Math.max(most, Math.abs(each)), 0);
 
-  // What a shade stands for, in words and colours: up to `most`, of a table or a map.
+  // The legend of shades up to `most`, of a table or a map.
   const key = (most, { name, signed, amounts }, whose = "") => {
     const shown = amounts ? number(most) : most >= 0.01 ? most.toFixed(2) : most.toExponential(1);
-    const said = [amounts ? `${name}, not shares` : "", whose].filter((each) => each).join("; ");
+    const remark = [amounts ? `${name}, not shares` : "", whose].filter((each) => each).join("; ");
     const ramp = element("span", { className: "regard-ramp", ariaHidden: "true" });
     const ends = signed ? [-1, 1] : [0, 1];
     for (let i = 0; i <= 10; i++) {
@@ -33,13 +33,13 @@ regard.tokens = (() => {
       step.style.background = css(colour(ends[0] + ((ends[1] - ends[0]) * i) / 10));
       ramp.append(step);
     }
-    return element("p", { className: "regard-key" }, signed ? `−${shown}` : "0", ramp, shown === "1.00" ? "1" : shown, said ? element("span", {}, said) : null);
+    return element("p", { className: "regard-key" }, signed ? `−${shown}` : "0", ramp, shown === "1.00" ? "1" : shown, remark ? element("span", {}, remark) : null);
   };
 
-  // How the greatest weight looks on this page.
+  // The appearance of the largest weight on this page.
   const strongest = () => (dark() ? "lightest" : "darkest");
 
-  // Whose size the fixed scale of a table or a map ends with, where that is not 1.
+  // The amount at the end of the fixed scale of a table or a map, if it is not 1.
   const whole = ({ amounts }) => (amounts ? `${strongest()}: the largest of all layers and heads` : "");
 
   return { token, shade, greatest, key, strongest, whole };
