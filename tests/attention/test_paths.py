@@ -1,4 +1,4 @@
-"""Paths of reading: the first that serves is taken, and none passes by code that it does not know."""
+"""Paths of a lookup: the first that serves it reads it, and none skips code that it does not know."""
 
 from collections.abc import Callable
 

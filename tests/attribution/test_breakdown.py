@@ -1,4 +1,4 @@
-"""The breakdown of lookups gives their weights, whatever the score; where it would not, there is none."""
+"""The breakdown of lookups reproduces their weights for every score, or there is none."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Every head's map: together they are what `look` joins to one."""
+"""Every head's map, and their mean."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Attention by norms, against NumPy in float64 and against what is written in all."""
+"""Attention by norms, against NumPy in float64 and against the whole output."""
 
 from typing import TypeVar
 

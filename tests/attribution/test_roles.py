@@ -1,4 +1,4 @@
-"""What each side of an encoder-decoder reads of itself: the weights of the model's own heads, in its labels."""
+"""The self-attention of each side of an encoder-decoder: the weights of the model's own heads, with its labels."""
 
 from pathlib import Path
 

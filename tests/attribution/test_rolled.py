@@ -1,4 +1,4 @@
-"""Rollouts of models: the cross-attention times the encoder's rollout, by hand, and what has none."""
+"""Rollouts: the cross-attention times the encoder's rollout, by hand, and models without a rollout."""
 
 import numpy as np
 import pytest

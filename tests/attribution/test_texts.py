@@ -1,4 +1,4 @@
-"""Lists of texts: outputs in the order of the inputs, and what is too long for a model."""
+"""Lists of texts: outputs in the order of the inputs, and texts that are too long for a model."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""What the tokens of a text read of each other: the model's own weights, and which of them."""
+"""The self-attention of a text: the model's own weights, and the choice of maps."""
 
 from typing import Any
 

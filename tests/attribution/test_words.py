@@ -1,4 +1,4 @@
-"""Which word a token is of, whatever cut the text."""
+"""The word of each token, for every tokenizer."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""The table of aims: what is met and what is not, and what the quick passes give."""
+"""The table of aims: met and missed aims, and the results of the quick passes."""
 
 import sys
 

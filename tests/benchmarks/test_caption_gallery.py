@@ -1,4 +1,4 @@
-"""Which captions a gallery takes, and that it is drawn."""
+"""The choice of a gallery's captions, and its pictures."""
 
 from pathlib import Path
 

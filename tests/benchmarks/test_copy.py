@@ -1,4 +1,4 @@
-"""Cases of a machine with a tape are measured beyond what it was trained on."""
+"""Cases of a machine with a tape are measured beyond the sizes of training."""
 
 from pathlib import Path
 from typing import Any

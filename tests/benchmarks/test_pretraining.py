@@ -1,4 +1,4 @@
-"""What a fine-tuned model is compared with: weights that were never trained, and one token for all blanks."""
+"""Baselines of a fine-tuned model: untrained weights, and one token for all blanks."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the benchmark of ragged batches compares."""
+"""The models that the benchmark of ragged batches compares."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Answers by rule: which sentence, which words, and how they are measured."""
+"""Answers by rule: the choice of a sentence and of words, and their scores."""
 
 from math import log
 

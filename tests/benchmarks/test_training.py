@@ -1,4 +1,4 @@
-"""What the benchmark of training asks of each system, and what it tells."""
+"""The settings and the report of the benchmark of training."""
 
 import shutil
 import sys

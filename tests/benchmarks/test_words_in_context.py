@@ -1,4 +1,4 @@
-"""Sentences in which words change places, and an embedding that holds what it has read."""
+"""Sentences with two swapped words, and an embedding that keeps the states it computed."""
 
 import random
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a notebook shows of a view, in a real browser: the page in a sealed frame, and a picture where there is none."""
+"""A view in a notebook, in a real browser: the page in a sandboxed frame, and a picture without frames."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The served page in a real browser: it streams, can be looked at and changed, by mouse and by keyboard alone."""
+"""The served page in a real browser: streaming, pointing and changing words, by mouse and by keyboard only."""
 
 import threading
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Words that belong to each other, through the commands."""
+"""Word alignment through the commands."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`regard chat`: replies that know what was said."""
+"""`regard chat`: replies with earlier turns as context."""
 
 from dataclasses import replace
 from pathlib import Path

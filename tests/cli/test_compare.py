@@ -1,4 +1,4 @@
-"""`regard show --compare RUN`, `--compare-text TEXT`: two answers side by side on one page."""
+"""`regard show --compare RUN`, `--compare-text TEXT`: two predictions side by side on one page."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`import regard`: what it gives, and what it leaves alone (row 68)."""
+"""`import regard`: its names, and the modules that it does not import (row 68)."""
 
 import os
 import subprocess

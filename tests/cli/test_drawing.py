@@ -1,4 +1,4 @@
-"""Answers that are drawn: `regard predict --temperature ...`."""
+"""Sampled predictions: `regard predict --temperature ...`."""
 
 import json
 from pathlib import Path

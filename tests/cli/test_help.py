@@ -1,4 +1,4 @@
-"""What must work when nothing else does, and quickly."""
+"""Help and version work, quickly, without anything else."""
 
 import os
 import resource

@@ -1,4 +1,4 @@
-"""A run killed before its first checkpoint is resumed like any other; what has checkpoints is always checked."""
+"""A run killed before its first checkpoint resumes like any other; runs with checkpoints are always checked."""
 
 import signal
 import subprocess

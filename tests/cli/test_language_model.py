@@ -1,4 +1,4 @@
-"""A language model on the command line: trained, measured, asked to go on, and refused where it does not fit."""
+"""A language model on the command line: trained, evaluated, continued, and refused if options do not fit."""
 
 import io
 import json

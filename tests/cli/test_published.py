@@ -1,4 +1,4 @@
-"""Published models on the command line: taken in, used, trained on, and given out again."""
+"""Published models on the command line: imported, used, trained further, and exported."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""From a recipe to answers, scores and pictures, through the commands alone."""
+"""From a recipe to predictions, metrics and pictures, through the commands only."""
 
 import gzip
 import json

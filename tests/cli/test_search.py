@@ -1,4 +1,4 @@
-"""Searching as the user asks: prefixes, phrases, several runs together, given targets, the least risk."""
+"""Search options: prefixes, phrases, ensembles, given targets, the least risk."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""What a command has to load before it can begin."""
+"""The modules that a command imports before it starts."""
 
 import ast
 import gc

@@ -1,4 +1,4 @@
-"""A torchvision that does not fit the torch beside it: nothing of ours imports it, whatever is done with images."""
+"""No module of regard imports torchvision, so a version that does not fit torch breaks nothing."""
 
 import os
 import subprocess

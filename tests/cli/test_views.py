@@ -1,4 +1,4 @@
-"""`regard show --view`: each view of each kind of run, the places it is of, and what does not go together."""
+"""`regard show --view`: each view of each kind of run, its positions, and options that exclude each other."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Sizes stay small, and what the style forbids stays out of src, tests and docs."""
+"""Files and functions stay small, and src, tests and docs avoid forbidden constructs."""
 
 import ast
 import re

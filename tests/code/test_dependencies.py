@@ -1,4 +1,4 @@
-"""What is imported is declared in pyproject.toml, and what is declared is pinned in constraints.txt."""
+"""Imported packages are declared in pyproject.toml, and declared packages are pinned in constraints.txt."""
 
 import importlib.metadata
 import re

@@ -1,4 +1,4 @@
-"""The one function that the project is about stays readable at a glance."""
+"""The central function of the project stays readable at a glance."""
 
 import ast
 

@@ -1,4 +1,4 @@
-"""A task is a room: what all tasks share names none, and a room enters another for a reason that stands here."""
+"""A task is a room: shared code names no task, and a room enters another only for a reason listed here."""
 
 import ast
 from collections.abc import Iterator

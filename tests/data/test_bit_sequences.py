@@ -1,4 +1,4 @@
-"""What is sequence is what the paper describes, step by step, and what a user writes becomes the same."""
+"""Bit sequences follow the paper, step by step, and a user's text becomes the same."""
 
 from typing import Any
 

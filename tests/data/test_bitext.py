@@ -1,4 +1,4 @@
-"""Generated sentences: their links say which words belong together."""
+"""Generated sentences: their links join the right words."""
 
 import pytest
 

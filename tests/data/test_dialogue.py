@@ -1,4 +1,4 @@
-"""Conversations: what a turn is, and what it replies to."""
+"""Conversations: the definition of a turn, and its context."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Sets of images: folders of classes, IDX files, and what is wrong with them; what is done to images in training."""
+"""Sets of images: folders of classes, IDX files, faulty files, and augmentation in training."""
 
 import gzip
 from pathlib import Path

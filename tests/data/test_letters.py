@@ -1,4 +1,4 @@
-"""Generated rows of letters: copied or turned round, none twice, and never more than there are."""
+"""Generated rows of letters: copied or reversed, all different, and at most as many as exist."""
 
 from random import Random
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Files of links, and what is said of wrong ones."""
+"""Files of links, and the errors of wrong ones."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""Blanks are where the paper puts them, and the same for the same seed and epoch."""
+"""Blanks are at the paper's positions, and the same for the same seed and epoch."""
 
 from collections import Counter
 from itertools import product

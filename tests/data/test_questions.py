@@ -1,4 +1,4 @@
-"""Generated questions: the answer stands in the context, where its links say."""
+"""Generated questions: the answer stands in the context, at its links."""
 
 from typing import Any
 

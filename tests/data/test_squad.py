@@ -1,4 +1,4 @@
-"""The two forms in which SQuAD's questions come."""
+"""The two formats of SQuAD's questions."""
 
 import json
 from pathlib import Path

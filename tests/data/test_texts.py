@@ -1,4 +1,4 @@
-"""Running text: its units, and what is held out."""
+"""Running text: its units, and its held-out part."""
 
 from pathlib import Path
 

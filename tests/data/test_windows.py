@@ -1,4 +1,4 @@
-"""Windows of running text: what is seen once, in which order, and by which process."""
+"""Windows of running text: each token once, their order, and their distribution over processes."""
 
 from itertools import pairwise
 

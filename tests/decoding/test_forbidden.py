@@ -1,4 +1,4 @@
-"""PAD and START are never written, however much a model likes them; every other score stays the model's own."""
+"""PAD and START are never written, even with the highest logit; every other score stays the model's own."""
 
 import math
 

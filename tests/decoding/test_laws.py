@@ -1,4 +1,4 @@
-"""The laws of search, held by every decoder: in odd small sizes, with weights that make it sure of what it says."""
+"""The laws of search, for every decoder: in odd small sizes, with weights that make it certain."""
 
 import pytest
 import torch

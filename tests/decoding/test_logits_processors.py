@@ -1,4 +1,4 @@
-"""Rules and demands against enumeration: of all texts, those that the rule allows, in the same order."""
+"""Processors and constraints against enumeration: the allowed texts of all, in the same order."""
 
 import pytest
 import torch

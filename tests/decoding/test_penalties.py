@@ -1,4 +1,4 @@
-"""The coverage penalty: its formula, and that it counts what a hypothesis has read in the search itself."""
+"""The coverage penalty: its formula, and its sum over a hypothesis during search."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Drawing tokens: what is kept, how often each comes, and that the same generator draws the same."""
+"""Sampling: the kept tokens, their frequencies, and the same samples from the same generator."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The settings of a run's search: what they refuse, and which search they become."""
+"""The settings of a run's search: their errors, and the searches that they choose."""
 
 import math
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The guide's tables of what goes with what are those that trying it gives."""
+"""The guide's tables of combinations are those that running each combination gives."""
 
 import inspect
 

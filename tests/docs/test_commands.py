@@ -1,4 +1,4 @@
-"""The command lines of the pages say what the command takes: each is parsed, and none is run."""
+"""The command lines of the pages have valid options: each is parsed, and none is run."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""What the pictures of flows say is what happened."""
+"""The pictures of flows show the calls that happened."""
 
 import torch
 from torch import Tensor, nn

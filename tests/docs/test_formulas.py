@@ -1,4 +1,4 @@
-"""Formulas become MathML, or the build stops and says where."""
+"""Formulas become MathML, or the build stops with the place of the error."""
 
 import pytest
 from docutils import nodes

@@ -1,4 +1,4 @@
-"""What a training step costs: the counts are exact, the exponents those of known powers."""
+"""The cost of a training step: the counts are exact, the exponents those of known powers."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What heads read is counted as it is."""
+"""The shares of what heads read, by kind of key, against a count by hand."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Encodings of positions against what is asked of them."""
+"""Encodings of positions against the properties of a good one."""
 
 import pytest
 

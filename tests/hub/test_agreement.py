@@ -1,4 +1,4 @@
-"""The check of an export: whatever is changed in the files is noticed, and nothing else is said."""
+"""The check of an export: it notices every change in the files, and nothing else."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Published models that tell classes or where an answer is: the same as transformers, there and back."""
+"""Published classifiers and models of spans: the same as transformers, in both directions."""
 
 import json
 from dataclasses import replace

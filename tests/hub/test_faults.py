@@ -1,4 +1,4 @@
-"""What is wrong with a published model is told in one line, and nothing is left behind."""
+"""A faulty published model is one line of error, and leaves no run behind."""
 
 import errno
 import json

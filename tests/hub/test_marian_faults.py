@@ -1,4 +1,4 @@
-"""What is wrong with a published translation model is told in one line, and nothing is left behind."""
+"""A faulty published translation model is one line of error, and leaves no run behind."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Configurations that are wrong cost one line: not a traceback, not memory, not a run that cannot be read."""
+"""A wrong configuration is one line of error: no traceback, no memory, no unreadable run."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""From an image to what a model is given: the same as the processors of published models."""
+"""From an image to the input of a model: the same as the processors of published models."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Sampled softmax: what is drawn, its correction, and that training alone is estimated."""
+"""Sampled softmax: its samples, their correction, and estimates in training only."""
 
 import math
 

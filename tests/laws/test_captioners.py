@@ -1,4 +1,4 @@
-"""What holds of every model that tells of images, whatever its weights are."""
+"""Laws of every captioner, for any weights."""
 
 from dataclasses import replace
 from typing import Any

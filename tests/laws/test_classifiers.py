@@ -1,4 +1,4 @@
-"""What holds of the models of documents and pairs whatever their weights are."""
+"""Laws of the models of documents and pairs, for any weights."""
 
 from collections.abc import Callable
 from random import Random

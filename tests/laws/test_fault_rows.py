@@ -1,4 +1,4 @@
-"""Bad input to attention and to models: what each must get."""
+"""Bad input to attention and to models, and the error of each."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What holds of a Vision Transformer whatever its weights are."""
+"""Laws of a Vision Transformer, for any weights."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Numbers that were worked out elsewhere."""
+"""Numbers from other sources."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What outputs must have, in words that only their source has too."""
+"""Constraints on outputs, with words that only their source has too."""
 
 from pathlib import Path
 

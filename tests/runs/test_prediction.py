@@ -1,4 +1,4 @@
-"""What a prediction is to programs and to notebooks."""
+"""A prediction as JSON and in notebooks."""
 
 import json
 from html.parser import HTMLParser

@@ -1,4 +1,4 @@
-"""What is sent: its size, its time, its form."""
+"""Request bodies: their size, their time, their form."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Two runs asked the same, side by side."""
+"""Two runs with the same request, side by side."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Who may ask: our own page, under our own name, and programs of this machine."""
+"""Accepted requests: those of the server's own page, by its own name, and of programs on this machine."""
 
 import socket
 

@@ -1,4 +1,4 @@
-"""Other maps beside the weights, asked of a server."""
+"""Other maps beside the weights, requested from a server."""
 
 from typing import Any
 

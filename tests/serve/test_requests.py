@@ -1,4 +1,4 @@
-"""Many at a time: batches, the queue's end, answers that take too long, clients that leave."""
+"""Many requests at a time: batches, a full queue, slow responses, clients that disconnect."""
 
 import asyncio
 import threading

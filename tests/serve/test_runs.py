@@ -1,4 +1,4 @@
-"""What runs of each task answer: the same as their own methods."""
+"""The responses of runs of each task: the same as their own methods."""
 
 import base64
 import io

@@ -1,4 +1,4 @@
-"""The task of telling words from both sides: it learns, its runs do what they say, and what they refuse."""
+"""Bidirectional language modelling: it learns, its runs predict and embed, and it refuses what does not fit."""
 
 import json
 from pathlib import Path

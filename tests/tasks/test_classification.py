@@ -1,4 +1,4 @@
-"""The task of telling classes: it learns, starts from a run that fills in blanks, and says what does not fit."""
+"""Classification: it learns, starts from a run that fills in blanks, and refuses what does not fit."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The task of answering with spans: windows, what the model gives, that it learns, and what it refuses."""
+"""Answering with spans: windows, the model's outputs, that it learns, and what it refuses."""
 
 import json
 from pathlib import Path

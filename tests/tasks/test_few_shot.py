@@ -1,4 +1,4 @@
-"""Telling classes after a few examples: it learns, from folders and from an .npz file, and says what does not fit."""
+"""Few-shot classification: it learns, from folders and from an .npz file, and refuses what does not fit."""
 
 import json
 from dataclasses import replace

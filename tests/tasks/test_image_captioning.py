@@ -1,4 +1,4 @@
-"""The task of telling of images: it learns, its runs do what they say, and what they refuse."""
+"""Captioning: it learns, its runs predict and attribute, and it refuses what does not fit."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The task of telling classes of images: it learns, from folders and IDX files, and says what does not fit."""
+"""Image classification: it learns, from folders and IDX files, and refuses what does not fit."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""Acting in environments that are new each time: it learns in seconds, tells what it does, says what does not fit."""
+"""Acting in new environments: it learns in seconds, reports its actions, and refuses what does not fit."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Models that tell of images and read the patches of a trained Vision Transformer."""
+"""Captioners that read the patches of a trained Vision Transformer."""
 
 import json
 import shutil

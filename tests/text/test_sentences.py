@@ -1,4 +1,4 @@
-"""Where sentences begin and end, with their places kept."""
+"""Sentence boundaries, with their positions kept."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""What each kind makes of text."""
+"""The pieces of each kind of tokenizer."""
 
 import pickle
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What is added for how the source is read, and REINFORCE against the exact expectation."""
+"""Losses of the source attention, and REINFORCE against the exact expectation."""
 
 import itertools
 from dataclasses import replace

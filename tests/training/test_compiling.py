@@ -1,4 +1,4 @@
-"""What `training.compile` compiles, and what it says where it compiles nothing."""
+"""The layers that `training.compile` compiles, and its message where it compiles nothing."""
 
 import json
 import logging

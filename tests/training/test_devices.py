@@ -1,4 +1,4 @@
-"""Which device and precision a word in the settings means."""
+"""The device and the precision of each setting."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What goes wrong in training, and what is said and kept."""
+"""Faults in training: their messages, and the files that are kept."""
 
 import gc
 import os

@@ -1,4 +1,4 @@
-"""The loop in one process: what it learns, keeps, writes and chooses."""
+"""The loop in one process: learning, checkpoints, logs and selection."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""What a person sees."""
+"""The progress line and bar."""
 
 import io
 import sys

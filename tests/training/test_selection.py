@@ -1,4 +1,4 @@
-"""Which checkpoints stay, and when training ends early."""
+"""Selection of checkpoints, and early stopping."""
 
 from regard.training.selection import Selection, Validated
 from tests.training.toy import settings

@@ -1,4 +1,4 @@
-"""Runs in the forms of other runtimes: they compute the same there, and what does not is not left behind."""
+"""Exports for other runtimes: they compute the same there, and an export that differs is removed."""
 
 import logging
 import subprocess
