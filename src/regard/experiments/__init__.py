@@ -1,4 +1,4 @@
-"""Claims about attention, each an experiment that trains, measures and writes its table and picture."""
+"""Experiments on claims about attention. Each one trains, measures, and writes a table and a picture."""
 
 from regard.experiments.catalog import EXPERIMENTS, ON_TEXT
 

@@ -1,4 +1,4 @@
-"""Attention aligns words: how well, by mechanism and by the amount of training."""
+"""Attention aligns words: alignment quality by mechanism and by training time."""
 
 import numpy as np
 from jaxtyping import Float
@@ -74,7 +74,7 @@ def errors(run: Aligns) -> tuple[float, ...]:
 
 
 def moved(weights: Float[np.ndarray, "target source"], steps: int) -> Float[np.ndarray, "target source"]:
-    """Each word with the weights of the word that stands `steps` before it; the words at one end have none."""
+    """Each target word with the weights of the word `steps` before it; words at one end have zeros."""
     rows = np.roll(weights, steps, axis=0)
     rows[: max(0, steps)] = 0.0
     rows[len(rows) + min(0, steps) :] = 0.0

@@ -1,4 +1,4 @@
-"""One vector is not enough: quality by the length of the source, with attention and without."""
+"""A single vector is a bottleneck: quality by source length, with and without attention."""
 
 import json
 from collections.abc import Sequence
@@ -27,18 +27,18 @@ ON_TEXT = {
 }
 WIDTHS = 64, 256
 MOST, TEST_PAIRS = 6, 1_000
-"""Sentences that are read as one, and pairs for the test set, and as many again for validation."""
+"""The maximum of sentences joined to one source; the number of pairs in the test set, and of those for validation."""
 
 
 def bottleneck(setting: Setting) -> Finding:
-    """By the length of the source, the width of the decoder's state and whether it attends: letters that are right, or,
-    with text in the setting, the BLEU of up to six sentences read as one. All models are trained on all lengths."""
+    """By source length, decoder width and attention: correct letters, or, with text in the setting, the BLEU of up to
+    six joined sentences. All models are trained on all lengths."""
     return on_letters(setting) if setting.text is None else on_text(setting, read_parallel(*setting.text))
 
 
 def on_letters(setting: Setting) -> Finding:
-    """Rows of letters, turned round: so the first letters to be written are the last that were read, which is easier
-    for one vector (Sutskever 2014, section 3.3)."""
+    """Rows of letters to reverse. The first output letters are then the last input letters, which is easier for one
+    vector (Sutskever 2014, section 3.3)."""
     longest, steps = (100, 8000) if setting.full else (20, 2000)
     lengths = range(longest // 10, longest + 1, longest // 10)
     data = ["data.least=1", f"data.most={longest}", "data.test=0"]
@@ -56,7 +56,7 @@ def on_letters(setting: Setting) -> Finding:
 
 
 def on_text(setting: Setting, pairs: Sequence[Pair]) -> Finding:
-    """Sentences of a text, translated. Raises InputError for too few."""
+    """Translation of a text's sentences. Raises InputError for too few."""
     least = 4 * TEST_PAIRS
     if len(pairs) < least:
         raise InputError(f"{len(pairs)} pairs are too few; expected at least {least:,}")
@@ -80,7 +80,7 @@ def on_text(setting: Setting, pairs: Sequence[Pair]) -> Finding:
 
 
 def joined(pairs: Sequence[Pair], count: int) -> list[Pair]:
-    """Each `count` neighbours as one pair; what is left over is left out."""
+    """Join each `count` adjacent pairs to one; a shorter remainder is dropped."""
     groups = [pairs[first : first + count] for first in range(0, len(pairs) - count + 1, count)]
     return [
         Pair(" ".join(each.source for each in group), " ".join(each.target for each in group), group[0].place)
@@ -89,7 +89,7 @@ def joined(pairs: Sequence[Pair], count: int) -> list[Pair]:
 
 
 def mixed(pairs: Sequence[Pair]) -> list[Pair]:
-    """Neighbours joined, one to `MOST` of them: each part of the text in groups of another size."""
+    """Join adjacent pairs in groups of one to `MOST`; each part of the text has another group size."""
     share = len(pairs) // MOST
     parts = [pairs[number * share : (number + 1) * share] for number in range(MOST)]
     whole = [group for count, part in enumerate(parts, 1) for group in joined(part, count)]
@@ -98,7 +98,7 @@ def mixed(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def written(setting: Setting, name: str, pairs: Sequence[Pair]) -> tuple[str, str]:
-    """The files of a set, written into the setting's folder."""
+    """Write the files of a set into the setting's folder."""
     setting.folder.mkdir(parents=True, exist_ok=True)
     sides = {"source": [pair.source for pair in pairs], "target": [pair.target for pair in pairs]}
     for side, texts in sides.items():

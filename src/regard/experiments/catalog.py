@@ -30,4 +30,4 @@ EXPERIMENTS: dict[str, Callable[[Setting], Finding]] = {
     "variants": variants,
 }
 ON_TEXT = ("bottleneck",)
-"""Those that can be made on the user's text."""
+"""Experiments that can run on the user's text."""

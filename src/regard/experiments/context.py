@@ -1,4 +1,4 @@
-"""Whether a word's vector shows which of its senses is meant (Peters 2018, section 5.3)."""
+"""Word sense in the states of language models (Peters 2018, section 5.3)."""
 
 from collections.abc import Callable, Sequence
 from itertools import product
@@ -26,7 +26,7 @@ SUBJECTS = {
     "months": ("early warm rainy", "april garden flower farmer", "welcomed awaited praised"),
     "machines": ("rusty broken heavy", "engine mechanic wheel lever", "loosened bent replaced"),
 }
-"""Of each the adjectives, nouns and verbs."""
+"""The adjectives, nouns and verbs of each subject."""
 WORDS = {
     "bank": ("water", "money"),
     "bat": ("animals", "sport"),
@@ -40,7 +40,7 @@ FORMS = (
     "the {word} was there when the {noun} {verb} the {second}",
     "a {noun} {verb} the {word} of the {adjective} {second}",
 )
-"""The sense depends on words before the word, behind it or around it."""
+"""The words that determine the sense come before the word, after it or on both sides."""
 MODELS = {
     "ELMo": (
         "elmo",
@@ -56,13 +56,13 @@ MODELS = {
         "training.batch_tokens=2048",
     ),
 }
-"""Of each model the recipe, the separator of texts in its file, and more settings."""
+"""The recipe of each model, the separator of texts in its file, and further settings."""
 Layers = Callable[[str], tuple[Sequence[str], Tensor]]
-"""A text -> its words, and the states of each, `(layer, word, width)`."""
+"""Maps a text to its words and the states of each, `(layer, word, width)`."""
 
 
 def context(setting: Setting) -> Finding:
-    """Cosines of a word's vectors, by layer, and how often those of one sense are nearer than those of two."""
+    """Cosines between a word's states by layer, and how often states of one sense are closer than those of two."""
     sentences, steps = 4000, 2000 if setting.full else 400
     setting.folder.mkdir(parents=True, exist_ok=True)
     rate = ["training.learning_rate=3e-3", "training.warmup=50"]
@@ -82,21 +82,21 @@ def context(setting: Setting) -> Finding:
 
 
 def sentences_of(count: int, seed: int) -> list[str]:
-    """Sentences about all subjects, each with a word of two senses in it."""
+    """Sentences about all subjects, each with an ambiguous word."""
     random = Random(seed)
     words = random.choices(list(WORDS), k=count)
     return [sentence(word, random.choice(WORDS[word]), random.choice(FORMS), random) for word in words]
 
 
 def sentence(word: str, subject: str, form: str, random: Random) -> str:
-    """One in which a word has the sense of a subject."""
+    """A sentence in which a word has the sense of a subject."""
     adjectives, nouns, verbs = (part.split() for part in SUBJECTS[subject])
     adjective, noun, verb, second = (random.choice(part) for part in (adjectives, nouns, verbs, nouns))
     return form.format(word=word, adjective=adjective, noun=noun, verb=verb, second=second)
 
 
 def similarities(layers: Layers, count: int = 10) -> list[list[tuple[float, float, float]]]:
-    """For each word and form of sentence, `compared` of each layer between `count` sentences of each sense."""
+    """For each word and form of sentence: `compared` of each layer, with `count` sentences per sense."""
     random, found = Random(2), []
     for word, form in product(WORDS, FORMS):
         groups = []
@@ -108,8 +108,8 @@ def similarities(layers: Layers, count: int = 10) -> list[list[tuple[float, floa
 
 
 def compared(groups: Sequence[Tensor]) -> tuple[float, float, float]:
-    """The mean cosine of vectors `(vector, width)` of one group, that of vectors of two, and how often a vector is
-    nearer to one of its own group than to one of the other, in per cent; as near counts half."""
+    """The mean cosine within groups of vectors `(vector, width)`, the mean cosine between groups, and the per cent of
+    comparisons in which a vector is closer to one of its own group; ties count half."""
     units = [torch.nn.functional.normalize(group.double(), dim=-1) for group in groups]
     across = units[0] @ units[1].t()
     same, nearer = [], []

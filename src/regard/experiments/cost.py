@@ -1,4 +1,4 @@
-"""How time and memory of each mechanism grow with length, batch, width and heads."""
+"""Growth of time and memory of each mechanism with length, batch, width and heads."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -21,13 +21,13 @@ CLAIM = (
     "heads, H their number, Q = 32, W = 17 keys in a window."
 )
 FITTED = 3
-"""The largest sizes, to which an exponent is fitted; at small ones the cost of a call is much of it."""
+"""The number of largest sizes for the fit of an exponent; at small sizes the overhead of a call dominates."""
 NUMBER = 4
-"""Bytes."""
+"""Bytes of a number."""
 
 
 class Point(NamedTuple):
-    """One size and what it cost, in milliseconds and megabytes."""
+    """A size and its cost in milliseconds and megabytes."""
 
     size: int
     time: float
@@ -35,8 +35,8 @@ class Point(NamedTuple):
 
 
 def cost(setting: Setting) -> Finding:
-    """A row a mechanism and size that is varied, the others as `Sizes` has them: the exponent that its count of
-    operations has over the largest sizes beside that of the measured time, and the same of memory."""
+    """A row per mechanism and varied size (the others as in `Sizes`): the exponents of its operation count and of its
+    measured time over the largest sizes, and the same for memory."""
     sweeps = SWEEPS_FULL if setting.full else SWEEPS
     limit, rounds = (2**32, 9) if setting.full else (2**28, 5)
     rows = []
@@ -64,9 +64,10 @@ SWEEPS_FULL = {
     "width": (16, 32, 64, 128, 256, 512, 1024),
     "length": (64, 128, 256, 512, 1024, 2048, 4096),
 }
-"""Each in turn, the others as they are by default. Sizes that would store more than the limit are left out."""
+"""Sizes to vary one at a time, with the others at their defaults. Sizes that would store more than the limit are
+skipped."""
 SIZES = {"length": "length N", "batch": "batch B", "width": "width D", "heads": "number of heads H"}
-"""What is varied, as a reader calls it, in the order of the charts."""
+"""The displayed names of the varied sizes, in the order of the charts."""
 FIGURES = ("time", "ms"), ("memory", "MB")
 COLUMNS = (
     *("mechanism", "operations", "by", "time, theory", "time, measured", "memory, theory", "memory, measured"),
@@ -75,7 +76,7 @@ COLUMNS = (
 
 
 def measured(mechanism: Mechanism, by: str, sizes: Sequence[Sizes], rounds: int) -> list[Point]:
-    """Of a mechanism at each of the sizes."""
+    """The measured cost of a mechanism at each of the sizes."""
     calls = [step(mechanism.make(each)) for each in sizes]
     memory = [peak(call) / 1e6 for call in calls]
     times = [1e3 * each for each in seconds(calls, rounds)]
@@ -83,7 +84,7 @@ def measured(mechanism: Mechanism, by: str, sizes: Sequence[Sizes], rounds: int)
 
 
 def row(name: str, mechanism: Mechanism, by: str, sizes: Sequence[Sizes], points: Sequence[Point]) -> tuple:
-    """Exponents, and what the largest of the sizes took."""
+    """The exponents, and the cost at the largest size."""
     places = [point.size for point in points]
     counted = (exponent(places, [each.count(terms) for each in sizes]) for terms in mechanism[1:])
     fitted = (exponent(places, [getattr(point, what) for point in points]) for what in ("time", "memory"))
@@ -94,8 +95,8 @@ def row(name: str, mechanism: Mechanism, by: str, sizes: Sequence[Sizes], points
 
 
 def exponent(sizes: Sequence[int], values: Sequence[float | int]) -> float:
-    """The power of the size with which the values grow: the slope between logarithms by least squares, over the
-    largest sizes."""
+    """The exponent of the growth of `values` with size: the least-squares slope of the logarithms over the largest
+    sizes."""
     pairs = [(math.log(size), math.log(value)) for size, value in zip(sizes, values, strict=True)][-FITTED:]
     middle = [sum(each) / len(pairs) for each in zip(*pairs, strict=True)]
     spread = sum((x - middle[0]) ** 2 for x, _ in pairs)
@@ -113,15 +114,15 @@ def written(terms: Terms) -> str:
 
 
 def charts(rows: Sequence[tuple]) -> list[Pairs]:
-    """How time and memory grow with each size that was varied, side by side."""
+    """The growth of time and memory with each varied size, side by side."""
     found = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
     varied = {by: [each for each in found if each["by"] == by] for by in SIZES}
     return [grown(by, varied[by], *figure) for by in SIZES if varied[by] for figure in FIGURES]
 
 
 def grown(by: str, rows: Sequence[Mapping[str, Any]], what: str, unit: str) -> Pairs:
-    """Of each mechanism, those first that take the longest at last, the power of the size with which its time or memory
-    should and does grow, and what the greatest size took."""
+    """The expected and the measured exponent of each mechanism's time or memory, and the cost at the largest size, the
+    most expensive first."""
     ordered = sorted(rows, key=lambda each: -each["time, measured"])
     return Pairs(
         f"how {what} grows with the {SIZES[by]}",

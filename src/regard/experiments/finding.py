@@ -12,7 +12,7 @@ from regard.pictures.chart import Part, png
 
 @dataclass(frozen=True)
 class Finding:
-    """A table and charts on a `claim`."""
+    """A table and charts about a `claim`."""
 
     claim: str
     columns: tuple[str, ...]
@@ -20,12 +20,12 @@ class Finding:
     charts: Sequence[Part]
 
     def table(self) -> str:
-        """As markdown."""
+        """The table in Markdown."""
         cells = [self.columns, ["---"] * len(self.columns), *(map(shown, row) for row in self.rows)]
         return "\n".join(f"| {' | '.join(row)} |" for row in cells)
 
     def write(self, folder: Path, name: str) -> list[Path]:
-        """NAME.md, NAME.json and NAME.png in the folder, which is created.
+        """Write NAME.md, NAME.json and NAME.png into the folder, which is created.
 
         Raises:
             InputError: the folder is a file, or matplotlib is not installed.
@@ -49,5 +49,5 @@ class Finding:
 
 
 def shown(value: Any) -> str:
-    """A cell: numbers to four figures."""
+    """The text of a cell; numbers have four significant figures."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""Attention as a shortcut for gradients: how much gradient reaches a far source position, with and without it."""
+"""Attention as a shortcut for gradients: the gradient at distant source positions, with and without it."""
 
 from typing import Any
 
@@ -23,8 +23,8 @@ CLAIM = (
 
 
 def gradients(setting: Setting) -> Finding:
-    """The norm of the gradient of the first output token's loss at the embedding of each source position, by its
-    distance from the end of the source, of models with fresh weights; the mean over models and sentences."""
+    """The gradient norm of the first output token's loss at each source embedding, by distance from the source's end,
+    in untrained models. Norms are means over models and sentences."""
     length, seeds = (200, 10) if setting.full else (50, 5)
     lines = {name: by_distance(config, length, seeds) for name, config in CONFIGS.items()}
     places = sorted({round(length * share / 10) for share in range(10)})
@@ -52,7 +52,7 @@ def by_distance(config: Any, length: int, seeds: int) -> Tensor:
 
 
 def norms(model: EncoderDecoder, length: int, batch: int = 16) -> Tensor:
-    """Of the gradient at each source position's embedding, `(position,)`, by the loss of the first target token."""
+    """The gradient norm `(position,)` of the first target token's loss at each source embedding."""
     embedded: list[Tensor] = []
 
     def keep(module: Any, inputs: Any, output: Tensor) -> None:

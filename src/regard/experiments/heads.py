@@ -1,4 +1,4 @@
-"""Heads differ: what each attends to, and what the model loses without it."""
+"""Heads differ: what each attends to, and the loss of accuracy without it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -32,8 +32,8 @@ READ = *OFFSETS, *KINDS
 
 
 def heads(setting: Setting) -> Finding:
-    """The Transformer of dates: what each head's weight lies on, in per cent, which neighbour of a position that reads
-    its own side, and which kind of character; and exact match on test dates, greedily, without it."""
+    """The Transformer of dates: the share of each head's weight on each neighbour and on each kind of character, in per
+    cent, and greedy exact match on test dates without the head."""
     setting.train("dates-transformer", "dates-transformer", ["training.steps=3000"] if setting.full else [])
     run = setting.run("dates-transformer")
     pairs = run.config.data.load().test[: None if setting.full else 500]
@@ -54,8 +54,8 @@ def heads(setting: Setting) -> Finding:
 
 @torch.no_grad()
 def readings(run: EncodesPairs, pairs: Sequence[Pair]) -> dict[str, list[dict[str, float]]]:
-    """For each attention and head, on what its weight lies in forced decoding of the targets, in shares:
-    kinds of characters and, where a side reads itself, neighbours of each position."""
+    """For each attention and head in forced decoding of the targets: the shares of weight on kinds of characters and,
+    in self-attention, on the neighbours of each position."""
     tokens = encoded(run.model, run.tokenizers, pairs)
     batch = collate(tokens)
     with record(run.model) as maps:
@@ -81,26 +81,26 @@ def readings(run: EncodesPairs, pairs: Sequence[Pair]) -> dict[str, list[dict[st
 
 
 def neighbours(size: int) -> dict[str, Bool[Tensor, "1 query key"]]:
-    """Whether a key is a neighbour of a query, and which."""
+    """For each neighbour: whether a key is that neighbour of a query."""
     place = torch.arange(size)
     return {name: (place - place[:, None])[None] == offset for name, offset in OFFSETS.items()}
 
 
 def characters(kinds: Sequence[Sequence[str]]) -> dict[str, Bool[Tensor, "sentence 1 key"]]:
-    """Whether a key is a character of a kind; of shorter sentences what follows is none."""
+    """For each kind: whether a key is a character of that kind. Padding is of none."""
     size = max(map(len, kinds))
     padded = [[*row, *[""] * (size - len(row))] for row in kinds]
     return {name: torch.tensor([[each == name for each in row] for row in padded])[:, None] for name in KINDS}
 
 
 def kind(piece: str) -> str:
-    """Of a character."""
+    """The kind of a character."""
     return "digits" if piece.isdigit() else "letters" if piece.isalpha() else "marks"
 
 
 @torch.no_grad()
 def without(run: Run[Any, Any], pairs: Sequence[Pair], module: MultiHead, head: int) -> float:
-    """Exact match without the head: its rows of the output projection are 0."""
+    """Exact match without the head, whose rows of the output projection are set to 0."""
     weight = module.output.weight
     width = weight.shape[1] // module.heads
     original = weight[:, head * width : (head + 1) * width].clone()

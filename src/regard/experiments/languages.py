@@ -1,4 +1,4 @@
-"""The dot product beside the general score, within one language and across two."""
+"""The dot score and the general score, within one language and between two."""
 
 from regard.experiments.finding import Finding
 from regard.experiments.setting import Setting
@@ -13,7 +13,7 @@ TASKS = {
     "within, letters copied": ("letters", ["data.order=copy", "model.width=128", "model.embedding=64"]),
     "across, English into French": ("bitext", ["model.dropout=0.0"]),
 }
-"""A recipe and what makes its model as large as the other's."""
+"""A recipe, and the settings that give its model the size of the other one."""
 SCORES = "dot", "general"
 
 

@@ -1,4 +1,4 @@
-"""Accuracy of a run by the length of its sources."""
+"""Accuracy of a run by source length."""
 
 from collections.abc import Sequence
 from random import Random
@@ -11,12 +11,12 @@ SEED = "lengths"
 
 
 def right_by_length(run: Run[Any, Any], order: Order, lengths: Sequence[int], count: int) -> list[float]:
-    """For each length, the per cent of the letters of `count` rows that greedy decoding writes in their place."""
+    """For each length, the per cent of correct letters at their positions in the greedy outputs for `count` rows."""
     return [right(run, order, length, count) for length in lengths]
 
 
 def right(run: Run[Any, Any], order: Order, length: int, count: int) -> float:
-    """The same for one length."""
+    """`right_by_length` for one length."""
     random = Random(f"{SEED}/{length}")
     rows = [make(length, order, random) for _ in range(count)]
     found = run.predict([row.text for row in rows], beam=1, attention=False)

@@ -16,11 +16,10 @@ from regard.experiments.mechanisms import Work
 
 
 class Alive(TorchDispatchMode):
-    """Count the bytes of new tensors, those of the backward pass too: alive `now`, and at `most`.
+    """Counts the bytes of new tensors, those of the backward pass included: `now` alive, and at `most`.
 
-    It sees every result of every operation, and the end of its storage. It does not see what an operation allocates and
-    frees inside itself.
-    """
+    It observes every result of every operation and the end of its storage, but not temporary memory inside an
+    operation."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,7 +28,7 @@ class Alive(TorchDispatchMode):
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         for each in tensors((args, kwargs)):
-            self._meet(each, 0)  # older, or known already
+            self._meet(each, 0)  # older, or already counted
         result = function(*args, **(kwargs or {}))
         for each in tensors(result):
             self._meet(each, each.untyped_storage().nbytes())
@@ -55,7 +54,7 @@ def tensors(nested: Any) -> Iterator[Tensor]:
 
 
 def step(work: Work) -> Callable[[], object]:
-    """Forward and backward as a call without arguments."""
+    """A forward and backward pass as a call without arguments."""
     with torch.no_grad():
         gradient = torch.ones_like(work.forward())
 
@@ -66,17 +65,17 @@ def step(work: Work) -> Callable[[], object]:
 
 
 def peak(call: Callable[[], object]) -> int:
-    """Bytes that the tensors of a call take at most, its results among them, its inputs not."""
+    """The peak of bytes in a call's tensors, its results included, its inputs excluded."""
     with Alive() as alive:
         call()
     return alive.most
 
 
 def seconds(calls: Sequence[Callable[[], object]], rounds: int, least: float = 0.005) -> list[float]:
-    """Of each call, the median over rounds in which all of them take their turn. It is the time of the processor, of
-    `least` seconds or more a turn, so that other programs on the machine count little."""
+    """The median time of each call over rounds, in processor time, so that other programs have little effect. All calls
+    alternate, each repeated for `least` seconds or more per round."""
     times, found = [1] * len(calls), [[] for _ in calls]
-    for turn in range(rounds + 1):  # the first warms up and says how many calls make a turn
+    for turn in range(rounds + 1):  # the first call warms up and determines the number of repetitions
         for place, call in enumerate(calls):
             began = time.process_time()
             for _ in range(times[place]):
@@ -91,7 +90,7 @@ def seconds(calls: Sequence[Callable[[], object]], rounds: int, least: float = 0
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Inside, PyTorch works in one thread: a second one would help the large sizes and not the small ones."""
+    """Within the block, PyTorch uses one thread: a second one would speed up large sizes only."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

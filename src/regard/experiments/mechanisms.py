@@ -1,10 +1,9 @@
-"""The mechanisms whose cost is measured: how each is built, and what it should cost.
+"""The mechanisms of the cost experiment: their construction and their expected cost.
 
-Costs are sums of terms, each a number of operations or of stored numbers for every combination of the sizes it names:
-`{"BNND": 12}` is 12 B N N D, and `{"BNDD/H": 18}` is 18 B N D D / H. The letters: B batch, N length, D width, H heads,
-Q queries of another sequence, W keys in a window. An addition, a product, an exponential or a tanh is one operation,
-and the backward pass of a matrix product two such products.
-"""
+Costs are sums of terms. A term counts operations or stored numbers per combination of the sizes in its name: `{"BNND":
+12}` is 12 B N N D, and `{"BNDD/H": 18}` is 18 B N D D / H. The letters: B batch, N length, D width, H heads, Q queries
+of another sequence, W keys in a window. An addition, a product, an exponential and a tanh are one operation each; the
+backward pass of a matrix product is two such products."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -22,15 +21,15 @@ from regard.attention.memory import Memory
 from regard.attention.scores import Additive, Cosine, Dot, General, Location, Score
 
 QUERIES = 32
-"""Positions of the sequence that reads another."""
+"""The length of the querying sequence in cross-attention."""
 REACH = 8
-"""How far a window goes to either side."""
+"""The reach of a window to either side."""
 Terms = Mapping[str, int]
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Of one measurement. The width is that of all heads together."""
+    """The sizes of one measurement. The width is that of all heads together."""
 
     batch: int = 2
     length: int = 256
@@ -66,7 +65,8 @@ class Work(NamedTuple):
 
 
 class Mechanism(NamedTuple):
-    """How it is built for sizes, and its operations and stored numbers in training, those of highest order."""
+    """A mechanism: its construction for given sizes, and its highest-order operations and stored numbers in
+    training."""
 
     make: Callable[[Sizes], Work]
     operations: Terms
@@ -81,7 +81,7 @@ def states(*shape: int) -> Tensor:
 def lookup(
     score: Callable[[Sizes], Score], align: Callable[[Sizes], Align] = lambda sizes: Softmax(), *, weights: bool = False
 ) -> Callable[[Sizes], Work]:
-    """Heads that read as many keys as they have queries. Their width is that of one head."""
+    """Heads with as many keys as queries. Their width is that of one head."""
 
     def make(sizes: Sizes) -> Work:
         attend = Attend(score(sizes), align(sizes))
@@ -97,33 +97,33 @@ def lookup(
 
 
 def additive(sizes: Sizes) -> Score:
-    """For the keys and queries of one head each."""
+    """The additive score of one head's keys and queries."""
     return Additive(sizes.head_width, sizes.head_width, sizes.head_width, heads=sizes.heads)
 
 
 def by_formula(sizes: Sizes) -> Work:
-    """The additive score in the form that stores a number for each query, key and dimension; without a C++ compiler it
-    is what `Attend` has too."""
+    """The additive score in the form that stores a number for each query, key and dimension. Without a C++ compiler,
+    `Attend` uses this form."""
     score = additive(sizes)
     query, key, value = (states(sizes.batch, sizes.heads, sizes.length, sizes.head_width) for _ in range(3))
     return Work(lambda: attend(query, key, value, score=score)[0], [query, key, value, *score.parameters()])
 
 
 def encoder(sizes: Sizes) -> Work:
-    """A sequence that reads itself, by heads and with projections."""
+    """Self-attention with heads and projections."""
     heads, inputs = MultiHead(sizes.width, sizes.heads), states(sizes.batch, sizes.length, sizes.width)
     return Work(lambda: self_attention(heads, inputs), [inputs, *heads.parameters()])
 
 
 def decoder(sizes: Sizes) -> Work:
-    """The same where no position sees what follows it."""
+    """Self-attention with a causal mask."""
     heads, inputs = MultiHead(sizes.width, sizes.heads), states(sizes.batch, sizes.length, sizes.width)
     mask = causal(sizes.length)
     return Work(lambda: self_attention(heads, inputs, mask), [inputs, *heads.parameters()])
 
 
 def cross(sizes: Sizes) -> Work:
-    """A sequence of `QUERIES` positions that reads another."""
+    """Cross-attention of `QUERIES` positions to another sequence."""
     heads, read = MultiHead(sizes.width, sizes.heads), states(sizes.batch, sizes.length, sizes.width)
     query = states(sizes.batch, QUERIES, sizes.width)
     return Work(lambda: heads(query, Memory(read, read)), [query, read, *heads.parameters()])
@@ -136,7 +136,7 @@ def recurrent(sizes: Sizes) -> Work:
 
 
 PRODUCTS: Terms = {"BNND": 12, "BHNN": 8}
-"""Scores, their softmax and the read, there and back."""
+"""Scores, their softmax and the mixture, forward and backward."""
 STORED: Terms = {"BHNN": 3, "BND": 2}
 """Weights, their gradient and that of the scores; the context and the gradient of the values."""
 WINDOWED: Terms = {"BNWD": 12, "BHNW": 8}

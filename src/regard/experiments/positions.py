@@ -1,4 +1,4 @@
-"""Position encodings, and how models with them generalise beyond the lengths of training."""
+"""Positional encodings, and generalisation beyond the lengths of training."""
 
 from collections.abc import Callable
 
@@ -24,10 +24,10 @@ TRANSFORMER = (
     "shared: false, dropout: 0.0}}"
 )
 Encoding = Callable[[int], Float[torch.Tensor, "position width"]]
-"""From a length to the code of every position."""
+"""Maps a length to the code of every position."""
 PROPERTIES = "unique", "bounded", "same offsets", "any length"
-"""Properties of a good encoding: no two positions of a row have one code; codes do not grow with the length; two
-neighbours differ by the same in rows of every length; a position far beyond the training has a code."""
+"""Properties of a good encoding: the codes of a row are distinct; codes do not grow with the length; the difference of
+neighbours is the same in rows of all lengths; positions far beyond training have a code."""
 MODELS = {
     **{
         name: [TRANSFORMER.format(positions=name), "training.learning_rate=2e-3"]
@@ -39,12 +39,12 @@ MODELS = {
 
 
 def code(positions: Positions) -> Encoding:
-    """The encoding of a module of positions."""
+    """The encoding of a positional module."""
     return lambda size: positions(torch.zeros(1, size, WIDTH))[0].detach()
 
 
 def encodings() -> dict[str, Encoding]:
-    """The encodings that are compared, by name."""
+    """The compared encodings by name."""
     return {
         "none": code(NoPositions()),
         "fraction of the length": lambda size: torch.linspace(0, 1, size)[:, None].expand(-1, WIDTH),
@@ -55,8 +55,8 @@ def encodings() -> dict[str, Encoding]:
 
 
 def positions(setting: Setting) -> Finding:
-    """The properties of each encoding, and the per cent of letters copied by the length of the row, up to twice that of
-    training: Transformers with each encoding, recurrent models without one."""
+    """The properties of each encoding, and the per cent of copied letters by row length, up to twice that of training:
+    Transformers with each encoding, and recurrent models without one."""
     lengths = range(5, 2 * LONGEST + 1, 5)
     steps = 4000 if setting.full else 1200
     figures, lines = {}, {}
@@ -85,7 +85,7 @@ def properties(encoding: Encoding) -> dict[str, bool]:
     distances = torch.cdist(long.double(), long.double()) + torch.eye(len(long))
     try:
         far = encoding(FAR)
-    except ValueError:  # as `Learned` does beyond its last
+    except ValueError:  # as in `Learned` beyond its last position
         far = None
     has = (
         bool(distances.min() > 1e-6),

@@ -1,4 +1,4 @@
-"""Why dot products are scaled: what width does to scores, to their softmax, and to its gradient."""
+"""Why dot products are scaled: the effect of width on scores, on their softmax, and on its gradient."""
 
 import math
 
@@ -18,8 +18,8 @@ CLAIM = (
 
 
 def scaling(setting: Setting) -> Finding:
-    """Variance of the scores, entropy of the weights, and the norm of the weights' derivative by the scores, by width;
-    the mean over many queries, each with 64 keys."""
+    """By width: the variance of the scores, the entropy of the weights, and the norm of the weights' derivative by the
+    scores; means over many queries with 64 keys each."""
     widths = [2**power for power in range(2, 14 if setting.full else 11)]
     queries = 4096 if setting.full else 512
     generator = torch.Generator().manual_seed(1)
@@ -43,7 +43,7 @@ SCALES: tuple[Scales, ...] = (("log", "log"), ("log", "linear"), ("log", "log"))
 
 
 def measured(scores: torch.Tensor) -> tuple[float, float, float]:
-    """Of scores `(query, key)`: their variance; the entropy of their softmax a; |diag(a) - a a^T|."""
+    """Of scores `(query, key)`: their variance, the entropy of their softmax a, and |diag(a) - a a^T|."""
     weights = scores.double().softmax(-1)
     entropy = torch.special.entr(weights).sum(-1).mean()
     squares = weights.square().sum(-1)
@@ -53,7 +53,7 @@ def measured(scores: torch.Tensor) -> tuple[float, float, float]:
 
 
 def lines(rows: list[tuple], column: int) -> dict[str, list[tuple[float, float]]]:
-    """A line a score: the column by width."""
+    """A line per score: the column by width."""
     found: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
         found.setdefault(row[0], []).append((float(row[1]), row[column]))

@@ -1,4 +1,4 @@
-"""The setting of an experiment, and the runs that it trains."""
+"""The setting of an experiment, and its runs."""
 
 import json
 from collections.abc import Sequence
@@ -16,15 +16,18 @@ from regard.training.devices import choose_device
 
 @dataclass(frozen=True)
 class Setting:
-    """`folder` keeps what is trained, so that an experiment that was broken off goes on; `full` is the long setting;
-    `text` are two files, aligned by line, for an experiment that can be made on them."""
+    """The setting of an experiment.
+
+    folder: the folder of trained runs, so that an interrupted experiment continues.
+    full: whether to use the long setting.
+    text: two files, aligned by line, for experiments on the user's text."""
 
     folder: Path
     full: bool = False
     text: tuple[Path, Path] | None = None
 
     def train(self, recipe: str, name: str, overrides: Sequence[str]) -> dict[str, Any]:
-        """The figures of a run of the recipe, trained if it is not there.
+        """The figures of a run of the recipe. The run is trained unless the folder has it.
 
         Raises:
             InputError: the folder holds a run of this name with other settings.
@@ -38,5 +41,5 @@ class Setting:
         return json.loads((out / launch.RESULT).read_text(encoding="utf-8"))
 
     def run(self, name: str) -> Any:
-        """A run that was trained, opened."""
+        """Load a trained run."""
         return runs.load(self.folder / name)

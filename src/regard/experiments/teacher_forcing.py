@@ -25,8 +25,8 @@ WAYS = {
 
 
 def teacher_forcing(setting: Setting) -> Finding:
-    """Luong's model of dates trained in three ways: exact match by the number of updates, and how many of the tokens
-    after one early mistake are right."""
+    """Luong's model of dates trained in three ways: exact match by the number of updates, and the share of correct
+    tokens after an early error."""
     steps = (100, 200, 400, 600, 1200) if setting.full else (100, 200, 400, 600)
     rows = []
     for name, overrides in WAYS.items():
@@ -45,14 +45,14 @@ def teacher_forcing(setting: Setting) -> Finding:
 
 
 def points(rows: Sequence[tuple], name: str, column: int) -> list[tuple[float, float]]:
-    """A column by updates."""
+    """A column by the number of updates."""
     return [(float(row[1]), row[column]) for row in rows if row[0] == name]
 
 
 @torch.no_grad()
 def right_after_a_mistake(run: EncodesPairs, count: int = 200) -> float:
-    """The share of right tokens after the second, when the second token of each output is replaced by a wrong one and
-    the model goes on from there by itself."""
+    """The share of correct tokens after the second one, when the second output token is replaced by a wrong one and the
+    model continues alone."""
     pairs = cast(Sequence[Pair], run.config.data.load().test)[:count]
     tokenizers, model = run.tokenizers, run.model
     right = total = 0

@@ -38,9 +38,9 @@ EXTRA = {
     "location": ["model.max_source=60"],
     "hard": ["attention_losses.reinforce=1.0", "attention_losses.draw_entropy=0.05"],
 }
-"""What some of them need."""
+"""Further settings that some of them need."""
 
 
 def points(rows: list[tuple], part: str, name: str) -> list[tuple[float, float]]:
-    """Exact match by updates."""
+    """Exact match by the number of updates."""
     return [(float(row[2]), row[3]) for row in rows if row[:2] == (part, name)]

@@ -19,7 +19,7 @@ MODES = {1: "L", 3: "RGB"}
 
 
 def pillow() -> Any:
-    """The library. Raises InputError that says how to install it."""
+    """The library Pillow. Raises InputError with the command to install it."""
     try:
         import PIL.Image
         import PIL.ImageOps
@@ -55,7 +55,7 @@ def decode_image(
 def _decoded(file: Path | BytesIO, place: str, channels: int) -> np.ndarray:
     library = pillow()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Pillow's own limit warns above ours; broken files are refused below
+        warnings.simplefilter("ignore")  # Pillow warns at a limit of its own; broken files are refused below
         try:
             with library.Image.open(file, formats=KINDS) as image:
                 _check_size(place, image)

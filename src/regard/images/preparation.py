@@ -1,4 +1,4 @@
-"""From an image of any size to what a model is given."""
+"""The conversion of an image of any size to a model's input."""
 
 from dataclasses import dataclass
 from pathlib import Path

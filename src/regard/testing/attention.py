@@ -23,15 +23,16 @@ def check_attention(
     dtype: torch.dtype = torch.float64,
     tolerance: float | None = None,
 ) -> None:
-    """Hold a module that is called `module(query, memory) -> context`, as `Attend` and `MultiHead` are, to the laws.
+    """Test a module with the signature `module(query, memory) -> context`, such as `Attend` and `MultiHead`, against
+    the laws.
 
     Args:
         widths: of queries, keys and values, None for any. Default `module.widths`, else any.
-        queries, keys: of the largest read, at least 1 and 7; by default so many that a fused kernel serves.
-        without: names of laws that the module breaks on purpose: `the_order_of_keys_changes_nothing` if it looks at
-            where a key stands, `a_key_hidden_from_one_query_is_inert_for_it` if what a query reads depends on earlier
-            reads, `rows_of_weights_sum_to_one` if its weights do not or it hands none to `record`.
-        dtype: that the module is checked in.
+        queries, keys: the largest sizes, at least 1 and 7. The defaults are large enough for a fused kernel.
+        without: laws that the module breaks on purpose: `the_order_of_keys_changes_nothing` if it uses the positions of
+            keys, `a_key_hidden_from_one_query_is_inert_for_it` if a query depends on earlier ones,
+            `rows_of_weights_sum_to_one` if its weights do not or it gives none to `record`.
+        dtype: the dtype of the test.
         tolerance: absolute and relative. Default 1e-12 in float64, 1e-5 in float32.
 
     Raises:
@@ -63,14 +64,14 @@ class Subject:
         return next((parameter.device for parameter in self.module.parameters()), torch.device("cpu"))
 
     def draw(self, batch: int, queries: int, keys: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Query, key and value, from a normal distribution."""
+        """Query, key and value from a normal distribution."""
         shapes = zip((queries, keys, keys), self.widths, strict=True)
         random = (torch.randn(batch, *shape, generator=self.generator, dtype=torch.float64) for shape in shapes)
         query, key, value = (each.to(self.device, self.dtype) for each in random)
         return query, key, value
 
     def mask(self, batch: int, queries: int, keys: int) -> Tensor:
-        """Any mask under which every query may read at least the first key."""
+        """A random mask under which every query may attend at least to the first key."""
         allowed = torch.rand(batch, queries, keys, generator=self.generator) < 0.6
         allowed[..., :1] = True
         return allowed.to(self.device)
@@ -79,7 +80,7 @@ class Subject:
         return self.module(query, Memory(key, value, None if mask is None else as_mask(mask)))
 
     def outcome(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask | Tensor | None = None) -> list[Tensor]:
-        """The context and, of a weighted sum of it, the gradients: of query, key, value and every parameter."""
+        """The context, and the gradients of a weighted sum of it by query, key, value and every parameter."""
         query, key, value = (each.detach().requires_grad_() for each in (query, key, value))
         context = self.read(query, key, value, mask)
         leaves = [query, key, value, *(each for each in self.module.parameters() if each.requires_grad)]
@@ -88,7 +89,7 @@ class Subject:
 
 
 def a_key_hidden_from_all_is_inert(subject: Subject) -> Pairs:
-    """Whatever stands there, NaN and infinity too: values and gradients stay."""
+    """Its content has no effect on values and gradients, even NaN and infinity."""
     query, key, value = subject.draw(2, 3, 7)
     mask = subject.mask(2, 3, 7)
     mask[..., [2, 6]] = False
@@ -98,7 +99,7 @@ def a_key_hidden_from_all_is_inert(subject: Subject) -> Pairs:
 
 
 def a_key_hidden_from_one_query_is_inert_for_it(subject: Subject) -> Pairs:
-    """Other queries may read it; this one gives the same for another key and value."""
+    """The query's result does not depend on this key and its value; other queries may attend to them."""
     query, key, value = subject.draw(2, 5, 7)
     mask = subject.mask(2, 5, 7)
     mask[:, 0, 3], mask[:, 1, 3] = False, True
@@ -111,7 +112,7 @@ def a_key_hidden_from_one_query_is_inert_for_it(subject: Subject) -> Pairs:
 
 
 def a_query_that_may_read_nothing_gets_a_constant(subject: Subject) -> Pairs:
-    """Zeros where the module ends with the read, its output layer's bias where it has one; and finite gradients."""
+    """The constant is zero, or the bias of the output layer if there is one. Gradients are finite."""
     mask = subject.mask(2, 3, 5)
     mask[0, 1], mask[1] = False, False
     blind = ~mask.any(-1)
@@ -125,7 +126,7 @@ def a_query_that_may_read_nothing_gets_a_constant(subject: Subject) -> Pairs:
 
 
 def padding_and_batch_size_change_nothing(subject: Subject) -> Pairs:
-    """A row of a padded batch is what its sequence gives alone, an empty sequence too."""
+    """A row of a padded batch equals its sequence alone, an empty sequence included."""
     query, key, value = subject.draw(4, 3, 7)
     lengths = [5, 1, 7, 0]
     together = subject.read(query, key, value, padding(torch.tensor(lengths, device=query.device), 7))
@@ -135,7 +136,7 @@ def padding_and_batch_size_change_nothing(subject: Subject) -> Pairs:
 
 
 def no_position_sees_its_future(subject: Subject) -> Pairs:
-    """Under a causal mask no output depends on a later key or value; structured and dense masks agree."""
+    """With a causal mask no output depends on a later key or value; structured and dense masks agree."""
     query, key, value = (each.requires_grad_() for each in subject.draw(2, 5, 5))
     mask = causal(5, device=query.device)
     context = subject.read(query, key, value, mask)
@@ -147,7 +148,7 @@ def no_position_sees_its_future(subject: Subject) -> Pairs:
 
 
 def recorded_equals_unrecorded(subject: Subject) -> Pairs:
-    """Unwatched, a large memory goes through a fused kernel if there is one; watched, the weights must be computed."""
+    """Unrecorded, a large memory may use a fused kernel; recorded, the weights are computed. Both agree."""
     for queries, keys in dict.fromkeys(((3, 7), subject.largest)):
         inputs = subject.draw(2, queries, keys)
         lengths = torch.tensor([keys, keys - 2], device=subject.device)
@@ -160,7 +161,7 @@ def recorded_equals_unrecorded(subject: Subject) -> Pairs:
 
 
 def every_size_works(subject: Subject) -> Pairs:
-    """No sequence, no query, no key, and one of each: finite context and gradients."""
+    """No sequence, no query, no key, and one of each: context and gradients are finite."""
     for batch, queries, keys in ((0, 3, 5), (2, 0, 5), (2, 3, 0), (1, 1, 1)):
         context, *gradients = subject.outcome(*subject.draw(batch, queries, keys))
         yield context * 0, torch.zeros(batch, queries, *context.shape[2:], dtype=subject.dtype, device=subject.device)
@@ -169,7 +170,7 @@ def every_size_works(subject: Subject) -> Pairs:
 
 
 def the_order_of_keys_changes_nothing(subject: Subject) -> Pairs:
-    """Keys, values and mask in another order are the same dictionary."""
+    """A permutation of keys, values and mask changes nothing."""
     query, key, value = subject.draw(2, 3, 7)
     mask = subject.mask(2, 3, 7)
     order = torch.randperm(7, generator=subject.generator).to(key.device)
@@ -177,7 +178,7 @@ def the_order_of_keys_changes_nothing(subject: Subject) -> Pairs:
 
 
 def rows_of_weights_sum_to_one(subject: Subject) -> Pairs:
-    """Recorded weights are not negative, 0 where forbidden, and sum to 1 where anything may be read."""
+    """Recorded weights are not negative, 0 where masked, and sum to 1 in every row with an allowed key."""
     mask = subject.mask(2, 3, 7)
     mask[0, 1] = False
     with record(subject.module) as maps:

@@ -20,8 +20,8 @@ def check_decoder(
     tokens: Tensor | None = None,
     tolerance: float | None = None,
 ) -> None:
-    """Hold a decoder to the laws of its protocol, in the dtype of `memory`, on `length` tokens for each of its rows, or
-    on the `tokens (batch, position)` that are given.
+    """Test a decoder against the laws of its protocol, in the dtype of `memory`, on `length` random tokens per row or
+    on the given `tokens (batch, position)`.
 
     Raises:
         AssertionError: a law is broken; the message names it.
@@ -44,7 +44,7 @@ def check_decoder(
 
 @dataclass(frozen=True)
 class Decoding:
-    """The decoder under test, what it reads and what it is given."""
+    """The decoder under test, its memory and its tokens."""
 
     decoder: Decoder
     memory: Memory
@@ -62,13 +62,13 @@ class Decoding:
 
 
 def teacher_forcing_equals_stepping(decoding: Decoding) -> Pairs:
-    """All steps in one pass, and one at a time."""
+    """One pass over all steps equals single steps."""
     stepped, _ = decoding.stepped(decoding.decoder.start(decoding.memory), decoding.tokens)
     yield decoding.forced(decoding.memory, decoding.tokens), stepped
 
 
 def selecting_rows_commutes_with_stepping(decoding: Decoding) -> Pairs:
-    """A state may be reordered, and its rows repeated, half-way."""
+    """The rows of a state may be reordered and repeated at any step."""
     batch, length = decoding.tokens.shape
     rows = torch.tensor([batch - 1, 0, 0], device=decoding.tokens.device)
     early, late = decoding.tokens.split([length // 2, length - length // 2], 1)
@@ -78,7 +78,7 @@ def selecting_rows_commutes_with_stepping(decoding: Decoding) -> Pairs:
 
 
 def following_is_selecting_of_one_source(decoding: Decoding) -> Pairs:
-    """Of two texts of each source, either may take the other's place half-way."""
+    """Two hypotheses of each source may be exchanged at any step."""
     batch, length = decoding.tokens.shape
     sources = torch.arange(batch, device=decoding.tokens.device).repeat_interleave(2)
     tokens = torch.stack([decoding.tokens, decoding.tokens.roll(1, 0)], 1).flatten(0, 1)
@@ -90,14 +90,14 @@ def following_is_selecting_of_one_source(decoding: Decoding) -> Pairs:
 
 
 def batch_size_changes_nothing(decoding: Decoding) -> Pairs:
-    """Each row gives alone what it gives among others."""
+    """Each row has the same result alone as in a batch."""
     together = decoding.forced(decoding.memory, decoding.tokens)
     for row in torch.arange(len(decoding.tokens), device=decoding.tokens.device).split(1):
         yield decoding.forced(decoding.memory.select(row), decoding.tokens[row]), together[row]
 
 
 def no_step_sees_its_future(decoding: Decoding) -> Pairs:
-    """Other tokens later change nothing before."""
+    """Later tokens do not change earlier outputs."""
     before = decoding.forced(decoding.memory, decoding.tokens)
     for now in range(decoding.tokens.shape[1] - 1):
         later = decoding.tokens.clone()
@@ -106,7 +106,7 @@ def no_step_sees_its_future(decoding: Decoding) -> Pairs:
 
 
 def recording_changes_nothing(decoding: Decoding) -> Pairs:
-    """Watched or not, the same logits; and the steps of a decode join to the map of one pass."""
+    """Recording does not change the logits, and the recorded steps join to the map of one pass."""
     unrecorded = decoding.forced(decoding.memory, decoding.tokens)
     with record(decoding.decoder) as forced:
         yield decoding.forced(decoding.memory, decoding.tokens), unrecorded

@@ -1,4 +1,4 @@
-"""What a law is, and how closely it must hold."""
+"""The form of a law, and its tolerance."""
 
 from collections.abc import Iterable, Iterator
 
@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 
 Pairs = Iterator[tuple[Tensor, Tensor]]
-"""What a law yields: what came out beside what it must equal."""
+"""The results of a law: pairs of the found and the expected tensor."""
 
 TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-5, torch.float16: 5e-3, torch.bfloat16: 5e-2}
 
 
 def hold(laws: Iterable[tuple[str, Pairs]], tolerance: float) -> None:
-    """Raises AssertionError for the first law of which a pair differs; NaN differs from everything."""
+    """Raises AssertionError for the first law with a differing pair. NaN differs from everything."""
     for name, pairs in laws:
         for got, expected in pairs:
             law = name.replace("_", " ")
