@@ -287,6 +287,14 @@ def test_overrides_are_put_on_top_and_the_last_one_wins(write) -> None:
     assert run == Run(Hard("hard", 3), Steps(11, rate=1.0), title="no", fallback=Soft("soft"))
 
 
+def test_a_key_of_the_file_that_the_dataclass_of_an_option_lacks(write) -> None:
+    overrides = ("model.name=hard", "model.samples=3")
+    assert complaints(write(GOOD), overrides) == [
+        "recipe.yaml:4: model.heads: unknown key of hard; --set 'model={name: hard}' drops the file's keys of model"
+    ]
+    assert load(write(GOOD), Run, ["model={name: hard}", "model.samples=3"]).model == Hard("hard", 3)
+
+
 def test_mistakes_in_overrides_name_the_option(write) -> None:
     overrides = ("model.heds=3", "training.steps=many", "words", "title.sub=3", "model={name: soft, hds: 2}", "title=[")
     lines = complaints(write(GOOD + "title: x\n"), overrides)

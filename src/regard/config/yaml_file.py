@@ -175,7 +175,8 @@ def _fill(schema: Any, node: Node, path: str, problems: list[Problem]) -> Any:
     entries = _sized(schema, node.value, path, problems)
     for key, entry in entries.items():
         if key not in fields:
-            problems.append(entry.problem(_join(path, key), f"unknown key; {nearest(key, list(fields))}"))
+            unknown = _replacing(entry, entries, hints, path) or f"unknown key; {nearest(key, list(fields))}"
+            problems.append(entry.problem(_join(path, key), unknown))
     values = {}
     for name, field in fields.items():
         if name in entries:
@@ -189,6 +190,17 @@ def _fill(schema: Any, node: Node, path: str, problems: list[Problem]) -> Any:
     except (ValueError, TypeError) as error:  # a rule between fields, from the dataclass's own check
         problems.append(node.problem(path, " ".join(str(error).split())))
         return FAILED
+
+
+def _replacing(unknown: Node, entries: Mapping[str, Node], hints: Mapping[str, Any], path: str) -> str:
+    """The problem of a key of the file whose dataclass an option chose, with the option that drops it; else ""."""
+    for key, entry in entries.items():
+        chosen = not entry.line and len(get_args(bare(hints.get(key)))) == 1
+        if path and unknown.line and chosen and get_origin(bare(hints[key])) is Literal:
+            return (
+                f"unknown key of {entry.text}; --set '{path}={{{key}: {entry.text}}}' drops the file's keys of {path}"
+            )
+    return ""
 
 
 def _sized(schema: Any, entries: dict[str, Node], path: str, problems: list[Problem]) -> dict[str, Node]:
