@@ -123,7 +123,7 @@ def edit(folder: Path, name: str, value: Any = None) -> None:
         (lambda folder: edit(folder, "CNN/more", "text"), "CNN/more is not an array of numbers of its own; refused"),
         (lambda folder: edit(folder, "in", h5py.SoftLink("/CNN")), "in is a link to another place; refused"),
         (lambda folder: edit(folder, "in", h5py.ExternalLink("a.hdf5", "/")), "in is a link to another place; refused"),
-        (lambda folder: change(folder, "lstm", use_skip_connections=False), "regard computes it for True alone"),
+        (lambda folder: change(folder, "lstm", use_skip_connections=False), "regard supports True only"),
         (lambda folder: change(folder, "lstm", peepholes=True), "lstm: peepholes is not known"),
         (lambda folder: change(folder, "lstm", dim=0), "dim is 0; expected a whole number of at least 1"),
         (lambda folder: change(folder, "lstm", cell_clip=-1), "cell_clip is -1; expected a number above 0"),

@@ -123,7 +123,7 @@ def test_row_39_an_output_layer_of_its_own(folder: Path):
             {"model_type": "mamba"},
             "is a model of type 'mamba'; regard reads gpt2, bert, roberta, distilbert, vit, deit, marian",
         ),
-        ({"activation_function": "relu"}, "activation_function is 'relu'; regard computes it for 'gelu_new'"),
+        ({"activation_function": "relu"}, "activation_function is 'relu'; regard supports 'gelu_new'"),
         ({"layer_norm_epsilon": 1e-12}, "layer_norm_epsilon is 1e-12"),
         ({"rotary": True}, "rotary is not known, so it might change what is computed"),
         ({"n_layer": 0}, "n_layer is 0; expected a whole number of at least 1"),

@@ -98,12 +98,12 @@ def test_names_of_special_tokens_here_are_entries_as_others(folder: Path):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"activation_function": "tanh"}, "activation_function is 'tanh'; regard computes it for 'swish' or 'silu' or"),
+        ({"activation_function": "tanh"}, "activation_function is 'tanh'; regard supports 'swish' or 'silu' or"),
         ({"normalize_before": True}, "normalize_before is True"),
         ({"normalize_embedding": True}, "normalize_embedding is True"),
         ({"share_encoder_decoder_embeddings": False}, "share_encoder_decoder_embeddings is False"),
-        ({"decoder_attention_heads": 2}, "decoder_attention_heads is 2; regard computes it for 3 alone"),
-        ({"decoder_ffn_dim": 7}, "decoder_ffn_dim is 7; regard computes it for 5 alone"),
+        ({"decoder_attention_heads": 2}, "decoder_attention_heads is 2; regard supports 3 only"),
+        ({"decoder_ffn_dim": 7}, "decoder_ffn_dim is 7; regard supports 5 only"),
         ({"decoder_start_token_id": 0}, "decoder_start_token_id is 0"),
         ({"bad_words_ids": [[3]]}, r"bad_words_ids is \[\[3\]\]"),
         ({"rotary": True}, "rotary is not known, so it might change what is computed"),

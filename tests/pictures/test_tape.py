@@ -65,6 +65,6 @@ def test_any_size(steps: int, rows: int, tmp_path: Path):
 
 
 def test_the_scale_is_stated():
-    assert tape(use()).texts[0].get_text() == "white 0, dark 1, grey: not asked for"
+    assert tape(use()).texts[0].get_text() == "white 0, dark 1, grey: no target"
     blank = TapeUse(np.zeros((3, 2)), np.zeros((3, 2)), np.zeros((1, 3, 7)), np.zeros((1, 3, 7)))
     assert tape(blank).texts[0].get_text() == "white 0, dark 1"

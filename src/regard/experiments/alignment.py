@@ -12,10 +12,10 @@ from regard.pictures.chart import Chart
 from regard.tasks.capabilities import Aligns
 
 CLAIM = (
-    "Attention aligns words without alignments in its training data. On generated sentences whose alignment is "
-    "known, the table has the error rate of each target word's most read source word: over the mean of all layers and "
-    "heads, in the one map that is best on the validation set, and, of the mean, if a word were given what the step "
-    "before or after its own reads."
+    "Attention learns word alignments without alignments in its training data. The table has error rates on generated "
+    "sentences with known alignments; each target word is linked to its source word of greatest weight. The weights "
+    "are the mean of all layers and heads, the single map that is best on the validation set, and the mean shifted by "
+    "one step in either direction."
 )
 TRANSFORMER = "model={name: transformer, layers: 2, width: 96, hidden: 192, heads: 4, shared: false, dropout: 0.1}"
 BAHDANAU = (

@@ -14,8 +14,8 @@ from regard.pictures.chart import Chart
 from regard.tasks.setup import digest
 
 CLAIM = (
-    "A decoder that gets one vector for its whole source gets worse the longer the source is, and a wider vector moves "
-    "the point where it fails; a decoder that attends does not care."
+    "With a single vector for the whole source, quality falls as the source gets longer, and a wider vector only "
+    "delays this. With attention, quality does not depend on the length."
 )
 ON_LETTERS = {
     "one vector": "model={{name: bottleneck, embedding: 32, width: {width}}}",
@@ -52,7 +52,7 @@ def on_letters(setting: Setting) -> Finding:
             rows.append((name, width, *shares, result["seconds"]))
             lines[f"{name}, width {width}"] = [(float(at), share) for at, share in zip(lengths, shares, strict=True)]
     columns = "decoder", "width", *(f"{length} letters, %" for length in lengths), "seconds"
-    return Finding(CLAIM, columns, rows, [Chart("letters turned round", "letters", "right, %", lines)])
+    return Finding(CLAIM, columns, rows, [Chart("letters reversed", "letters", "right, %", lines)])
 
 
 def on_text(setting: Setting, pairs: Sequence[Pair]) -> Finding:
@@ -76,7 +76,7 @@ def on_text(setting: Setting, pairs: Sequence[Pair]) -> Finding:
             rows.append((name, width, *scores, result["seconds"]))
             lines[f"{name}, width {width}"] = [(float(at), score) for at, score in zip(counts, scores, strict=True)]
     columns = "decoder", "width", *(f"{count} sentences, BLEU" for count in counts), "seconds"
-    return Finding(CLAIM, columns, rows, [Chart("sentences read as one", "sentences", "BLEU", lines)])
+    return Finding(CLAIM, columns, rows, [Chart("sentences joined", "sentences", "BLEU", lines)])
 
 
 def joined(pairs: Sequence[Pair], count: int) -> list[Pair]:

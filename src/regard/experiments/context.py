@@ -14,9 +14,9 @@ from regard.runs.load import load
 from regard.tasks.capabilities import GivesLayers, capable
 
 CLAIM = (
-    "A static embedding has one vector for a word of two senses. The states of models that read its sentence from both "
-    "sides separate the senses. ELMo and BERT, trained on generated sentences, in which each of six words is used in "
-    "two subjects; measured between newly sampled sentences of one form. 50 % is chance."
+    "A static embedding has one vector for a word with two senses. The states of bidirectional models separate the "
+    "senses. ELMo and BERT are trained on generated sentences in which each of six words occurs in two subjects, and "
+    "are measured on newly sampled sentences of one form. 50 % is chance."
 )
 SUBJECTS = {
     "water": ("muddy deep wide", "fish river boat swimmer", "reached crossed left"),

@@ -14,11 +14,11 @@ from regard.experiments.setting import Setting
 from regard.pictures.chart import Pairs
 
 CLAIM = (
-    "A sequence that reads itself costs N² D, one of Q positions that reads another Q N D, a recurrent layer N D². "
-    "Additive attention in its plain form stores N² D numbers, by its kernel those of its weights, weights that are "
-    "kept are N², and a fused kernel keeps none of either. Measured are forward and backward pass "
-    "in one thread, and the tensors alive at once beyond the inputs. B is the batch, N the length, D the width of all "
-    "heads, H their number, Q = 32, W = 17 keys in a window."
+    "Self-attention costs N² D, cross-attention from Q positions Q N D, a recurrent layer N D². Additive attention "
+    "stores N² D numbers in its plain form and N² (its weights) with its kernel; other attention stores N² if it "
+    "keeps its weights, and a fused kernel keeps neither. Times are those of forward and backward pass in one thread; "
+    "memory is the peak of tensors beyond the inputs. B is the batch, N the length, D the width of all heads, H their "
+    "number, Q = 32, W = 17 keys in a window."
 )
 FITTED = 3
 """The number of largest sizes for the fit of an exponent; at small sizes the overhead of a call dominates."""

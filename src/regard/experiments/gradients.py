@@ -16,9 +16,9 @@ from regard.text.special import SPECIAL
 
 WORDS = 50
 CLAIM = (
-    "Without attention, the gradient of a loss at a source position passes every recurrent step between them and "
-    "shrinks with the distance; attention leads from each output step to each position directly, so that all of them "
-    "learn."
+    "Without attention, the gradient of a loss at a source position passes through every recurrent step between them "
+    "and shrinks with the distance. Attention connects each output step directly to each position, so that all "
+    "positions learn."
 )
 
 

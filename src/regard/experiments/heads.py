@@ -20,8 +20,8 @@ from regard.tasks.capabilities import EncodesPairs
 from regard.tasks.run import Run
 
 CLAIM = (
-    "A trained Transformer's heads differ in what they read. Some can be removed one at a time at no cost, others "
-    "cost some answers, and without a single one nearly all answers may be wrong."
+    "The heads of a trained Transformer attend to different things. Removing one head costs nothing for some heads, "
+    "some accuracy for others, and nearly all of it for a few."
 )
 SENTENCES = 200
 """The number of sentences whose weights are averaged."""

@@ -5,9 +5,9 @@ from regard.experiments.setting import Setting
 from regard.pictures.chart import Chart
 
 CLAIM = (
-    "A dot product compares states as they are, the general score learns a matrix between them. Within one language, "
-    "where what is written is what is read, the two sides' states have reason to agree; across two languages the "
-    "matrix could pay. Both train their encoders and decoders along, which can turn the states until they agree."
+    "The dot score compares states directly; the general score learns a matrix between them. Within one language the "
+    "states of the two sides can agree, because the output repeats the input; between two languages the matrix could "
+    "help. In both tasks encoder and decoder are trained too, which can make their states agree."
 )
 TASKS = {
     "within, letters copied": ("letters", ["data.order=copy", "model.width=128", "model.embedding=64"]),

@@ -12,11 +12,10 @@ from regard.pictures.chart import Chart
 from regard.shapes import Float
 
 CLAIM = (
-    "What a model knows of positions ends where its training ended, each in its way: integers grow to numbers that "
-    "were never seen, learned positions say nothing where none was trained, sines meet combinations that were never "
-    "seen, a recurrent state goes on for a while, and attention that only ever moves on need not notice. A fraction of "
-    "the length means another distance in every row, and while a row is written nobody knows its length. Rows of "
-    "letters, to be copied; trained on up to 20."
+    "Models generalise to longer rows in different ways: integers grow beyond all trained values, learned positions "
+    "have no trained code, sines form new combinations, a recurrent state works for a while, and monotonic attention "
+    "need not depend on position. A fraction of the length gives neighbours another distance in every row, and during "
+    "generation the length is unknown. The task is to copy rows of letters, with up to 20 in training."
 )
 LONGEST, FAR, WIDTH, MOST = 20, 1_000, 64, 64
 TRANSFORMER = (

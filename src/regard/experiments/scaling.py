@@ -11,9 +11,9 @@ from regard.pictures.chart import Chart, Scales
 
 KEYS = 64
 CLAIM = (
-    "Of queries and keys with entries of mean 0 and deviation 1, a dot product has a variance that grows with the "
-    "width: its softmax becomes one-hot and passes no gradient. Divided by the root of the width, all three stay "
-    "as they are (Vaswani 2017, section 3.2.1)."
+    "If queries and keys have entries with mean 0 and deviation 1, the variance of their dot product grows with the "
+    "width. Its softmax becomes one-hot and passes no gradient. Divided by the root of the width, variance, entropy "
+    "and gradient stay constant (Vaswani 2017, section 3.2.1)."
 )
 
 

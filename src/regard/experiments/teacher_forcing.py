@@ -13,9 +13,9 @@ from regard.pictures.chart import Chart
 from regard.tasks.capabilities import EncodesPairs
 
 CLAIM = (
-    "Teacher forcing gives every step a right past and never a wrong one, so that one mistake leads to others. Free "
-    "running learns a little later, and a mistake then costs it nothing more. Scheduled sampling (Bengio 2015), which "
-    "goes from the one to the other, lies between."
+    "With teacher forcing every step has a correct prefix, never a wrong one, so one error leads to others. Free "
+    "running learns a little later, but an error has no further effect. Scheduled sampling (Bengio 2015), which moves "
+    "from one to the other, lies between."
 )
 WAYS = {
     "teacher forcing": (),

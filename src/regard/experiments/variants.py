@@ -7,9 +7,9 @@ from regard.models.scores import SCORES
 from regard.pictures.chart import Chart
 
 CLAIM = (
-    "On dates most ways of comparing and of choosing learn the task; what differs is how soon. Scores that begin small "
-    "begin slowly. Location sees no content and a window a part, and monotonic attention cannot go back, as a date "
-    "whose year stands last wants."
+    "On dates most scores and alignments learn the task; they differ in speed. Scores with small initial values learn "
+    "slowly. Location attention does not use the content, a window covers a part of the source, and monotonic "
+    "attention cannot go back, as a date with the year at its end requires."
 )
 STEPS = (150, 300, 600)
 

@@ -65,7 +65,7 @@ class Greatest(Reduction):
 
     def __post_init__(self) -> None:
         if self.count < 1:
-            raise ValueError(f"the greatest {self.count} weights are asked for; expected at least 1 of each query")
+            raise ValueError(f"count is {self.count}; expected at least 1 weight per query")
 
     def of(self, weights: Weights) -> Kept:
         return Kept(*weights.topk(min(self.count, weights.shape[-1]), -1))

@@ -44,7 +44,7 @@ def tape(use: TapeUse) -> Figure:
         width, height = 2 * (LEFT + cell * steps + RIGHT), sum(tall) + FOOT
         figure = Figure(figsize=(width, height), facecolor=PAPER, dpi=100)
         FigureCanvasAgg(figure)
-        key = "white 0, dark 1" + (", grey: not asked for" if np.isnan(use.outputs).any() else "")
+        key = "white 0, dark 1" + (", grey: no target" if np.isnan(use.outputs).any() else "")
         text(figure, key, (RIGHT, FOOT / 2), size=7, color=MUTED)
         top = height
         for pair, size in zip(pairs, tall, strict=True):

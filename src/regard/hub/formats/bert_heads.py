@@ -83,7 +83,7 @@ DISTILBERT = Heads(
     PublishedHead(
         "DistilBertForSequenceClassification",
         linear("classifier", "output"),
-        refused="a DistilBERT tells classes behind a layer with ReLU, and regard behind a pooler with tanh",
+        refused="a DistilBERT classifies after a layer with ReLU, regard after a pooler with tanh",
     ),
     PublishedHead("DistilBertForQuestionAnswering", linear("qa_outputs", "output")),
 )

@@ -39,7 +39,7 @@ def linear(published: str, *ours: str, transposed: bool = False) -> tuple[Part, 
 
 
 def check_sizes(place: str, weights: Mapping[str, Tensor], layers: Mapping[str, int], sizes: Sizes) -> None:
-    """Compare numbers of `layers` and sizes that a configuration tells with the tensors, before anything so large is
+    """Compare numbers of `layers` and sizes in a configuration with the tensors, before anything so large is
     made.
 
     Raises:

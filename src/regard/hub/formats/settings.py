@@ -39,7 +39,7 @@ class Settings:
             if key in fixed:
                 if value not in fixed[key]:
                     expected = " or ".join(map(repr, fixed[key]))
-                    wrong.append(f"{self.place}: {key} is {value!r}; regard computes it for {expected} alone")
+                    wrong.append(f"{self.place}: {key} is {value!r}; regard supports {expected} only")
             elif key not in used and key not in ignored and key not in COMMON:
                 wrong.append(
                     f"{self.place}: {key} is not known, so it might change what is computed; remove it if it does not"
