@@ -172,7 +172,7 @@ def test_a_model_that_cannot_be_recorded_says_so_and_what_it_says_works(tmp_path
     assert len(maps) == 2
     with torch.no_grad(), record(torch.nn.ModuleList([model])) as none:
         model(IDS)
-    with pytest.raises(ValueError, match="given none, since no recorded module attended"):
+    with pytest.raises(ValueError, match="got none, since no recorded module attended"):
         none.lookups(TOKENS)
 
 
@@ -180,7 +180,7 @@ def test_maps_of_several_shapes_are_named():
     model = Transformer(13, 13, TransformerConfig(layers=2, width=6, hidden=7, heads=3)).eval()
     with record(model, only="*attention") as maps:
         model(torch.tensor([[4, 7, 5, 9, 3]]), torch.tensor([5]), torch.tensor([[2, 8, 6]]))
-    with pytest.raises(ValueError, match=r"of one shape are expected, given .*'decoder.*\(3, 3, 5\).*by only="):
+    with pytest.raises(ValueError, match=r"of one shape, got .*'decoder.*\(3, 3, 5\).*with only="):
         maps.lookups(["x"] * 5)
 
 

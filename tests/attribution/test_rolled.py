@@ -37,5 +37,5 @@ def test_of_some_maps_of_the_cross_attention():
 
 @pytest.mark.parametrize("name", ["bahdanau", "one-pass", "pointer"])
 def test_an_encoder_that_is_recurrent_has_none(name: str):
-    with pytest.raises(InputError, match="this run's encoder lacks; use weights, norms or gradient"):
+    with pytest.raises(InputError, match="which this run's encoder lacks; use weights, norms or gradient"):
         by_rollout(cases.MODELS[name](), WRITTEN)

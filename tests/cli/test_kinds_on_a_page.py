@@ -72,7 +72,7 @@ def test_runs_of_one_map(name: str, text: str, tmp_path: Path):
     for kind, packed in zip(("weights", "gradient", "norms"), page["maps"], strict=True):
         same(packed, page, lookups_of(run, given, kind))
     assert ("sentences" in page) == (name == "han")
-    with pytest.raises(InputError, match=f"residuals, which this run's {name} has not"):
+    with pytest.raises(InputError, match=f"residuals, which this run's {name} lacks"):
         drawn(run, text, tmp_path / "b.html", ["weights", "rollout"])
 
 

@@ -50,7 +50,7 @@ def breakdown(targets: int, values: int) -> Breakdown:
     [
         ({"weights": WEIGHTS[0]}, r"weights have shape \(3, 5, 7\); expected \(layer, head"),
         ({"weights": WEIGHTS[:0]}, "hold no layer or no head"),
-        ({"weights": -WEIGHTS}, "expected none that is negative"),
+        ({"weights": -WEIGHTS}, "expected no negative weight"),
         ({"weights": WEIGHTS * np.nan}, "weights are not all finite"),
         ({"source": TARGET}, "do not fit 2 layers, 5 target and 5 source labels"),
         ({"layers": ("one",)}, "do not fit 1 layers"),
@@ -62,7 +62,7 @@ def breakdown(targets: int, values: int) -> Breakdown:
         ({"others": {"x": OtherMap(WEIGHTS, ("one",))}}, "x of shape .* do not fit 1 layers"),
         ({"others": {"x": OtherMap(WEIGHTS[:, :0])}}, "x of shape .* hold no layer or no head"),
         ({"source_words": Words(("x",), (0, 0))}, "2 source_words for 7 labels"),
-        ({"sentences": (0, 1, 0, 1, 1, 1, 1)}, "expected them in order"),
+        ({"sentences": (0, 1, 0, 1, 1, 1, 1)}, "expected ascending order"),
         ({"notes": ("a",)}, "1 notes for 5 labels"),
         ({"breakdown": breakdown(4, 7)}, r"have shapes \(\(2, 3, 4, 7\), \(2, 3, 7\)\); expected \(\(2, 3, 5, 7\)"),
         ({"breakdown": breakdown(5, 6)}, r"have shapes \(\(2, 3, 5, 7\), \(2, 3, 6\)\)"),

@@ -92,8 +92,8 @@ def test_a_forced_prefix_is_continued():
         for body, message in (
             ({"prefix": "a spaceship"}, "not in the target's vocabulary"),
             ({"prefix": "a", "prefix_tokens": prefix}, "both given"),
-            ({"prefix_tokens": [3]}, "token 3 is no part of a text"),
-            ({"prefix_tokens": [9999]}, "token 9999 is no part of a text"),
+            ({"prefix_tokens": [3]}, "token 3 cannot occur in a text"),
+            ({"prefix_tokens": [9999]}, "token 9999 cannot occur in a text"),
             ({"prefix_tokens": prefix * 50}, "more than the limit of"),
             ({"top_k": 5}, "set a temperature"),
         ):

@@ -115,7 +115,7 @@ def test_the_command(folder: Path, regard):
         ({"tokenizer.kind": "bpe"}, "tokenizer.kind is bpe; ELMo reads words"),
         ({"model.predictions": "false"}, "predicts no words and cannot be trained"),
         ({"training.batch_tokens": 5}, "too few for a window of 5 words and a mark"),
-        ({"training.label_smoothing": 0.1, "model.softmax.kind": "sampled"}, "label_smoothing is for a full softmax"),
+        ({"training.label_smoothing": 0.1, "model.softmax.kind": "sampled"}, "label_smoothing needs a full softmax"),
         ({"model.characters": 3, "model.filters": "[[2, 3], [4, 5]]"}, "a filter reads 4 characters at once"),
         ({"model.filters": "[]"}, "filters is empty"),
         ({"model.cell_clip": -1}, "model.cell_clip: got -1"),

@@ -259,7 +259,7 @@ def test_a_map_is_of_bert_alone(regard, folder: Path, tmp_path: Path):
     code, _, _ = regard("show", str(tmp_path / "run"), "It is so bad.", "--map", "1", "--out", f"{tmp_path}/a.png")
     assert code == 0
     code, _, errors = regard("show", str(folder / "han"), "So bad.", "--map", "0", "--out", str(tmp_path / "a.png"))
-    assert (code, "a map is chosen, but this run's han has one alone" in errors) == (2, True)
+    assert (code, "a map is chosen, but this run's han has only one" in errors) == (2, True)
     code, _, errors = regard("show", str(tmp_path / "run"), "a", "--beam", "2", "--out", str(tmp_path / "a.png"))
     assert (code, "the option beam is not supported where" in errors) == (2, True)
 

@@ -231,7 +231,7 @@ def test_classes(name: str, kind: Kind):
     text: Any = (TEXT, "the dog sat") if name == "rocktaschel" else "the cat sat. on the mat the cat sat. on the mat."
     if kind == "rollout" and name != "bert":
         with pytest.raises(
-            InputError, match=f"layers of self-attention with residuals, which this run's {name} has not"
+            InputError, match=f"layers of self-attention with residuals, which this run's {name} lacks"
         ):
             run.attribute(text, kinds=[kind])
         return

@@ -139,7 +139,7 @@ def test_the_run_of_a_language_is_measured_on_its_own_files(config: MultiTarget)
 def test_models_that_take_sources_of_different_lengths():
     sizes = [TransformerConfig(positions="learned", max_length=length, shared=False) for length in (5, 7)]
     models = [Transformer(11, 11, size) for size in sizes]
-    with pytest.raises(ValueError, match="2 models with different longest sources"):
+    with pytest.raises(ValueError, match="2 models have different longest sources"):
         OneToMany({"a": models[0], "b": models[1]})
 
 

@@ -139,7 +139,7 @@ class Maps(Mapping[str, Tensor], Observer):
         if len({each.shape for each in parts.values()}) != 1:
             shapes = {name: tuple(each.shape) for name, each in parts.items()}
             shown = shapes or "none, since no recorded module attended"
-            raise ValueError(f"maps (head, query, key) of one shape are expected, given {shown}; choose some by only=")
+            raise ValueError(f"expected maps (head, query, key) of one shape, got {shown}; select some with only=")
         weights = torch.stack(list(parts.values())).detach().float().cpu().numpy()
         labels = tuple(source), tuple(source if target is None else target)
         return Lookups(weights, *labels, layers=distinguished(parts), breakdown=self._breakdown(row, weights))

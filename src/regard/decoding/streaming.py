@@ -195,4 +195,4 @@ def check_prefixes(prefixes: Sequence[Sequence[int]], vocabulary: int, special: 
     """Raises InputError for tokens that no output contains, for a vocabulary of this size with these special ids."""
     for token in (token for prefix in prefixes for token in prefix):
         if token in special.silent or not 0 <= token < vocabulary:
-            raise InputError(f"token {token} is no part of a text; a prefix has tokens of words, below {vocabulary}")
+            raise InputError(f"token {token} cannot occur in a text; expected ids of pieces, below {vocabulary}")

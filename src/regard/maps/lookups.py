@@ -79,7 +79,7 @@ class Lookups:
         for name, other in self.others.items():
             check_fit(name, other.weights, other.layers, *other.labels(source, target))
         if (weights < 0).any():
-            raise ValueError(f"weights hold {weights.min()}; expected none that is negative")
+            raise ValueError(f"weights hold {weights.min()}; expected no negative weight")
         self._check_counts()
         self._check_parts()
 
@@ -95,7 +95,7 @@ class Lookups:
             if values is not None and len(values) != expected:
                 raise ValueError(f"{len(values)} {name} for {expected} labels; expected one each")
         if self.sentences is not None and any(b < a for a, b in zip(self.sentences, self.sentences[1:], strict=False)):
-            raise ValueError("the sentences of source labels fall; expected them in order")
+            raise ValueError("the sentence indices of source labels decrease; expected ascending order")
 
     def _check_parts(self) -> None:
         layers, heads, _, sources = self.weights.shape
@@ -139,7 +139,7 @@ def of_rows(lookups: Lookups, rows: slice, target: tuple[str, ...], words: Words
     """Some rows of all maps, with new target labels and their words. Raises ValueError for a map whose rows have their
     own labels, and if labels and rows differ in number."""
     if named := [name for name, each in lookups.others.items() if each.target is not None]:
-        raise ValueError(f"rows of {named[0]} have labels of their own, so that they are not those of the weights")
+        raise ValueError(f"rows of {named[0]} have labels of their own, which differ from those of the weights")
     breakdown = None if lookups.breakdown is None else lookups.breakdown.of_rows(rows)
     others = {name: replace(each, weights=each.weights[:, :, rows]) for name, each in lookups.others.items()}
     weights, notes = lookups.weights[:, :, rows], lookups.notes[rows]

@@ -120,7 +120,9 @@ class TwoStacks(nn.Module):
         self.backwards = nn.ModuleList(map(Looped, backwards))
         self.dropout = dropout
         if len(self.forwards) != len(self.backwards):
-            raise ValueError(f"{len(self.forwards)} layers forwards and {len(self.backwards)} backwards; give as many")
+            raise ValueError(
+                f"{len(self.forwards)} forward and {len(self.backwards)} backward layers; give equal numbers"
+            )
 
     def forward(self, inputs: Inputs, lengths: Lengths) -> Float[Tensor, "layer batch position both_widths"]:
         """Inputs `(batch, position, input_width)`, at least one position -> the states of all layers `(layer, batch,

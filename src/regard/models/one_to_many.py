@@ -23,7 +23,7 @@ class OneToMany(nn.Module):
     def __init__(self, models: Mapping[str, EncoderDecoder]):
         super().__init__()
         if len({model.max_source for model in models.values()}) != 1:
-            raise ValueError(f"{len(models)} models with different longest sources; expected some with the same")
+            raise ValueError(f"{len(models)} models have different longest sources; expected equal ones")
         first = next(iter(models.values()))
         self.encoder, self.max_source = first.encoder, first.max_source
         self.decoders = nn.ModuleDict({key(name): model.decoder for name, model in models.items()})

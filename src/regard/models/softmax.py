@@ -57,4 +57,4 @@ def output_kind(softmax: Softmax) -> Callable[..., Output]:
 def check_smoothing(softmax: Softmax, smoothing: float) -> None:
     """Raises ValueError for label smoothing with a softmax in which most words have no logit."""
     if smoothing and not isinstance(softmax, FullSoftmax):
-        raise ValueError("training.label_smoothing is for a full softmax; set it to 0 or model.softmax.kind to full")
+        raise ValueError("training.label_smoothing needs a full softmax; set it to 0 or model.softmax.kind to full")

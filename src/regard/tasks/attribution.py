@@ -139,7 +139,7 @@ class Attribution:
             return [(part.title, VIEWS[name].draw(part)) for part in self._parts(options)]
         options.check()
         if self.options.maps is not None:
-            raise InputError("a map is chosen, but the view entropy is of every head; choose none")
+            raise InputError("a map is chosen, but the view entropy shows every head; choose no map")
         return [(self.heading, entropy_of(self._heads(name)))]
 
     def _parts(self, options: FigureOptions) -> list[Part]:

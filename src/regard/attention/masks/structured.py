@@ -134,7 +134,7 @@ def padding(lengths: Tensor, size: int) -> Padding:
         ValueError: a length is negative or beyond `size`.
     """
     if lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
-        raise TypeError(f"lengths have dtype {lengths.dtype}; give whole numbers, one a sequence")
+        raise TypeError(f"lengths have dtype {lengths.dtype}; give one whole number per sequence")
     if lengths.numel() and not torch.compiler.is_compiling():  # a traced graph has no values to check
         least, most = int(lengths.min()), int(lengths.max())
         if not 0 <= least <= most <= size:
