@@ -230,9 +230,7 @@ def test_classes(name: str, kind: Kind):
     run = classes(name)
     text: Any = (TEXT, "the dog sat") if name == "rocktaschel" else "the cat sat. on the mat the cat sat. on the mat."
     if kind == "rollout" and name != "bert":
-        with pytest.raises(
-            InputError, match=f"layers of self-attention with residuals, which this run's {name} lacks"
-        ):
+        with pytest.raises(InputError, match=f"self-attention layers with residuals, which this run's {name} lacks"):
             run.attribute(text, kinds=[kind])
         return
     looked = run.attribute(text, kinds=[kind])

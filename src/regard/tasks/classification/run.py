@@ -176,7 +176,7 @@ class ClassificationRun(Run[Text, ClassPrediction]):
         if maps is not None and not self.form.several:
             raise InputError(f"a map is chosen, but this run's {name} has only one; choose no map")
         if kind == "rollout" and not self.form.several:
-            raise InputError(f"a rollout needs layers of self-attention with residuals, which this run's {name} lacks")
+            raise InputError(f"a rollout needs self-attention layers with residuals, which this run's {name} lacks")
         aggregation, attention_modules = AGGREGATIONS[kind], self.form.attention_modules
         recording = record_breakdown(self.model, attention_modules, aggregation.measure(self.model))
         with torch.no_grad(), guarded(self.model), recording as found:
