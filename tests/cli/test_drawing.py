@@ -61,10 +61,10 @@ def test_row_53_lines_are_drawn_the_same_however_they_arrive(run: Path):
         (["--temperature", "1", "--seed", "-2"], "seed is -2; it must be at least 0"),
         (["--temperature", "0", "--n-best", "3"], "n_best is 3; it must be at least 1, and 1 at temperature 0"),
         (["--temperature", "1", "--n-best", "0"], "--n-best is 0; expected at least 1"),
-        (["--top-k", "3"], "nothing is sampled; set a temperature"),
+        (["--top-k", "3"], "without sampling; set a temperature"),
         (["--seed", "3"], "seed is for sampling; give a temperature too"),
-        (["--temperature", "1", "--beam", "3"], "--beam and --temperature are both given"),
-        (["--top-p", "0.5", "--beam", "3"], "--beam and --top-p are both given"),
+        (["--temperature", "1", "--beam", "3"], "beam and temperature are both given"),
+        (["--top-p", "0.5", "--beam", "3"], "beam and top-p are both given"),
     ],
 )
 def test_row_52_what_cannot_be_drawn(regard, run: Path, arguments: list[str], said: str):

@@ -102,7 +102,7 @@ def test_evaluate_counts_the_test_set_or_a_file(regard, written: Path, text: Pat
         (("evaluate", "{run}", "a", "b"), "2 files given; expected one text for a language model"),
         (("generate", "{run}", "a", "--tokens", "0"), "tokens is 0; expected at least 1"),
         (("generate", "{run}", "a", "-"), "texts and - are both given; choose one"),
-        (("generate", "{run}", "a", "--beam", "2", "--seed", "1"), "--beam and --seed are both given"),
+        (("generate", "{run}", "a", "--beam", "2", "--seed", "1"), "beam and seed are both given"),
         (("generate", "{run}", "a", "--beam", "99"), "beam"),
         (("generate", "{other}", "a"), "the option tokens is not supported where a run of the task seq2seq predicts"),
     ],

@@ -13,6 +13,7 @@ from regard.attention.memory import Memory
 from regard.attention.scores import ScaledDot
 from regard.errors import InputError, RunError
 from regard.runs.interface import overrides
+from regard.storage import tensors
 from regard.tasks.custom.run import CustomRun
 from regard.training.objective import Objective
 
@@ -74,6 +75,16 @@ def test_an_own_model_learns_and_its_run_opens(tmp_path: Path):
         again(**batch)
     (weights,) = maps.values()
     assert torch.equal(batch["keys"].gather(1, weights.squeeze(1).argmax(-1, keepdim=True))[:, 0], batch["query"])
+
+
+def test_opening_a_custom_run_reads_its_weights_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    model, _ = fitted(tmp_path / "run", 2)
+    read: list[Path] = []
+    monkeypatch.setattr(tensors, "read", lambda path, plain=tensors.read: read.append(path) or plain(path))
+    opened = regard.load(tmp_path / "run")
+    assert [path.name for path in read] == ["weights.safetensors"]
+    kept = opened.model.state_dict()
+    assert all(torch.equal(kept[name], value) for name, value in model.state_dict().items())
 
 
 def test_a_stopped_fit_resumes_to_the_same_weights(tmp_path: Path):

@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from PIL import Image
 
 from regard.data.pair import Pair
+from regard.decoding.search import Search
 from regard.images import decode_image
 from regard.pictures.payload import payload
 from regard.serve.catalog import served
@@ -100,6 +102,20 @@ def test_a_forced_prefix_is_continued():
             answer = post(address, "stream", {"text": SOURCE, **body})
             assert answer.status_code == 422, body
             assert message in answer.json()["error"]
+
+
+def test_a_run_whose_own_search_samples_is_predicted_by_it():
+    run = toys.translator()
+    run.config = replace(run.config, search=Search(temperature=3.0, seed=5))
+    with serving(of(run)) as address:
+        found, again, best = (
+            post(address, "predict", {"text": SOURCE, **more}).json()["text"] for more in ({}, {}, {"beam": 1})
+        )
+        streamed = lines(address, {"text": SOURCE})[-1]["text"]
+        both = post(address, "predict", {"text": SOURCE, "beam": 2, "temperature": 1.0})
+    assert (both.status_code, "beam and temperature are both given" in both.json()["error"]) == (422, True)
+    assert found == again == run.predict([SOURCE])[0].text
+    assert best == streamed == run.predict([SOURCE], beam=1)[0].text != found
 
 
 def test_the_same_seed_samples_the_same():

@@ -292,6 +292,21 @@ def test_images(kind: Kind, pooling: Any):
     assert attribution.prediction.probabilities == pytest.approx(run.predict([image])[0].probabilities, abs=1e-5)
 
 
+@pytest.mark.parametrize("kinds", [["norms"], ["weights", "norms", "rollout"]])
+def test_an_image_is_read_once(kinds: list[Kind]):
+    sizes = VitConfig(image=6, patch=2, channels=1, layers=2, width=6, heads=3, hidden=7)
+    config = ImageClassification(data=ImageFolders(train="none"), model=sizes)
+    run = ImageClassificationRun(config, drawn(Vit(3, sizes)).float(), ["one", "two", "three"])
+    image, calls = np.random.default_rng(1).integers(0, 256, (6, 6), dtype=np.uint8), []
+    run.model.register_forward_hook(lambda *call: calls.append(call))
+    found = run.attribute(image, kinds=kinds)
+    assert len(calls) == 1
+    with record(run.model, only="encoder.layers.1.self_attention", measure=ValueNorms(run.model)) as maps:
+        run.model(calls[0][1][0])
+    (norms,) = (each[0, :, 0, 1:].mean(0).detach().numpy() for each in maps.values())
+    np.testing.assert_allclose(found.lookups[0].others["norms"].weights.ravel(), norms, rtol=1e-5)
+
+
 def test_an_image_that_owes_nothing_is_not_divided_by_nothing():
     """The layer that tells the class starts at zero, and so do gradients."""
     sizes = VitConfig(image=4, patch=2, channels=1, layers=1, width=6, heads=3, hidden=7)

@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from regard.errors import InputError
-from regard.tasks.options import SAMPLING, PredictOptions
+from regard.tasks.options import PredictOptions
 
 RunFolder = Annotated[Path, Parameter(name="RUN", help="Folder of a trained run.")]
 Beam = Annotated[int | None, Parameter(name="--beam", help="Width of the search; 1 is greedy. Default: the run's own.")]
@@ -59,10 +59,7 @@ class SearchFlags:
     def check(self) -> None:
         """Raises InputError for options that no model supports, before one is loaded."""
         check_search(self.beam, self.n_best)
-        sampling = [name for name in SAMPLING if getattr(self, name) is not None]
-        if self.beam is not None and sampling:
-            first = "--" + sampling[0].replace("_", "-")
-            raise InputError(f"--beam and {first} are both given; a beam searches, {first} is for sampling: choose one")
+        self.options().check()
 
     def options(self) -> PredictOptions:
         """The options of the library."""

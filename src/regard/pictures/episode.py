@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SIDE, LABEL, GAP, HEAD, FOOT = 0.8, 0.2, 0.15, 0.4, 0.2
-"""An image's side, the line below it, the gap between images, the title and the legend below, in inches."""
+SIDE, LABEL, GAP, HEAD, HEADING, FOOT = 0.8, 0.2, 0.15, 0.35, 0.27, 0.2
+"""Inches of an image's side, the line below it, the gap between images, the title, a block's heading and the legend."""
 
 
 def episode(
@@ -37,18 +37,19 @@ def episode(
     columns = 1 + max(map(len, rows))
     with plotting():
         block = columns * (SIDE + GAP) + 5 * GAP
-        width, height = len(weights) * block, len(rows) * (SIDE + LABEL + GAP) + 2 * GAP + 2 * HEAD + FOOT
+        head = HEADING + (HEAD if title else 0.0)
+        width, height = len(weights) * block, head + len(rows) * (SIDE + LABEL + GAP) + FOOT
         figure = inches.sheet()
         figure.set_size_inches(width, height)
-        inches.text(figure, "frames: white 0, dark 1", (GAP, FOOT / 2 + GAP / 2), size=7, color=MUTED)
+        inches.text(figure, "frames: white 0, dark 1", (GAP, FOOT), size=7, color=MUTED)
 
         def axes_at(lookup: int, row: int, column: int) -> Axes:
             left = lookup * block + GAP + column * (SIDE + GAP) + (2 * GAP if column else 0.0)
-            bottom = height - 2 * HEAD - (row + 1) * (SIDE + LABEL + GAP) + LABEL
+            bottom = height - head - row * (SIDE + LABEL + GAP) - SIDE
             return figure.add_axes((left / width, bottom / height, SIDE / width, SIDE / height))
 
         for lookup, own in enumerate(weights):
-            place = lookup * block + GAP, height - HEAD - GAP
+            place = lookup * block + GAP, height - head + HEADING / 2
             inches.text(figure, f"lookup {lookup + 1}", place, size=9, color=MUTED)
             itself = own[len(labels)] if len(own) > len(labels) else None
             _draw(axes_at(lookup, 0, 0), query, "query" if itself is None else f"query, {itself:.2f}", itself or 0.0)

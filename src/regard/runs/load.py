@@ -13,7 +13,6 @@ from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nn.fast_linear import with_int8
 from regard.runs import run_file
 from regard.storage.run_folder import WEIGHTS, RunDirectory
-from regard.storage.tensors import load_into
 from regard.tasks.catalog import TASKS
 from regard.training.devices import choose_device
 
@@ -50,7 +49,7 @@ def load(
     config = run_file.read(folder.file(CONFIG))
     run = TASKS[config.task].open(folder, config)
     expect(run, task, path)
-    load_into(run.model, folder.load_tensors(WEIGHTS), allow_missing=allow_missing)
+    run.load_weights(folder.load_tensors(WEIGHTS), allow_missing=allow_missing)
     run.model.to(choose_device("cpu" if int8 and device == "auto" else device)).eval()
     if int8:
         quantised(run.model, str(path))

@@ -58,14 +58,21 @@ class Requests:
         """The example of a request. Raises InputError for values that describe none."""
         return self.run.example({key: getattr(request, key) for key in self.run.inputs})
 
+    @property
+    def continues(self) -> bool:
+        """Whether predictions are continuations of a prompt."""
+        return "tokens" in self.run.supports.get("predict", ())
+
     def group(self, kind: type[PredictOptions], request: RequestBody) -> Hashable:
         """Requests with the same options are one batch, but what is sampled depends on its batch, so it is alone."""
         options = request_options(request, kind)
-        return id(request) if options.sampling else options
+        own = kind is PredictOptions and not self.continues and options.beam is None
+        return id(request) if options.sampling or (own and self.run.samples(options)) else options
 
     def predict(self, requests: Sequence[RequestBody]) -> list[dict[str, Any]]:
-        """The predictions of a batch."""
-        options = self.deterministic(request_options(requests[0], PredictOptions))
+        """The predictions of a batch: of a text or an image by the run's own search, of a prompt as `stream`."""
+        options = request_options(requests[0], PredictOptions)
+        options = self.deterministic(options) if self.continues else options
         return [each.to_json() for each in self.run.predict(list(map(self.example, requests)), options)]
 
     def stream(self, requests: Sequence[RequestBody], active: Active) -> Iterator[ResponsePart]:

@@ -68,6 +68,12 @@ class PredictOptions(Options):
     tokens: int = 100
     beyond: Literal["stop", "slide"] | None = None
 
+    def check(self) -> None:
+        """Raises InputError for a beam and sampling at once."""
+        if self.beam is not None and self.sampling:
+            first = next(iter(self.sampling)).replace("_", "-")
+            raise InputError(f"beam and {first} are both given; a beam searches, {first} is for sampling: choose one")
+
     @property
     def sampling(self) -> dict[str, Any]:
         """The chosen options of sampling."""
@@ -77,15 +83,11 @@ class PredictOptions(Options):
         """A run's own search with the chosen beam or sampling in place of its own.
 
         Raises:
-            InputError: a beam and sampling are both chosen, a seed without a temperature, or a number out of range.
+            InputError: as `check`, a seed without a temperature, or a number out of range.
         """
+        self.check()
         sampling = self.sampling
         if self.beam is not None:
-            if sampling:
-                first = next(iter(sampling)).replace("_", "-")
-                raise InputError(
-                    f"beam and {first} are both given; a beam searches, {first} is for sampling: choose one"
-                )
             return own.searching(self.beam)
         try:
             search = replace(own, **sampling)

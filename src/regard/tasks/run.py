@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
+from torch import Tensor
 
 from regard.errors import InputError
+from regard.storage.tensors import load_into
 from regard.tasks.options import (
     AttributionOptions,
     EvaluationOptions,
@@ -124,6 +126,11 @@ class Run(ABC, Generic[E, P]):
         raise InputError(
             f"a file is named, but a run of the task {self.config.task} is scored on its own test set only"
         )
+
+    def load_weights(self, tensors: Mapping[str, Tensor], *, allow_missing: bool = False) -> None:
+        """Load the run's weights into its model; with `allow_missing`, parameters that they lack stay as initialised.
+        Raises InputError for weights that do not fit."""
+        load_into(self.model, tensors, allow_missing=allow_missing)
 
     def samples(self, options: PredictOptions) -> bool:
         """Whether predictions are sampled, so that they depend on which examples are predicted together. A run that

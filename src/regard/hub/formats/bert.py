@@ -17,7 +17,7 @@ from regard.hub.formats.bert_heads import POOLER, Heads, PublishedHead
 from regard.hub.formats.folder import CONFIG, Folder
 from regard.hub.formats.names import Part, Sizes, check_sizes, exported, imported, linear
 from regard.hub.formats.pretrained_model import Classes, Files, PretrainedModel
-from regard.hub.formats.settings import Settings
+from regard.hub.formats.settings import Settings, check_attention
 from regard.hub.formats.tokenizer_json import ABOUT, TOKENIZER
 from regard.models.bert import BertConfig
 from regard.text import SpecialTokens, Tokenizer
@@ -216,6 +216,7 @@ def write(pretrained: PretrainedModel, variant: BertVariant) -> Files:
     """Return the published files of a model. Raises InputError for a head that transformers computes differently."""
     config, tokenizer, head = pretrained.config, pretrained.tokenizer, pretrained.head
     assert isinstance(config, BertConfig)
+    check_attention(config, "this run")
     form = None if head is None else variant.heads.form(head)
     if form is not None:
         form.check("this run", paired=isinstance(head, Classes) and head.paired)

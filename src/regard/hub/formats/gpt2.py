@@ -9,7 +9,7 @@ from regard.hub.formats import vocabulary
 from regard.hub.formats.folder import CONFIG, Folder
 from regard.hub.formats.names import Part, check_sizes, exported, imported, linear
 from regard.hub.formats.pretrained_model import Files, PretrainedModel
-from regard.hub.formats.settings import Settings
+from regard.hub.formats.settings import Settings, check_attention
 from regard.hub.formats.tokenizer_json import ABOUT, TOKENIZER
 from regard.models.gpt2 import GPT2Config
 from regard.models.softmax import AdaptiveSoftmax
@@ -85,6 +85,7 @@ def write(pretrained: PretrainedModel) -> Files:
     """Return the published files of a model. Raises InputError for an adaptive softmax and for closed tokens."""
     config, tokenizer = pretrained.config, pretrained.tokenizer
     assert isinstance(config, GPT2Config)
+    check_attention(config, "this run")
     if isinstance(config.softmax, AdaptiveSoftmax):
         raise InputError(
             "model.softmax.kind is adaptive, and a published GPT-2 has a full softmax; train it with full "

@@ -64,6 +64,7 @@ EXPECTED: dict[str, Any] = {
     "norm": "after",
     "positions": "sines-then-cosines",
     "align": "softmax",
+    "self_align": "softmax",
     "score": "scaled-dot",
     "tied": True,
     "shared": True,

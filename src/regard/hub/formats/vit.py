@@ -12,7 +12,7 @@ from regard.hub.formats import preprocessor
 from regard.hub.formats.folder import CONFIG, Folder
 from regard.hub.formats.names import Part, check_sizes, exported, imported, linear
 from regard.hub.formats.pretrained_model import Files, PretrainedImageModel
-from regard.hub.formats.settings import Settings, label_keys
+from regard.hub.formats.settings import Settings, check_attention, label_keys
 from regard.models.vit import VitConfig
 
 OWN = "encoder.layers.{}"
@@ -105,6 +105,7 @@ def read(folder: Folder, variant: VitVariant) -> PretrainedImageModel:
 def write(pretrained: PretrainedImageModel) -> Files:
     """Return the published files of a model. Raises InputError for positions or pooling that no release has."""
     config = pretrained.config
+    check_attention(config, "this run")
     if config.positions != "learned" or config.pooling != "first":
         raise InputError(
             f"a vit with {config.positions} positions and pooling {config.pooling} has no published form; regard "

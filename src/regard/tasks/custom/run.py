@@ -1,9 +1,9 @@
 """A run of `regard.fit`: `load(folder).restore(model)`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from torch import nn
+from torch import Tensor, nn
 
 from regard.errors import InputError
 from regard.storage.run_folder import WEIGHTS, RunDirectory
@@ -28,7 +28,10 @@ class CustomRun(Run[Any, Any]):
     @classmethod
     def open(cls, folder: RunDirectory, config: Custom) -> "CustomRun":
         """The run in a folder. Its model holds the weights by their names; `restore` gives them to the user's own."""
-        return cls(config, folder, Weights(folder))
+        return cls(config, folder, Weights({}))
+
+    def load_weights(self, tensors: Mapping[str, Tensor], *, allow_missing: bool = False) -> None:
+        self.model = Weights(tensors)
 
     def restore(self, model: M, objective: Objective | None = None) -> M:
         """The user's own model with the run's weights, in evaluation mode; with an `objective` the run can evaluate.
@@ -56,11 +59,11 @@ class CustomRun(Run[Any, Any]):
 
 
 class Weights(nn.Module):
-    """The tensors of a run folder by their names, for an unknown class of model."""
+    """Tensors by their names, for an unknown class of model."""
 
-    def __init__(self, folder: RunDirectory) -> None:
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
         super().__init__()
-        for name, value in folder.load_tensors(WEIGHTS).items():
+        for name, value in tensors.items():
             module: nn.Module = self
             *parts, last = name.split(".")
             for part in parts:

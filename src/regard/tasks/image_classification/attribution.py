@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.attention.record import Maps, record
 from regard.attribution.aggregation import ValueNorms, rollout_of
@@ -59,44 +59,64 @@ class PatchWeights:
         }
 
 
-PatchAttribution = Callable[[Vit, Tensor, list[float], Maps], np.ndarray]
-"""From a model, an image `(1, channel, height, width)`, its probabilities and its recorded maps to the weight of each
-position, the patches last."""
+class Recorded(NamedTuple):
+    """A forward pass over one image.
+
+    probabilities: of the classes. maps: the weights of all layers.
+    norms: of what the last layer's heads write, `(1, head, query, key)`; None where they are not needed.
+    """
+
+    probabilities: list[float]
+    maps: Maps
+    norms: Tensor | None
 
 
-def by_rollout(model: Vit, image: Tensor, row: list[float], found: Maps) -> np.ndarray:
+@torch.no_grad()
+def recorded(model: Vit, image: Tensor, *, norms: bool) -> Recorded:
+    """Record a forward pass over an image `(1, channel, height, width)`, with norms if needed."""
+    layers: list[Tensor] = []
+
+    def weights_and_norms(module: nn.Module, weights: Tensor, value: Tensor) -> Tensor:
+        layers[:] = [measured(module, weights, value)]  # the last layer's remain
+        return weights
+
+    measured = ValueNorms(model)
+    with record(model, only=model.self_attention, measure=weights_and_norms if norms else None) as maps:
+        (row,) = model(image).softmax(-1).tolist()
+    return Recorded(row, maps, *layers or [None])
+
+
+PatchAttribution = Callable[[Vit, Tensor, Recorded], np.ndarray]
+"""From a model, an image `(1, channel, height, width)` and a pass over it to the weight of each position, the patches
+last."""
+
+
+def by_rollout(model: Vit, image: Tensor, found: Recorded) -> np.ndarray:
     """The attention of all layers, rolled out."""
-    return read_by_class(model, rollout_of(found))
+    return read_by_class(model, rollout_of(found.maps))
 
 
-def by_weights(model: Vit, image: Tensor, row: list[float], found: Maps) -> np.ndarray:
+def by_weights(model: Vit, image: Tensor, found: Recorded) -> np.ndarray:
     """The weights of the last layer, its heads averaged."""
-    return read_by_class(model, last(found))
+    return read_by_class(model, mean_of_heads(list(found.maps.values())[-1]))
 
 
-def by_norms(model: Vit, image: Tensor, row: list[float], found: Maps) -> np.ndarray:
+def by_norms(model: Vit, image: Tensor, found: Recorded) -> np.ndarray:
     """The norms of what the last layer's heads write, averaged."""
-    return read_by_class(model, last(recorded(model, image, ValueNorms(model))[1]))
+    assert found.norms is not None
+    return read_by_class(model, mean_of_heads(found.norms))
 
 
-def by_gradient(model: Vit, image: Tensor, row: list[float], found: Maps) -> np.ndarray:
+def by_gradient(model: Vit, image: Tensor, found: Recorded) -> np.ndarray:
     """Gradient x input of the most likely class's log-probability, at the vectors of the patches."""
-    place = [row.index(max(row))]
+    place = [found.probabilities.index(max(found.probabilities))]
     (contribution,) = contributions([model.encoder.patches], lambda: log_probabilities_of(model(image), place))
     return contribution.shares()[0]
 
 
-@torch.no_grad()
-def recorded(model: Vit, image: Tensor, measure: ValueNorms | None = None) -> tuple[list[float], Maps]:
-    """The probabilities of the classes of an image `(1, channel, height, width)`, and the layers' maps."""
-    with record(model, only=model.self_attention, measure=measure) as found:
-        (row,) = model(image).softmax(-1).tolist()
-    return row, found
-
-
-def last(found: Maps) -> np.ndarray:
-    """The map of the last layer, the mean over its heads."""
-    return average_heads(list(found.values())[-1][0].double().cpu().numpy())
+def mean_of_heads(layer: Tensor) -> np.ndarray:
+    """The map of a layer, `(1, head, query, key)`, averaged over its heads."""
+    return average_heads(layer[0].double().cpu().numpy())
 
 
 def read_by_class(model: Vit, read: Float[np.ndarray, "*map query key"]) -> Float[np.ndarray, "*map key"]:

@@ -101,12 +101,12 @@ class ImageClassificationRun(Run[Image, ClassPrediction]):
         pixels = pixels_of(LabelledImage(example, "", "the image"), self.config)
         batch = self.config.images.tensor(pixels)[None].to(next(self.model.parameters()).device)
         with guarded(self.model):
-            row, maps = recorded(self.model, batch)
+            seen = recorded(self.model, batch, norms="norms" in kinds)
             needed: set[Kind] = {*kinds, "weights"}
-            positions = {kind: KINDS[kind](self.model, batch, row, maps) for kind in needed}
-        side, found = self.config.size // model.patch, ClassPrediction.of(self.labels, row)
+            positions = {kind: KINDS[kind](self.model, batch, seen) for kind in needed}
+        side, found = self.config.size // model.patch, ClassPrediction.of(self.labels, seen.probabilities)
         labels = patch_labels(side, side)
-        heads = HeadMaps.of(maps.lookups([*MARKS[: model.marks], *labels]))
+        heads = HeadMaps.of(seen.maps.lookups([*MARKS[: model.marks], *labels]))
         every = read_by_class(self.model, heads.weights)[:, -(side**2) :].reshape(len(heads.layers), -1, 1, side**2)
         weights = {kind: of_patches(each, side, side) for kind, each in positions.items()}
         others = {kind: _other(kind, weights[kind], positions[kind]) for kind in kinds if kind != "weights"}
