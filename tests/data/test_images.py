@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.data.image_batch import Augmentation, collate_images
 from regard.data.images import IdxImages, ImageFolders
 from regard.errors import InputError
-from regard.images.warping import warped
+from regard.images.augmentation import Augmentation, warped
+from regard.tasks.image_classification.training import collate_images
 from tests.tasks.test_image_classification import write_idx
 
 IMAGES = np.arange(5 * 3 * 2, dtype=np.uint8).reshape(5, 3, 2)

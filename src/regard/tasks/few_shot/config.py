@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from regard.data.image_batch import Augmentation
 from regard.images import Preparation
+from regard.images.augmentation import Augmentation
 from regard.models.few_shot_snail import SnailConfig
 from regard.tasks.few_shot.data import FolderEpisodes, OmniglotEpisodes
 from regard.training.settings import Amount, Training

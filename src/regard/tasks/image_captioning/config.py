@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from regard.data.image_batch import Augmentation
 from regard.decoding.search import Search
 from regard.images import Preparation
+from regard.images.augmentation import Augmentation
 from regard.metrics.text import TextMetricName
 from regard.models.catalog import CaptionerConfig
 from regard.tasks.image_captioning.data import CaptionTables

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from regard.data.image_batch import Augmentation
 from regard.data.images import IdxImages, ImageFolders
 from regard.images import Preparation
+from regard.images.augmentation import Augmentation
 from regard.models.vit import VitConfig
 from regard.training.settings import Training
 

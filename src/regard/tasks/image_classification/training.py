@@ -1,13 +1,13 @@
 """Training of image classifiers: files to batches, the loss and the metrics."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.data.batching import require_one_batch, token_batches
-from regard.data.image_batch import ImageBatch, collate_images
+from regard.data.batching import Batch, require_one_batch, token_batches
 from regard.data.images import LabelledImage
 from regard.images import Pixels
 from regard.models.vit import Vit
@@ -20,6 +20,14 @@ ROWS = 64
 """Images in one batch of evaluation."""
 Example = tuple[LabelledImage, int]
 """An image with the index of its class."""
+
+
+@dataclass(frozen=True)
+class ImageBatch(Batch):
+    """Images of one size, and the number of each one's class."""
+
+    pixels: Float[Tensor, "batch channel height width"]
+    classes: Int[Tensor, " batch"]
 
 
 class ImageClassificationObjective:
@@ -57,6 +65,14 @@ class ImageClassificationObjective:
         """The augmented image of an epoch."""
         pixels = pixels_of(self.train[index][0], self.config)
         return self.config.images.tensor(self.config.augmentation(pixels, self.settings.seed, epoch, index))
+
+
+def collate_images(examples: Sequence[tuple[Float[Tensor, "channel height width"], int]]) -> ImageBatch:
+    """Images of one size with their classes. Raises ValueError for an empty list."""
+    if not examples:
+        raise ValueError("collate_images() got no examples; expected at least one")
+    classes = torch.tensor([each for _, each in examples], dtype=torch.int64)
+    return ImageBatch(torch.stack([pixels for pixels, _ in examples]), classes)
 
 
 def distillation(

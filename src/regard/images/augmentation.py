@@ -1,27 +1,16 @@
-"""Batches of images with their classes, and the augmentation of training images."""
+"""Augmentation of training images: flips, shifts and affine warps."""
 
-from collections.abc import Sequence
+import math
 from dataclasses import dataclass
 from random import Random
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
-import torch
 from jaxtyping import UInt8
 from pydantic import Field
-from torch import Tensor
 
-from regard.data.batching import Batch
-from regard.images.warping import warped
-from regard.shapes import Float, Int
-
-
-@dataclass(frozen=True)
-class ImageBatch(Batch):
-    """Images of one size, and the number of each one's class."""
-
-    pixels: Float[Tensor, "batch channel height width"]
-    classes: Int[Tensor, " batch"]
+from regard.images.files import pillow
+from regard.images.preparation import Pixels
 
 
 @dataclass(frozen=True)
@@ -63,9 +52,27 @@ class Augmentation:
         return warped(np.ascontiguousarray(pixels), degrees, (wider, higher), slant, self.outside)
 
 
-def collate_images(examples: Sequence[tuple[Float[Tensor, "channel height width"], int]]) -> ImageBatch:
-    """Images of one size with their classes. Raises ValueError for an empty list."""
-    if not examples:
-        raise ValueError("collate_images() got no examples; expected at least one")
-    classes = torch.tensor([each for _, each in examples], dtype=torch.int64)
-    return ImageBatch(torch.stack([pixels for pixels, _ in examples]), classes)
+def warped(pixels: Pixels, degrees: float, sides: tuple[float, float], slant: float, outside: int) -> Pixels:
+    """Scale an image's width and height by `sides`, shear its columns down by `slant` pixels for each pixel to the
+    right, then rotate it clockwise by `degrees`. Pixels from beyond its edges have the value `outside`, 0 to 255."""
+    height, width, channels = pixels.shape
+    middle = width / 2, height / 2
+    back = _inverse(math.radians(degrees), sides, slant)
+    rows = [(*row, center - row[0] * middle[0] - row[1] * middle[1]) for row, center in zip(back, middle, strict=True)]
+    library = pillow()
+    image: Any = library.Image.fromarray(pixels[:, :, 0] if channels == 1 else pixels)
+    found = image.transform(
+        (width, height),
+        library.Image.Transform.AFFINE,
+        (*rows[0], *rows[1]),
+        resample=library.Image.Resampling.BILINEAR,
+        fillcolor=outside if channels == 1 else (outside,) * channels,
+    )
+    return np.asarray(found).reshape(pixels.shape)
+
+
+def _inverse(turn: float, sides: tuple[float, float], slant: float) -> tuple[tuple[float, float], tuple[float, float]]:
+    """diag(sides)^-1 [[1, 0], [-slant, 1]] R(-turn); NumPy takes longer over so few numbers than over an image."""
+    cos, sin = math.cos(turn), math.sin(turn)
+    width, height = sides
+    return (cos / width, sin / width), ((-slant * cos - sin) / height, (cos - slant * sin) / height)
