@@ -2,7 +2,7 @@
 
 from regard.cli.loading import loading
 from regard.cli.options import PredictFlags, RunFolder
-from regard.cli.output import one_line, say
+from regard.cli.output import one_line, say, warn
 from regard.errors import InputError
 
 OWN = PredictFlags()
@@ -18,10 +18,12 @@ def chat(run: RunFolder, /, *, flags: PredictFlags = OWN) -> None:
         from regard.runs.load import load
         from regard.tasks.capabilities import Converses, capable
 
-        loaded = capable(load(run), Converses, run)
+        opened = load(run)
+        loaded = capable(opened, Converses, run)
         conversation = loaded.conversation(flags.options())
     for number, (line,) in enumerate(chunks(standard_input(), most=1), 1):
         if line.strip():
+            warn(f"{NAME}:{number}", opened.warnings(line))
             say(one_line(conversation.reply(line, f"{NAME}:{number}").text))
         else:
             conversation = loaded.conversation(flags.options())

@@ -9,7 +9,8 @@ from cyclopts import Parameter
 
 from regard.cli.loading import loading
 from regard.cli.options import AllowMissing, Piped, RunFolder, check_source
-from regard.cli.output import say
+from regard.cli.output import say, warn
+from regard.errors import quoted
 
 Texts = Annotated[str, Parameter(name="TEXT", help="Texts to embed. None: the lines of standard input.")]
 Pool = Literal["mean", "first"]
@@ -34,6 +35,7 @@ def embed(
         loaded = load(run, allow_missing=allow_missing)
     for some in parts(texts):
         for text, found in zip(some, vectors(loaded, run, some, pool, words), strict=True):
+            warn(quoted(text), loaded.warnings(text))
             say(json.dumps({"text": text} | found, ensure_ascii=False))
 
 

@@ -7,7 +7,8 @@ from cyclopts import Parameter
 
 from regard.cli.loading import loading
 from regard.cli.options import AllowMissing, Json, Piped, RunFolder, check_source
-from regard.cli.output import say
+from regard.cli.output import say, warn
+from regard.errors import quoted
 
 Texts = Annotated[str, Parameter(name="TEXT", help="Text with blanks. None: the lines of standard input.")]
 
@@ -30,9 +31,11 @@ def fill(
         from regard.runs.load import load
         from regard.tasks.capabilities import Fills, capable
 
-        loaded = capable(load(run, allow_missing=allow_missing), Fills, run)
+        opened = load(run, allow_missing=allow_missing)
+        loaded = capable(opened, Fills, run)
     for some in parts(texts):
         for text, blanks in zip(some, loaded.fill(some, best=best, blank=blank), strict=True):
+            warn(quoted(text), opened.warnings(text))
             if json_:
                 found = [[way.to_json() for way in ways] for ways in blanks]
                 say(json.dumps({"text": text, "blanks": found}, ensure_ascii=False))

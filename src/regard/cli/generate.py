@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from regard.cli.loading import loading
 from regard.cli.options import Json, LoadFlags, Piped, RunFolder, SearchFlags, check_source
-from regard.cli.output import say
+from regard.cli.output import say, warn
 
 Prompts = Annotated[str, Parameter(name="PROMPT", help="The beginning of the text. None: nothing.")]
 OWN, STORED = SearchFlags(), LoadFlags()
@@ -38,7 +38,9 @@ def generate(
         loaded = load(run, allow_missing=weights.allow_missing, int8=weights.int8)
         loaded.require("predict", "tokens")
     options = replace(flags.options(), tokens=tokens, beyond=beyond)
-    for prompt, best in predictions(loaded, () if piped else prompts or ("",), options):
+    predicted = predictions(loaded, () if piped else prompts or ("",), options)
+    for number, (prompt, best) in enumerate(predicted, 1):
+        warn(f"prompt {number}", loaded.warnings(prompt))
         for each in ranked(best):
             record = loaded.record(prompt) | each.to_json()
             del record["alternatives"]

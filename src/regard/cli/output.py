@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 
 class OutputClosed(Exception):
@@ -46,6 +46,12 @@ def _silence() -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
+
+
+def warn(place: str, warnings: Iterable[str]) -> None:
+    """Print the warnings of an example; `place` is where it stands."""
+    for warning in warnings:
+        print(f"regard: {place}: {warning}", file=sys.stderr)
 
 
 def warn_of_unfinished(unfinished: int, predictions: int) -> None:

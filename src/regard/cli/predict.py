@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from regard.cli.loading import loading
 from regard.cli.options import Json, LoadFlags, Piped, PredictFlags, RunFolder, check_source
-from regard.cli.output import say, warn_of_missing, warn_of_unfinished
+from regard.cli.output import say, warn, warn_of_missing, warn_of_unfinished
 from regard.errors import InputError
 
 if TYPE_CHECKING:
@@ -107,6 +107,7 @@ def report(
     number = unfinished = 0
     missing = Counter[str]()
     for number, (example, prediction) in enumerate(predicted, 1):
+        warn(f"text {number}", run.warnings(example))
         if as_json:
             say(json.dumps(run.record(example) | prediction.to_json(), ensure_ascii=False))
         else:

@@ -9,8 +9,8 @@ from cyclopts import Parameter
 from regard.attribution.kinds import Kind, Role
 from regard.cli.loading import loading
 from regard.cli.options import AllowMissing, Beam, Maps, RunFolder, check_search
-from regard.cli.output import say
-from regard.errors import InputError
+from regard.cli.output import say, warn
+from regard.errors import InputError, quoted
 from regard.tasks.options import AttributionOptions, FigureOptions, ViewName
 
 if TYPE_CHECKING:
@@ -153,7 +153,9 @@ def show(
 def attribute(run: "Run[Any, Any]", text: str, options: AttributionOptions) -> "Attribution":
     """The attribution of the prediction for a text. Raises InputError as `Run.attribute`."""
     run.check_supported("attribute", options)
-    return run.attribute(run.parse(text), options)
+    example = run.parse(text)
+    warn(quoted(text), run.warnings(example))
+    return run.attribute(example, options)
 
 
 def write(found: "list[Attribution]", names: tuple[str, str], out: Path, options: FigureOptions) -> list[Path]:

@@ -48,6 +48,11 @@ class Run(ABC, Generic[E, P]):
     inputs: Mapping[str, Any] = {"text": str}
     """The keys of an example in JSON with their types: `bytes` are in base64, a key that may be None is optional."""
 
+    def warnings(self, example: E, /) -> list[str]:
+        """Why the prediction for an example may mean nothing, a sentence each: its text is empty, or mostly unknown to
+        the model. By default none."""
+        return []
+
     @abstractmethod
     def parse(self, line: str, place: str = "text 1") -> E:
         """The example that a line of text describes: itself, JSON, the path of an image, numbers.

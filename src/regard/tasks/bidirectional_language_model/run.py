@@ -23,6 +23,7 @@ from regard.tasks.run import Run, for_evaluation, refuse_one
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 from regard.text.spelling import spell
+from regard.text.unknown import text_warnings
 
 ROWS = 16
 """Texts in one batch of inference."""
@@ -60,6 +61,9 @@ class ElmoRun(Run[str, Prediction]):
         """The run in a folder, its model with fresh weights. Raises InputError for a damaged tokenizer."""
         tokenizer = Tokenizer.load(run.file(TOKENIZER))
         return cls(config, Elmo(tokenizer.size, config.model), tokenizer)
+
+    def warnings(self, text: str) -> list[str]:
+        return [] if text.strip() else text_warnings(self.tokenizer, {"text": text})  # words are read by characters
 
     def parse(self, line: str, place: str = "text 1") -> str:
         return line

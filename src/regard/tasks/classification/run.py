@@ -31,6 +31,7 @@ from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictO
 from regard.tasks.run import Run, for_evaluation
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
+from regard.text.unknown import text_warnings
 
 SHOWN = "models that do are bert, han, flat-attention and rocktaschel"
 
@@ -85,6 +86,10 @@ class ClassificationRun(Run[Text, ClassPrediction]):
     def paired(self) -> bool:
         """Whether an example is two texts."""
         return self.config.data.second is not None
+
+    def warnings(self, text: Text) -> list[str]:
+        texts = {"text": text} if isinstance(text, str) else {f"text {n}": each for n, each in enumerate(text, 1)}
+        return text_warnings(self.tokenizer, texts)
 
     def parse(self, line: str, place: str = "text 1") -> Text:
         """One text, or two separated by a tab. Raises InputError for a line without a tab, or with several."""

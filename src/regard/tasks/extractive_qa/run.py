@@ -28,6 +28,7 @@ from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictO
 from regard.tasks.run import Run, for_evaluation
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
+from regard.text.unknown import text_warnings
 
 EXPECTED = 'expected an object with "question" and "context", both texts'
 
@@ -71,6 +72,9 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
         """The run in a folder, its model with fresh weights. Raises InputError for a damaged tokenizer."""
         tokenizer = Tokenizer.load(run.file(TOKENIZER))
         return cls(config, BertSpans(tokenizer.size, config.encoder), tokenizer)
+
+    def warnings(self, example: tuple[str, str]) -> list[str]:
+        return text_warnings(self.tokenizer, {"question": example[0], "context": example[1]})
 
     def parse(self, line: str, place: str = "text 1") -> tuple[str, str]:
         """The texts of an object with `question` and `context`."""

@@ -39,6 +39,7 @@ from regard.tasks.prediction import TextPrediction
 from regard.tasks.run import Run, for_evaluation
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
+from regard.text.unknown import text_warnings
 
 Beyond = Literal["stop", "slide"]
 
@@ -66,6 +67,9 @@ class LanguageModelRun(Run[str, Continuation]):
 
     def convention(self) -> str:
         return convention(self.model)
+
+    def warnings(self, prompt: str) -> list[str]:
+        return text_warnings(self.tokenizer, {"prompt": prompt}) if prompt.strip() else []
 
     def parse(self, line: str, place: str = "text 1") -> str:
         return line

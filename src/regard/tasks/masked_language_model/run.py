@@ -31,6 +31,7 @@ from regard.tasks.prediction import TextPrediction, flat
 from regard.tasks.run import Run, for_evaluation, refuse_one
 from regard.tasks.tokenizer_file import TOKENIZER, check_mask
 from regard.text import Tokenizer
+from regard.text.unknown import text_warnings
 
 BLANK = "[MASK]"
 """The default blank in a text."""
@@ -104,6 +105,9 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
     @property
     def kinds(self) -> tuple[Kind, ...]:
         return LAYERED
+
+    def warnings(self, text: str) -> list[str]:
+        return text_warnings(self.tokenizer, {"text": text})
 
     def parse(self, line: str, place: str = "text 1") -> str:
         return line

@@ -22,6 +22,7 @@ from regard.tasks.seq2seq.prediction import Prediction
 from regard.tasks.seq2seq.run import Seq2SeqRun
 from regard.tasks.tokenizer_file import SOURCE
 from regard.text import Tokenizer
+from regard.text.unknown import text_warnings
 
 
 def target_file(language: str) -> str:
@@ -130,6 +131,9 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
     def parts(self) -> dict[str, Seq2SeqRun]:
         """A run for each language."""
         return {language: self.of(language) for language in self.tokenizers}
+
+    def warnings(self, text: str) -> list[str]:
+        return text_warnings(next(iter(self.tokenizers.values())).source, {"text": text})
 
     def parse(self, line: str, place: str = "text 1") -> str:
         return line

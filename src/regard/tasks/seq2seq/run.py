@@ -43,6 +43,7 @@ from regard.tasks.seq2seq.metrics import Scoring, figures
 from regard.tasks.seq2seq.prediction import Prediction
 from regard.tasks.tokenizer_file import SOURCE, TARGET
 from regard.text import Tokenizer
+from regard.text.unknown import text_warnings
 from regard.text.words import word_indices
 
 
@@ -73,6 +74,9 @@ class Seq2SeqRun(Run[str, Prediction]):
         """The run in a folder, its model with fresh weights. Raises InputError for a damaged tokenizer."""
         tokenizers = load_tokenizers(run, config)
         return cls(config, build(config.model, *tokenizers.sizes, tokenizers.special), tokenizers)
+
+    def warnings(self, text: str) -> list[str]:
+        return [] if self.tokenizers.copying and text.strip() else text_warnings(self.tokenizers.source, {"text": text})
 
     def parse(self, line: str, place: str = "text 1") -> str:
         return line

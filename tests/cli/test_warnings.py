@@ -1,0 +1,46 @@
+"""Input that a model cannot read is predicted for with a warning."""
+
+import io
+from pathlib import Path
+
+import pytest
+
+from regard.cli.main import main
+
+DATES = str(Path(__file__).parents[1] / "data" / "runs" / "dates")
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[list[str], list[str]]:
+    """The lines of both outputs, without the note that this old run file has an old key."""
+    assert main(arguments) == 0
+    out, err = capsys.readouterr()
+    return out.splitlines(), [line for line in err.splitlines() if "is now named" not in line]
+
+
+@pytest.mark.parametrize(
+    ("text", "warning"),
+    [
+        ("", "the text is empty, so the prediction means nothing"),
+        ("  ", "the text is empty, so the prediction means nothing"),
+        ("\u4e2d\u6587 5", "2 of 3 characters of the text are unknown to the model; do not trust it here"),
+    ],
+)
+def test_row_83_a_prediction_for_what_cannot_be_read(text: str, warning: str, capsys: pytest.CaptureFixture[str]):
+    out, err = printed(capsys, "predict", DATES, "14 July 1989", text)
+    assert len(out) == 2
+    assert f"regard: text 2: {warning}" in err
+
+
+def test_row_83_a_picture_of_what_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    _, err = printed(capsys, "show", DATES, "\u4e2d\u6587", "--out", str(tmp_path / "map.svg"))
+    assert "2 of 2 characters of the text are unknown to the model" in err[0]
+
+
+def test_row_83_what_can_be_read_gets_no_warning(capsys: pytest.CaptureFixture[str]):
+    assert printed(capsys, "predict", DATES, "14 July 1989 \u4e2d")[1] == []
+
+
+def test_row_83_lines_of_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(b"14 July 1989\n\n"))))
+    _, err = printed(capsys, "predict", DATES)
+    assert "regard: text 2: the text is empty, so the prediction means nothing" in err
