@@ -184,3 +184,9 @@ def test_row_43_words_between_blanks_may_be_special_names(space: Tokenizer, text
     assert trained.decode(ids) == text
     assert trained.pieces(ids) == text.split()
     assert len(space.encode(text)) == len(text.split())
+
+
+def test_unknown_characters_are_counted_without_white_space():
+    tokenizer = Tokenizer.train(TokenizerSettings(kind="character"), ["abc"])
+    assert tokenizer.unknown_characters(" a x b yz ") == (3, 5)
+    assert tokenizer.unknown_characters(" ") == (0, 0)

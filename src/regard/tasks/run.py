@@ -26,11 +26,14 @@ if TYPE_CHECKING:
     from regard.attribution.kinds import Kind
     from regard.decoding.streaming import StreamEvent
     from regard.tasks.attribution import Attribution
+    from regard.text import Tokenizer
 
 
 E = TypeVar("E")
 P = TypeVar("P", bound=Prediction)
 Chosen = TypeVar("Chosen", bound=Options)
+MOSTLY = 0.5
+"""The share of unknown characters beyond which a text gets a warning."""
 
 
 class Run(ABC, Generic[E, P]):
@@ -230,6 +233,19 @@ def for_evaluation(examples: Sequence[E] | None, tests: Callable[[], Sequence[E]
     if not found:
         raise InputError(f"there is no test set in the run file and no examples are given; {instead}")
     return found
+
+
+def text_warnings(tokenizer: "Tokenizer", texts: Mapping[str, str]) -> list[str]:
+    """A sentence for each text, by its name, that is empty or mostly unknown to the tokenizer."""
+    warnings: list[str] = []
+    for name, text in texts.items():
+        unknown, characters = tokenizer.unknown_characters(text)
+        if not characters:
+            warnings.append(f"the {name} is empty, so the prediction means nothing")
+        elif unknown > MOSTLY * characters:
+            found = f"{unknown} of {characters} characters of the {name} are unknown to the model"
+            warnings.append(f"{found}; do not trust it here")
+    return warnings
 
 
 def refuse_one(examples: object, name: str = "examples") -> None:

@@ -116,6 +116,15 @@ class Tokenizer:
         """
         return self._backend.encode(_clean(text)).offsets
 
+    def unknown_characters(self, text: str) -> tuple[int, int]:
+        """How many characters of `text` are in unknown pieces, and how many it has, white space aside."""
+        spans = zip(self.encode(text), self.offsets(text), strict=True)
+        unknown = {
+            place for index, (start, end) in spans if index == self.special.unknown for place in range(start, end)
+        }
+        characters = [place for place, character in enumerate(text) if not character.isspace()]
+        return sum(place in unknown for place in characters), len(characters)
+
     def encode_with_dropout(self, text: str, seed: int) -> list[int]:
         """Ids of a random segmentation of `text`, the same for the same (text, seed); without dropout as `encode`.
 

@@ -19,11 +19,10 @@ from regard.tasks.bidirectional_language_model.config import BidirectionalLangua
 from regard.tasks.bidirectional_language_model.training import figures
 from regard.tasks.options import EvaluationOptions
 from regard.tasks.prediction import Prediction
-from regard.tasks.run import Run, for_evaluation, refuse_one
+from regard.tasks.run import Run, for_evaluation, refuse_one, text_warnings
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 from regard.text.spelling import spell
-from regard.text.unknown import text_warnings
 
 ROWS = 16
 """Texts in one batch of inference."""

@@ -28,10 +28,9 @@ from regard.tasks.classification.data import Labelled, LabelledTables
 from regard.tasks.classification.forms.catalog import form_of
 from regard.tasks.classification.training import probabilities
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
-from regard.tasks.run import Run, for_evaluation
+from regard.tasks.run import Run, for_evaluation, text_warnings
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
-from regard.text.unknown import text_warnings
 
 SHOWN = "models that do are bert, han, flat-attention and rocktaschel"
 

@@ -25,10 +25,9 @@ from regard.tasks.extractive_qa.config import ExtractiveQA
 from regard.tasks.extractive_qa.data import Window
 from regard.tasks.extractive_qa.training import WindowedQuestions, window_logits, windowed
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
-from regard.tasks.run import Run, for_evaluation
+from regard.tasks.run import Run, for_evaluation, text_warnings
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
-from regard.text.unknown import text_warnings
 
 EXPECTED = 'expected an object with "question" and "context", both texts'
 

@@ -36,10 +36,9 @@ from regard.tasks.language_model.continuation import Begun, Continuation, behind
 from regard.tasks.language_model.training import convention, figures
 from regard.tasks.options import SAMPLING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
 from regard.tasks.prediction import TextPrediction
-from regard.tasks.run import Run, for_evaluation
+from regard.tasks.run import Run, for_evaluation, text_warnings
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
-from regard.text.unknown import text_warnings
 
 Beyond = Literal["stop", "slide"]
 

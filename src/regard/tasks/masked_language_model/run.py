@@ -28,10 +28,9 @@ from regard.tasks.masked_language_model.data import Document
 from regard.tasks.masked_language_model.training import SEED, figures, masked_texts
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.prediction import TextPrediction, flat
-from regard.tasks.run import Run, for_evaluation, refuse_one
+from regard.tasks.run import Run, for_evaluation, refuse_one, text_warnings
 from regard.tasks.tokenizer_file import TOKENIZER, check_mask
 from regard.text import Tokenizer
-from regard.text.unknown import text_warnings
 
 BLANK = "[MASK]"
 """The default blank in a text."""

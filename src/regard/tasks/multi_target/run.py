@@ -16,13 +16,12 @@ from regard.storage.run_folder import RunDirectory
 from regard.tasks.multi_target.config import MultiTarget
 from regard.tasks.multi_target.training import of_all
 from regard.tasks.options import SAMPLING, EvaluationOptions, PredictOptions
-from regard.tasks.run import Run
+from regard.tasks.run import Run, text_warnings
 from regard.tasks.seq2seq.config import Seq2Seq, TokenizerPair
 from regard.tasks.seq2seq.prediction import Prediction
 from regard.tasks.seq2seq.run import Seq2SeqRun
 from regard.tasks.tokenizer_file import SOURCE
 from regard.text import Tokenizer
-from regard.text.unknown import text_warnings
 
 
 def target_file(language: str) -> str:

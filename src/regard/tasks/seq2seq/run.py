@@ -36,14 +36,13 @@ from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
 from regard.tasks.options import SAMPLING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
 from regard.tasks.prediction import TextPrediction
-from regard.tasks.run import Run, for_evaluation
+from regard.tasks.run import Run, for_evaluation, text_warnings
 from regard.tasks.seq2seq.config import Seq2Seq
 from regard.tasks.seq2seq.conversation import Conversation
 from regard.tasks.seq2seq.metrics import Scoring, figures
 from regard.tasks.seq2seq.prediction import Prediction
 from regard.tasks.tokenizer_file import SOURCE, TARGET
 from regard.text import Tokenizer
-from regard.text.unknown import text_warnings
 from regard.text.words import word_indices
 
 
