@@ -72,18 +72,21 @@ def test_a_task_that_reads_lines(make: Any, text: str, wrong: str):
     assert refused.status_code == 422
 
 
+def episodes() -> FewShotRun:
+    config = FewShot(data=FolderEpisodes(train="images", ways=2, shots=1))
+    return FewShotRun(config, FewShotSnail(2, 1, config.model).eval())
+
+
 def test_episodes_of_images():
     """Images come as bytes: a path in a request is no image of this machine."""
-    data = FolderEpisodes(train="images", ways=2, shots=1)
-    config = FewShot(data=data)
-    run = FewShotRun(config, FewShotSnail(2, 1, config.model).eval())
+    run = episodes()
     one, other = image()["image"], image("JPEG")["image"]
     body = {"examples": {"a": [one], "b": [other]}, "image": one}
     with serving(of(run)) as address:
         predicted = post(address, "predict", body).json()
         paths = post(address, "predict", {**body, "image": "/etc/hostname"})
         line = post(address, "predict", {"text": '{"examples": {"a": ["1.png"]}, "image": "2.png"}'})
-    channels = config.model.channels
+    channels = run.config.model.channels
     example = FewShotExample({"a": [pixels(one, channels)], "b": [pixels(other, channels)]}, pixels(one, channels))
     (expected,) = run.predict([example])
     assert predicted == {"label": expected.label, "probabilities": pytest.approx(expected.probabilities, rel=1e-5)}

@@ -10,6 +10,7 @@ from torch import Tensor
 from regard.attention.record import Maps, Measure, record, record_breakdown
 from regard.attribution.aggregation import Aggregation
 from regard.attribution.kinds import ROLES
+from regard.cancellation import checkpoint
 from regard.data.batching import PairBatch
 from regard.maps.heads import Side
 from regard.maps.lookups import Lookups
@@ -32,6 +33,7 @@ def attended(model: EncoderDecoder, pairs: Pairs, measure: Measure | None = None
     """
     found = []
     for first in range(0, len(pairs), ROWS):
+        checkpoint()
         recording = record(model.decoder, only=readers_of(model), measure=measure)
         batch, maps = forced(model, pairs[first : first + ROWS], recording)
         weights = maps.together()

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regard.cancellation import checkpoint
 from regard.errors import InputError
 from regard.maps.averages import shares
 from regard.nn.embeddings import Embedding
@@ -45,7 +46,10 @@ def contributions(modules: Iterable[nn.Module], scores: Callable[[], Float[Tenso
     with torch.enable_grad(), _watched(modules) as calls:
         predicted = scores().unbind()
     vectors = [vector for _, vector in calls]
-    rows = [torch.autograd.grad(each, vectors, retain_graph=True, materialize_grads=True) for each in predicted]
+    rows = []
+    for each in predicted:
+        checkpoint()
+        rows.append(torch.autograd.grad(each, vectors, retain_graph=True, materialize_grads=True))
     return [
         Contributed(embedded, torch.stack([(row[number] * vector).sum(-1) for row in rows]).detach())
         for number, (embedded, vector) in enumerate(calls)

@@ -49,12 +49,13 @@ class Most:
     """The limits of the server."""
 
     max_text: Annotated[int, Parameter(help="The maximum of characters of a text.")] = 5000
+    max_pixels: Annotated[int, Parameter(help="The maximum of pixels of all images of a request.")] = 1 << 22
     queue: Annotated[int, Parameter(help="The maximum of requests at a time; others get 503.")] = 32
     seconds: Annotated[float, Parameter(help="The time limit of a request.")] = 120.0
 
     def check(self) -> None:
         """Raises InputError."""
-        for name, value in (("--max-text", self.max_text), ("--queue", self.queue)):
+        for name, value in (("--max-text", self.max_text), ("--max-pixels", self.max_pixels), ("--queue", self.queue)):
             if value < 1:
                 raise InputError(f"{name} is {value}; expected at least 1")
         if not 0 < self.seconds <= 86400:
@@ -75,7 +76,7 @@ def serve(run: Runs, /, *more: Runs, place: Place = HERE, most: Most = OWN, int8
     from regard.serve.server import run as run_server
 
     hosts = allowed(place.host, place.allow_host, place.token)
-    limits = Limits(text=most.max_text, inside=most.queue, answer_seconds=most.seconds)
+    limits = Limits(text=most.max_text, pixels=most.max_pixels, inside=most.queue, answer_seconds=most.seconds)
     with listen(place.host, place.port) as listener:
         runs = load_runs([run, *more], int8=int8)
         app = application(runs, limits, hosts=hosts, token=place.token)

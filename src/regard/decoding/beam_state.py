@@ -9,6 +9,7 @@ from torch import Tensor
 
 from regard.attention.memory import Memory
 from regard.attention.record import record
+from regard.cancellation import checkpoint
 from regard.decoding.hypothesis import last_tokens, next_scores, require_token
 from regard.decoding.logits_processors import LogitsProcessor, process
 from regard.nn.decoders.protocol import Decoder, State
@@ -106,6 +107,7 @@ class BeamState:
         Raises:
             ValueError: a hypothesis that no token can follow.
         """
+        checkpoint()
         last = last_tokens(self.tokens, self.special.start)
         if self.coverage is None:
             (logits, state), coverage = decoder.step(last, self.state), None

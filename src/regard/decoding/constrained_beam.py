@@ -7,6 +7,7 @@ from itertools import zip_longest
 import torch
 from torch import Tensor
 
+from regard.cancellation import checkpoint
 from regard.decoding.beam import Beam
 from regard.decoding.beam_state import BeamState, Extensions
 from regard.decoding.hypothesis import Hypothesis
@@ -62,6 +63,7 @@ class ConstrainedBeam(Beam):
         places |= set(enumerate(scores.argmax(-1).tolist()))
         found = []
         for place in range(self.width):
+            checkpoint()
             text = beam.text(row, place)
             following = {token for phrase in phrases for token in missing(text, phrase)[:1]}
             complete = not any(missing(text, phrase) for phrase in phrases)

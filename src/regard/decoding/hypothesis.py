@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.memory import Memory
+from regard.cancellation import checkpoint
 from regard.decoding.logits_processors import LogitsProcessor, process
 from regard.nn.decoders.protocol import Decoder, State
 from regard.shapes import Float
@@ -122,6 +123,7 @@ class SequenceState:
     ) -> tuple["SequenceState", Tensor]:
         """Feed every sequence its last token -> the sequences with one more, and the scores `(place, vocabulary)` of
         the model. `choose` selects the token by the scores after the processors."""
+        checkpoint()
         logits, state = decoder.step(last_tokens(self.tokens, self.special.start), self.state)
         following = next_scores(logits, self.special)
         allowed = process(processors, following, self.tokens, self.rows)

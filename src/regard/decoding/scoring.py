@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import torch
 
+from regard.cancellation import checkpoint
 from regard.data.pair import Pair
 from regard.data.tokenizer_pair import Tokenizers, readable
 from regard.decoding.texts import limited
@@ -36,6 +37,7 @@ def log_probabilities(model: EncoderDecoder, pairs: Sequence[tuple[list[int], li
     """The natural log-probability of each token of each target, the end last, given its source."""
     device, found = next(model.parameters()).device, []
     for first in range(0, len(pairs), ROWS):
+        checkpoint()
         batch = model.collate(pairs[first : first + ROWS]).to(device)
         logits = model(batch.source, batch.source_lengths, batch.target_in).float()
         scores = logits.log_softmax(-1).gather(-1, batch.target_out.clamp(min=0)[..., None])[..., 0]

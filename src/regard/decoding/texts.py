@@ -6,6 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from regard.cancellation import checkpoint
 from regard.data.batching import limit_lengths, token_batches
 from regard.data.tokenizer_pair import Tokenizers
 from regard.decoding.constraints import DecodingConstraints
@@ -83,6 +84,7 @@ def search_ids(
     device = next(encoder.parameters()).device
     found: list[list[list[Hypothesis]]] = [[[] for _ in ids] for _ in models]
     for rows in _batches(ids, max(1, BATCH // search.beam)):
+        checkpoint()
         batch = models[0].collate([(ids[row], []) for row in rows]).to(device)
         own = None if constraints is None else constraints.of(rows)
         memory, limit = encoder(batch.source, batch.source_lengths), search.limit(batch.source_lengths)

@@ -52,6 +52,23 @@ def decode_image(
     return _decoded(BytesIO(content), place, channels)
 
 
+def pixels_of(content: bytes, place: str = "the image") -> int:
+    """The number of pixels that the header of an image file claims, without decoding it; 0 for bytes that are no image.
+    Raises InputError for a broken header, or without Pillow."""
+    library = pillow()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            with library.Image.open(BytesIO(content), formats=KINDS) as image:
+                return image.width * image.height
+        except library.Image.DecompressionBombError:
+            return MOST_PIXELS + 1
+        except library.UnidentifiedImageError:
+            return 0
+        except Exception as error:  # as in `_decoded`
+            raise InputError(_broken(place, error)) from error
+
+
 def _decoded(file: Path | BytesIO, place: str, channels: int) -> np.ndarray:
     library = pillow()
     with warnings.catch_warnings():
@@ -69,9 +86,13 @@ def _decoded(file: Path | BytesIO, place: str, channels: int) -> np.ndarray:
             known = ", ".join(KINDS)
             raise InputError(f"{place}: is no image of a kind that is read ({known}); convert it") from error
         except Exception as error:  # a decoder that meets broken bytes may raise anything
-            what = " ".join(str(error).split()) or type(error).__name__
-            raise InputError(f"{place}: broken, truncated or unusual image ({what}); save it anew as PNG") from error
+            raise InputError(_broken(place, error)) from error
     return found[:, :, None] if found.ndim == 2 else found
+
+
+def _broken(place: str, error: Exception) -> str:
+    what = " ".join(str(error).split()) or type(error).__name__
+    return f"{place}: broken, truncated or unusual image ({what}); save it anew as PNG"
 
 
 def _check_size(place: str, image: Any) -> None:

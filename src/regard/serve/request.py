@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import islice
 from types import GenericAlias, NoneType, UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -9,6 +10,8 @@ from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, ValidationError,
 
 from regard.attribution.kinds import Kind
 from regard.decoding.search import SEEDS
+from regard.errors import InputError
+from regard.images import pixels_of
 from regard.serve.http_errors import HTTPError
 from regard.tasks.options import Options
 
@@ -16,6 +19,9 @@ R = TypeVar("R", bound="RequestBody")
 Chosen = TypeVar("Chosen", bound=Options)
 REPORTED = 3
 """Faults of one request that its response names."""
+BEAM_TEXTS = 10
+"""The beam times the characters of all texts is at most this many times the longest text: a beam keeps its hypotheses
+of the whole source side by side."""
 BOUNDS: Mapping[str, Any] = {
     "beam": Field(ge=1, le=64),
     "n_best": Field(ge=1, le=64),
@@ -26,6 +32,10 @@ BOUNDS: Mapping[str, Any] = {
     "tokens": Field(ge=1, le=2000),
     "candidates": Field(ge=0, le=20),
     "kinds": Field(min_length=1, max_length=4),
+    "phrases": Field(max_length=16),
+    "maps": Field(max_length=1024),
+    "prefix_tokens": Field(max_length=2000),
+    "target_tokens": Field(max_length=2000),
 }
 """What a server accepts of an option, by its name."""
 DEFAULTS: Mapping[str, Any] = {"beyond": "stop"}
@@ -41,6 +51,8 @@ class Limits:
     body: bytes of a request.
     bodies: bytes that all bodies on their way may hold; the first of each are not counted (`serve.connection.SMALL`).
     text: characters of one text.
+    values: texts, numbers and files of a request.
+    pixels: of all images of a request; their headers are read before any is decoded.
     inside: requests that wait or are answered.
     together: requests that are answered as one batch.
     head_seconds: how long a connection may be without the head of a request.
@@ -52,6 +64,8 @@ class Limits:
     body: int = 8 << 20
     bodies: int = 64 << 20
     text: int = 5000
+    values: int = 4096
+    pixels: int = 1 << 22
     inside: int = 32
     together: int = 16
     head_seconds: float = 20.0
@@ -96,19 +110,46 @@ def parse(kind: type[R], body: bytes, limits: Limits) -> R:
         status = 400 if any(fault["type"] == "json_invalid" for fault in faults) else 422
         lines = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'body'}: {each['msg']}" for each in faults[:REPORTED])
         raise HTTPError(status, " ".join(lines.split())) from error
-    for name, text in _texts(dict(request)):
-        if len(text) > limits.text:
-            raise HTTPError(422, f"{name}: {len(text)} characters; this server takes {limits.text}, see --max-text")
+    check_values(dict(request), limits)
     return request
 
 
-def _texts(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Every text that a model reads; an image is none."""
+def check_values(request: Mapping[str, Any], limits: Limits) -> None:
+    """Raises HTTPError 422 for more values, a longer text, larger images or a wider search than the limits allow."""
+    values = list(islice(_values(request), limits.values + 1))
+    if len(values) > limits.values:
+        raise HTTPError(422, f"more than {limits.values} values; this server takes no more in one request")
+    texts = [(name, value) for name, value in values if isinstance(value, str)]
+    for name, text in texts:
+        if len(text) > limits.text:
+            raise HTTPError(422, f"{name}: {len(text)} characters; this server takes {limits.text}, see --max-text")
+    try:
+        pixels = sum(pixels_of(value, name) for name, value in values if isinstance(value, bytes))
+    except InputError as error:
+        raise HTTPError(422, str(error)) from error
+    if pixels > limits.pixels:
+        raise HTTPError(
+            422, f"images of {pixels} pixels; this server takes {limits.pixels} in one request, see --max-pixels"
+        )
+    beam, size = request.get("beam") or 1, sum(len(text) for _, text in texts)
+    if beam > 1 and beam * size > (most := BEAM_TEXTS * limits.text):
+        least = max(1, most // size)
+        raise HTTPError(
+            422, f"beam {beam} for {size} characters; at most {most} together: choose a beam of at most {least}"
+        )
+
+
+def _values(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Every single value with its place; the names of classes are values too."""
     for name, value in values.items():
-        if isinstance(value, str):
-            yield name, value
-        elif isinstance(value, tuple):
-            yield from ((f"{name}.{place}", each) for place, each in enumerate(value) if isinstance(each, str))
+        match value:
+            case dict():
+                yield from ((f"{name}.name", each) for each in value)
+                yield from _values({f"{name}.{key}": each for key, each in value.items()})
+            case list() | tuple():
+                yield from _values({f"{name}.{place}": each for place, each in enumerate(value)})
+            case _:
+                yield name, value
 
 
 def _bounded(name: str, kind: Any) -> Any:

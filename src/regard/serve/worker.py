@@ -9,6 +9,7 @@ from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+from regard.cancellation import Cancelled, cancellable
 from regard.serve.http_errors import encode
 from regard.serve.operation import Operation
 from regard.serve.request import RequestBody
@@ -123,15 +124,18 @@ class Worker:
 
 def answer(batch: Sequence[PendingRequest]) -> None:
     """Answer each request, or report why there is no answer. Where a batch fails before its first part, each request is
-    answered alone, so that none suffers from another's fault."""
+    answered alone, so that none suffers from another's fault.
+
+    Once no client waits, the work ends at the next `checkpoint()`."""
     waiting, silent = dict(enumerate(batch)), True
     try:
-        parts = batch[0].operation.respond([each.request for each in batch], lambda number: batch[number].active)
-        for number, data, last in parts:
-            silent = False
-            batch[number].put(Event(encode(data), last))
-            if last:
-                del waiting[number]
+        with suppress(Cancelled), cancellable(lambda: any(each.active for each in waiting.values())):
+            parts = batch[0].operation.respond([each.request for each in batch], lambda number: batch[number].active)
+            for number, data, last in parts:
+                silent = False
+                batch[number].put(Event(encode(data), last))
+                if last:
+                    del waiting[number]
     except Exception as error:
         if silent and len(batch) > 1:
             for pending in batch:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from regard.cancellation import checkpoint
 from regard.data.batching import Batch, require_one_batch, token_batches
 from regard.models.turing_machine import TuringMachine
 from regard.shapes import Bool, Float, Int
@@ -82,6 +83,7 @@ def probabilities(
     device, found = next(model.parameters()).device, [torch.zeros(0)] * len(sequences)
     order = sorted(range(len(sequences)), key=lambda index: len(sequences[index]))
     for first in range(0, len(order), ROWS):
+        checkpoint()
         some = order[first : first + ROWS]
         batch = collate_bits([sequences[index] for index in some]).to(device)
         outputs = model(batch.inputs, batch.lengths, rows=rows).double().sigmoid().cpu()

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from regard.cancellation import checkpoint
 from regard.data.char_words import SpelledTexts, spell_vocabulary, stacked, words_of
 from regard.errors import InputError
 from regard.models.elmo import Elmo
@@ -129,6 +130,7 @@ class ElmoRun(Run[str, Prediction]):
         """The states of each text's words, `(layer, word, width)`."""
         device = next(self.model.parameters()).device
         for first in range(0, len(texts), ROWS):
+            checkpoint()
             rows = texts[first : first + ROWS]
             spelled = [[spell(word, self.config.model.characters) for word in words] for words in rows]
             lengths = torch.tensor(list(map(len, rows)), device=device)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from regard.cancellation import checkpoint
 from regard.data.batching import require_one_batch, require_room, token_batches
 from regard.models.classifier import Classifier
 from regard.shapes import Float
@@ -71,6 +72,7 @@ def probabilities(model: Classifier, form: Form[Any], texts: Sequence[Any]) -> F
     device = next(model.parameters()).device
     found = [torch.zeros(0, model.output.out_features)]
     for some in parts(texts, form):
+        checkpoint()
         batch = form.collate([(each, 0) for each in some]).to(device)
         found.append(model(*batch.inputs).softmax(-1).cpu())
     return torch.cat(found)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from regard.cancellation import checkpoint
 from regard.data.batching import require_one_batch, token_batches
 from regard.data.squad import Question
 from regard.metrics.text import METRICS, TextMetricName
@@ -79,6 +80,7 @@ class WindowedQuestions:
         flat = [window for some in self.windows for window in some]
         found: list[Span] = []
         for first in range(0, len(flat), ROWS):
+            checkpoint()
             some = flat[first : first + ROWS]
             logits = window_logits(model, some).cpu()
             found += [best_span(window, row, self.longest) for window, row in zip(some, logits, strict=True)]

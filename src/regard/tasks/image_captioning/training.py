@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.memory import Memory
+from regard.cancellation import checkpoint
 from regard.data.batching import require_one_batch, token_batches
 from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.hypothesis import Hypothesis
@@ -106,6 +107,7 @@ def decode(
     ValueError where the search finds fewer."""
     found = []
     for first in range(0, len(images), ROWS):
+        checkpoint()
         memory, limit = encoded(model, images[first : first + ROWS], config, search)
         found += search(model.decoder, memory, limit, DecodingConstraints(n_best))
     return found

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from regard.cancellation import checkpoint
 from regard.data.batching import Batch, require_one_batch, token_batches
 from regard.data.images import LabelledImage
 from regard.images import Pixels
@@ -103,6 +104,7 @@ def probabilities(
     device = next(model.parameters()).device
     found = [torch.zeros(0, model.output.out_features)]
     for first in range(0, len(images), ROWS):
+        checkpoint()
         some = [config.images.tensor(pixels_of(each, config)) for each in images[first : first + ROWS]]
         found.append(model(torch.stack(some).to(device)).softmax(-1).cpu())
     return torch.cat(found)

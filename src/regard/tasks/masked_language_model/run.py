@@ -13,6 +13,7 @@ from regard.attribution.available import LAYERED
 from regard.attribution.gradients import log_probabilities_of
 from regard.attribution.kinds import Kind
 from regard.attribution.self_attention import contributed, within
+from regard.cancellation import checkpoint
 from regard.data.batching import padded
 from regard.data.token_words import side
 from regard.errors import InputError, quoted
@@ -158,6 +159,7 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
         ids = [self._marked(text, self.tokenizer.encode(text)) for text in texts]
         found = [torch.zeros(0, self.config.model.width)]
         for first in range(0, len(ids), ROWS):
+            checkpoint()
             rows = ids[first : first + ROWS]
             states = self._states(rows).cpu()
             for row, each in zip(rows, states, strict=True):
@@ -243,6 +245,7 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
         likely = probabilities.argmax(-1).tolist()
         found = []
         for place, row in enumerate(probabilities):
+            checkpoint()
             ways = []
             for probability, token in zip(*(each.tolist() for each in row.topk(best)), strict=True):
                 whole = [*likely[:place], token, *likely[place + 1 :]]

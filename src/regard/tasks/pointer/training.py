@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from regard.cancellation import checkpoint
 from regard.data.batching import Batch, padded, require_one_batch, token_batches
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
@@ -84,6 +85,7 @@ def decode(model: PointerNetwork, sets: Sequence[PointedSet], search: Search) ->
     """The best hypothesis for each set, at most one place longer than the set; `places` reads it."""
     device, found = next(model.parameters()).device, []
     for first in range(0, len(sets), ROWS):
+        checkpoint()
         batch = collate_sets(sets[first : first + ROWS]).to(device)
         memory = model.encoder(batch.elements, batch.lengths)
         found += [best for (best, *_) in search(model.decoder, memory, batch.lengths + 1)]

@@ -94,6 +94,18 @@ class Seq2SeqRun(Run[str, Prediction]):
         model, beam, end = self.config.model.name, self.config.search.beam, self.tokenizers.target.special.end
         return super().description() | {"kind": "text", "model": model, "beam": beam, "end": end}
 
+    def check_size(self, example: str, options: AttributionOptions, most: int) -> None:
+        """As `Run.check_size`: at most `most` x `most` cells of source and forced target, or a source of `most`."""
+        source, target = len(self.tokenizers.source_ids(example)) + 1, most
+        if options.target_tokens is not None:
+            target = len(options.target_tokens)
+        elif options.target is not None:
+            target = len(self.tokenizers.target_ids(options.target, example)) + 1
+        if source * target > most * most:
+            raise InputError(
+                f"the text has {source} tokens and its output up to {target}; a page shows {most} x {most} cells"
+            )
+
     def ensemble(self, others: Sequence["Seq2SeqRun"]) -> "Seq2SeqRun":
         """A run that predicts each token by the mean of its own and the others' probabilities, with its own settings.
 

@@ -1,0 +1,116 @@
+"""Requests that cost more than a server gives them."""
+
+import base64
+import io
+import tracemalloc
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import httpx
+import pytest
+from PIL import Image
+
+from regard.cancellation import Cancelled, cancellable, checkpoint
+from regard.serve.operation import Operation, at_once
+from regard.serve.request import Limits
+from tests.serve import toys
+from tests.serve.serving import Echo, run, serving
+from tests.serve.test_any_task import episodes
+from tests.serve.test_runs import of, post
+
+SOURCE = "das Haus ist alt"
+
+
+@pytest.mark.parametrize(
+    ("operation", "body", "why"),
+    [
+        ("predict", {"phrases": ["a"] * 100_000}, "phrases: Tuple should have at most 16 items"),
+        ("predict", {"beam": 64, "text": SOURCE * 60}, "beam 64 for 960 characters; at most 50000 together"),
+        ("stream", {"prefix_tokens": [5] * 2001}, "prefix_tokens: Tuple should have at most 2000 items"),
+        ("attention", {"target_tokens": [5] * 2001}, "target_tokens"),
+        ("attention", {"maps": [0] * 1025}, "maps"),
+        ("attention", {"text": "das " * 1250, "target": "the " * 1250}, "tokens"),
+        ("attention", {"text": "das " * 600}, "the text has 601 tokens and its output up to 512"),
+    ],
+)
+def test_row_70_huge_counts_are_refused(operation: str, body: dict[str, Any], why: str):
+    with serving(of(toys.translator())) as address:
+        answer = post(address, operation, {"text": SOURCE} | body)
+    assert answer.status_code == 422
+    assert why in answer.json()["error"]
+
+
+def test_row_70_values_within_values_are_counted():
+    body = {"examples": {"a": [""] * 5000}, "image": ""}
+    with serving(of(episodes())) as address:
+        answer = post(address, "predict", body)
+        named = post(address, "predict", {"examples": {"a" * 5001: [""]}, "image": ""})
+    assert (answer.status_code, named.status_code) == (422, 422)
+    assert answer.json()["error"] == "more than 4096 values; this server takes no more in one request"
+    assert "examples.name: 5001 characters" in named.json()["error"]
+
+
+def test_row_70_images_are_refused_by_their_headers():
+    file = io.BytesIO()
+    Image.new("1", (8192, 8191)).save(file, "PNG")
+    body = {"image": base64.b64encode(file.getvalue()).decode()}
+    assert len(file.getvalue()) < 20_000
+    with serving(of(toys.captioner())) as address:
+        tracemalloc.start()
+        answer = post(address, "predict", body)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert answer.status_code == 422
+    expected = "images of 67100672 pixels; this server takes 4194304 in one request, see --max-pixels"
+    assert answer.json() == {"error": expected}
+    assert peak < 8 << 20
+
+
+def test_row_70_work_ends_with_its_time():
+    begun: list[str] = []
+
+    def responses(requests: Sequence[Any]) -> list[dict[str, Any]]:
+        begun.extend(each.text for each in requests)
+        while requests[0].text == "for ever":
+            checkpoint()
+        return [{"text": each.text} for each in requests]
+
+    operation = Operation(Echo, at_once(responses))
+    with serving(run(predict=operation), limits=Limits(answer_seconds=0.5)) as address:
+        url = f"{address}/api/runs/echo/predict"
+        assert httpx.post(url, json={"text": "for ever"}).status_code == 504
+        assert httpx.post(url, json={"text": "short"}).json() == {"text": "short"}
+    assert begun == ["for ever", "short"]
+
+
+def cancelled(calls: int) -> Any:
+    """A `cancellable` block that ends at a checkpoint after so many."""
+    left: Iterator[bool] = iter([True] * calls)
+    return cancellable(lambda: next(left, False))
+
+
+@pytest.mark.parametrize("calls", [0, 3])
+@pytest.mark.parametrize(
+    "settings", [{"beam": 1}, {"beam": 3}, {"beam": 3, "phrases": ["the house"]}, {"temperature": 1.0}]
+)
+def test_row_70_searches_end_at_a_checkpoint(settings: dict[str, Any], calls: int):
+    texts = toys.translator()
+    with pytest.raises(Cancelled), cancelled(calls):
+        texts.predict([SOURCE], **settings)
+    assert texts.predict([SOURCE], **settings)  # nothing remains of it
+    if "phrases" not in settings:
+        with pytest.raises(Cancelled), cancelled(calls):
+            toys.language_model().predict(["the"], tokens=9, **settings)
+
+
+@pytest.mark.parametrize(
+    ("make", "example"), [(toys.classifier, "ein Baum"), (toys.reader, ("ein Baum", "der Baum ist alt"))]
+)
+def test_row_70_predictions_end_at_a_checkpoint(make: Any, example: Any):
+    with pytest.raises(Cancelled), cancelled(0):
+        make().predict([example])
+
+
+def test_row_70_gradients_end_at_a_checkpoint():
+    with pytest.raises(Cancelled), cancelled(2):
+        toys.translator().attribute(SOURCE, kinds=("gradient",), target="the house is old")
