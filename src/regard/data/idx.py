@@ -7,23 +7,23 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import UInt8
 
+from regard.data.limits import Limits
 from regard.errors import InputError
 
 BYTES = 0x08
 """The third byte of a file whose numbers are bytes."""
-MOST = 1 << 32
-"""The maximum of bytes in a file. A small .gz file can claim more."""
 
 
 def read_idx(path: Path, axes: int) -> UInt8[np.ndarray, "..."]:
     """Read the array of a file with `axes` axes. Raises InputError if it is missing, damaged, empty or of another
-    format."""
+    format, or larger than its bounds (`Limits.of`)."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             head = file.read(4 + 4 * axes)
             sizes = _sizes(path, head, axes)
             size = int(np.prod(sizes, dtype=object))
-            content = file.read(size + 1) if size <= MOST else b""
+            Limits().of(path).check(str(path), size)
+            content = file.read(size + 1) if path.suffix == ".gz" or size < path.stat().st_size else b""
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file; check the path") from error
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -32,7 +32,7 @@ def read_idx(path: Path, axes: int) -> UInt8[np.ndarray, "..."]:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
     shape = " x ".join(map(str, sizes))
     if len(content) != size or not size:
-        what = "more than are read" if size > MOST else "longer" if len(content) > size else f"{len(content)}"
+        what = "more" if len(content) > size else "fewer"
         raise InputError(f"{path}: says {shape} bytes, at least one, but it has {what}; fetch it again")
     return np.frombuffer(content, dtype=np.uint8).reshape(sizes)
 

@@ -8,9 +8,9 @@ import gzip
 import io
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from regard.data.limits import Limits
 from regard.errors import InputError
 
 _WIDE_MARKS = (  # UTF-32 first: its little-endian mark begins with that of UTF-16
@@ -22,14 +22,6 @@ _WIDE_MARKS = (  # UTF-32 first: its little-endian mark begins with that of UTF-
 _GZIP_MARK = b"\x1f\x8b"
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Limits of a file: characters in a line, and bytes of a decompressed gzip file."""
-
-    max_line: int = 2**20
-    max_decompressed: int = 4 * 2**30
-
-
 DEFAULT_LIMITS = Limits()
 
 
@@ -37,8 +29,8 @@ def numbered_lines(path: str | Path, limits: Limits = DEFAULT_LIMITS) -> Iterato
     """Yield (line number from 1, line without its end), with one line in memory at a time.
 
     Raises InputError if the file is missing, a directory, unreadable, empty or not UTF-8 (with the byte offset after
-    decompression); if it has NUL bytes or a line longer than `limits` allow; or if it is a gzip file that is cut off,
-    damaged or too large."""
+    decompression); if it has NUL bytes or a line longer than `limits` allow; or if it is a gzip file that is cut off
+    or damaged, or larger than its bounds (`Limits.of`)."""
     path = Path(path)
     number = 0
     with _open(path) as stream:
@@ -75,6 +67,7 @@ def _open(path: Path) -> io.BufferedReader:
 def _raw_lines(stream: io.BufferedReader, path: Path, limits: Limits) -> Iterator[tuple[int, int, bytes]]:
     """Yield (line number, byte offset of the line, bytes without the line's end or a byte order mark)."""
     most = 4 * limits.max_line + 3  # no character takes more than four bytes, and two may end the line
+    bounds = limits.of(path)
     offset, number = 0, 0
     while raw := _readline(stream, path, most, offset):
         number += 1
@@ -83,11 +76,7 @@ def _raw_lines(stream: io.BufferedReader, path: Path, limits: Limits) -> Iterato
             raise InputError(_nul_message(raw, f"{path}:{number}", offset))
         if len(raw) >= most:
             raise _too_long(path, number, limits)
-        if path.suffix == ".gz" and offset + len(raw) > limits.max_decompressed:
-            raise InputError(
-                f"{path}:{number}: expands to more than {limits.max_decompressed} bytes (max_decompressed); "
-                "decompress it yourself if it is meant to be this large"
-            )
+        bounds.check(f"{path}:{number}", offset + len(raw), number)
         content = raw[mark:].removesuffix(b"\n")
         if len(raw) > mark:
             yield number, offset + mark, content.removesuffix(b"\r") if raw.endswith(b"\n") else content

@@ -1,7 +1,5 @@
 """The `data:` section of a run file for few-shot classification: images by class, and episodes of them."""
 
-import zipfile
-import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +11,7 @@ import numpy as np
 from jaxtyping import UInt8
 from pydantic import Field
 
+from regard.data.arrays import arrays
 from regard.data.images import ImageFolders, LabelledImage
 from regard.data.splits import check_share, spread
 from regard.errors import InputError
@@ -20,8 +19,6 @@ from regard.errors import InputError
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 QUARTERS = 4
 """Rotations in quarter turns; each makes another class."""
-MOST = 1 << 32
-"""The maximum of bytes of an unpacked file, whose header can claim more."""
 
 
 @dataclass(frozen=True)
@@ -162,25 +159,6 @@ class OmniglotEpisodes(EpisodeSets):
             LabelledImage((image == 0) * np.uint8(255), f"{names[number]}/{character}", f"{path}:{place}")
             for place, (image, number, character) in enumerate(zip(images, alphabets, characters, strict=True), 1)
         ]
-
-
-def arrays(path: str, names: Sequence[str]) -> list[np.ndarray]:
-    """The arrays of an .npz file. Raises InputError for a file that is missing, damaged, too large or of another
-    format."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            size = sum(each.file_size for each in archive.infolist())
-        if size > MOST:
-            raise InputError(f"{path}: would be {size:,} bytes unpacked, more than {MOST:,}; refused")
-        with np.load(path, allow_pickle=False) as file:
-            return [file[name] for name in names]
-    except FileNotFoundError as error:
-        raise InputError(f"{path}: no such file; check the path") from error
-    except InputError:
-        raise
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-        what = " ".join(str(error).split())
-        raise InputError(f"{path}: no .npz with {', '.join(names)} ({what})") from error
 
 
 def alphabet(image: LabelledImage) -> str:

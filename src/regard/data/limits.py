@@ -1,0 +1,67 @@
+"""Limits of the files that are read: what a small file may expand to in memory."""
+
+import os
+import stat
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from regard.errors import InputError
+
+FREE = 1 << 22
+"""Bytes of content to which every compressed file may expand, whatever its own size."""
+
+
+def _setting(name: str, default: int) -> int:
+    """The whole number in the environment's variable `name`. Raises InputError for anything else."""
+    text = os.environ.get(name)
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise InputError(f"{name} is {text!r}; expected a whole number from 1, such as {default}")
+    return int(text)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of a file, each from its variable of the environment by default: characters in a line (REGARD_MAX_LINE);
+    and of a compressed file or a stream, whose end nobody knows before: bytes of content (REGARD_MAX_DECOMPRESSED),
+    lines (REGARD_MAX_LINES) and bytes of content for each byte of the file (REGARD_MAX_RATIO), from 4 MiB on."""
+
+    max_line: int = field(default_factory=lambda: _setting("REGARD_MAX_LINE", 1 << 20))
+    max_decompressed: int = field(default_factory=lambda: _setting("REGARD_MAX_DECOMPRESSED", 1 << 30))
+    max_lines: int = field(default_factory=lambda: _setting("REGARD_MAX_LINES", 10_000_000))
+    max_ratio: int = field(default_factory=lambda: _setting("REGARD_MAX_RATIO", 100))
+
+    def of(self, path: Path) -> "Bounds":
+        """The bounds of the file at `path`: none for a plain file, which is as large as it is. Raises OSError."""
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            return Bounds(self.max_decompressed, self.max_lines, self)
+        if path.suffix not in (".gz", ".npz"):
+            return Bounds(sys.maxsize, sys.maxsize, self)
+        expanded = max(FREE, self.max_ratio * found.st_size)
+        return Bounds(min(expanded, self.max_decompressed), self.max_lines, self)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The bytes of content and the lines that are read of one file."""
+
+    content: int
+    lines: int
+    limits: Limits
+
+    def check(self, place: str, content: int, lines: int = 0) -> None:
+        """Raise InputError, which names the variable to set, for more content or lines than are read."""
+        if lines > self.lines:
+            what, name = f"has more than {self.lines:,} lines", "REGARD_MAX_LINES"
+        elif content > self.content:
+            short = self.content < self.limits.max_decompressed
+            name = "REGARD_MAX_RATIO" if short else "REGARD_MAX_DECOMPRESSED"
+            what = f"expands to more than {self.content:,} bytes" + (
+                f" ({self.limits.max_ratio} for each of the file)" if short else ""
+            )
+        else:
+            return
+        raise InputError(f"{place}: {what}; raise {name} or unpack it if it is meant to be so large")
