@@ -3,55 +3,140 @@
 import asyncio
 from typing import Any
 
+import h11
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from regard.serve.http_errors import RETRY, HTTPError
+from regard.serve.guard import HEADERS
+from regard.serve.http_errors import RETRY, HTTPError, encode
 from regard.serve.request import Limits
 
+CROWDED = "crowded"
+"""The state of a request whose connection came when there was no room for it."""
 SMALL = 1 << 16
 """Bytes that every body may have, however much there is of others."""
 
 
-def protocol(seconds: float) -> type[H11Protocol]:
+GRACE = 1 / 20
+"""The share of the time for a head that a connection has in any case; afterwards it is closed if others need room."""
+LINGER = 1.0
+"""Seconds for a client to read why its connection is closed."""
+
+
+class Connections:
+    """The open connections of a server, and which of them give way when there are too many."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits, self.closed = limits, 0
+        self._open: dict[TimedProtocol, None] = {}  # in the order in which they became idle
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @property
+    def full(self) -> bool:
+        """Whether there are more than the limit."""
+        return len(self._open) > self.limits.connections
+
+    def add(self, connection: "TimedProtocol") -> None:
+        """Count one; above the limit close the one that is idle for longest, and far above it this one."""
+        self._open[connection] = None
+        idle = next((each for each in self._open if each.idle), None) if self.full else None
+        if idle is None and len(self._open) > 2 * self.limits.connections:
+            idle = connection
+        if idle is not None:
+            self.closed += 1
+            self.remove(idle)
+            if idle.transport.get_write_buffer_size():  # its client does not read, so it would stay for ever
+                idle.transport.abort()
+            idle.transport.close()
+
+    def renew(self, connection: "TimedProtocol") -> None:
+        """Make it the one that has become idle last."""
+        if connection in self._open:
+            self.remove(connection)
+            self._open[connection] = None
+
+    def remove(self, connection: "TimedProtocol") -> None:
+        """Count it no longer."""
+        self._open.pop(connection, None)
+
+
+class TimedProtocol(H11Protocol):
     """uvicorn's protocol, which closes a connection that has no whole head of a request for so long: from its first
     moment on and after each answer, whatever else is sent meanwhile. uvicorn itself waits for ever for the first head,
     and for the others while anything comes."""
 
-    class TimedProtocol(H11Protocol):
-        timer: asyncio.TimerHandle | None = None
+    connections_of: Connections
+    timer: asyncio.TimerHandle | None = None
+    since = 0.0
+    lingers = False
+    late = False
 
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            self.start_timer()
+    @property
+    def idle(self) -> bool:
+        """Whether no request is on its way, and the connection has had time to send one."""
+        answered = self.cycle is None or self.cycle.response_complete
+        return answered and self.loop.time() - self.since > GRACE * self.connections_of.limits.head_seconds
 
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            self.start_timer()
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self.since = self.loop.time()
+        self.connections_of.add(self)
+        self.late = self.connections_of.full
+        self.start_timer()
 
-        def on_response_complete(self) -> None:
-            super().on_response_complete()
-            self.start_timer()
+    def data_received(self, data: bytes) -> None:
+        if self.lingers:
+            return
+        self.app_state = {**self.app_state, CROWDED: self.late and self.connections_of.full}
+        super().data_received(data)
+        self.start_timer()
 
-        def connection_lost(self, exc: Exception | None) -> None:
-            super().connection_lost(exc)
+    def on_response_complete(self) -> None:
+        self.since = self.loop.time()
+        self.connections_of.renew(self)
+        super().on_response_complete()
+        self.start_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.connections_of.remove(self)
+        super().connection_lost(exc)
+        self.stop_timer()
+
+    def send_400_response(self, msg: str) -> None:
+        """Say what is wrong with a request that is none, unless another response is on its way."""
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            self.transport.close()
+            return
+        body = encode({"error": msg})
+        headers = {**HEADERS, "content-type": "application/json", "connection": "close"}
+        sent = (h11.Response(status_code=400, headers=list(headers.items())), h11.Data(data=body), h11.EndOfMessage())
+        self.transport.write(b"".join(self.conn.send(event) or b"" for event in sent))
+        self.lingers = True
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self.loop.call_later(LINGER, self.transport.close)
+
+    def start_timer(self) -> None:
+        """Expect a head, unless there is a request that has no answer yet."""
+        if self.cycle is not None and not self.cycle.response_complete:
             self.stop_timer()
+        elif self.timer is None and not self.transport.is_closing():
+            seconds = self.connections_of.limits.head_seconds
+            self.timer = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
 
-        def start_timer(self) -> None:
-            """Expect a head, unless there is a request that has no answer yet."""
-            if self.cycle is not None and not self.cycle.response_complete:
-                self.stop_timer()
-            elif self.timer is None and not self.transport.is_closing():
-                self.timer = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
+    def stop_timer(self) -> None:
+        """Expect nothing."""
+        if self.timer is not None:
+            self.timer.cancel()
+        self.timer = None
 
-        def stop_timer(self) -> None:
-            """Expect nothing."""
-            if self.timer is not None:
-                self.timer.cancel()
-            self.timer = None
 
-    return TimedProtocol
+def protocol(connections: Connections) -> type[H11Protocol]:
+    """The protocol of a server with these connections."""
+    return type("ServerProtocol", (TimedProtocol,), {"connections_of": connections})
 
 
 class Disconnected(Exception):

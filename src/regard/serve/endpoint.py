@@ -1,15 +1,16 @@
 """From a request to its answer."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from regard.serve.clients import Places, client_of
 from regard.serve.connection import Bodies, Disconnected
-from regard.serve.http_errors import RETRY, HTTPError, encode
+from regard.serve.http_errors import HTTPError, encode
 from regard.serve.operation import Operation, ServedRun
 from regard.serve.request import Limits, parse
 from regard.serve.worker import LEFT, Event, PendingRequest, Worker, fault
@@ -23,7 +24,7 @@ class Endpoint:
 
     def __init__(self, runs: Mapping[str, ServedRun], worker: Worker, limits: Limits) -> None:
         self.runs, self.worker, self.limits = runs, worker, limits
-        self.bodies, self.inside = Bodies(limits), 0
+        self.bodies, self.places = Bodies(limits), Places(limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -31,8 +32,9 @@ class Endpoint:
             if Headers(scope=scope).get("content-type", "").partition(";")[0].strip().lower() != "application/json":
                 raise HTTPError(415, "expected a body of content-type application/json")
             request = parse(operation.request, await self.bodies.read(scope, receive), self.limits)
-            async with self.place():
-                pending = PendingRequest(tuple(scope["path_params"].values()), operation, request)
+            with self.places.place(client_of(scope)):
+                # a reloaded run has other operations by the same names, which are other groups
+                pending = PendingRequest((*scope["path_params"].values(), id(operation)), operation, request)
                 self.worker.put(pending)
                 await self.reply(pending, scope, receive, send)
         except HTTPError as error:
@@ -49,17 +51,6 @@ class Endpoint:
             known = ", ".join(self.runs[run].operations)
             raise HTTPError(404, f"{run} has no operation {operation[:80]!r}; it has {known}")
         return found
-
-    @asynccontextmanager
-    async def place(self) -> AsyncIterator[None]:
-        """One of the places inside. Raises HTTPError where all are occupied."""
-        if self.inside >= self.limits.inside:
-            raise HTTPError(503, f"{self.inside} requests are inside; try again", {"retry-after": str(RETRY)})
-        self.inside += 1
-        try:
-            yield
-        finally:
-            self.inside -= 1
 
     async def reply(self, pending: PendingRequest, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the answer whole or part by part, and notice a client that leaves."""

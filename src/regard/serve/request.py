@@ -54,6 +54,7 @@ class Limits:
     values: texts, numbers and files of a request.
     pixels: of all images of a request; their headers are read before any is decoded.
     inside: requests that wait or are answered.
+    per_client: how many of them one client may have.
     together: requests that are answered as one batch.
     head_seconds: how long a connection may be without the head of a request.
     body_seconds: how long a body may take to come.
@@ -67,6 +68,7 @@ class Limits:
     values: int = 4096
     pixels: int = 1 << 22
     inside: int = 32
+    per_client: int = 24
     together: int = 16
     head_seconds: float = 20.0
     body_seconds: float = 20.0

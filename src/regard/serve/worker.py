@@ -88,6 +88,11 @@ class Worker:
         context = contextvars.copy_context()  # in which --debug is
         self._thread = threading.Thread(target=context.run, args=(self._work,), name="regard-models", daemon=True)
 
+    @property
+    def working(self) -> bool:
+        """Whether requests get their answers."""
+        return self._thread.is_alive() and not self._stopping
+
     def start(self) -> None:
         """Begin."""
         self._thread.start()

@@ -1,0 +1,75 @@
+"""Reloading the runs at SIGHUP, while requests are answered."""
+
+import asyncio
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from regard.errors import InputError
+from regard.serve.operation import ServedRun
+
+logger = logging.getLogger(__name__)
+Reload = Callable[[], Sequence[ServedRun]]
+"""Loads the runs anew. Raises InputError."""
+TERMINAL = "/dev/tty"
+
+
+@contextmanager
+def reloading(reload: Reload | None, replace: Callable[[Sequence[ServedRun]], None]) -> Iterator[None]:
+    """Within a running event loop, let SIGHUP replace the runs; without `reload`, or in another thread than the main
+    one, where there are no signals, do nothing."""
+    if reload is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loop, reloader, terminal = asyncio.get_running_loop(), Reloader(reload, replace), has_terminal()
+
+    def hang_up() -> None:
+        if terminal and not has_terminal():  # its window was closed, which is no wish to reload
+            signal.raise_signal(signal.SIGTERM)
+        else:
+            reloader.start()
+
+    loop.add_signal_handler(signal.SIGHUP, hang_up)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGHUP)
+
+
+class Reloader:
+    """Loads runs in a thread, one reload after the other; requests inside end with the run that they began with."""
+
+    def __init__(self, reload: Reload, replace: Callable[[Sequence[ServedRun]], None]) -> None:
+        self.reload, self.replace = reload, replace
+        self._lock, self._tasks = asyncio.Lock(), set[asyncio.Task[None]]()
+
+    def start(self) -> None:
+        """Reload soon; from the event loop."""
+        task = asyncio.create_task(self.run())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def run(self) -> None:
+        """Replace the runs, or log why those before stay."""
+        async with self._lock:
+            try:
+                runs = await asyncio.to_thread(self.reload)
+                self.replace(runs)
+            except (InputError, OSError) as error:
+                logger.error("not reloaded: %s; the runs from before stay", error)
+            except Exception as error:
+                logger.error("not reloaded; the runs from before stay", exc_info=error)
+            else:
+                logger.info("reloaded: %s", ", ".join(run.name for run in runs))
+
+
+def has_terminal() -> bool:
+    """Whether the process has a terminal that controls it."""
+    try:
+        os.close(os.open(TERMINAL, os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
