@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from ssl import SSLContext
 from typing import Any
 
 from regard.serve.app import application
@@ -32,12 +33,14 @@ def streaming(answer: Callable[[Sequence[Any], Active], Iterator[ResponsePart]])
 
 
 @contextmanager
-def serving(*runs: ServedRun, limits: Limits | None = None, **options: Any) -> Iterator[str]:
+def serving(
+    *runs: ServedRun, limits: Limits | None = None, tls: SSLContext | None = None, **options: Any
+) -> Iterator[str]:
     """The address of a server of these runs."""
     limits = Limits() if limits is None else limits
     with listen("127.0.0.1", 0) as listening:
-        where = address(listening, "127.0.0.1").rstrip("/")
-        one = server(application(runs or (run(),), limits, **options), limits)
+        where = address(listening, "127.0.0.1", "http" if tls is None else "https").rstrip("/")
+        one = server(application(runs or (run(),), limits, **options), limits, tls=tls)
         thread = threading.Thread(target=one.run, kwargs={"sockets": [listening]})
         thread.start()
         try:

@@ -1,6 +1,8 @@
 """Accepted requests: those of the server's own page, by its own name, and of programs on this machine."""
 
+import asyncio
 import socket
+import time
 
 import httpx
 import pytest
@@ -41,7 +43,9 @@ def test_our_own_names_are_served(host: str):
         assert httpx.get(address + "/", headers={"host": host}).status_code == 200
 
 
-@pytest.mark.parametrize("origin", ["http://example.com", "null", "http://localhost:1", "https://example.org"])
+@pytest.mark.parametrize(
+    "origin", ["http://example.com", "null", "http://localhost:1", "https://example.org", "http://[", "http://[x]/"]
+)
 def test_row_59_a_foreign_origin_is_refused(origin: str):
     with serving() as address:
         response = httpx.post(address + "/api/runs/echo/predict", json=BODY, headers={"origin": origin})
@@ -68,7 +72,27 @@ def test_a_configured_token_is_required():
         assert httpx.get(address + "/").status_code == 200  # the page itself says nothing
         assert httpx.get(address + "/api/runs").status_code == 401
         assert httpx.post(predict, json=BODY, headers={"authorization": "Bearer sesam"}).status_code == 401
-        assert httpx.post(predict, json=BODY, headers={"authorization": "Bearer sesame"}).json() == BODY
+        for authorization in ("Bearer sesame", "bearer sesame", "BEARER  sesame"):
+            assert httpx.post(predict, json=BODY, headers={"authorization": authorization}).json() == BODY
+        assert httpx.post(predict, json=BODY, headers={"authorization": "Basic sesame"}).status_code == 401
+
+
+def test_many_wrong_tokens_are_delayed_and_then_refused():
+    with serving(token="sesame") as address:
+
+        async def statuses() -> list[int]:
+            wrong = {"authorization": "Bearer sesam"}
+            async with httpx.AsyncClient(timeout=60) as client:
+                return [r.status_code for r in await asyncio.gather(*(ask(client, wrong) for _ in range(14)))]
+
+        async def ask(client: httpx.AsyncClient, headers: dict[str, str]) -> httpx.Response:
+            return await client.get(address + "/api/runs", headers=headers)
+
+        began = time.monotonic()
+        found = asyncio.run(statuses())
+        assert time.monotonic() - began > 4
+    assert {401, 429} == set(found)
+    assert found.count(401) >= 10
 
 
 def test_only_post_has_an_effect():

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Literal, TextIO
+from typing import Literal
 
 LONGEST = 200
 """Characters of a path that the log shows."""
@@ -41,12 +41,16 @@ def json_line(exchange: Exchange, now: str) -> str:
 LINES: Mapping[str, Callable[[Exchange, str], str]] = {"text": text_line, "json": json_line}
 
 
+def _print(line: str) -> None:
+    print(line, flush=True)
+
+
 class AccessLog:
-    """Writes a line for each exchange, on standard output by default. It ends when its reader goes away; the server
+    """Writes a line for each exchange, by default on standard output. It ends when its reader goes away; the server
     does not."""
 
-    def __init__(self, kind: Format, stream: TextIO | None = None) -> None:
-        self.line, self.stream = LINES[kind], stream if stream is not None else sys.stdout
+    def __init__(self, kind: Format, write: Callable[[str], None] = _print) -> None:
+        self.line, self.write = LINES[kind], write
         self.closed = False
 
     def __call__(self, exchange: Exchange) -> None:
@@ -54,9 +58,7 @@ class AccessLog:
         if self.closed:
             return
         try:
-            print(
-                self.line(exchange, datetime.now(UTC).isoformat(timespec="milliseconds")), file=self.stream, flush=True
-            )
+            self.write(self.line(exchange, datetime.now(UTC).isoformat(timespec="milliseconds")))
         except OSError as error:
             self.closed = True
             print(f"regard: the access log ends: {error.strerror or error}", file=sys.stderr)

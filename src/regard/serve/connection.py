@@ -40,17 +40,22 @@ class Connections:
         return len(self._open) > self.limits.connections
 
     def add(self, connection: "TimedProtocol") -> None:
-        """Count one; above the limit close the one that is idle for longest, and far above it this one."""
+        """Count one; above the limit close those that are idle for longest, and far above it this one."""
         self._open[connection] = None
-        idle = next((each for each in self._open if each.idle), None) if self.full else None
-        if idle is None and len(self._open) > 2 * self.limits.connections:
-            idle = connection
-        if idle is not None:
-            self.closed += 1
-            self.remove(idle)
-            if idle.transport.get_write_buffer_size():  # its client does not read, so it would stay for ever
-                idle.transport.abort()
-            idle.transport.close()
+        if self.full:
+            idle = [each for each in self._open if each.idle]
+            for each in idle[: len(self) - self.limits.connections]:
+                self.close(each)
+        if len(self) > 2 * self.limits.connections:
+            self.close(connection)
+
+    def close(self, connection: "TimedProtocol") -> None:
+        """Make room."""
+        self.closed += 1
+        self.remove(connection)
+        if connection.transport.get_write_buffer_size():  # its client does not read, so it would stay for ever
+            connection.transport.abort()
+        connection.transport.close()
 
     def renew(self, connection: "TimedProtocol") -> None:
         """Make it the one that has become idle last."""

@@ -88,7 +88,7 @@ def resident() -> float:
     """Bytes of memory that this process has now; not a number where the system does not show them."""
     if sys.platform != "linux":
         return float("nan")
-    return int(MEMORY.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return float(int(MEMORY.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE"))
 
 
 def _head(name: str, kind: str, about: str) -> tuple[str, str]:
