@@ -148,7 +148,8 @@ class Loaded:
     """Loads a run that says its number; what it has as an error it raises."""
 
     def __init__(self) -> None:
-        self.number, self.error = 0, None
+        self.number = 0
+        self.error: Exception | None = None
 
     def __call__(self) -> Sequence[ServedRun]:
         if self.error is not None:
