@@ -44,7 +44,7 @@ def test_our_own_names_are_served(host: str):
 
 
 @pytest.mark.parametrize(
-    "origin", ["http://example.com", "null", "http://localhost:1", "https://example.org", "http://[", "http://[x]/"]
+    "origin", ["http://example.com", "null", "http://localhost:1", "https://example.org", "ws://[", "ws://[x]/"]
 )
 def test_row_59_a_foreign_origin_is_refused(origin: str):
     with serving() as address:

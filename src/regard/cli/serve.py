@@ -116,13 +116,8 @@ def serve(
     from regard.serve.server import run as run_server
 
     hosts = allowed(place.host, place.allow_host, place.token)
-    limits = Limits(
-        text=most.max_text,
-        pixels=most.max_pixels,
-        inside=most.queue,
-        per_client=most.per_client,
-        answer_seconds=most.seconds,
-    )
+    own = {"text": most.max_text, "pixels": most.max_pixels, "per_client": most.per_client}
+    limits = Limits(inside=most.queue, answer_seconds=most.seconds, **own)
     tls = None if place.tls_cert is None or place.tls_key is None else certificate(place.tls_cert, place.tls_key)
 
     def reload() -> "Sequence[ServedRun]":

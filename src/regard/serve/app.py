@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Container, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 
 from starlette.applications import Starlette
@@ -64,15 +64,10 @@ def application(
             yield
         worker.stop()
 
-    async def describe(request: Request) -> Response:
-        about = {"version": VERSION, "limits": vars(limits), "inside": endpoint.places.occupied}
-        body = encode(about | {"runs": [run.to_json() for run in endpoint.runs.values()]})
-        return Response(body, media_type="application/json")
-
     routes = [Route(path, file, methods=["GET"]) for path in FILES]
     routes += status_routes(worker, metrics)
     routes += [
-        Route("/api/runs", describe, methods=["GET"]),
+        Route("/api/runs", partial(describe, endpoint), methods=["GET"]),
         Route("/api/runs/{run}/{operation}", endpoint, methods=["POST"]),
     ]
     app = Starlette(
@@ -108,6 +103,13 @@ def status_routes(worker: Worker, metrics: Metrics) -> list[Route]:
         Route("/ready", ready, methods=["GET"]),
         Route("/metrics", counts, methods=["GET"]),
     ]
+
+
+async def describe(endpoint: Endpoint, request: Request) -> Response:
+    """The runs, and what the server accepts."""
+    about = {"version": VERSION, "limits": vars(endpoint.limits), "inside": endpoint.places.occupied}
+    body = encode(about | {"runs": [run.to_json() for run in endpoint.runs.values()]})
+    return Response(body, media_type="application/json")
 
 
 async def file(request: Request) -> Response:

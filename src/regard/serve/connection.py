@@ -3,7 +3,6 @@
 import asyncio
 from typing import Any
 
-import h11
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -112,13 +111,16 @@ class TimedProtocol(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """Say what is wrong with a request that is none, unless another response is on its way."""
-        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
-            self.transport.close()
-            return
-        body = encode({"error": msg})
-        headers = {**HEADERS, "content-type": "application/json", "connection": "close"}
-        sent = (h11.Response(status_code=400, headers=list(headers.items())), h11.Data(data=body), h11.EndOfMessage())
-        self.transport.write(b"".join(self.conn.send(event) or b"" for event in sent))
+        cycle, body = self.cycle, encode({"error": msg})
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True
+            cycle.message_event.set()
+            if cycle.response_started:
+                self.transport.close()
+                return
+        about = {"content-type": "application/json", "content-length": str(len(body)), "connection": "close"}
+        lines = ["HTTP/1.1 400 Bad Request", *(f"{name}: {value}" for name, value in (HEADERS | about).items()), "", ""]
+        self.transport.write("\r\n".join(lines).encode("ascii") + body)
         self.lingers = True
         if self.transport.can_write_eof():
             self.transport.write_eof()
