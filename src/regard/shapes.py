@@ -4,6 +4,7 @@
 feature sizes. Everything is batch first.
 """
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -24,6 +25,12 @@ Inputs = Float[Tensor, "batch position input_width"]
 States = Float[Tensor, "batch position width"]
 Logits = Float[Tensor, "batch position vocabulary"]
 
+
+def wide(numbers: Tensor) -> Tensor:
+    """Convert to float32, if narrower: half precision would overflow or round sums and quotients too much."""
+    return numbers.to(torch.promote_types(numbers.dtype, torch.float32))
+
+
 __all__ = [
     "Allowed",
     "Bool",
@@ -43,4 +50,5 @@ __all__ = [
     "Tokens",
     "Value",
     "Weights",
+    "wide",
 ]

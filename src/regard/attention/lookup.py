@@ -14,7 +14,7 @@ from regard.attention.history import History
 from regard.attention.masks import Mask, as_mask
 from regard.attention.memory import Memory
 from regard.attention.observer import observer_of
-from regard.attention.paths import PATHS, Lookup, Path, Read, first_that_serves, record_of, runs, weigh
+from regard.attention.paths import PATHS, Lookup, Path, Read, first_that_serves, mixture, record_of, runs, weigh
 from regard.attention.scores.protocol import Score, TanhSum
 from regard.kernels.additive import can_fuse, exponentials
 from regard.shapes import Context, Float, Weights
@@ -42,7 +42,8 @@ def attend(
         align: from scores and mask to weights. Default softmax.
 
     Returns:
-        context `(*batch, query, value_width)` and weights `(*batch, query, key)`.
+        context `(*batch, query, value_width)` and weights `(*batch, query, key)`, which have the dtype of the scores:
+        float32 for products in float16 and for distances in half precision.
 
     Raises:
         ValueError: shapes, dtypes or devices do not fit together.
@@ -51,7 +52,7 @@ def attend(
     check(query, key, value, mask, score.widths)
     memory = Memory(key, value, None if mask is None else as_mask(mask))
     _, weights = weigh(query, score.prepare(memory.key), memory.mask, score, align)
-    return weights @ memory.value, weights
+    return mixture(weights, memory.value), weights
 
 
 Widths = tuple[int | None, int | None, int | None]

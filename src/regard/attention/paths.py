@@ -22,7 +22,7 @@ from regard.attention.memory import Memory
 from regard.attention.observer import Chosen, LookupRecord, chosen_of
 from regard.attention.scores.protocol import Product, Score, Sides, TanhSum
 from regard.kernels.additive import can_fuse, fused_additive
-from regard.kernels.product import Masked, fused, fused_is_faster, part, scaled, shared_part
+from regard.kernels.product import Masked, fused, fused_is_faster, part, shared_part
 from regard.kernels.windows import pays, picked, windowed
 from regard.shapes import Context, Weights
 
@@ -86,6 +86,11 @@ def weigh(
     return scores, align(scores, mask)
 
 
+def mixture(weights: Weights, value: Tensor) -> Context:
+    """c_t = sum_i a_ti v_i, in the dtype of the values."""
+    return weights.to(value.dtype) @ value
+
+
 def sides_of(score: Score, query: Tensor, key: Tensor) -> Sides | None:
     """The score's two sides; None for a score without sides or with a `forward` of its own."""
     return score.sides(query, key) if runs(score, Product) or runs(score, TanhSum) else None
@@ -107,12 +112,10 @@ class Fused(Path):
         return fused_is_faster(lookup.query, lookup.memory.key, masked(lookup.memory.mask))
 
     def read(self, lookup: Lookup) -> Read:
-        sides, value, mask = _product(lookup), lookup.memory.value, lookup.memory.mask
-        if mask is None:
-            return Read(fused(sides.query, sides.key, value, scale=sides.scale))
-        if mask.is_causal:
-            return Read(fused(sides.query, sides.key, value, causal=True, scale=sides.scale))
-        return Read(fused(sides.query, sides.key, value, mask.dense(), scale=sides.scale))
+        mask = lookup.memory.mask
+        if mask is None or mask.is_causal:
+            return Read(_mixed(lookup, partial(fused, causal=mask is not None)))
+        return Read(_mixed(lookup, partial(fused, allowed=mask.dense())))
 
 
 class Windowed(Fused):
@@ -125,12 +128,11 @@ class Windowed(Fused):
         return pays(queries, lookup.memory.key.shape[-2], mask.near.before, mask.near.after)
 
     def read(self, lookup: Lookup) -> Read:
-        sides, memory = _product(lookup), lookup.memory
-        assert memory.mask is not None
-        assert memory.mask.near is not None
-        near, keys = memory.mask.near[:3], memory.mask.near.keys
-        allowed = None if keys is None else keys.dense()
-        return Read(windowed(sides.query, sides.key, memory.value, near, allowed, scale=sides.scale))
+        mask = lookup.memory.mask
+        assert mask is not None
+        assert mask.near is not None
+        near, keys = mask.near[:3], mask.near.keys
+        return Read(_mixed(lookup, partial(windowed, near=near, allowed=None if keys is None else keys.dense())))
 
 
 class Plain(Path):
@@ -142,7 +144,7 @@ class Plain(Path):
     def read(self, lookup: Lookup) -> Read:
         scores, aligned = _weighed(lookup)
         draws = () if aligned.draw is None else (aligned.draw,)
-        return Read(aligned.weights @ lookup.memory.value, aligned.state, aligned.weights, scores, draws)
+        return Read(mixture(aligned.weights, lookup.memory.value), aligned.state, aligned.weights, scores, draws)
 
 
 class Picked(Path):
@@ -165,7 +167,7 @@ class Picked(Path):
         score = _scorer(lookup.score, windows)
         scores = score(query.movedim(-2, 0).unsqueeze(-2), windows.key)  # (query, *batch, 1, near)
         weights = near.weigh(scores.squeeze(-2).movedim(0, -2)).movedim(-2, 0).unsqueeze(-2)
-        return Read((weights @ windows.value).squeeze(-2).movedim(0, -2), near.state)
+        return Read(mixture(weights, windows.value).squeeze(-2).movedim(0, -2), near.state)
 
 
 class InTurn(Path):
@@ -193,7 +195,7 @@ class InTurn(Path):
             draws += [] if aligned.draw is None else [aligned.draw]
         weights = torch.cat(rows, -2)
         kept = torch.cat(scores, -2) if lookup.observed else None
-        return Read(weights @ memory.value, (past, inner), weights, kept, tuple(draws))
+        return Read(mixture(weights, memory.value), (past, inner), weights, kept, tuple(draws))
 
 
 PATHS: tuple[Path, ...] = (Windowed(), Fused(), Picked(), InTurn(), Plain())
@@ -247,7 +249,9 @@ def softmax_of_products(
     if allowed is not None:
         allowed = shared_part(allowed, heads, None)
     # The chosen queries have no name, so they are freed before the softmax, where a long read needs the most memory.
-    return softmax(scaled(part(sides.query, heads, rows), sides.scale) @ part(sides.key, heads, None).mT, allowed)
+    return softmax(
+        sides._replace(query=part(sides.query, heads, rows), key=part(sides.key, heads, None)).scores(), allowed
+    )
 
 
 def _is_softmax_of_products(lookup: Lookup) -> bool:
@@ -258,6 +262,15 @@ def _product(lookup: Lookup) -> Sides:
     sides = lookup.score.sides(lookup.query, lookup.memory.key)
     assert sides is not None
     return sides
+
+
+def _mixed(lookup: Lookup, kernel: Callable[..., Tensor]) -> Context:
+    """The context by a fused kernel. The sides of an exact product are not rounded to the dtype of the values."""
+    sides, value = _product(lookup), lookup.memory.value
+    if not sides.exact:
+        return kernel(sides.query, sides.key, value, scale=sides.scale)
+    with torch.autocast(value.device.type, enabled=False):
+        return kernel(sides.query, sides.key, value.to(sides.query.dtype), scale=sides.scale).to(value.dtype)
 
 
 def _weighed(lookup: Lookup) -> tuple[Tensor, Aligned]:

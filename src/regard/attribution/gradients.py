@@ -13,7 +13,7 @@ from regard.cancellation import checkpoint
 from regard.errors import InputError
 from regard.maps.averages import shares
 from regard.nn.embeddings import Embedding
-from regard.shapes import Float
+from regard.shapes import Float, wide
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +76,7 @@ def _watched(modules: Iterable[nn.Module]) -> Iterator[list[tuple[Any, Tensor]]]
 
 def log_probabilities_of(logits: Float[Tensor, "target choice"], chosen: Sequence[int]) -> Float[Tensor, " target"]:
     """The log-probability of one choice per row, in float32 or wider."""
-    wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    return wide.log_softmax(-1)[torch.arange(len(chosen), device=logits.device), list(chosen)]
+    return wide(logits).log_softmax(-1)[torch.arange(len(chosen), device=logits.device), list(chosen)]
 
 
 def check_no_maps(maps: Sequence[int] | None) -> None:

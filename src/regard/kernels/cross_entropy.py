@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from regard.shapes import Float, Int
+from regard.shapes import Float, Int, wide
 
 CHUNK = 1024
 """Number of rows whose logits exist at one time."""
@@ -125,10 +125,9 @@ def sampled_cross_entropy(
 
     The expectation of its exponential is the exponential of the exact loss.
     """
-    wide = torch.promote_types(weight.dtype, torch.float32)
-    target_logits = (features * weight[targets]).sum(-1).to(wide) + bias[targets]
+    target_logits = wide((features * weight[targets]).sum(-1)) + bias[targets]
     correction = (log_uniform(sampled, len(weight)) * len(sampled)).log().to(bias)
     sampled = sampled.to(targets.device)
-    others = functional.linear(features, weight[sampled], bias[sampled]).to(wide) - correction
+    others = wide(functional.linear(features, weight[sampled], bias[sampled])) - correction
     others = others.masked_fill(sampled == targets[:, None], -torch.inf)
     return torch.cat([target_logits[:, None], others], 1).logsumexp(1) - target_logits

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from regard.shapes import wide
+
 Masked = Literal["none", "keys", "causal"]
 """The kind of mask: none, some keys, or all positions behind the query."""
 LEAST: dict[tuple[bool, bool, Masked], int] = {
@@ -43,6 +45,15 @@ def fused_is_faster(query: Tensor, key: Tensor, masked: Masked = "none") -> bool
 def scaled(product: Tensor, scale: float) -> Tensor:
     """`product * scale`, without a multiplication if the scale is 1."""
     return product if scale == 1.0 else product * scale
+
+
+def products(query: Tensor, key: Tensor, scale: float = 1.0, *, exact: bool = False) -> Tensor:
+    """scale * query . key of every pair, `(*batch, query, key)`. In float16 the result is float32: products of numbers
+    above 256 would overflow. An `exact` product ignores autocast."""
+    if exact or query.dtype == torch.float16:
+        with torch.autocast(query.device.type, enabled=False):
+            return scaled(wide(query), scale) @ wide(key).mT
+    return scaled(query, scale) @ key.mT
 
 
 def fused(

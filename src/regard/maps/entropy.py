@@ -7,17 +7,18 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.shapes import Weights
+from regard.shapes import Weights, wide
 
 
 def logarithm(weights: Weights) -> Weights:
-    """Natural logarithm, finite at 0."""
+    """Natural logarithm in float32 or wider, finite at 0."""
+    weights = wide(weights)
     return weights.clamp(min=1e-30 if weights.dtype.itemsize < 8 else 1e-300).log()
 
 
 def row_entropy(weights: Weights) -> Float[Tensor, "*batch query"]:
     """-sum_i a_ti log a_ti of each query, in nats. A weight of 0 adds 0."""
-    return -(weights * logarithm(weights)).sum(-1)
+    return -(weights * logarithm(weights)).sum(-1).to(weights.dtype)
 
 
 def bits(weights: Weights) -> Float[Tensor, "*batch query"]:

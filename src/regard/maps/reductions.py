@@ -9,12 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 from torch.nn import functional
 
 from regard.maps.entropy import bits
-from regard.shapes import Weights
+from regard.shapes import Weights, wide
 
 TOGETHER = 256
 """Number of queries whose weights exist at one time."""
@@ -93,8 +92,3 @@ class Totals(Reduction):
         keys = max(found.shape[-1], before[-1].shape[-1])
         one, other = (functional.pad(each, (0, keys - each.shape[-1])) for each in (before.pop(), found))
         return super().after(before, one + other)
-
-
-def wide(weights: Tensor) -> Tensor:
-    """Convert to float32, if narrower: half precision would round long sums too much."""
-    return weights.to(torch.promote_types(weights.dtype, torch.float32))

@@ -14,12 +14,12 @@ from regard.models.language_model import LanguageModel, make_output
 from regard.models.scores import SCORES, ContentScoreName
 from regard.models.sizes import Share, Size
 from regard.models.softmax import FULL, SampledSoftmax, Softmax, output_kind
-from regard.nn.copying import Copying, CopyOutput
+from regard.nn.copying import Copying, CopyOutput, logarithm
 from regard.nn.decoders.protocol import State
 from regard.nn.embeddings import TokenEmbedding
 from regard.nn.recurrent import RecurrentName, RecurrentStack
 from regard.nn.sublayers import make_dropout
-from regard.shapes import Float, Int, States, Tokens
+from regard.shapes import Float, Int, States, Tokens, wide
 
 
 @dataclass(frozen=True)
@@ -133,13 +133,13 @@ class AttentionLanguageModel(LanguageModel[AttentionState]):
         memory = self.attend.prepare(Memory(key, value, mask, clean=False))
         read = self.attend.read(self.query(outputs), memory, weights=True)
         assert read.weights is not None
-        weights = read.weights.to(torch.promote_types(read.weights.dtype, torch.float32))
+        weights = wide(read.weights)
         written, copying = weights.split([1, states.shape[1]], -1)
-        share = copying.sum(-1).clamp(min=torch.finfo(copying.dtype).tiny)
+        share = copying.sum(-1)
         return Copying(
             self.readout(torch.cat([read.context, outputs], -1)),
-            written[..., 0].log() - share.log(),
-            copying / share[..., None],
+            logarithm(written[..., 0]) - logarithm(share),
+            copying / share.clamp(min=torch.finfo(share.dtype).tiny)[..., None],
             words[:, None].expand(-1, positions, -1),
             outputs.new_zeros(batch, positions, 0),
         )

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from regard.models.sizes import Size
 from regard.models.snail import classifying
-from regard.shapes import Float, Int
+from regard.shapes import Float, Int, wide
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def prototype_logits(
     of_class = functional.one_hot(labels, ways).to(support.dtype)
     means = of_class.mT @ support / of_class.sum(1)[..., None]
     apart = means[:, None] - queries[:, :, None]
-    return -apart.to(torch.promote_types(apart.dtype, torch.float32)).square().sum(-1)
+    return -wide(apart).square().sum(-1)
 
 
 class FewShotSnail(nn.Module):

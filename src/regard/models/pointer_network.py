@@ -15,14 +15,14 @@ from regard.attention.scores import Additive
 from regard.models.aligns import ALIGNS, AlignName
 from regard.models.sizes import Share, Size
 from regard.nn.cells import Stack
-from regard.nn.copying import logarithm, wide
+from regard.nn.copying import logarithm
 from regard.nn.decoders.protocol import Decoder, State
 from regard.nn.decoders.recurrent import SummaryInitialState
 from regard.nn.encoder_decoder import decoded
 from regard.nn.output import Predictor
 from regard.nn.recurrent import Reader, SequenceReader
 from regard.nn.sublayers import Dropout
-from regard.shapes import Float, Lengths, Step, Tokens
+from regard.shapes import Float, Lengths, Step, Tokens, wide
 from regard.text.special import IGNORED, SPECIAL
 
 END = SPECIAL.end

@@ -6,8 +6,8 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor, nn
 
-from regard.nn.output import Output, Predictor, wide
-from regard.shapes import Float, Tokens
+from regard.nn.output import Output, Predictor
+from regard.shapes import Float, Tokens, wide
 from regard.text.special import IGNORED
 
 

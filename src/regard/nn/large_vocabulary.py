@@ -10,8 +10,8 @@ from torch.nn import functional
 
 from regard.kernels.cross_entropy import draw, sampled_cross_entropy
 from regard.nn.embeddings import TokenEmbedding
-from regard.nn.output import Output, Part, wide
-from regard.shapes import Float, Int, Tokens
+from regard.nn.output import Output, Part
+from regard.shapes import Float, Int, Tokens, wide
 from regard.text.special import IGNORED
 
 

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from regard.kernels.cross_entropy import cross_entropy
 from regard.nn.embeddings import TokenEmbedding
-from regard.shapes import Float, Int, Tokens
+from regard.shapes import Float, Int, Tokens, wide
 from regard.text.special import IGNORED
 
 NEVER = -1e4
@@ -105,8 +105,3 @@ class Output(nn.Linear, Predictor):
     def parts(self, targets: Int[Tensor, " row"]) -> Iterator[Part]:
         """The softmaxes whose probabilities multiply to those of `targets`; here only one."""
         yield Part(torch.arange(len(targets), device=targets.device), self.weight, self.bias, targets)
-
-
-def wide(numbers: Tensor) -> Tensor:
-    """Convert to float32, if narrower."""
-    return numbers.to(torch.promote_types(numbers.dtype, torch.float32))

@@ -8,7 +8,7 @@ from torch.nn import functional
 from regard.attention.align.protocol import Align, Aligned
 from regard.attention.align.soft import softmax
 from regard.attention.masks import Mask
-from regard.shapes import Float, Query, Scores
+from regard.shapes import Float, Query, Scores, wide
 
 
 class Addressing(Align):
@@ -40,16 +40,17 @@ class Addressing(Align):
         """Raises ValueError if `query` is None: its last numbers are needed."""
         if query is None:
             raise ValueError("addressing needs the queries: their last numbers define the move")
-        gates, moves, powers = query[..., -self.width :].split([1, 2 * self.shift + 1, 1], -1)
-        content, moves = softmax(scores, mask), moves.softmax(-1)
+        gates, moves, powers = wide(query[..., -self.width :]).split([1, 2 * self.shift + 1, 1], -1)
+        content, moves = softmax(wide(scores), mask), moves.softmax(-1)
         gates, powers = gates.sigmoid(), 1 + functional.softplus(powers)
-        last, rows = at_the_first(scores) if state is None else state, []
+        last, rows = at_the_first(content) if state is None else state, []
         for place in range(scores.shape[-2] if scores.shape[-1] else 0):
             mixed = torch.lerp(last, content[..., place, :], gates[..., place, :])
             moved = shifted(mixed, moves[..., place, :])
             last = sharpened(moved, powers[..., place, :], None if mask is None else mask.of_query(place))
             rows.append(last)
-        return Aligned(torch.stack(rows, -2) if rows else torch.zeros_like(scores), last)
+        weights = torch.stack(rows, -2) if rows else torch.zeros_like(scores)
+        return Aligned(weights.to(scores.dtype), last)
 
 
 def shifted(weights: Float[Tensor, "*batch key"], moves: Float[Tensor, "*batch move"]) -> Float[Tensor, "*batch key"]:

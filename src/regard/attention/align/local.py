@@ -15,7 +15,7 @@ from regard.attention.align.protocol import Align, Aligned, dense, lengths
 from regard.attention.align.soft import softmax
 from regard.attention.masks import Mask
 from regard.kernels.windows import around, fewer_is_faster, picking_is_faster
-from regard.shapes import Key, Query, Scores
+from regard.shapes import Key, Query, Scores, wide
 
 
 class Near(NamedTuple):
@@ -130,8 +130,9 @@ class LocalPredictive(Local):
         """Centre p of each query, `(*batch, query)`, in memories of length `extent`."""
         share = self.place(self.hidden(query).tanh())[..., 0].sigmoid()
         # half precision cannot tell positions apart beyond 256
-        return extent * share.to(torch.promote_types(share.dtype, torch.float32))
+        return extent * wide(share)
 
     def within(self, scores: Scores, distance: Tensor, allowed: Tensor) -> Tensor:
+        distance = distance.masked_fill(~allowed, 0.0)  # a query that is NaN and may read nothing has weights 0
         weights = super().within(scores, distance, allowed)
         return weights * torch.exp(-2 * (distance / self.window).square()).to(weights.dtype)

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from regard.attention.align.protocol import Align, Aligned, dense, reaching
 from regard.attention.masks import Mask
-from regard.shapes import Query, Scores
+from regard.shapes import Query, Scores, wide
 
 
 class Monotonic(Align):
@@ -34,18 +34,19 @@ class Monotonic(Align):
         keys = scores.shape[-1]
         if not keys:
             return Aligned(scores, state)
-        energy = scores + self.offset
+        energy = wide(scores) + self.offset
         if self.training:
             energy = energy + self.noise * torch.randn_like(energy)
         allowed = dense(mask, scores).expand(scores.shape)
-        last = _at_the_first(scores) if state is None else reaching(state, keys)
+        last = _at_the_first(energy) if state is None else reaching(state, keys)
         rows = []
         for row, may in zip(energy.unbind(-2), allowed.unbind(-2), strict=True):
             weights = expected(row, may, last) if self.training else first_chosen(row, may, last)
             read = weights.sum(-1, keepdim=True) > 0
             last = weights if self.training else torch.where(read, weights, last)
             rows.append(weights)
-        return Aligned(torch.stack(rows, -2) if rows else torch.zeros_like(scores), last)
+        weights = torch.stack(rows, -2) if rows else torch.zeros_like(scores)
+        return Aligned(weights.to(scores.dtype), last)
 
 
 def expected(energy: Tensor, allowed: Tensor, last: Tensor) -> Tensor:

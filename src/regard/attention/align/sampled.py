@@ -9,7 +9,7 @@ from regard.attention.align.protocol import Align, Aligned, Draw, dense
 from regard.attention.align.soft import softmax
 from regard.attention.masks import Mask
 from regard.maps.entropy import row_entropy
-from regard.shapes import Int, Query, Scores, Weights
+from regard.shapes import Int, Query, Scores, Weights, wide
 
 
 class Hard(Align):
@@ -50,6 +50,7 @@ class Hard(Align):
 
     def draw(self, probabilities: Weights) -> Int[Tensor, "*batch query"]:
         """Sample a key for each query by an exponential race; any key for a query that may read none."""
+        probabilities = wide(probabilities)  # a time of 0, which half precision draws, would be 0 / 0
         return (probabilities / torch.empty_like(probabilities).exponential_()).argmax(-1)
 
 
@@ -70,9 +71,10 @@ class StraightThrough(Align):
     def forward(
         self, scores: Scores, mask: Mask | None = None, query: Query | None = None, state: Any = None
     ) -> Aligned:
+        noisy = wide(scores)
         if self.training:
-            scores = scores - torch.empty_like(scores).exponential_().log()
-        soft = softmax(scores / self.temperature, mask)
+            noisy = noisy - torch.empty_like(noisy).exponential_().log()
+        soft = softmax(noisy / self.temperature, mask).to(scores.dtype)
         if not scores.shape[-1]:
             return Aligned(soft)
         hard = _only(soft.detach().argmax(-1), soft, mask)

@@ -1,5 +1,6 @@
 """Soft, global alignments: the softmax under a mask, and sparse relatives that give most keys a weight of exactly 0."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -7,7 +8,7 @@ from torch import Tensor
 
 from regard.attention.align.protocol import Align, Aligned
 from regard.attention.masks import Mask
-from regard.shapes import Float, Query, Scores, Weights
+from regard.shapes import Float, Query, Scores, Weights, wide
 
 
 def softmax(scores: Scores, mask: Mask | Tensor | None = None) -> Weights:
@@ -35,37 +36,60 @@ class Softmax(Align):
 def sparsemax(scores: Float[Tensor, "*batch key"], mask: Mask | Tensor | None = None) -> Float[Tensor, "*batch key"]:
     """Project the scores onto the simplex, a_i = max(e_i - tau, 0) (Martins 2016, 1602.02068, algorithm 1).
 
-    A row with no allowed key is zeros, in value and gradient. The threshold tau is a sum over the keys above it, which
-    gives exact gradients of every order.
+    A row with no allowed key is zeros, in value and gradient. A row with NaN or infinity among its allowed scores is
+    NaN, as in `softmax`. The threshold tau is a sum over the keys above it, which gives exact gradients of every order.
+    Sums are in float32.
     """
     if not scores.shape[-1]:
         return scores
-    below, forbidden = _below_the_best(scores, mask, 2.0)
-    ordered = below.sort(-1, descending=True).values
-    total, count = ordered.cumsum(-1), torch.arange(1, ordered.shape[-1] + 1, device=scores.device)
-    support = (1 + count * ordered > total).sum(-1, keepdim=True)
-    tau = (total.gather(-1, support - 1) - 1) / support
-    return _without((below - tau).relu(), forbidden)
+    below, forbidden = _below_the_best(wide(scores), mask, 2.0)
+    with torch.no_grad():
+        ordered = below.sort(-1, descending=True).values
+        count = torch.arange(1, ordered.shape[-1] + 1, device=scores.device)
+        above = 1 + count * ordered > ordered.cumsum(-1)
+    tau = _threshold(below, ordered, above, _of_sparsemax)
+    return _without((below - tau).relu(), forbidden).to(scores.dtype)
 
 
 def entmax15(scores: Float[Tensor, "*batch key"], mask: Mask | Tensor | None = None) -> Float[Tensor, "*batch key"]:
     """a_i = max(e_i / 2 - tau, 0)^2, halfway between softmax and sparsemax (Peters 2019, 1905.05702, algorithm 2).
 
-    A row with no allowed key is zeros, in value and gradient.
+    A row with no allowed key is zeros, in value and gradient. A row with NaN or infinity among its allowed scores is
+    NaN, as in `softmax`. Sums are in float32.
     """
     if not scores.shape[-1]:
         return scores
-    below, forbidden = _below_the_best(scores / 2, mask, 2.0)
-    ordered = below.sort(-1, descending=True).values
-    count = torch.arange(1, ordered.shape[-1] + 1, device=scores.device)
-    sums, squares = ordered.cumsum(-1), ordered.square().cumsum(-1)
+    below, forbidden = _below_the_best(wide(scores) / 2, mask, 2.0)
     with torch.no_grad():
+        ordered = below.sort(-1, descending=True).values
+        count = torch.arange(1, ordered.shape[-1] + 1, device=scores.device)
+        sums, squares = ordered.cumsum(-1), ordered.square().cumsum(-1)
         spread = squares - sums.square() / count
-        support = (sums / count - ((1 - spread) / count).clamp(min=0).sqrt() <= ordered).sum(-1, keepdim=True)
-    mean = sums.gather(-1, support - 1) / support
-    spread = squares.gather(-1, support - 1) - mean.square() * support
-    tau = mean - ((1 - spread) / support).sqrt()
-    return _without((below - tau).relu().square(), forbidden)
+        above = sums / count - ((1 - spread) / count).clamp(min=0).sqrt() <= ordered
+    tau = _threshold(below, ordered, above, _of_entmax15)
+    return _without((below - tau).relu().square(), forbidden).to(scores.dtype)
+
+
+def _threshold(below: Tensor, ordered: Tensor, above: Tensor, tau: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """tau from the scores `above` it, given for the ordered ones. Running sums round in rows of thousands of keys, so
+    these keys only give a first tau, and the keys above that the final one. NaN if a score is NaN."""
+    with torch.no_grad():
+        least = ordered.gather(-1, above.sum(-1, keepdim=True).clamp(min=1) - 1)
+        inside = below > tau(below, below >= least)
+    return tau(below, inside)
+
+
+def _of_sparsemax(below: Tensor, inside: Tensor) -> Tensor:
+    """tau, such that the scores inside exceed it by 1 in sum."""
+    return (below.masked_fill(~inside, 0.0).sum(-1, keepdim=True) - 1) / inside.sum(-1, keepdim=True)
+
+
+def _of_entmax15(below: Tensor, inside: Tensor) -> Tensor:
+    """tau, such that the squares of what the scores inside exceed it by sum to 1."""
+    count = inside.sum(-1, keepdim=True)
+    mean = below.masked_fill(~inside, 0.0).sum(-1, keepdim=True) / count
+    spread = (below - mean).masked_fill(~inside, 0.0).square().sum(-1, keepdim=True)
+    return mean - ((1 - spread) / count).clamp(min=torch.finfo(below.dtype).tiny).sqrt()
 
 
 class Sparsemax(Align):

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.attention.scores.protocol import Product, Sides
-from regard.shapes import Key, Query
+from regard.shapes import Float, Key, Query, wide
 
 
 class LearnedSharpness(nn.Module):
@@ -36,7 +36,7 @@ class Cosine(Product):
     """beta cos(q, k) (Graves 2014, equation 5). `sharpness` is beta > 0, a number or a module that computes it from
     queries.
 
-    A zero vector has cosine 0 with every vector.
+    A zero vector, or one shorter than `unit` measures, has cosine 0 with every vector.
     """
 
     def __init__(self, sharpness: float | nn.Module = 1.0):
@@ -46,11 +46,22 @@ class Cosine(Product):
         self.sharpness = sharpness
 
     def prepare(self, key: Key) -> Tensor:
-        return functional.normalize(key, dim=-1)
+        return unit(key)
 
     def sides(self, query: Query, key: Key) -> Sides:
         sharpness = self.sharpness(query) if isinstance(self.sharpness, nn.Module) else self.sharpness
-        return Sides(functional.normalize(query, dim=-1) * sharpness, key)
+        return Sides(unit(query) * sharpness, key)
+
+
+def unit(vectors: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
+    """Divide each vector by its length, computed in float32. A vector shorter than 1e-8, in float16 than the smallest
+    normal number, counts as zero: its result and its gradients of every order are 0."""
+    shortest = max(1e-8, torch.finfo(vectors.dtype).smallest_normal)
+    numbers = wide(vectors)
+    short = torch.linalg.vector_norm(numbers.detach(), dim=-1, keepdim=True) < shortest
+    numbers = numbers.masked_fill(short, 1.0)
+    length = torch.linalg.vector_norm(numbers, dim=-1, keepdim=True)
+    return (numbers / length).masked_fill(short, 0.0).to(vectors.dtype)
 
 
 class Content(Product):

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.attention.scores.protocol import Score, Sides, TanhSum, weight
-from regard.shapes import Key, Query, Scores
+from regard.shapes import Key, Query, Scores, wide
 
 
 class Additive(TanhSum):
@@ -42,7 +42,9 @@ class InverseDistance(Score):
         self.eps = eps
 
     def forward(self, query: Query, key: Key) -> Scores:
-        distance = torch.linalg.vector_norm(query[..., :, None, :] - key[..., None, :, :], dim=-1)
+        apart = wide(query)[..., :, None, :] - wide(key)[..., None, :, :]
+        same = (apart == 0).all(-1)
+        distance = torch.linalg.vector_norm(apart.masked_fill(same[..., None], 1.0), dim=-1).masked_fill(same, 0.0)
         return -(distance + self.eps).log()
 
 

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.scores.protocol import Product, Sides, weight
-from regard.shapes import Key, Query
+from regard.shapes import Key, Query, wide
 
 
 class Dot(Product):
@@ -18,7 +18,7 @@ class ScaledDot(Product):
     """q . k / sqrt(d), where d is the width of the keys of one head (Vaswani 2017, equation 1)."""
 
     def sides(self, query: Query, key: Key) -> Sides:
-        return Sides(query, key, scale=query.shape[-1] ** -0.5)
+        return Sides(query, key, scale=max(query.shape[-1], 1) ** -0.5)
 
 
 class General(Product):
@@ -53,7 +53,8 @@ class Distance(Product):
     """-|q - k|^2 / (2 h^2), h = `width`: under softmax a Gaussian kernel around the query (Nadaraya 1964, Watson 1964).
 
     It is computed as the product of [q / h^2, -|q|^2 / 2h^2, 1] and [k, 1, -|k|^2 / 2h^2]. This loses digits if queries
-    and keys lie much farther from zero than from each other: centre them first.
+    and keys lie much farther from zero than from each other: centre them first. In half precision the sides and their
+    product are float32.
     """
 
     def __init__(self, width: float = 1.0):
@@ -63,9 +64,11 @@ class Distance(Product):
         self.width = width
 
     def prepare(self, key: Key) -> Tensor:
+        key = wide(key)
         square = key.square().sum(-1, keepdim=True) / (2 * self.width**2)
         return torch.cat([key, torch.ones_like(square), -square], -1)
 
     def sides(self, query: Query, key: Key) -> Sides:
+        query = wide(query)
         square = query.square().sum(-1, keepdim=True) / (2 * self.width**2)
-        return Sides(torch.cat([query / self.width**2, -square, torch.ones_like(square)], -1), key)
+        return Sides(torch.cat([query / self.width**2, -square, torch.ones_like(square)], -1), key, exact=True)

@@ -7,29 +7,32 @@ import torch
 from torch import Tensor, nn
 
 from regard.kernels.additive import additive
-from regard.kernels.product import scaled
+from regard.kernels.product import products
 from regard.shapes import Key, Query, Scores
 
 
 def weight(heads: int | None, rows: int, columns: int) -> nn.Parameter:
     """A matrix `([heads,] rows, columns)` for `x @ weight`, uniform within +-1/sqrt(rows)."""
     shape = (rows, columns) if heads is None else (heads, rows, columns)
-    return nn.Parameter(torch.empty(shape).uniform_(-(rows**-0.5), rows**-0.5))
+    bound = max(rows, 1) ** -0.5
+    return nn.Parameter(torch.empty(shape).uniform_(-bound, bound))
 
 
 class Sides(NamedTuple):
     """The two sides of a score: query `(*batch, query, width)` and key `(*batch, key, width)`. The score is scale *
-    sum_i q_i k_i; with an energy v `([head,] width)` it is sum_i v_i tanh(q_i + k_i)."""
+    sum_i q_i k_i; with an energy v `([head,] width)` it is sum_i v_i tanh(q_i + k_i). An `exact` product is computed in
+    the sides' own dtype, under autocast too."""
 
     query: Tensor
     key: Tensor
     scale: float = 1.0
     energy: Tensor | None = None
+    exact: bool = False
 
     def scores(self) -> Scores:
         """The score of every pair, `(*batch, query, key)`."""
         if self.energy is None:
-            return scaled(self.query, self.scale) @ self.key.mT
+            return products(self.query, self.key, self.scale, exact=self.exact)
         return additive(self.query, self.key, self.energy)
 
 

@@ -12,7 +12,7 @@ from regard.attention.memory import Memory, Packing
 from regard.nn.embeddings import Embedding, Positions
 from regard.nn.encoders.protocol import Encoder
 from regard.nn.sublayers import Dropout, FeedForward, Residual
-from regard.shapes import Float, Lengths, States, Tokens
+from regard.shapes import Float, Lengths, States, Tokens, wide
 
 
 class EncoderLayer(nn.Module):
@@ -60,7 +60,8 @@ class EncoderLayers(nn.ModuleList):
 def mean(states: States, mask: Mask, lengths: Lengths) -> Tensor:
     """Mean over the allowed positions: `(batch, width)`, zero where there are none."""
     allowed = mask.dense().mT.to(states.dtype)
-    return (states * allowed).sum(1) / lengths.clamp(min=1)[:, None]
+    total = wide(states * allowed).sum(1)  # half precision overflows in long sequences
+    return (total / lengths.clamp(min=1)[:, None]).to(states.dtype)
 
 
 class TransformerEncoder(Encoder):
