@@ -263,7 +263,7 @@ def test_row_24_masks_that_are_not_boolean(dtype: torch.dtype):
 
 
 def test_row_24_lengths_that_are_not_whole_numbers():
-    with pytest.raises(TypeError, match=r"lengths have dtype torch.bool; give whole numbers"):
+    with pytest.raises(TypeError, match=r"lengths have dtype torch.bool; give one whole number per sequence"):
         padding(torch.tensor([True, False]), 7)
     with pytest.raises(ValueError, match=r"lengths lie in \[-1, 9\]; they must lie in \[0, 7\]"):
         padding(torch.tensor([-1, 9]), 7)

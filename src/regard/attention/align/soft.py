@@ -75,7 +75,7 @@ def _threshold(below: Tensor, ordered: Tensor, above: Tensor, tau: Callable[[Ten
     these keys only give a first tau, and the keys above that the final one. NaN if a score is NaN."""
     with torch.no_grad():
         least = ordered.gather(-1, above.sum(-1, keepdim=True).clamp(min=1) - 1)
-        inside = below > tau(below, below >= least)
+        inside = ~(below <= tau(below, ~(below < least)))  # NaN is inside
     return tau(below, inside)
 
 

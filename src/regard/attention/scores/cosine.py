@@ -59,9 +59,8 @@ def unit(vectors: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"
     shortest = max(1e-8, torch.finfo(vectors.dtype).smallest_normal)
     numbers = wide(vectors)
     short = torch.linalg.vector_norm(numbers.detach(), dim=-1, keepdim=True) < shortest
-    numbers = numbers.masked_fill(short, 1.0)
-    length = torch.linalg.vector_norm(numbers, dim=-1, keepdim=True)
-    return (numbers / length).masked_fill(short, 0.0).to(vectors.dtype)
+    length = torch.linalg.vector_norm(numbers.masked_fill(short, 1.0), dim=-1, keepdim=True)
+    return (numbers / length.masked_fill(short, torch.inf)).to(vectors.dtype)
 
 
 class Content(Product):
