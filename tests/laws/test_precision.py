@@ -76,11 +76,11 @@ def check_row_sums(weights: Tensor, align: str, dtype: torch.dtype, allowed: Ten
 
 def check_read(module: Attend, parts: list[Tensor], mask: Mask | None, align: str, allowed: Tensor | None) -> None:
     with record(module) as maps:
-        recorded = module(parts[0], Memory(*parts[1:], mask))
+        recorded = module(parts[0], Memory(parts[1], parts[2], mask))
     check_row_sums(maps[""], align, parts[0].dtype, allowed)
     assert recorded.dtype == parts[0].dtype
     assert recorded.isfinite().all()
-    assert module(parts[0], Memory(*parts[1:], mask)).isfinite().all()
+    assert module(parts[0], Memory(parts[1], parts[2], mask)).isfinite().all()
 
 
 @in_all
@@ -108,8 +108,8 @@ def test_row_73_the_fused_kernel(score: str, magnitude: float, dtype: torch.dtyp
     module = Attend(compare).to(dtype)
     parts = inputs(widths, 7, dtype, magnitude)
     parts[0][0], parts[1][1] = 0, 0
-    assert module(parts[0], Memory(*parts[1:], padding(torch.tensor([0, 1, 6]), 7))).isfinite().all()
-    assert module(parts[0], Memory(*parts[1:])).isfinite().all()
+    assert module(parts[0], Memory(parts[1], parts[2], padding(torch.tensor([0, 1, 6]), 7))).isfinite().all()
+    assert module(parts[0], Memory(parts[1], parts[2])).isfinite().all()
 
 
 @in_all

@@ -9,6 +9,7 @@ Pairs = Iterator[tuple[Tensor, Tensor]]
 """The results of a law: pairs of the found and the expected tensor."""
 
 TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-5, torch.float16: 5e-3, torch.bfloat16: 5e-2}
+"""The absolute and relative tolerance of every law, and of the sum of a row of weights, in each precision."""
 
 
 def hold(laws: Iterable[tuple[str, Pairs]], tolerance: float) -> None:
