@@ -33,8 +33,8 @@ def check_attention(
             keys, `a_key_hidden_from_one_query_is_inert_for_it` if a query depends on earlier ones,
             `rows_of_weights_sum_to_one` if its weights do not or it gives none to `record`.
         dtype: the dtype of the test.
-        tolerance: absolute and relative. Default `regard.testing.laws.TOLERANCES`: 1e-12 in float64, 1e-5 in float32, 5e-3
-            in float16, 5e-2 in bfloat16.
+        tolerance: absolute and relative. Default `regard.testing.laws.TOLERANCES`: 1e-12 in float64, 1e-5 in float32,
+            5e-3 in float16, 5e-2 in bfloat16.
 
     Raises:
         AssertionError: a law is broken; the message names it.
