@@ -14,7 +14,9 @@ from regard.errors import InputError
 
 if TYPE_CHECKING:
     from regard.serve.operation import ServedRun
+    from regard.serve.request import Limits
 
+MOST_WORKERS = 64
 Runs = Annotated[Path, Parameter(name="RUN", help="Folders of trained runs, which the page switches between.")]
 
 
@@ -69,6 +71,10 @@ class Most:
 
     max_text: Annotated[int, Parameter(help="The maximum of characters of a text.")] = 5000
     max_pixels: Annotated[int, Parameter(help="The maximum of pixels of all images of a request.")] = 1 << 22
+    workers: Annotated[
+        int | None,
+        Parameter(show_default=False, help="Threads that answer, each a batch; by default as many as cores, 2 to 8."),
+    ] = None
     queue: Annotated[int, Parameter(help="The maximum of requests at a time; others get 503.")] = 32
     per_client: Annotated[
         int, Parameter(help="The maximum of requests at a time of one client address; others get 429.")
@@ -80,8 +86,24 @@ class Most:
         for name, value in self.counts():
             if value < 1:
                 raise InputError(f"{name} is {value}; expected at least 1")
+        if self.workers is not None and not 1 <= self.workers <= MOST_WORKERS:
+            raise InputError(f"--workers is {self.workers}; expected 1 to {MOST_WORKERS}")
         if not 0 < self.seconds <= 86400:
             raise InputError(f"--seconds is {self.seconds:g}; expected more than 0 and at most 86400")
+
+    def limits(self) -> "Limits":
+        """What the server accepts; the workers share the cores from now on."""
+        from regard.serve.request import Limits
+        from regard.serve.worker import share_cores
+
+        return Limits(
+            text=self.max_text,
+            pixels=self.max_pixels,
+            inside=self.queue,
+            per_client=self.per_client,
+            workers=share_cores(self.workers),
+            answer_seconds=self.seconds,
+        )
 
     def counts(self) -> Sequence[tuple[str, int]]:
         """Each option that is a count, and its value."""
@@ -111,13 +133,11 @@ def serve(
     from regard.serve.access_log import AccessLog
     from regard.serve.app import application
     from regard.serve.catalog import load_runs
-    from regard.serve.request import Limits
     from regard.serve.server import allowed, certificate, listen, server
     from regard.serve.server import run as run_server
 
     hosts = allowed(place.host, place.allow_host, place.token)
-    own = {"text": most.max_text, "pixels": most.max_pixels, "per_client": most.per_client}
-    limits = Limits(inside=most.queue, answer_seconds=most.seconds, **own)
+    limits = most.limits()
     tls = None if place.tls_cert is None or place.tls_key is None else certificate(place.tls_cert, place.tls_key)
 
     def reload() -> "Sequence[ServedRun]":

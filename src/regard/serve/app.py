@@ -1,4 +1,4 @@
-"""The application: its routes, and the thread behind them."""
+"""The application: its routes, and the threads behind them."""
 
 from collections.abc import AsyncIterator, Callable, Container, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -50,7 +50,7 @@ def application(
 ) -> Envelope:
     """An ASGI application that serves the runs under the names of `hosts`, with a `token` to clients that have it.
     SIGHUP replaces the runs with those of `reload`."""
-    worker, metrics = Worker(limits.together), Metrics()
+    worker, metrics = Worker(limits.together, limits.workers), Metrics()
     endpoint = Endpoint(by_name(runs), worker, limits)
     metrics.gauge("regard_requests_inside", "Requests that wait or are answered.", lambda: endpoint.places.occupied)
 

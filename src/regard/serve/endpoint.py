@@ -32,9 +32,11 @@ class Endpoint:
             if Headers(scope=scope).get("content-type", "").partition(";")[0].strip().lower() != "application/json":
                 raise HTTPError(415, "expected a body of content-type application/json")
             request = parse(operation.request, await self.bodies.read(scope, receive), self.limits)
-            with self.places.place(client_of(scope)):
+            client = client_of(scope)
+            with self.places.place(client):
                 # a reloaded run has other operations by the same names, which are other groups
-                pending = PendingRequest((*scope["path_params"].values(), id(operation)), operation, request)
+                name = (*scope["path_params"].values(), id(operation))
+                pending = PendingRequest(name, operation, request, client)
                 self.worker.put(pending)
                 await self.reply(pending, scope, receive, send)
         except HTTPError as error:

@@ -13,6 +13,7 @@ from regard.maps.lookups import Lookups
 from regard.pictures.payload import payload
 from regard.pictures.write import LABELS
 from regard.serve.operation import Active, Operation, ResponsePart, at_once
+from regard.serve.replica import Replicas
 from regard.serve.request import AttributionKinds, RequestBody, body_type, request_options
 from regard.serve.stream import LastViews, stream_parts
 from regard.tasks.capabilities import Aligns, Scores
@@ -31,7 +32,8 @@ class TargetBody(RequestBody):
 
 def operations_of(run: Run[Any, Any]) -> dict[str, Operation]:
     """What a run can be requested to do; nothing for one that predicts nothing."""
-    requests, attends = Requests(run), any(kind != "gradient" for kind in run.kinds)
+    replicas = Replicas(run)
+    requests, attends = Requests(run, replicas), any(kind != "gradient" for kind in run.kinds)
     operations: dict[str, Operation] = {}
     if "predict" in run.supports:
         body = body_type("Predict", run.inputs, PredictOptions, run.supports["predict"])
@@ -41,7 +43,7 @@ def operations_of(run: Run[Any, Any]) -> dict[str, Operation]:
         body = body_type("Stream", run.inputs, StreamOptions, run.supports["stream"], **kinds)
         operations["stream"] = Operation(body, requests.stream, partial(requests.group, StreamOptions), streams=True)
     if attends and isinstance(run, Aligns):
-        operations["align"] = Operation(TargetBody, at_once(partial(align, run)), lambda request: None)
+        operations["align"] = Operation(TargetBody, at_once(partial(align, replicas)), lambda request: None)
     if attends and "attribute" in run.supports:
         body = body_type("Attribute", run.inputs, AttributionOptions, run.supports["attribute"])
         operations["attention"] = Operation(body, at_once(requests.attribute))
@@ -50,9 +52,10 @@ def operations_of(run: Run[Any, Any]) -> dict[str, Operation]:
 
 @dataclass(frozen=True)
 class Requests:
-    """The verbs of a run, called with the bodies of requests."""
+    """The verbs of a run, called with the bodies of requests by threads with a replica each."""
 
     run: Run[Any, Any]
+    replicas: Replicas[Any]
 
     def example(self, request: RequestBody) -> Any:
         """The example of a request. Raises InputError for values that describe none."""
@@ -73,7 +76,7 @@ class Requests:
         """The predictions of a batch: of a text or an image by the run's own search, of a prompt as `stream`."""
         options = request_options(requests[0], PredictOptions)
         options = self.deterministic(options) if self.continues else options
-        return [each.to_json() for each in self.run.predict(list(map(self.example, requests)), options)]
+        return [each.to_json() for each in self.replicas.own.predict(list(map(self.example, requests)), options)]
 
     def stream(self, requests: Sequence[RequestBody], active: Active) -> Iterator[ResponsePart]:
         """The lines of a batch."""
@@ -83,7 +86,7 @@ class Requests:
         def lookups(number: int, tokens: Sequence[int], kinds: Sequence[Kind]) -> Sequence[Lookups]:
             return self.lookups(examples[number], AttributionOptions(target_tokens=tuple(tokens), kinds=tuple(kinds)))
 
-        parts = stream_parts(self.run.stream(examples, options, active=active))
+        parts = stream_parts(self.replicas.own.stream(examples, options, active=active))
         return LastViews(requests, self.run.kinds, lookups).added(parts)
 
     def attribute(self, requests: Sequence[RequestBody]) -> list[dict[str, Any]]:
@@ -94,8 +97,8 @@ class Requests:
     def _attribute(self, example: Any, options: AttributionOptions) -> dict[str, Any]:
         if options.target is not None and options.beam is not None:
             raise InputError("beam and target are both given; choose one")
-        self.run.check_size(example, options, LABELS)
-        attribution = self.run.attribute(example, options)
+        self.replicas.own.check_size(example, options, LABELS)
+        attribution = self.replicas.own.attribute(example, options)
         view = payload(list(attribution.lookups))
         if options.target is not None or options.target_tokens is not None:
             return view
@@ -103,8 +106,8 @@ class Requests:
 
     def lookups(self, example: Any, options: AttributionOptions) -> Sequence[Lookups]:
         """What an example and a target of tokens are attributed to. Raises InputError for too many of them."""
-        self.run.check_size(example, options, LABELS)
-        return self.run.attribute(example, options).lookups
+        self.replicas.own.check_size(example, options, LABELS)
+        return self.replicas.own.attribute(example, options).lookups
 
     def deterministic(self, options: P) -> P:
         """Nothing is sampled unless the request has a temperature, whatever the run's own search."""
@@ -113,10 +116,12 @@ class Requests:
         return replace(options, temperature=0.0)
 
 
-def align(run: Aligns, requests: Sequence[TargetBody]) -> list[dict[str, Any]]:
+def align(replicas: Replicas[Any], requests: Sequence[TargetBody]) -> list[dict[str, Any]]:
     """The words of both sides, the weights between them and their links; with the log-probabilities of the target where
     the run scores."""
+    run: Any = replicas.own
     pairs = [Pair(each.text, each.target, f"text {number}") for number, each in enumerate(requests, 1)]
+    aligned = run.align(pairs)
     scores = run.score(pairs) if isinstance(run, Scores) else [None] * len(pairs)
     return [
         {
@@ -126,5 +131,5 @@ def align(run: Aligns, requests: Sequence[TargetBody]) -> list[dict[str, Any]]:
             "links": sorted(strongest(each.weights)),
             "log_probabilities": log_probabilities,
         }
-        for each, log_probabilities in zip(run.align(pairs), scores, strict=True)
+        for each, log_probabilities in zip(aligned, scores, strict=True)
     ]

@@ -55,6 +55,7 @@ class Limits:
     pixels: of all images of a request; their headers are read before any is decoded.
     inside: requests that wait or are answered.
     per_client: how many of them one client may have.
+    workers: threads that use the models.
     together: requests that are answered as one batch.
     head_seconds: how long a connection may be without the head of a request.
     body_seconds: how long a body may take to come.
@@ -69,6 +70,7 @@ class Limits:
     pixels: int = 1 << 22
     inside: int = 32
     per_client: int = 24
+    workers: int = 1
     together: int = 16
     head_seconds: float = 20.0
     body_seconds: float = 20.0

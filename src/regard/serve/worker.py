@@ -1,15 +1,17 @@
-"""The one thread that uses the models, and the requests on their way to it and back."""
+"""The threads that use the models, and the requests on their way to them and back."""
 
 import asyncio
 import contextvars
 import logging
 import threading
-from collections import deque
 from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+import torch
+
 from regard.cancellation import Cancelled, cancellable
+from regard.serve.fair_queue import FairQueue
 from regard.serve.http_errors import encode
 from regard.serve.operation import Operation
 from regard.serve.request import RequestBody
@@ -17,6 +19,19 @@ from regard.serve.request import RequestBody
 logger = logging.getLogger(__name__)
 UNREAD = 8 << 20
 """Bytes of an answer that may wait for a client to read them."""
+
+
+WORKERS = 2, 8
+"""The least and the most workers where their number follows the cores: beside one that is busy another is free."""
+
+
+def share_cores(workers: int | None) -> int:
+    """The number of workers, by default one for each core within `WORKERS`. PyTorch's threads of each become as many as
+    cores for each that one client may occupy."""
+    cores = torch.get_num_threads()
+    workers = min(max(cores, WORKERS[0]), WORKERS[1]) if workers is None else workers
+    torch.set_num_threads(max(1, cores // max(1, workers - 1)))
+    return workers
 
 
 class Event(NamedTuple):
@@ -39,11 +54,11 @@ SLOW = fault(408, "the answer was not read in time")
 
 
 class PendingRequest:
-    """A request without a whole answer: created and read in the event loop, answered in the worker's thread."""
+    """A request without a whole answer: created and read in the event loop, answered in a worker's thread."""
 
-    def __init__(self, name: Hashable, operation: Operation, request: RequestBody) -> None:
-        """`name` identifies the operation of one run. Needs a running event loop."""
-        self.operation, self.request, self.gone = operation, request, False
+    def __init__(self, name: Hashable, operation: Operation, request: RequestBody, client: str = "") -> None:
+        """`name` identifies the operation of one run, `client` who sent it. Needs a running event loop."""
+        self.operation, self.request, self.client, self.gone = operation, request, client, False
         self.group = (name, operation.group(request))
         self._put = self._read = 0  # bytes; each is counted in one thread alone
         self._events: asyncio.Queue[Event] = asyncio.Queue()
@@ -78,52 +93,59 @@ class PendingRequest:
 
 
 class Worker:
-    """Answers requests in the order in which they came, the first with those of its group, `together` at most."""
+    """Answers requests by `threads` that share all weights: those of the clients in turn, each with others of its
+    group, `together` at most. If there are several threads, one client has all of them but one."""
 
-    def __init__(self, together: int) -> None:
+    def __init__(self, together: int, threads: int = 1) -> None:
         self.together = together
-        self._requests: deque[PendingRequest] = deque()
+        self._requests: FairQueue[PendingRequest] = FairQueue(max(1, threads - 1))
         self._changed = threading.Condition()
         self._stopping = False
-        context = contextvars.copy_context()  # in which --debug is
-        self._thread = threading.Thread(target=context.run, args=(self._work,), name="regard-models", daemon=True)
+        self._threads = [  # each with a context of its own, in which --debug is
+            threading.Thread(
+                target=contextvars.copy_context().run, args=(self._work,), name=f"regard-models-{number}", daemon=True
+            )
+            for number in range(threads)
+        ]
 
     @property
     def working(self) -> bool:
         """Whether requests get their answers."""
-        return self._thread.is_alive() and not self._stopping
+        return all(each.is_alive() for each in self._threads) and not self._stopping
 
     def start(self) -> None:
         """Begin."""
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
 
     def stop(self) -> None:
         """End once every request has been answered or given up."""
         with self._changed:
             self._stopping = True
-            self._changed.notify()
-        self._thread.join()
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
 
     def put(self, pending: PendingRequest) -> None:
         """Append a request to the queue."""
         with self._changed:
-            self._requests.append(pending)
-            self._changed.notify()
+            self._requests.put(pending)
+            self._changed.notify_all()
 
     def _work(self) -> None:
         while batch := self._next():
             answer(batch)
+            with self._changed:
+                self._requests.done(batch)
+                self._changed.notify_all()
 
     def _next(self) -> list[PendingRequest]:
         """The next batch; empty at the end."""
         with self._changed:
-            while True:
-                self._requests = deque(pending for pending in self._requests if not pending.gone)
-                if self._requests or self._stopping:
+            while not (batch := self._requests.take(self.together)):
+                if self._stopping and not self._requests:
                     break
                 self._changed.wait()
-            batch = [pending for pending in self._requests if pending.group == self._requests[0].group][: self.together]
-            self._requests = deque(pending for pending in self._requests if pending not in batch)
             return batch
 
 
