@@ -1,7 +1,7 @@
 """Find where the first NaN or infinity came from: `with detect_nonfinite(model): model(...)`.
 
-The command line's `--debug` checks every model: commands run inside `debugging()`, and code that calls a model does so
-inside `guarded(model)`.
+Runs call their models inside `guarded(model)`, which checks the model's output. The command line's `--debug` checks
+every module, in training too: commands run inside `debugging()`.
 """
 
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ _debugging: ContextVar[bool] = ContextVar("regard_debugging", default=False)
 
 @contextmanager
 def debugging() -> Iterator[None]:
-    """Check `guarded` models while the block runs."""
+    """Check all modules of `guarded` models while the block runs."""
     token = _debugging.set(True)
     try:
         yield
@@ -50,13 +50,29 @@ def debugging() -> Iterator[None]:
 
 
 def is_debugging() -> bool:
-    """Whether `guarded` models are checked now."""
+    """Whether all modules of `guarded` models are checked now."""
     return _debugging.get()
 
 
-def guarded(model: nn.Module) -> AbstractContextManager[None]:
-    """`detect_nonfinite(model)` inside `debugging()`; elsewhere a context that does nothing."""
+def debugged(model: nn.Module) -> AbstractContextManager[None]:
+    """`detect_nonfinite(model)` inside `debugging()`; elsewhere a context that does nothing. For training, which skips
+    updates with NaN."""
     return detect_nonfinite(model) if is_debugging() else nullcontext()
+
+
+def guarded(model: nn.Module) -> AbstractContextManager[None]:
+    """`detect_nonfinite(model)` inside `debugging()`; elsewhere a check of the model's own output only, so that no NaN
+    is predicted."""
+    return detect_nonfinite(model) if is_debugging() else _detect_in_output(model)
+
+
+@contextmanager
+def _detect_in_output(model: nn.Module) -> Iterator[None]:
+    hook = model.register_forward_hook(partial(refuse_output, type(model).__name__))
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 def refuse_inputs(place: str, module: nn.Module, args: Any, kwargs: Any) -> None:
@@ -72,7 +88,7 @@ def refuse_output(place: str, module: nn.Module, args: Any, output: Any) -> None
 def refuse(values: Any, what: str) -> None:
     """Raise FloatingPointError for the first tensor in `values` that holds NaN or plus infinity."""
     for tensor in tree_leaves(values):
-        if not isinstance(tensor, Tensor) or not tensor.is_floating_point():
+        if not isinstance(tensor, Tensor) or not tensor.is_floating_point() or bool(tensor.sum().isfinite()):
             continue
         broken = int((tensor.isnan() | tensor.isposinf()).sum())
         if broken:

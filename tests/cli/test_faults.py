@@ -163,3 +163,16 @@ def test_ctrl_c(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
     monkeypatch.setattr("regard.runs.recipes.names", interrupt)
     assert main(["recipes"]) == 130
     assert capsys.readouterr().err == "regard: interrupted\n"
+
+
+@pytest.mark.parametrize(
+    "align", ["softmax", "sparsemax", "entmax", "local-p", "hard", "straight-through", "monotonic"]
+)
+def test_row_74_a_diverging_run_ends(align: str, tmp_path: Path, regard: Callable[..., tuple[int, str, str]]):
+    """Whatever aligns the scores, updates with NaN are skipped and the run ends in one line."""
+    far = {"training__learning_rate": "1e20", "training__clip": "0", "training__steps": "20"}
+    settings = tiny(model__width="16", model__heads="2", model__layers="1", model__align=align, **far)
+    code, _, errors = regard("train", "dates-transformer", *settings, "--out", str(tmp_path / "run"))
+    assert code == 1
+    assert "skipped: loss nan" in errors
+    assert "was not finite in 10 updates in a row" in errors.splitlines()[-1]

@@ -111,6 +111,12 @@ def test_row_39_tensors_that_do_not_fit(edit: Callable[[dict[str, torch.Tensor]]
     refused(folder, message)
 
 
+@pytest.mark.parametrize("broken", [torch.nan, torch.inf])
+def test_row_82_weights_that_are_no_numbers(broken: float, folder: Path):
+    retensor(folder, lambda tensors: tensors["transformer.h.0.ln_1.bias"].fill_(broken))
+    refused(folder, r"blocks\.0\.residuals\.0\.norm\.bias: 6 of 6 weights are NaN or infinite")
+
+
 def test_row_39_an_output_layer_of_its_own(folder: Path):
     retensor(folder, lambda tensors: tensors.update({"lm_head.weight": tensors["transformer.wte.weight"] + 1}))
     refused(folder, "the output layer has weights of its own")

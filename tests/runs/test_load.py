@@ -7,7 +7,7 @@ import torch
 
 import regard
 from regard.data.pair import Pair
-from regard.errors import InputError
+from regard.errors import InputError, RunError
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.runs import load as runs
 from regard.runs import run_file
@@ -124,3 +124,27 @@ def test_row_39_weights_of_other_sizes(tmp_path: Path):
         run.write_text(runs.CONFIG, run.read_text(runs.CONFIG).replace("width: 7", "width: 11"))
     with pytest.raises(InputError, match=r"weights do not fit Luong: \d+ misshaped: "):
         regard.load(path)
+
+
+@pytest.mark.parametrize("broken", [torch.nan, torch.inf, -torch.inf])
+def test_row_82_weights_that_are_no_numbers(broken: float, tmp_path: Path):
+    path, model = make(tmp_path)
+    tensors = model.state_dict()
+    name = next(name for name in tensors if "attend" in name)
+    tensors[name].flatten()[2] = broken
+    with RunDirectory.create(path, resume=True) as run:
+        run.save_tensors(WEIGHTS, tensors)
+    with pytest.raises(InputError, match=rf"^{path}: {name}: 1 of \d+ weights are NaN or infinite") as caught:
+        regard.load(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_row_82_large_weights_are_numbers(tmp_path: Path):
+    """Their sum overflows, and no search finds a token; that is one line, too."""
+    path, model = make(tmp_path)
+    largest = {name: torch.full_like(each, 3e38) for name, each in model.state_dict().items()}
+    with RunDirectory.create(path, resume=True) as run:
+        run.save_tensors(WEIGHTS, largest)
+    run = regard.load(path)
+    with pytest.raises(RunError, match="no token is possible"):
+        run.predict(["abc"], beam=1)

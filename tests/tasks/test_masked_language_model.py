@@ -98,3 +98,14 @@ def test_settings_that_do_not_fit(setting: str, message: str, folder: Path, tmp_
     with pytest.raises(InputError, match=message):
         launch.train(run_file.read(path_of("bert"), settings), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_row_82_numbers_that_overflow_are_not_printed(folder: Path):
+    """Weights that are finite, but whose sums are not: no vector and no probability is given."""
+    run = opened(folder)
+    for parameter in run.model.parameters():
+        parameter.data.fill_(3e38)
+    for predict in (lambda: run.fill(["one two [MASK]"]), lambda: run.embed(["one"])):
+        with pytest.raises(FloatingPointError, match=r"^the output of Bert has \d+ of \d+ numbers as NaN or infinity"):
+            predict()
+    assert not run.model._forward_hooks

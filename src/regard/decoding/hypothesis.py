@@ -9,6 +9,7 @@ from torch import Tensor
 from regard.attention.memory import Memory
 from regard.cancellation import checkpoint
 from regard.decoding.logits_processors import LogitsProcessor, process
+from regard.errors import RunError
 from regard.nn.decoders.protocol import Decoder, State
 from regard.shapes import Float
 from regard.text.special import SPECIAL, SpecialTokens
@@ -60,10 +61,14 @@ def next_scores(logits: Tensor, special: SpecialTokens) -> Tensor:
     return scores
 
 
+class NoTokenError(RunError, ValueError):
+    """The logits of a step allow no token."""
+
+
 def require_token(best: Tensor) -> None:
-    """Raise ValueError if the best score of a row is not finite."""
+    """Raise NoTokenError if the best score of a row is not finite."""
     if not best.isfinite().all():
-        raise ValueError(
+        raise NoTokenError(
             "no token is possible: all logits of a row but those of padding and start are minus infinity, "
             "or one is infinite or NaN"
         )

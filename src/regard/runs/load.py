@@ -39,8 +39,8 @@ def load(
 
     What it can do depends on its task; its class is that which `task` names.
 
-    Raises InputError for a missing or damaged file, a folder that is no run, a run of another task, and `int8` on an
-    unsupported model or device."""
+    Raises InputError for a missing or damaged file, weights with NaN or infinity, a folder that is no run, a run of
+    another task, and `int8` on an unsupported model or device."""
     folder = RunDirectory.open(Path(path))
     if not folder.has(WEIGHTS):
         raise InputError(
@@ -49,7 +49,11 @@ def load(
     config = run_file.read(folder.file(CONFIG))
     run = TASKS[config.task].open(folder, config)
     expect(run, task, path)
-    run.load_weights(folder.load_tensors(WEIGHTS), allow_missing=allow_missing)
+    tensors = folder.load_tensors(WEIGHTS)
+    try:
+        run.load_weights(tensors, allow_missing=allow_missing)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
     run.model.to(choose_device("cpu" if int8 and device == "auto" else device)).eval()
     if int8:
         quantised(run.model, str(path))

@@ -17,7 +17,7 @@ from accelerate import PartialState
 from regard.config.registry import plugins_named
 from regard.errors import InputError
 from regard.models.fused import fuse
-from regard.nonfinite import guarded
+from regard.nonfinite import debugged
 from regard.runs import run_file
 from regard.runs.compatibility import check_resume
 from regard.runs.load import CONFIG, load
@@ -80,7 +80,7 @@ def train_setup(
         if process.is_main_process:
             describe(run, config, identity, setup)
             log.info(setup.summary)
-        with guarded(setup.model):
+        with debugged(setup.model):
             fitted = fit(setup.model, setup.objective, config.training, run, resume=resume)
         result = {name if name in ABOUT_TRAINING else f"valid/{name}": figure for name, figure in fitted.items()}
         if process.is_main_process:

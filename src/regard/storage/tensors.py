@@ -99,7 +99,8 @@ def load_into(
     of the module whose names begin with one of its entries may be missing or of another shape, and tensors may be left
     over.
 
-    Raises InputError with the first ten missing (unless allowed), unexpected or misshaped tensors.
+    Raises InputError with the first ten missing (unless allowed), unexpected or misshaped tensors, or with the first
+    parameter that holds NaN or infinity.
     """
     own = module.state_dict()
     if fresh:
@@ -118,7 +119,22 @@ def load_into(
         listed = "; ".join(f"{len(found)} {what}: {_first(found)}" for what, found in parts if found)
         advice = "; --allow-missing leaves the missing ones as they are" if missing else ""
         raise InputError(f"weights do not fit {type(module).__name__}: {listed}{advice}")
+    _require_finite(tensors, {name for name, _ in module.named_parameters(remove_duplicate=False)})
     module.load_state_dict(dict(tensors), strict=False)
+
+
+def _require_finite(tensors: Mapping[str, Tensor], parameters: set[str]) -> None:
+    """Raise InputError for the first tensor with NaN or infinity; buffers may hold infinity. Sums take a tenth of the
+    time of loading; only a tensor whose sum is not finite is read number by number."""
+    for name, tensor in tensors.items():
+        if not tensor.is_floating_point() or bool(tensor.sum().isfinite()):
+            continue
+        broken = int((~tensor.isfinite() if name in parameters else tensor.isnan()).sum())
+        if broken:
+            raise InputError(
+                f"{name}: {broken} of {tensor.numel()} weights are NaN or infinite, so all predictions would be; "
+                "train again with a lower learning_rate, or get an undamaged copy"
+            )
 
 
 def _form(tensor: Tensor) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 from torch import Tensor
 
-from regard.errors import InputError
+from regard.errors import InputError, RunError
 from regard.storage.tensors import load_into
 from regard.tasks.options import (
     AttributionOptions,
@@ -218,7 +218,7 @@ def fitting(options: Options) -> Iterator[None]:
     """Where the user chose an option, a ValueError about numbers becomes an InputError."""
     try:
         yield
-    except InputError:
+    except (InputError, RunError):
         raise
     except ValueError as error:
         if not options.chosen():
