@@ -1,8 +1,11 @@
 """The loop in one process: learning, checkpoints, logs and selection."""
 
 import json
-import sys
-import types
+import math
+import os
+import re
+import resource
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +13,15 @@ import pytest
 import torch
 from torch import nn
 
+from regard.errors import RunError
 from regard.storage.checkpoints import load
 from regard.storage.run_folder import RunDirectory
 from regard.storage.tensors import read
 from regard.training.batches import BatchStream
 from regard.training.loop import fit
-from regard.training.objective import LossModule
+from regard.training.objective import Loss, LossModule
 from regard.training.processes import Processes
-from regard.training.progress import Metrics
+from regard.training.progress import Board, Metrics
 from regard.training.signals import Stop, Stopped
 from regard.training.update import Updater
 from tests.training import toy
@@ -221,24 +225,67 @@ def test_a_plateau_is_followed(tmp_path: Path):
     ]
 
 
-def test_tensorboard_is_used_where_it_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    written: list[tuple[Any, ...]] = []
+class HungUp(toy.Following):
+    """A task whose terminal closes in its third batch."""
 
-    class Writer:
-        def __init__(self, folder: str) -> None:
-            written.append((folder,))
+    def loss(self, model: nn.Module, batch: toy.ToyBatch, update: int, carried: Any) -> Loss:
+        if len(self.updates) == 2:
+            os.kill(os.getpid(), signal.SIGHUP)
+        return super().loss(model, batch, update, carried)
 
-        def add_scalar(self, *values: Any) -> None:
-            written.append(values)
 
-        def close(self) -> None:
-            written.append(("closed",))
+def test_row_32_a_hangup_saves(tmp_path: Path):
+    with pytest.raises(Stopped, match="stopped by SIGHUP after update 3, which is saved") as stopped:
+        run(tmp_path, HungUp())
+    assert stopped.value.exit_code == 129
+    assert RunDirectory.open(tmp_path).checkpoint_steps() == [3]
 
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", types.SimpleNamespace(SummaryWriter=Writer))
+
+def test_row_32_a_hangup_that_nohup_ignores_stops_nothing(tmp_path: Path):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert run(tmp_path, HungUp())["steps"] == 24
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_row_30_the_clock_saves_too(tmp_path: Path):
+    changes: dict[str, Any] = {"steps": 7, "validate_every": 0, "checkpoint_every": 0, "average_last": 2}
+    run(tmp_path / "never", checkpoint_minutes=0.0, **changes)
+    run(tmp_path / "always", checkpoint_minutes=1e-9, **changes)
+    assert RunDirectory.open(tmp_path / "never").checkpoint_steps() == [7]
+    assert load(tmp_path / "always" / "checkpoints", 7).state["selection"]["recent"] == [7]
+    assert toy.digest(tmp_path / "always") == toy.digest(tmp_path / "never")
+    with pytest.raises(Stopped):  # after the third update, whose checkpoint is the stop's
+        run(tmp_path / "stopped", HungUp(), checkpoint_minutes=1e-9, **changes)
+    assert RunDirectory.open(tmp_path / "stopped").checkpoint_steps() == [2, 3]
+
+
+def test_row_75_a_full_disk_under_tensorboard(tmp_path: Path):
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    board, written, failed = Board(tmp_path / "tensorboard"), 0, ""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        while not failed:
+            try:
+                board.write({"loss": 2.0}, written)
+                written += 1
+            except RunError as error:
+                failed = str(error)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert re.search("tensorboard/.*: cannot be written: no space: .*; free some and start again", failed)
+    read = accumulator.EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    assert [each.step for each in read.Scalars("loss")] == list(range(written))
+
+
+def test_tensorboard_is_used_where_it_is_installed(tmp_path: Path):
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     with RunDirectory.create(tmp_path) as directory:
         metrics = Metrics(directory, tmp_path / "tensorboard")
-        metrics.write("validation", 5, {"bleu": 31.5})
-        metrics.close()
-    assert written == [(str(tmp_path / "tensorboard"),), ("validation/bleu", 31.5, 5), ("closed",)]
-    assert records(tmp_path, "validation") == [{"kind": "validation", "update": 5, "bleu": 31.5}]
+        metrics.write("validation", 5, {"bleu": 31.5, "loss": 2.0})
+        metrics.write("validation", 7, {"bleu": 32.5, "loss": math.nan})
+        read = accumulator.EventAccumulator(str(tmp_path / "tensorboard")).Reload()  # while it is written
+    assert [(each.step, each.value) for each in read.Scalars("validation/bleu")] == [(5, 31.5), (7, 32.5)]
+    assert records(tmp_path, "validation")[0] == {"kind": "validation", "update": 5, "bleu": 31.5, "loss": 2.0}

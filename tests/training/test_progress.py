@@ -1,5 +1,6 @@
 """The progress line and bar."""
 
+import errno
 import io
 import sys
 
@@ -58,3 +59,36 @@ def test_a_window_weighs_by_tokens():
     window.add(1.0, 5.0, 30, 0.5)
     window.add(3.0, 2.0, 10, 0.5)
     assert window.figures() == {"loss": 1.5, "gradient_norm": 5.0, "tokens": 40, "tokens_per_second": 40.0}
+
+
+class Gone(io.StringIO):
+    """A stream whose reader has gone."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+
+def closed() -> io.StringIO:
+    stream = io.StringIO()
+    stream.close()
+    return stream
+
+
+@pytest.mark.parametrize("stream", [Gone(), None, closed()], ids=["reader gone", "no descriptor", "closed"])
+def test_row_67_progress_that_nobody_reads_ends_nothing(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO | None):
+    monkeypatch.setattr(sys, "stderr", stream)
+    progress = Progress(3, every=1)
+    for update in range(1, 4):
+        progress.update(update, 2.5, 10.0)
+        progress.note("x")
+    progress.close()
+
+
+def test_row_67_a_bar_on_a_terminal_that_is_gone(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "stderr", stream := Terminal())
+    progress = Progress(3, every=1)
+    progress.update(1, 2.5, 10.0)
+    monkeypatch.setattr(stream, "write", Gone().write)
+    progress.update(2, 2.5, 10.0)
+    progress.note("x")
+    progress.close()

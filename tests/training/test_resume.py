@@ -18,6 +18,7 @@ from tests.training import toy
         (1, {}),
         (1, {"workers": 2, "average_decay": 0.9}),
         (1, {"average_last": 4}),
+        (1, {"average_last": 3, "checkpoint_minutes": 1e-9}),
         (1, {"carrying": True, "accumulate": 2}),
         pytest.param(2, {"accumulate": 2, "carrying": True}, marks=pytest.mark.slow),
         pytest.param(2, {"sharded": True, "average_decay": 0.9, "workers": 2}, marks=pytest.mark.slow),

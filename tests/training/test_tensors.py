@@ -245,3 +245,13 @@ def test_row_39_missing_tensors_only_on_request() -> None:
     assert torch.equal(target.state_dict()["first.bias"], kept)
     with pytest.raises(InputError, match="1 unexpected: other"):
         tensors.load_into(target, {"other": torch.zeros(1)}, allow_missing=True)
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o027, 0o640), (0o077, 0o600)])
+def test_row_75_the_umask_decides_who_reads_weights(tmp_path: Path, umask: int, mode: int) -> None:
+    before = os.umask(umask)
+    try:
+        tensors.write(tmp_path / "a.safetensors", {"a": torch.zeros(2)})
+    finally:
+        os.umask(before)
+    assert (tmp_path / "a.safetensors").stat().st_mode & 0o777 == mode

@@ -1,6 +1,5 @@
 """`regard embed`."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -9,7 +8,7 @@ from cyclopts import Parameter
 
 from regard.cli.loading import loading
 from regard.cli.options import AllowMissing, Piped, RunFolder, check_source
-from regard.cli.output import say, warn
+from regard.cli.output import say_json, warn
 from regard.errors import quoted
 
 Texts = Annotated[str, Parameter(name="TEXT", help="Texts to embed. None: the lines of standard input.")]
@@ -36,7 +35,7 @@ def embed(
     for some in parts(texts):
         for text, found in zip(some, vectors(loaded, run, some, pool, words), strict=True):
             warn(quoted(text), loaded.warnings(text))
-            say(json.dumps({"text": text} | found, ensure_ascii=False))
+            say_json({"text": text} | found)
 
 
 def vectors(run: Any, path: Path, texts: Sequence[str], pool: Pool, words: bool) -> list[dict[str, Any]]:

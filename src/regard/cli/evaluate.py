@@ -1,6 +1,5 @@
 """`regard evaluate`."""
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +8,7 @@ from cyclopts import Parameter
 
 from regard.cli.loading import loading
 from regard.cli.options import Beam, Json, LoadFlags, RunFolder, check_search
-from regard.cli.output import say, table
+from regard.cli.output import say, say_json, table
 
 Files = Annotated[
     Path,
@@ -60,4 +59,4 @@ def evaluate(
     figures = opened.evaluate(opened.read(files, options) if files else None, options)
     if (convention := opened.convention()) is not None:
         print(f"regard: {convention}", file=sys.stderr)
-    say(json.dumps(figures) if json_ else table(figures))
+    say_json(figures) if json_ else say(table(figures))

@@ -1,13 +1,12 @@
 """`regard fill`."""
 
-import json
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from regard.cli.loading import loading
 from regard.cli.options import AllowMissing, Json, Piped, RunFolder, check_source
-from regard.cli.output import say, warn
+from regard.cli.output import say, say_json, warn
 from regard.errors import quoted
 
 Texts = Annotated[str, Parameter(name="TEXT", help="Text with blanks. None: the lines of standard input.")]
@@ -38,7 +37,7 @@ def fill(
             warn(quoted(text), opened.warnings(text))
             if json_:
                 found = [[way.to_json() for way in ways] for ways in blanks]
-                say(json.dumps({"text": text, "blanks": found}, ensure_ascii=False))
+                say_json({"text": text, "blanks": found})
                 continue
             for number, way in ((number, way) for number, ways in enumerate(blanks, 1) for way in ways):
                 say(f"{number}\t{way.probability:.4f}\t{way.token}\t{way.text}")

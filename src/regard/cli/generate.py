@@ -1,6 +1,5 @@
 """`regard generate`."""
 
-import json
 from dataclasses import replace
 from typing import Annotated, Literal
 
@@ -8,7 +7,7 @@ from cyclopts import Parameter
 
 from regard.cli.loading import loading
 from regard.cli.options import Json, LoadFlags, Piped, RunFolder, SearchFlags, check_source
-from regard.cli.output import say, warn
+from regard.cli.output import say, say_json, warn
 
 Prompts = Annotated[str, Parameter(name="PROMPT", help="The beginning of the text. None: nothing.")]
 OWN, STORED = SearchFlags(), LoadFlags()
@@ -44,5 +43,8 @@ def generate(
         for each in ranked(best):
             record = loaded.record(prompt) | each.to_json()
             del record["alternatives"]
-            for line in [json.dumps(record, ensure_ascii=False)] if json_ else each.lines():
+            if json_:
+                say_json(record)
+                continue
+            for line in each.lines():
                 say(line)

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from cyclopts import App
 
 from regard.cli.errors import explain
-from regard.cli.output import OutputClosed
+from regard.cli.output import OutputClosed, guarded
 from regard.version import VERSION
 
 HELP = """Models that look things up: train them, use them, see what they attend to.
@@ -59,12 +59,19 @@ def application() -> App:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line and return its exit code: 0 done, 1 failed, 2 bad usage or input, 130 interrupted, 143
-    terminated while training. Errors are printed on standard error, one line for each mistake."""
+    """Run one command line and return its exit code: 0 done, 1 failed, 2 bad usage or input, 130 interrupted, 143 and
+    129 terminated and hung up while training. Errors are printed on standard error, one line for each mistake."""
     argv = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in (argv[: argv.index("--")] if "--" in argv else argv)
     if debug:
         argv.remove("--debug")
+    if not os.environ.get("COLUMNS", "1").strip("0"):  # some terminals report a width of 0, which nothing fits
+        del os.environ["COLUMNS"]
+    with guarded():
+        return _run(argv, debug)
+
+
+def _run(argv: Sequence[str], debug: bool) -> int:
     heard = logging.StreamHandler()  # writes to standard error
     logging.basicConfig(level=logging.WARNING, format="regard: %(message)s", handlers=[heard], force=True)
     logging.getLogger("regard").setLevel(logging.INFO)

@@ -1,21 +1,83 @@
 """The output of commands."""
 
+import codecs
+import json
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from typing import Any, TextIO, cast
+
+from regard.errors import RunError
 
 
 class OutputClosed(Exception):
     """The reader of standard output has closed it (`| head`)."""
 
 
-def say(text: str) -> None:
-    """Print a line on standard output and flush it. Raises OutputClosed when the reader has closed it."""
-    try:
-        print(_printable(text), flush=True)
-    except BrokenPipeError as error:
-        _silence()
+class Guarded:
+    """A standard stream whose failure is handled once, wherever something is written; afterwards it writes nowhere."""
+
+    def __init__(self, stream: Any, failed: Callable[[OSError], None]) -> None:
+        self._stream, self._failed = stream, failed
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Write as the stream does; an error is handled by `failed`."""
+        return self._tried(lambda: self._stream.write(text)) or 0
+
+    def flush(self) -> None:
+        """Flush the stream; an error is handled by `failed`."""
+        self._tried(self._stream.flush)
+
+    def _tried(self, operation: Callable[[], int | None]) -> int | None:
+        try:
+            return operation()
+        except OSError as error:
+            nowhere = os.open(os.devnull, os.O_WRONLY)  # else the buffer would fail again when Python exits
+            os.dup2(nowhere, self._stream.fileno())
+            os.close(nowhere)
+            self._failed(error)
+            return None
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """The context of a command. Standard output raises OutputClosed when its reader is gone and RunError when it
+    cannot be written; standard error falls silent instead, since training outlives those who watch it."""
+    _fill()
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        output = Guarded(sys.stdout or nowhere, _output_failed)
+        errors = Guarded(sys.stderr or nowhere, lambda error: None)
+        with redirect_stdout(cast(TextIO, output)), redirect_stderr(cast(TextIO, errors)):
+            yield
+
+
+def _output_failed(error: OSError) -> None:
+    if isinstance(error, BrokenPipeError):
         raise OutputClosed from error
+    raise RunError(f"standard output cannot be written: {error.strerror}; give it another place") from error
+
+
+def _fill() -> None:
+    """Open closed descriptors of the standard streams, lest a file of the command gets the number of one."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number
+
+
+def say(text: str) -> None:
+    """Print a line on standard output and flush it."""
+    print(_printable(text), flush=True)
+
+
+def say_json(value: object) -> None:
+    """Print a value as one line of JSON, with escapes for all but ASCII where standard output is not in UTF-8."""
+    say(json.dumps(value, ensure_ascii=codecs.lookup(_encoding()).name != "utf-8"))
 
 
 def one_line(text: str) -> str:
@@ -37,15 +99,11 @@ def _value(value: object) -> str:
 
 def _printable(text: str) -> str:
     """The text with escapes for characters that standard output cannot encode, such as a lone surrogate."""
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    return text.encode(encoding, "backslashreplace").decode(encoding)
+    return text.encode(_encoding(), "backslashreplace").decode(_encoding())
 
 
-def _silence() -> None:
-    """Discard the buffer of the closed output, which would fail again when Python exits."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+def _encoding() -> str:
+    return getattr(sys.stdout, "encoding", None) or "utf-8"
 
 
 def warn(place: str, warnings: Iterable[str]) -> None:

@@ -1,6 +1,5 @@
 """`regard predict`."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ from cyclopts import Parameter
 
 from regard.cli.loading import loading
 from regard.cli.options import Json, LoadFlags, Piped, PredictFlags, RunFolder, check_source
-from regard.cli.output import say, warn, warn_of_missing, warn_of_unfinished
+from regard.cli.output import say, say_json, warn, warn_of_missing, warn_of_unfinished
 from regard.errors import InputError
 
 if TYPE_CHECKING:
@@ -109,7 +108,7 @@ def report(
     for number, (example, prediction) in enumerate(predicted, 1):
         warn(f"text {number}", run.warnings(example))
         if as_json:
-            say(json.dumps(run.record(example) | prediction.to_json(), ensure_ascii=False))
+            say_json(run.record(example) | prediction.to_json())
         else:
             for line in plain(number, prediction, 1 if options.mbr else options.n_best):
                 say(line)

@@ -1,13 +1,12 @@
 """`regard score`."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from regard.cli.options import AllowMissing, Json, RunFolder
-from regard.cli.output import say
+from regard.cli.output import say, say_json
 
 
 def score(
@@ -29,4 +28,4 @@ def score(
     for pair, tokens in zip(pairs, loaded.score(pairs), strict=True):
         total = sum(tokens)
         record = {"source": pair.source, "target": pair.target, "score": total, "tokens": tokens}
-        say(json.dumps(record, ensure_ascii=False) if json_ else f"{total:.4f}")
+        say_json(record) if json_ else say(f"{total:.4f}")

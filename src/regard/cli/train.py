@@ -44,7 +44,8 @@ Compile = Annotated[
     ),
 ]
 AllowChange = Annotated[
-    bool, Parameter(negative="", show_default=False, help="Resume although settings or data have changed.")
+    bool,
+    Parameter(negative="", show_default=False, help="Resume although settings, data or environment changed."),
 ]
 
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.errors import InputError, RunError
+from regard.errors import InputError
 from regard.pictures.chart import Part, png
+from regard.storage import atomic
 
 
 @dataclass(frozen=True)
@@ -39,12 +40,8 @@ class Finding:
             ".json": (json.dumps({"claim": self.claim, "rows": records}, indent=1) + "\n").encode(),
             ".png": png(self.charts),
         }
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            for ending, content in contents.items():
-                (folder / f"{name}{ending}").write_bytes(content)
-        except OSError as error:
-            raise RunError(f"{folder}: cannot be written ({error.strerror})") from error
+        for ending, content in contents.items():
+            atomic.write(folder / f"{name}{ending}", content)
         return [folder / f"{name}{ending}" for ending in contents]
 
 

@@ -153,7 +153,8 @@ def _replace(path: Path, content: bytes) -> None:
     except OSError as error:
         raise RunError(f"{path}: cannot write the picture: {error.strerror}; nothing there was changed") from error
     finally:
-        part.unlink(missing_ok=True)
+        if part.exists():  # a read-only file system refuses to unlink even what is not there
+            part.unlink()
 
 
 SMALLEST_TYPE, PAPER_DOTS = 5.0, 300

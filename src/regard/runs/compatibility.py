@@ -14,16 +14,16 @@ log = logging.getLogger("regard")
 def check_resume(saved: Mapping[str, Any], current: Mapping[str, Any], allow_change: bool) -> None:
     """Compare the identity of the run at its start and now; nested mappings by their inner keys.
 
-    The keys in `FIXED` must be equal. Other differences (configuration, digests of the data) need `allow_change` and
-    are logged. Raises InputError: a line for each difference, with both values.
+    The keys in `FIXED` must be equal. Other differences (configuration, digests of the data, the environment) need
+    `allow_change` and are logged. Raises InputError: a line for each difference, with both values.
     """
     fixed = [f"{key} is {_show(old)} in the run, {_show(new)} now" for key, old, new in _fixed(saved, current)]
-    if fixed:
-        raise InputError("\n".join(f"cannot resume: {line}; start a new run with another --out" for line in fixed))
     changed = differences(_without_fixed(saved), _without_fixed(current))
     lines = [f"{path}: {_show(old)} in the run, {_show(new)} now" for path, old, new in changed]
-    if lines and not allow_change:
-        raise InputError("\n".join(f"cannot resume: {line}; undo it or give --allow-change" for line in lines))
+    refused = [f"{line}; start a new run with another --out" for line in fixed]
+    refused += [] if allow_change else [f"{line}; undo it or give --allow-change" for line in lines]
+    if refused:
+        raise InputError("\n".join(f"cannot resume: {line}" for line in refused))
     for line in lines:
         log.warning("resuming with a change: %s", line)
 

@@ -40,7 +40,7 @@ def train(
         recipe: a recipe's name, or the path of a run file.
         out: the run's folder. Default: `runs/` and the recipe's name.
         resume: continue the run that is in the folder.
-        allow_change: resume although settings or data have changed.
+        allow_change: resume although settings, data or the environment have changed.
         settings: sections of the run file with the keys to replace, nested to any depth.
 
     Returns: the trained run, as `regard.load` returns it.
@@ -74,6 +74,7 @@ def fit(
     out: Path | str,
     *,
     resume: bool = False,
+    allow_change: bool = False,
     training: Training | Settings | None = None,
 ) -> CustomRun:
     """Train your own model on your own objective with the training loop: exact resume, checkpoints, the best weights,
@@ -84,6 +85,7 @@ def fit(
         objective: a `regard.Supervised`, or whatever has the methods of `training.objective.Objective`.
         out: the run's folder, which `regard.load` opens.
         resume: continue the run that is in the folder.
+        allow_change: resume although settings or the environment have changed.
         training: the loop's settings, or those that differ from their defaults.
 
     Returns: the run; `regard.load(out).restore(model)` gives its weights to a new model of the same class.
@@ -101,7 +103,7 @@ def fit(
     def begin(config: Any, folder: RunDirectory, process: object, resume: bool) -> tuple[Any, Setup]:
         return config, Setup(model, objective, f"{counts[0]} and {counts[1]} examples", summary)
 
-    train_setup(config, begin, Path(out), resume=resume)
+    train_setup(config, begin, Path(out), resume=resume, allow_change=allow_change)
     folder = RunDirectory.open(Path(out))
     settled: Any = run_file.read(folder.file(CONFIG))
     return CustomRun(settled, folder, model.eval(), objective)

@@ -1,24 +1,19 @@
 """Training: from a run file to a trained run in a folder."""
 
 import logging
-import platform
-import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate import PartialState
 
-from regard.config.registry import plugins_named
-from regard.errors import InputError
 from regard.models.fused import fuse
 from regard.nonfinite import debugged
-from regard.runs import run_file
+from regard.runs import environment, run_file
 from regard.runs.compatibility import check_resume
 from regard.runs.load import CONFIG, load
 from regard.storage.run_folder import WEIGHTS, RunDirectory
@@ -31,13 +26,12 @@ from regard.tasks.task import RunConfig
 from regard.training.allocator import keep_freed_memory
 from regard.training.devices import choose_device, choose_precision
 from regard.training.loop import fit
-from regard.version import VERSION
 
 FORMAT = 2
 IDENTITY, RESULT = "identity.json", "result.json"
 ABOUT_TRAINING = ("seconds", "steps", "parameters", "tokens_per_second")
 """The results of `fit` besides the validation metrics."""
-HARMLESS = ("workers", "log_every", "tensorboard")
+HARMLESS = ("workers", "log_every", "tensorboard", "checkpoint_minutes")
 """Settings of the training that do not change the weights and may differ when a run is resumed."""
 
 Begin = Callable[[RunConfig, RunDirectory, PartialState, bool], tuple[RunConfig, Setup]]
@@ -74,11 +68,14 @@ def train_setup(
         config, setup = begin(config, run, process, resume)
         fuse(setup.model)  # for validation, which decodes
         identity = identify(config, setup, process.num_processes)
+        machine = environment.now(config, device)
         if resume and (run.has(IDENTITY) or run.checkpoint_steps()):  # else killed before it was described
-            check_resume(saved_identity(run), identity, allow_change)
+            began = saved_identity(run) | {"environment": environment.decisive(environment.began(run, machine))}
+            check_resume(began, identity | {"environment": environment.decisive(machine)}, allow_change)
         process.wait_for_everyone()
         if process.is_main_process:
             describe(run, config, identity, setup)
+            environment.write(run, machine)
             log.info(setup.summary)
         with debugged(setup.model):
             fitted = fit(setup.model, setup.objective, config.training, run, resume=resume)
@@ -134,16 +131,17 @@ def settled(config: RunConfig, device: str) -> RunConfig:
 
 @contextmanager
 def folder(path: Path, resume: bool, process: PartialState) -> Iterator[RunDirectory]:
-    """The run's folder, made and locked by the first process before the others read it. An InputError before the first
-    checkpoint of a new run removes the folder."""
+    """The run's folder, made and locked by the first process before the others read it. If a new run fails before its
+    first checkpoint, nothing of it stays: the next start finds what this one found."""
+    created = not path.exists()
     with process.main_process_first():
         run = RunDirectory.create(path, resume=resume) if process.is_main_process else RunDirectory.open(path)
     with run:
         try:
             yield run
-        except InputError:
+        except BaseException:
             if process.is_main_process and not resume and not run.checkpoint_steps():
-                shutil.rmtree(path)
+                run.withdraw(created)
             raise
 
 
@@ -182,8 +180,3 @@ def describe(run: RunDirectory, config: RunConfig, identity: dict[str, Any], set
             tokenizer.save(path)
     for name, value in setup.files.items():
         run.write_json(name, value)
-    packages = ("torch", "accelerate", "tokenizers", "safetensors", "sacrebleu")
-    environment: dict[str, Any] = {"regard": VERSION} | {name: version(name) for name in packages}
-    environment |= {"plugins": plugins_named(re.findall(r"[\w-]+", run_file.dump(config)))}
-    environment |= {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system()}
-    run.write_json(run_file.ENVIRONMENT, environment | {"threads": config.training.threads or torch.get_num_threads()})

@@ -16,6 +16,7 @@ SUFFIX = ".tmp"  # what a killed run leaves behind ends in this
 FULL = {errno.ENOSPC: "no space left on the device", errno.EDQUOT: "no space left in the quota"}
 FULL |= {errno.EFBIG: "no space: the file would be larger than the limit for files"}
 REFUSED = {errno.EROFS: "the file system is read-only", errno.EACCES: "no permission", errno.EPERM: "no permission"}
+FREE = "free some and start again (training: with --resume)"
 TOO_LONG = "the path is too long for this file system; choose a shorter --out"
 
 
@@ -43,6 +44,22 @@ def write(path: Path, data: bytes) -> None:
     """Replace the file at `path` by one with this content. Raises as `replacing` does."""
     with replacing(path) as temporary:
         temporary.write_bytes(data)
+
+
+def append(path: Path, data: bytes) -> None:
+    """Append to a file, in one piece; on a full disk it stays as it was. Raises as `replacing` does."""
+    with explained(path):
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        before = os.fstat(descriptor).st_size
+        try:
+            rest = data
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
+        except OSError:
+            os.ftruncate(descriptor, before)
+            raise
+        finally:
+            os.close(descriptor)
 
 
 def sync(path: Path) -> None:
@@ -77,7 +94,7 @@ def explained(path: Path) -> Iterator[None]:
         if code == errno.ENAMETOOLONG:
             raise InputError(f"{str(path)[:80]}...: {TOO_LONG}") from error
         if code in FULL:
-            raise RunError(f"{path}: cannot be written: {FULL[code]}; free some, then use --resume") from error
+            raise RunError(f"{path}: cannot be written: {FULL[code]}; {FREE}") from error
         if code in REFUSED:
             raise RunError(f"{path}: cannot be written: {REFUSED[code]}; choose another --out") from error
         raise RunError(f"{path}: cannot be written: {os.strerror(code)}") from error

@@ -1,7 +1,6 @@
 """The folder of a run: one writer, every file whole and listed with its digest."""
 
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,8 @@ from regard.storage import manifest as manifests
 from regard.storage.checkpoints import Checkpoint
 from regard.storage.manifest import Manifest, named, plain, sha256
 
+FOUND = "lost+found"
+"""The folder that every new file system of some kinds has."""
 WEIGHTS = "weights.safetensors"
 LABELS = "labels.json"
 """The file of a trained run's weights."""
@@ -75,6 +76,16 @@ class RunDirectory:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def withdraw(self, created: bool) -> None:
+        """Remove what this run has written, with its folder if that was `created` for it. A folder that was there, such
+        as a mount point or what a link leads to, is somebody's: it stays, empty as it was."""
+        self._writable()
+        for each in self.path.iterdir():
+            if each.name != FOUND:
+                atomic.discard(each)
+        if created:
+            self.path.rmdir()
+
     def close(self) -> None:
         """Release the lock. May be called twice."""
         if self._lock is not None:
@@ -122,19 +133,7 @@ class RunDirectory:
     def append_jsonl(self, name: str, record: Mapping[str, Any]) -> None:
         """Append one line to a log, in one piece; on a full disk the log stays as it was."""
         path = self._log(name)
-        line = (json.dumps(dict(record), ensure_ascii=False) + "\n").encode("utf-8")
-        with atomic.explained(path):
-            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            before = os.fstat(descriptor).st_size
-            try:
-                rest = line
-                while rest:
-                    rest = rest[os.write(descriptor, rest) :]
-            except OSError:
-                os.ftruncate(descriptor, before)
-                raise
-            finally:
-                os.close(descriptor)
+        atomic.append(path, (json.dumps(dict(record), ensure_ascii=False) + "\n").encode("utf-8"))
 
     def read_jsonl(self, name: str) -> list[dict[str, Any]]:
         """The records of a log, without an incomplete last line of a killed process."""
@@ -209,6 +208,8 @@ def _is_run(path: Path) -> bool:
 
 
 def _refuse(path: Path, resume: bool) -> None:
+    if path.is_symlink() and not path.exists():
+        raise InputError(f"{path}: is a link to {path.readlink()}, which does not exist; create it first")
     if path.exists() and not path.is_dir():
         raise InputError(f"{path}: is a file; expected a folder for the run, choose another --out")
     if resume:
@@ -222,7 +223,7 @@ def _refuse(path: Path, resume: bool) -> None:
 
 def _others(path: Path) -> list[str]:
     """The names in the folder, without the traces of a run that was killed before it began."""
-    return sorted({each.name for each in path.iterdir()} - {locks.NAME, manifests.NAME + atomic.SUFFIX})
+    return sorted({each.name for each in path.iterdir()} - {locks.NAME, manifests.NAME + atomic.SUFFIX, FOUND})
 
 
 def _what(path: Path) -> str:

@@ -19,7 +19,8 @@ LISTED = 10
 
 
 def write(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
-    """Write to `path` itself, for a caller that renames it; tensors that share memory are written one by one."""
+    """Write to `path` itself, for a caller that renames it; tensors that share memory are written one by one. The
+    umask decides who may read the file, as of any other."""
     seen: set[int] = set()
     separate = {}
     for name, tensor in tensors.items():
@@ -27,7 +28,10 @@ def write(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]
         start = flat.untyped_storage().data_ptr()
         separate[name] = flat.clone() if start in seen else flat
         seen.add(start)
-    safetensors.torch.save_file(separate, path, metadata=dict(metadata) if metadata else None)
+    path.touch()
+    mode = path.stat().st_mode
+    safetensors.torch.save_file(separate, path, metadata=dict(metadata) if metadata else None)  # readable by the owner
+    path.chmod(mode)
 
 
 def read(path: Path) -> dict[str, Tensor]:

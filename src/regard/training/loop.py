@@ -40,7 +40,7 @@ def fit(
     Raises:
         InputError: the device is not there; too few batches; the checkpoint is of another model or process count.
         RunError: the loss or gradient was not finite too often, memory ran out, a batch could not be built, or
-            (`Stopped`, with exit codes 143 and 130) a signal stopped training after its state was saved.
+            (`Stopped`, with exit codes 143, 130 and 129) a signal stopped training after its state was saved.
     """
     here = Processes(settings)
     with Stop() as stop:
@@ -70,7 +70,7 @@ class Trainer:
         self.updater = Updater(self.losses, self.optimizer, settings, here, stop)
         self.average: MovingAverage | None = None
         self.state = TrainingState()
-        self.saved = -1
+        self.saved, self.late = -1, False
         self.window = Window()
         self.clock = time.monotonic()
         self.progress = Progress(settings.steps, settings.log_every, shown=here.main)
@@ -92,9 +92,8 @@ class Trainer:
                 self._update(stream)
 
     def close(self) -> None:
-        """Close the progress bar and flush the metrics."""
+        """Close the progress bar."""
         self.progress.close()
-        self.metrics.close()
 
     def _restore(self, found: Checkpoint | None) -> None:
         if found is not None:
@@ -118,7 +117,7 @@ class Trainer:
         began = time.monotonic()
         prepared = [next(stream) for _ in range(settings.accumulate)]
         speed = rate(settings, counters.update + 1, self.state.plateau.factor)
-        outcome = self.updater(prepared, counters.update + 1, speed)
+        outcome = self.updater(prepared, counters.update + 1, speed, late=self._late())
         counters.update += 1
         if self.average is not None and outcome.good:
             self.average.update(counters.update)
@@ -132,6 +131,7 @@ class Trainer:
         if outcome.stop:
             self._save(regular=self._checkpoint_due())  # where a validation is due, the resumed run saves once more
             raise Stopped(outcome.stop, counters.update)
+        self.late = outcome.late and not counters.bad
 
     def _log(self, outcome: Outcome, speed: float, elapsed: float) -> None:
         update = self.state.counters.update
@@ -186,8 +186,13 @@ class Trainer:
         return figures
 
     def _save_if_due(self) -> None:
-        if self.state.counters.update != self.saved and self._checkpoint_due():
-            self._save()
+        if self.state.counters.update != self.saved and (self.late or self._checkpoint_due()):
+            self._save(regular=self._checkpoint_due())  # the clock must not decide which checkpoints are averaged
+        self.late = False
+
+    def _late(self) -> bool:
+        """Whether the last checkpoint is longer ago than `checkpoint_minutes`."""
+        return 0 < 60 * self.settings.checkpoint_minutes <= time.monotonic() - self.clock
 
     def _checkpoint_due(self) -> bool:
         every, counters = self.settings.checkpoint_every, self.state.counters
@@ -195,7 +200,7 @@ class Trainer:
 
     def _save(self, *, regular: bool = True) -> None:
         """Save a checkpoint and remove those that `Selection` drops; every process calls it and the first writes. A
-        checkpoint is not regular if only a stop is its reason."""
+        checkpoint is not regular if only a stop or the clock is its reason."""
         counters, selection = self.state.counters, self.state.selection
         counters.seconds += time.monotonic() - self.clock
         self.clock = time.monotonic()

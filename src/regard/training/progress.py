@@ -1,10 +1,14 @@
 """The progress of training on standard error: a bar on a terminal and in a notebook, plain lines anywhere else."""
 
 import importlib.util
+import io
 import math
+import os
+import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +16,7 @@ from typing import Any
 from tqdm.asyncio import tqdm_asyncio
 from tqdm.auto import tqdm
 
+from regard.storage import atomic
 from regard.storage.run_folder import RunDirectory
 
 
@@ -56,7 +61,8 @@ class Window:
 class Progress:
     """Shows loss, tokens per second and time left on standard error; silent unless `shown` (one process shows it).
 
-    A terminal and a notebook get tqdm's bar; anything else gets a line every `every` updates.
+    A terminal and a notebook get tqdm's bar; anything else gets a line every `every` updates. Training goes on when
+    standard error is closed or its reader is gone.
     """
 
     def __init__(self, steps: int, every: int, shown: bool = True) -> None:
@@ -70,10 +76,13 @@ class Progress:
         if not self.shown:
             return
         if self.first is None:
-            self.first, self.bar = update - 1, _bar(self.steps, update - 1)
+            self.first = update - 1
+            with self._read():
+                self.bar = _bar(self.steps, self.first)
         if self.bar is not None:
             self.bar.set_postfix_str(f"loss {loss:.4f}, {tokens_per_second:,.0f} tokens/s", refresh=False)
-            self.bar.update(update - self.bar.n)
+            with self._read():
+                self.bar.update(update - self.bar.n)
         elif update % self.every == 0 or update == self.steps:
             left = (time.monotonic() - self.began) / (update - self.first) * (self.steps - update)
             speed = f"{tokens_per_second:,.0f} tokens/s"
@@ -81,24 +90,62 @@ class Progress:
 
     def note(self, text: str) -> None:
         """Print a line of its own, above the bar."""
-        if self.shown and self.bar is not None:
-            self.bar.write(text, file=sys.stderr)
-        elif self.shown:
-            print(text, file=sys.stderr, flush=True)
+        if not self.shown or sys.stderr is None:
+            return
+        with self._read():
+            if self.bar is not None:
+                self.bar.write(text, file=sys.stderr)
+            else:
+                print(text, file=sys.stderr, flush=True)
 
     def close(self) -> None:
         """Draw the bar once more and end its line."""
         if self.bar is not None:
-            self.bar.close()
+            with self._read():
+                self.bar.close()
             self.bar = None
+
+    @contextmanager
+    def _read(self) -> Iterator[None]:
+        """Show nothing more once standard error cannot be written."""
+        try:
+            yield
+        except (OSError, ValueError):  # its reader is gone, or it was closed
+            self.shown = False
 
 
 def _bar(steps: int, done: int) -> tqdm | None:
     """tqdm's bar in the form for a notebook or a terminal; None where neither shows it."""
-    if tqdm is tqdm_asyncio and not sys.stderr.isatty():
+    if sys.stderr is None or (tqdm is tqdm_asyncio and not sys.stderr.isatty()):
         return None
     bar = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
     return tqdm(total=steps, initial=done, file=sys.stderr, bar_format=bar, dynamic_ncols=True, miniters=1)
+
+
+class Board:
+    """A file of events for TensorBoard, written at once: its own writer is a thread, whose errors nobody catches."""
+
+    def __init__(self, folder: Path) -> None:
+        with atomic.explained(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        name = f"events.out.tfevents.{time.time():010.0f}.{socket.gethostname()}.{os.getpid()}.{time.monotonic_ns()}"
+        self._path = folder / name
+        self._append({"file_version": "brain.Event:2"})
+
+    def write(self, values: Mapping[str, float | int], update: int) -> None:
+        """Append the values of an update. Raises RunError when the disk is full or read-only."""
+        from tensorboard.compat.proto.summary_pb2 import Summary  # pyright: ignore[reportAttributeAccessIssue]
+
+        found = [Summary.Value(tag=name, simple_value=value) for name, value in values.items()]
+        self._append({"step": update, "summary": Summary(value=found)})
+
+    def _append(self, content: Mapping[str, Any]) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event  # pyright: ignore[reportAttributeAccessIssue]
+        from tensorboard.summary.writer.record_writer import RecordWriter
+
+        record = io.BytesIO()
+        RecordWriter(record).write(Event(wall_time=time.time(), **content).SerializeToString())
+        atomic.append(self._path, record.getvalue())
 
 
 FILE = "metrics.jsonl"
@@ -109,11 +156,8 @@ class Metrics:
 
     def __init__(self, run: RunDirectory | None, tensorboard: Path | None) -> None:
         self._run = run
-        self._board: Any = None
-        if run is not None and tensorboard is not None and importlib.util.find_spec("tensorboard") is not None:
-            from torch.utils.tensorboard import SummaryWriter  # an optional dependency, slow to import
-
-            self._board = SummaryWriter(str(tensorboard))
+        used = run is not None and tensorboard is not None and importlib.util.find_spec("tensorboard") is not None
+        self._board = Board(tensorboard) if used and tensorboard is not None else None
 
     def write(self, kind: str, update: int, values: Mapping[str, float | int]) -> None:
         """Append a record; a value that is not finite becomes null, since JSON has no other word for it."""
@@ -122,15 +166,9 @@ class Metrics:
         finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
         self._run.append_jsonl(FILE, {"kind": kind, "update": update, **finite})
         if self._board is not None:
-            for name, value in values.items():
-                self._board.add_scalar(f"{kind}/{name}", value, update)
+            self._board.write({f"{kind}/{name}": value for name, value in values.items()}, update)
 
     def rewind(self, update: int) -> None:
         """Drop the records after an update; a resumed run writes them again."""
         if self._run is not None:
             self._run.keep_jsonl(FILE, lambda record: record["update"] <= update)
-
-    def close(self) -> None:
-        """Flush TensorBoard's files."""
-        if self._board is not None:
-            self._board.close()

@@ -72,12 +72,15 @@ class Training:
     """How many checkpoints with the best metric are kept beside the last; with 0 the last weights are the result."""
     average_last: Count = 0
     """The mean of so many last checkpoints competes with the best one at the end; set `checkpoint_every` with it.
-    1 does nothing. Checkpoints made only because of a stop do not count."""
+    1 does nothing. Checkpoints made only because of a stop or the clock do not count."""
     average_decay: Share = 0.0
     """The decay of an exponential moving average of the weights, such as 0.997; it is validated and saved in their
     place."""
     checkpoint_every: Count = 0
-    """Updates between checkpoints; 0: at validations and at the end only."""
+    """Updates between checkpoints; 0: at validations, by the clock and at the end only."""
+    checkpoint_minutes: Amount = 5.0
+    """Minutes since the last checkpoint after which one is saved; 0: never for that reason. `average_last` does not
+    count these."""
     log_every: Positive = 50
     """Updates between lines of `metrics.jsonl`."""
     maximum_bad_updates: Positive = 10

@@ -1,4 +1,4 @@
-"""Stopping by signals: SIGTERM and Ctrl-C finish the update and save; a second Ctrl-C quits at once."""
+"""Stopping by signals: SIGTERM, SIGHUP and Ctrl-C finish the update and save; a second Ctrl-C quits at once."""
 
 import os
 import signal
@@ -10,11 +10,13 @@ from typing import Any
 
 from regard.errors import RunError
 
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""The signals that stop training; SIGHUP comes when a terminal or a connection closes."""
 
 
 class Stopped(RunError):
-    """A signal stopped training after it saved; `exit_code` is 143 after SIGTERM and 130 after Ctrl-C."""
+    """A signal stopped training after it saved; `exit_code` is 143 after SIGTERM, 130 after Ctrl-C, 129
+    after SIGHUP."""
 
     def __init__(self, number: int, update: int) -> None:
         super().__init__(
@@ -27,7 +29,8 @@ class Stopped(RunError):
 class Stop:
     """A context in which `requested` is the number of the first signal received, 0 for none.
 
-    Outside the main thread, where Python allows no handlers, signals keep theirs.
+    Outside the main thread, where Python allows no handlers, signals keep theirs; so does a SIGHUP that
+    `nohup` ignores.
     """
 
     def __init__(self) -> None:
@@ -37,8 +40,9 @@ class Stop:
 
     def __enter__(self) -> "Stop":
         if threading.current_thread() is threading.main_thread():
-            for number in _SIGNALS:
-                self._before[number] = signal.signal(number, self._handle)
+            for number in SIGNALS:
+                if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                    self._before[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -64,4 +68,5 @@ def leave_group() -> None:
     """Leave the process group of training: signals for the training process must not end its workers first."""
     os.setpgid(0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from signal import SIGINT, SIGTERM
 from typing import Any
 
 import torch
@@ -18,7 +17,7 @@ from regard.training.devices import choose_precision
 from regard.training.objective import Carried
 from regard.training.processes import Processes, exchanging
 from regard.training.settings import Training
-from regard.training.signals import Stop
+from regard.training.signals import SIGNALS, Stop
 from regard.training.state import full, local
 
 
@@ -30,12 +29,14 @@ class Outcome:
     tokens: their number
     norm:   of the gradient of that mean, before clipping
     stop:   the number of a signal that some process received, or 0
+    late:   whether the first process wants a checkpoint, since the last one is long ago
     """
 
     loss: float
     tokens: int
     norm: float
     stop: int
+    late: bool = False
 
     @property
     def good(self) -> bool:
@@ -74,26 +75,25 @@ class Updater:
         self.carried: Carried | None = None
         self._exact = torch.float32 if here.device.type == "mps" else torch.float64
 
-    def __call__(self, prepared: Sequence[Prepared], update: int, rate: float) -> Outcome:
+    def __call__(self, prepared: Sequence[Prepared], update: int, rate: float, late: bool = False) -> Outcome:
         """Apply the gradients of an update's batches (the update is counted from 1) with a learning rate, unless loss
-        or gradient is not finite.
+        or gradient is not finite. `late`, as the outcome's, is this process's clock.
 
         Raises:
             RunError: out of memory.
         """
         total, tokens = self._gradients(prepared, update)
         signal = self.stop.requested  # read as late as the other processes can still learn of it
-        summary = torch.tensor(
-            [0.0, tokens, signal == SIGTERM, signal == SIGINT], dtype=self._exact, device=self.here.device
-        )
+        flags = [late and self.here.main, *(signal == each for each in SIGNALS)]
+        summary = torch.tensor([0.0, tokens, *flags], dtype=self._exact, device=self.here.device)
         summary[0] = total
         self.here.sum(summary)
         gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
         norm = full(nn.utils.get_total_norm(gradients))
-        loss, count, terminated, interrupted = summary.tolist()
+        loss, count, overdue, *received = summary.tolist()
         scale = self.here.count / max(1.0, count)  # the exchange has divided by the number of processes
-        stop = int(SIGTERM if terminated else SIGINT if interrupted else 0)
-        outcome = Outcome(loss / max(1.0, count), int(count), norm.item() * scale, stop)
+        stop = next((int(each) for each, processes in zip(SIGNALS, received, strict=True) if processes), 0)
+        outcome = Outcome(loss / max(1.0, count), int(count), norm.item() * scale, stop, bool(overdue))
         if outcome.good:
             self._apply(gradients, scale, outcome.norm, rate)
         else:

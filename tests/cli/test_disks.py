@@ -1,0 +1,131 @@
+"""Full disks, readers that leave, encodings and environments that lack something."""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import environment, finish, start, tiny
+
+ALONE = """
+import pwd, sys
+def unknown(user): raise KeyError(f"getpwuid(): uid not found: {user}")
+pwd.getpwuid = unknown
+from regard.cli.main import main
+sys.exit(main())
+"""
+"""A process of a user whom the system does not know."""
+FULL = "regard: standard output cannot be written: No space left on device; give it another place\n"
+
+
+@pytest.mark.parametrize("arguments", [["recipes"], ["--help"], ["--version"], ["predict", "RUN", "14 July 1989"]])
+def test_row_75_standard_output_on_a_full_disk(run: Path, arguments: list[str]):
+    with open("/dev/full", "w") as full:
+        process = start(*(str(run) if each == "RUN" else each for each in arguments), stdout=full)
+        code, _, errors = finish(process)
+    assert (code, errors) == (1, FULL)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["train", "--help"],
+        ["--version"],
+        ["recipes"],
+        ["info"],
+        ["predict", "RUN", "14 July 1989"],
+        ["evaluate", "RUN", "--json"],
+    ],
+)
+def test_row_67_the_reader_of_any_command_leaves(run: Path, arguments: list[str]):
+    reading, writing = os.pipe()
+    os.close(reading)
+    process = start(*(str(run) if each == "RUN" else each for each in arguments), stdout=writing)
+    os.close(writing)
+    code, _, errors = finish(process)
+    assert (code, errors) == (0, "")
+
+
+def nobody() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    os.dup2(writing, 2)
+
+
+@pytest.mark.parametrize("deaf", [nobody, lambda: os.close(2)], ids=["reader gone", "closed"])
+def test_row_67_training_outlives_who_reads_its_progress(tmp_path: Path, deaf: Callable[[], None]):
+    options = tiny(training__log_every="1")
+    code, output, _ = finish(start("train", "dates", "--out", str(tmp_path / "run"), *options, preexec_fn=deaf))
+    assert code == 0
+    assert "test/exact-match" in output
+    assert "loss" not in output  # where a print without a stream would go
+
+
+def test_row_75_a_full_disk_while_training(tmp_path: Path):
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))  # above the files that precede training
+
+    options = tiny(training__steps="500", training__log_every="1", training__tensorboard="false")
+    process = start("train", "dates", "--out", str(tmp_path / "run"), *options, preexec_fn=limited)
+    code, _, errors = finish(process)
+    last = errors.splitlines()[-1]
+    assert code == 1
+    assert "metrics.jsonl: cannot be written: no space" in last
+    assert last.endswith("larger than the limit for files; free some and start again (training: with --resume)")
+    assert "Traceback" not in errors
+    assert not (tmp_path / "run").exists()  # there was no checkpoint
+
+
+@pytest.mark.parametrize("form", [".png", ".svg", ".html"])
+def test_row_75_a_picture_on_a_full_disk(run: Path, tmp_path: Path, form: str):
+    old = tmp_path / f"picture{form}"
+    old.write_text("old")
+
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+
+    process = start("show", str(run), "14 July 1989", "--out", str(old), preexec_fn=limited)
+    code, _, errors = finish(process)
+    assert code == 1
+    assert errors == f"regard: {old}: cannot write the picture: File too large; nothing there was changed\n"
+    assert [each.name for each in tmp_path.iterdir()] == [old.name]
+    assert old.read_text() == "old"
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii", "cp1252", "utf-8", "utf-16"])
+def test_row_77_json_stays_json(run: Path, encoding: str):
+    text = "14 Jüly 日本 \U0001f600"
+    command = [sys.executable, "-m", "regard", "predict", str(run), text, "--json"]
+    done = subprocess.run(
+        command, env=environment(PYTHONIOENCODING=encoding, PYTHONUTF8="0"), capture_output=True, check=False
+    )
+    assert done.returncode == 0
+    assert json.loads(done.stdout.decode(encoding))["source"] == text
+    assert encoding == "utf-16" or json.loads(done.stdout.decode("utf-8"))["source"] == text
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["predict", "--nonsense"]], ids=" ".join)
+def test_row_77_a_terminal_without_width(regard, monkeypatch: pytest.MonkeyPatch, arguments: list[str]):
+    monkeypatch.setenv("COLUMNS", "0")
+    code, _, errors = regard(*arguments)
+    assert code == (2 if "--nonsense" in arguments else 0)
+    assert "unexpected" not in errors
+
+
+def test_row_77_no_home_and_no_user(run: Path, tmp_path: Path):
+    without = {name: value for name, value in environment().items() if name not in NAMES}
+    command = [sys.executable, "-c", ALONE, "show", str(run), "14 July 1989", "--out", "a.png"]
+    done = subprocess.run(command, env=without, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "unexpected" not in done.stderr
+    assert "Traceback" not in done.stderr
+    assert (tmp_path / "a.png").is_file()
+
+
+NAMES = ("HOME", "USER", "LOGNAME", "USERNAME", "LNAME", "TMPDIR", "XDG_CACHE_HOME", "MPLCONFIGDIR")
