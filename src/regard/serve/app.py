@@ -20,6 +20,7 @@ from regard.serve.envelope import Envelope, unexpected
 from regard.serve.guard import LOOPBACK, Guard
 from regard.serve.http_errors import RETRY, HTTPError, encode
 from regard.serve.metrics import CONTENT_TYPE, Metrics
+from regard.serve.openai_routes import openai_routes
 from regard.serve.operation import ServedRun
 from regard.serve.reload import Reload, reloading
 from regard.serve.request import Limits
@@ -66,6 +67,7 @@ def application(
 
     routes = [Route(path, file, methods=["GET"]) for path in FILES]
     routes += status_routes(worker, metrics)
+    routes += openai_routes(endpoint)
     routes += [
         Route("/api/runs", partial(describe, endpoint), methods=["GET"]),
         Route("/api/runs/{run}/{operation}", endpoint, methods=["POST"]),
@@ -127,11 +129,11 @@ def content(name: str) -> str:
 async def no_route(request: Request, error: Exception) -> Response:
     """The response to what no route takes, in the form of every other fault."""
     assert isinstance(error, HTTPException)
-    return HTTPError(
-        error.status_code, f"{request.method} {request.url.path}: {error.detail}", error.headers
-    ).response()
+    return HTTPError(error.status_code, f"{request.method} {request.url.path}: {error.detail}", error.headers).response(
+        request.url.path
+    )
 
 
 async def failed(request: Request, error: Exception) -> Response:
     """The response to a request that fails in a part of ours."""
-    return unexpected(error).response()
+    return unexpected(error).response(request.url.path)

@@ -6,6 +6,7 @@ from typing import Any
 
 from regard.errors import InputError
 from regard.runs.load import load
+from regard.serve.openai import openai_operations
 from regard.serve.operation import ServedRun
 from regard.serve.operations import operations_of
 from regard.tasks.run import Run
@@ -36,9 +37,9 @@ def served(name: str, run: Run[Any, Any], folder: Path) -> Iterator[ServedRun]:
         for part, each in parts.items():
             yield from served(f"{name}:{part}", each, folder)
         return
-    operations = operations_of(run)
-    if not operations:
+    operations, openai = operations_of(run), openai_operations(run)
+    if not operations and not openai:
         verbs = ", ".join(run.supports)
         raise InputError(f"{folder}: a run of the task {run.config.task} cannot be served; it can {verbs}")
     inputs = {key: FIELDS.get(kind, "json") for key, kind in run.inputs.items()}
-    yield ServedRun(name, {**run.description(), "inputs": inputs}, operations)
+    yield ServedRun(name, {**run.description(), "inputs": inputs}, operations, openai)

@@ -1,7 +1,7 @@
 """From a request to its answer."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 
 from starlette.datastructures import Headers
@@ -10,13 +10,17 @@ from starlette.types import Receive, Scope, Send
 
 from regard.serve.clients import Places, client_of
 from regard.serve.connection import Bodies, Disconnected
-from regard.serve.http_errors import HTTPError, encode
-from regard.serve.operation import Operation, ServedRun
-from regard.serve.request import Limits, parse
+from regard.serve.http_errors import HTTPError, encode, openai_error
+from regard.serve.operation import LINES, Operation, ServedRun, StreamForm
+from regard.serve.request import Limits, RequestBody, parse
 from regard.serve.worker import LEFT, Event, PendingRequest, Worker, fault
 
 PATIENCE = 1.0
 """Seconds for sending the line that ends an answer which took too long."""
+
+
+Reader = Callable[[bytes], tuple[Hashable, Operation, RequestBody]]
+"""From a body to the name of an operation, which also says whose it is, the operation and its request."""
 
 
 class Endpoint:
@@ -27,20 +31,28 @@ class Endpoint:
         self.bodies, self.places = Bodies(limits), Places(limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
+        def find() -> Reader:
             operation = self.operation(**scope["path_params"])
+            # a reloaded run has other operations by the same names, which are other groups
+            name = (*scope["path_params"].values(), id(operation))
+            return lambda body: (name, operation, parse(operation.request, body, self.limits))
+
+        await self.respond(scope, receive, send, find)
+
+    async def respond(self, scope: Scope, receive: Receive, send: Send, find: Callable[[], Reader]) -> None:
+        """Answer a request whose body `find()` reads."""
+        try:
+            read = find()
             if Headers(scope=scope).get("content-type", "").partition(";")[0].strip().lower() != "application/json":
                 raise HTTPError(415, "expected a body of content-type application/json")
-            request = parse(operation.request, await self.bodies.read(scope, receive), self.limits)
+            name, operation, request = read(await self.bodies.read(scope, receive))
             client = client_of(scope)
             with self.places.place(client):
-                # a reloaded run has other operations by the same names, which are other groups
-                name = (*scope["path_params"].values(), id(operation))
                 pending = PendingRequest(name, operation, request, client)
                 self.worker.put(pending)
                 await self.reply(pending, scope, receive, send)
         except HTTPError as error:
-            await error.response()(scope, receive, send)
+            await error.response(scope["path"])(scope, receive, send)
         except Disconnected:
             return
 
@@ -76,7 +88,7 @@ class Endpoint:
                 raise HTTPError(late.status, late.error) from error
             with suppress(TimeoutError):  # a client that does not read is not waited for
                 async with asyncio.timeout(PATIENCE):
-                    await _send(late, send)
+                    await _send(late, send, pending.operation.form)
         finally:
             pending.gone = True
             disconnect.cancel()
@@ -90,18 +102,21 @@ async def _notice(pending: PendingRequest, receive: Receive) -> None:
 
 
 async def _stream(pending: PendingRequest, event: Event, send: Send) -> None:
-    headers = [(b"content-type", b"application/x-ndjson; charset=utf-8")]
+    form = pending.operation.form
+    headers = [(b"content-type", form.media_type.encode("ascii"))]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     while event is not LEFT:
-        await _send(event, send)
+        await _send(event, send, form)
         if event.last:
             return
         event = await pending.event()
 
 
-async def _send(event: Event, send: Send) -> None:
-    """One line."""
-    line = event.body
+async def _send(event: Event, send: Send, form: StreamForm) -> None:
+    """One part."""
+    part, end = event.body, form.end if event.last and event.status == 200 else b""
     if event.status != 200:
-        line = encode({"event": "error", "status": event.status, "error": event.error})
-    await send({"type": "http.response.body", "body": line + b"\n", "more_body": not event.last})
+        fault = openai_error(event.status, event.error) if form is not LINES else None
+        part = encode(fault or {"event": "error", "status": event.status, "error": event.error})
+    body = form.before + part + form.after + end
+    await send({"type": "http.response.body", "body": body, "more_body": not event.last})

@@ -40,13 +40,13 @@ class Envelope:
         try:
             if scope.get("state", {}).get(CROWDED) and scope["path"] not in PROBES:
                 busy = HTTPError(503, "there are too many connections; try again", {"retry-after": str(RETRY)})
-                await busy.response()(scope, letter.receive, letter.send)
+                await busy.response(scope["path"])(scope, letter.receive, letter.send)
             else:
                 await self.app(scope, letter.receive, letter.send)
         except Exception as error:
             logger.error("request %s failed", letter.id, exc_info=error)
             if letter.status == 0:
-                await unexpected(error).response()(scope, letter.receive, letter.send)
+                await unexpected(error).response(scope["path"])(scope, letter.receive, letter.send)
             elif not letter.complete:
                 raise
         finally:

@@ -72,7 +72,7 @@ class Guard:
             if self.token is not None and scope["path"].startswith(SECRET):
                 await self.authenticate(headers.get("authorization", ""), self.token, client_of(scope))
         except HTTPError as error:
-            await error.response()(scope, receive, send)
+            await error.response(scope["path"])(scope, receive, send)
             return
         await self.app(scope, receive, send)
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from starlette.responses import Response
 
+OPENAI = "/v1/"
+"""How the paths of OpenAI's interface begin."""
 RETRY = 2
 """Seconds after which a client may try again."""
 
@@ -14,13 +16,29 @@ RETRY = 2
 class HTTPError(Exception):
     """The status of the response and its one line; the connection is closed, for the body may still be on its way."""
 
-    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, status: int, message: str, headers: Mapping[str, str] | None = None, *, code: str | None = None
+    ) -> None:
+        """`code` is OpenAI's name of a fault."""
         super().__init__(message)
+        self.code = code
         self.status, self.headers = status, {"connection": "close", **(headers or {})}
 
-    def response(self) -> Response:
-        """The response to send."""
-        return Response(encode({"error": str(self)}), self.status, self.headers, "application/json")
+    def response(self, path: str = "") -> Response:
+        """The response to send, under OpenAI's paths in its form."""
+        if not path.startswith(OPENAI):
+            return Response(encode({"error": str(self)}), self.status, self.headers, "application/json")
+        status = 400 if self.status == 422 else self.status
+        return Response(
+            encode(openai_error(self.status, str(self), self.code)), status, self.headers, "application/json"
+        )
+
+
+def openai_error(status: int, message: str, code: str | None = None) -> dict[str, Any]:
+    """The body of an error in OpenAI's form."""
+    kinds = {401: "authentication_error", 429: "rate_limit_error"}
+    kind = kinds.get(status, "invalid_request_error" if status < 500 else "server_error")
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
 def encode(value: Any) -> bytes:

@@ -1,7 +1,7 @@
 """What a served run does: operations, each with the requests that it takes and the parts of its response."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from regard.serve.request import RequestBody
@@ -18,6 +18,18 @@ class ResponsePart(NamedTuple):
     last: bool = True
 
 
+class StreamForm(NamedTuple):
+    """How the parts of a streamed response are sent: each between two marks, and `end` after the last."""
+
+    media_type: str
+    before: bytes
+    after: bytes
+    end: bytes = b""
+
+
+LINES = StreamForm("application/x-ndjson; charset=utf-8", b"", b"\n")
+
+
 @dataclass(frozen=True)
 class Operation:
     """How requests of one kind are answered.
@@ -25,13 +37,14 @@ class Operation:
     request: the type of their bodies.
     respond: the parts of the responses to a batch of requests of one group.
     group: requests for which it is equal may be one batch; by default each is alone.
-    streams: the parts of a response are sent as they come.
+    streams: the parts of a response are sent as they come, in a `form`.
     """
 
     request: type[RequestBody]
     respond: Callable[[Sequence[Any], Active], Iterator[ResponsePart]]
     group: Callable[[Any], Hashable] = id
     streams: bool = False
+    form: StreamForm = LINES
 
 
 def at_once(responses: Callable[[Sequence[Any]], Sequence[dict[str, Any]]]) -> Callable[..., Iterator[ResponsePart]]:
@@ -45,11 +58,13 @@ def at_once(responses: Callable[[Sequence[Any]], Sequence[dict[str, Any]]]) -> C
 
 @dataclass(frozen=True)
 class ServedRun:
-    """A run by its name, what the page has to know `about` it, and its operations by theirs."""
+    """A run by its name, what the page has to know `about` it, its operations by theirs, and those of OpenAI's
+    interface."""
 
     name: str
     about: Mapping[str, Any]
     operations: Mapping[str, Operation]
+    openai: Mapping[str, Operation] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for JSON."""
