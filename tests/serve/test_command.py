@@ -62,6 +62,10 @@ def served(*arguments: str, **options) -> Iterator[tuple[subprocess.Popen[str], 
         (["--host", "192.0.2.1", "--token", "x"], "cannot listen at 192.0.2.1, port 8000"),
         (["--token", ""], "--token is empty"),
         (["--allow-host", "x/y"], "expected the name or the address of a host"),
+        (["--per-client", "0"], "--per-client is 0; expected at least 1"),
+        (["--tls-cert", "cert.pem"], "--tls-cert and --tls-key go together"),
+        (["--tls-cert", "none.pem", "--tls-key", "none.pem"], "No such file or directory; expected a certificate"),
+        (["--access-log", "xml"], "--access-log"),
         (["--prot", "1"], "--prot"),
     ],
 )
@@ -117,6 +121,25 @@ def test_a_token_keeps_others_out(run: Path):
         assert httpx.get(address + "/api/runs").status_code == 401
         answer = httpx.get(address + "/api/runs", headers={"authorization": "Bearer sesame"}).json()
         assert [each["name"] for each in answer["runs"]] == ["run"]
+
+
+def test_a_server_for_everyone_reloads_its_runs_and_drops_no_request(run: Path):
+    """It prints an address of this machine that works, and what --allow-host is for; SIGHUP reloads the runs while
+    requests are answered."""
+    environ = environment(REGARD_TOKEN="sesame")
+    with served(str(run), "--host", "0.0.0.0", "--access-log", "json", env=environ) as (process, address):
+        assert address.startswith("http://127.0.0.1:")
+        assert process.stdout is not None
+        assert process.stderr is not None
+        lines = list(iter(process.stdout.readline, "Ctrl-C ends.\n"))
+        assert "--allow-host NAME" in lines[-1]
+        first = json.loads(process.stdout.readline())
+        assert (first["method"], first["path"], first["status"]) == ("GET", "/", 200)
+        process.send_signal(signal.SIGHUP)
+        with httpx.Client(timeout=60, headers={"authorization": "Bearer sesame"}) as client:
+            for _ in range(30):
+                assert client.post(address + "/api/runs/run/predict", json={"text": "abc"}).status_code == 200
+        assert process.stderr.readline() == "regard: reloaded: run\n"
 
 
 def test_rows_60_and_64_memory_stays_flat(run: Path):
