@@ -17,6 +17,8 @@ PAIRS = [([5, 7, 4], [6, 4, 9, 11, 5]), ([], [7]), ([10, 9, 8, 7, 6, 5, 4], []),
 MAPS = {
     "transformer": 2 * 3,
     "transformer-after": 2 * 2,
+    "transformer-concat": 1 * 2,
+    "transformer-cosine": 2 * 3,
     "transformer-grouped": 1 * 4,
     "transformer-learned": 1 * 2,
     "transformer-monotonic": 2 * 3,

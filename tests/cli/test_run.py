@@ -92,7 +92,7 @@ def test_row_22_debug_names_the_layer(regard, copy: Path):
     for command in (["predict", str(copy), "14 July 1989"], ["evaluate", str(copy)]):
         code, _, errors = regard(*command, "--debug")
         assert code == 1
-        assert errors.splitlines()[-1].startswith("regard: decoder.attend")
+        assert errors.splitlines()[-1].startswith("regard: the output of decoder.attend.score has 13 of 13 numbers")
 
 
 def test_of_several_processes_each_says_which_it_is(regard, monkeypatch: pytest.MonkeyPatch):
@@ -284,7 +284,8 @@ def test_predict_answers_lines_as_they_come_and_row_67_ends_quietly(run: Path):
 def test_predict_reads_lines_and_names_the_bad_one(run: Path):
     code, output, errors = finish(start("predict", str(run), errors="surrogateescape"), "14 July 1989\n\nbad \udcff\n")
     assert (code, len(output.splitlines())) == (2, 2)
-    assert errors.startswith("regard: standard input:3: byte 0xff")
+    assert errors.splitlines()[0] == "regard: text 2: the text is empty, so the prediction means nothing"
+    assert errors.splitlines()[1].startswith("regard: standard input:3: byte 0xff")
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])

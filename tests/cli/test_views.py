@@ -112,7 +112,7 @@ def test_a_page_shows_a_matrix_between_words(tmp_path: Path):
         (FigureOptions(source="9:12"), {}, "the source has 9 places"),
         (FigureOptions(target="-1"), {}, "target is '-1'; expected A:B, A:, :B or A, numbers from 0"),
         (FigureOptions(target=""), {}, "expected A:B"),
-        (FigureOptions(view="entropy"), {"maps": [1]}, "the view entropy is of every head"),
+        (FigureOptions(view="entropy"), {"maps": [1]}, "the view entropy shows every head"),
         (FigureOptions(view="rollout"), {"maps": [1]}, "a rollout combines all layers and heads"),
         (FigureOptions(view="lines"), {"maps": [6]}, "map 6 is not there; the model has 6, from 0 to 5"),
         (FigureOptions(view="lines"), {"beam": 2}, "the option beam is not supported where"),

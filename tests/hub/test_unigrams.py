@@ -167,7 +167,7 @@ def test_entries_alone_make_pieces():
         (spm.model([("a", -1.0, 1), ("a", -2.0, 1)]), "piece 'a' is there twice"),
         (spm.model([("a", -1.0, 4)]), "piece 'a' is one defined by its user"),
         (spm.model([("<0x00>", -1.0, 6)]), "is one of single bytes"),
-        (spm.model([("a", -1.0, 1)], training={3: 2}), "in another way than by the unigram model"),
+        (spm.model([("a", -1.0, 1)], training={3: 2}), "it segments text otherwise than by the unigram model"),
         (spm.model([("a", -1.0, 1)], training={24: 1}), "its blanks stand behind words"),
         (spm.model([("a", -1.0, 1)], training={35: 1}), "single bytes stand for what is unknown"),
         (spm.model([("a", -1.0, 1)], preparing={5: 0}), "its blanks are not written as ▁"),

@@ -69,7 +69,7 @@ def _pieces(data: bytes) -> Pieces:
             parts[number] |= dict(fields(content(value)))
     training, preparing = parts[TRAINING], parts[PREPARING]
     _require(bool(preparing), "it does not say how text is prepared; is it cut off?")
-    _require(training.get(MODEL, UNIGRAM) == UNIGRAM, "it segments text differently from by the unigram model")
+    _require(training.get(MODEL, UNIGRAM) == UNIGRAM, "it segments text otherwise than by the unigram model")
     _require(not training.get(SUFFIX), "its blanks stand behind words")
     _require(not training.get(FALLBACK), "single bytes stand for what is unknown")
     _require(bool(preparing.get(ESCAPE, 1)), "its blanks are not written as ▁")
