@@ -1,5 +1,6 @@
 """The laws in half precision, within `regard.testing.laws.TOLERANCES`, and numbers at the edges of every precision."""
 
+from collections.abc import Callable
 from itertools import product
 
 import pytest
@@ -21,10 +22,21 @@ from regard.attention.align import (
 )
 from regard.attention.align.losses import entropy, guided
 from regard.attention.heads import MultiHead
-from regard.attention.masks import Mask, padding
+from regard.attention.masks import Mask, padding, window
 from regard.attention.memory import Memory
 from regard.attention.record import record
-from regard.attention.scores import Content, Cosine, Distance, Dot, InverseDistance, Location, ScaledDot, Score
+from regard.attention.scores import (
+    Additive,
+    Content,
+    Cosine,
+    Distance,
+    Dot,
+    General,
+    InverseDistance,
+    Location,
+    ScaledDot,
+    Score,
+)
 from regard.models.aligns import ALIGNS, AlignName
 from regard.nn.encoders.transformer import mean
 from regard.testing import check_attention
@@ -124,6 +136,18 @@ def test_row_73_rows_of_4000_keys(align: AlignName, dtype: torch.dtype):
         weights = module.align(module.score(query, module.score.prepare(key)), query=query).weights
         check_row_sums(weights, align, dtype)
         assert module(query, Memory(key, value)).isfinite().all()
+
+
+@in_halves
+@pytest.mark.parametrize("score", [Dot(), Distance(4.0)], ids=["dot", "distance"])
+def test_row_73_windows_in_half_precision(score: Score, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch):
+    """By blocks of near keys, as by all of them."""
+    monkeypatch.setattr(regard.attention.paths, "fused_is_faster", lambda query, key, masked: True)
+    query, key, value = (torch.randn(1, 400, 8).to(dtype) for _ in range(3))
+    mask = window(400, before=3, after=2)
+    found = Attend(score)(query, Memory(key, value, mask))
+    expected, _ = attend(query, key, value, score=score, mask=mask)
+    torch.testing.assert_close(found, expected, rtol=TOLERANCES[dtype], atol=TOLERANCES[dtype])
 
 
 @in_halves
@@ -251,9 +275,14 @@ def test_row_20_a_predicted_window_over_nothing(garbage: float):
 
 
 @in_all
-@pytest.mark.parametrize("score", [Dot(), ScaledDot(), Cosine(), Distance(), InverseDistance()])
-def test_row_25_width_0(score: Score, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(
+    "make",
+    [Dot, ScaledDot, Cosine, Distance, InverseDistance, lambda: General(0, 0), lambda: Additive(0, 0, 3)],
+    ids=["dot", "scaled-dot", "cosine", "distance", "inverse-distance", "general", "additive"],
+)
+def test_row_25_width_0(make: Callable[[], Score], dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch):
     """Vectors without numbers are all alike: every key is read equally."""
+    score = make().to(dtype)
     query, key, value = (torch.randn(2, *shape).to(dtype) for shape in ((3, 0), (7, 0), (7, 2)))
     for fused in (False, True):
         monkeypatch.setattr(regard.attention.paths, "fused_is_faster", lambda *_, chosen=fused: chosen)

@@ -1,9 +1,10 @@
 """Trained runs, by their folders."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
-from torch import nn
+from torch import Tensor, nn
 
 from regard.errors import InputError
 from regard.models.fused import fuse
@@ -49,16 +50,20 @@ def load(
     config = run_file.read(folder.file(CONFIG))
     run = TASKS[config.task].open(folder, config)
     expect(run, task, path)
-    tensors = folder.load_tensors(WEIGHTS)
-    try:
-        run.load_weights(tensors, allow_missing=allow_missing)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
+    load_weights(run, folder.load_tensors(WEIGHTS), path, allow_missing)
     run.model.to(choose_device("cpu" if int8 and device == "auto" else device)).eval()
     if int8:
         quantised(run.model, str(path))
     fuse(run.model)
     return run
+
+
+def load_weights(run: Any, tensors: Mapping[str, Tensor], path: Path | str, allow_missing: bool) -> None:
+    """Load weights into a run. Raises InputError with the `path` of the run for weights that do not fit or hold NaN."""
+    try:
+        run.load_weights(tensors, allow_missing=allow_missing)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
 
 
 def expect(run: Any, task: type[R], path: Path | str) -> R:
