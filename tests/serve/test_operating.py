@@ -1,11 +1,13 @@
 """What runs a server in production: probes, counts, ids, logs, shares of clients, reloading, TLS."""
 
 import asyncio
+import contextlib
 import json
 import logging
 import re
 import ssl
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from regard.serve.reload import Reloader
 from regard.serve.request import Limits
 from regard.serve.server import allowed, certificate
 from tests.serve.serving import Echo, run, serving, until
+from tests.serve.test_connections import connected, rest
 from tests.serve.test_requests import PREDICT, Gate
 
 TLS = Path(__file__).parents[1] / "data" / "tls"
@@ -186,6 +189,45 @@ def test_a_certificate_encrypts():
             assert client.post(address + PREDICT, json={"text": "a"}).json() == {"text": "a"}
             origin = {"origin": address}
             assert client.post(address + PREDICT, json={"text": "a"}, headers=origin).status_code == 200
+
+
+def test_row_71_connections_without_a_handshake_give_way_too():
+    """Bytes that are no TLS end theirs."""
+    limits, tls = Limits(connections=8, head_seconds=4.0), certificate(TLS / "cert.pem", TLS / "key.pem")
+    trust = ssl.create_default_context(cafile=TLS / "cert.pem")
+    with serving(limits=limits, tls=tls) as address, contextlib.ExitStack() as held:
+        plain = address.replace("https:", "http:")
+        idle = [held.enter_context(connected(plain)) for _ in range(12)]
+        time.sleep(0.3)  # longer than the time that a new connection has in any case
+        with httpx.Client(verify=trust) as client:
+            for _ in range(3):
+                assert client.post(address + PREDICT, json={"text": "a"}).json() == {"text": "a"}
+        assert rest(idle[0]) == b""
+        idle[-1].sendall(b"GET / HTTP/1.1\r\n\r\n")
+        rest(idle[-1])
+
+
+def test_a_request_in_one_packet_with_the_end_of_the_handshake_is_answered():
+    trust = ssl.create_default_context(cafile=TLS / "cert.pem")
+    with serving(tls=certificate(TLS / "cert.pem", TLS / "key.pem")) as address:
+        into, out = ssl.MemoryBIO(), ssl.MemoryBIO()
+        client = trust.wrap_bio(into, out, server_hostname="localhost")
+        with connected(address.replace("https:", "http:")) as connection:
+            while True:
+                try:
+                    client.do_handshake()
+                    break
+                except ssl.SSLWantReadError:
+                    connection.sendall(out.read())
+                    into.write(connection.recv(1 << 16))
+            client.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            connection.sendall(out.read())
+            found = b""
+            while b"ok" not in found:
+                into.write(connection.recv(1 << 16))
+                with contextlib.suppress(ssl.SSLWantReadError):
+                    found += client.read(1 << 16)
+    assert found.startswith(b"HTTP/1.1 200")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """What a connection may take: heads that come in time, bodies within limits of size, time and memory."""
 
 import asyncio
+import ssl
 from typing import Any
 
 from starlette.datastructures import Headers
@@ -73,7 +74,10 @@ class TimedProtocol(H11Protocol):
     and for the others while anything comes."""
 
     connections_of: Connections
+    tls: ssl.SSLContext | None = None
     timer: asyncio.TimerHandle | None = None
+    handshake: asyncio.Task[None] | None = None
+    early = b""
     since = 0.0
     lingers = False
     late = False
@@ -85,13 +89,39 @@ class TimedProtocol(H11Protocol):
         return answered and self.loop.time() - self.since > GRACE * self.connections_of.limits.head_seconds
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        self.since = self.loop.time()
+        self.transport, self.since = transport, self.loop.time()
         self.connections_of.add(self)
         self.late = self.connections_of.full
+        if self.tls is None:
+            self.begin(transport)
+        elif not transport.is_closing():
+            transport.pause_reading()
+            self.handshake = self.loop.create_task(self.encrypt(transport, self.tls))
+
+    async def encrypt(self, transport: Any, tls: ssl.SSLContext) -> None:
+        """Begin TLS on a connection that counts already: asyncio itself makes one known after its handshake, so that
+        any number of idle ones would hold files."""
+        seconds = self.connections_of.limits.head_seconds
+        try:
+            encrypted = await self.loop.start_tls(transport, self, tls, server_side=True, ssl_handshake_timeout=seconds)
+        except OSError:  # the client left, was too slow, or does not speak TLS
+            encrypted = None
+        if encrypted is None:
+            self.connections_of.remove(self)
+        else:
+            self.begin(encrypted)
+
+    def begin(self, transport: Any) -> None:
+        """Expect a request."""
+        super().connection_made(transport)
         self.start_timer()
+        if self.early:
+            self.data_received(self.early)
 
     def data_received(self, data: bytes) -> None:
+        if self.flow is None:  # it came in one packet with the end of the handshake
+            self.early += data
+            return
         if self.lingers:
             return
         self.app_state = {**self.app_state, CROWDED: self.late and self.connections_of.full}
@@ -141,9 +171,9 @@ class TimedProtocol(H11Protocol):
         self.timer = None
 
 
-def protocol(connections: Connections) -> type[H11Protocol]:
-    """The protocol of a server with these connections."""
-    return type("ServerProtocol", (TimedProtocol,), {"connections_of": connections})
+def protocol(connections: Connections, tls: ssl.SSLContext | None = None) -> type[H11Protocol]:
+    """The protocol of a server with these connections, encrypted with `tls`."""
+    return type("ServerProtocol", (TimedProtocol,), {"connections_of": connections, "tls": tls})
 
 
 class Disconnected(Exception):

@@ -125,7 +125,7 @@ def server(
     app.metrics.counter("regard_connections_closed_total", closed, lambda: connections.closed)
     config = uvicorn.Config(
         app,
-        http=protocol(connections),
+        http=protocol(connections, tls),
         ws="none",
         lifespan="on",
         log_config=None,
@@ -135,8 +135,6 @@ def server(
         forwarded_allow_ips=list(proxies),
         timeout_graceful_shutdown=round(limits.answer_seconds) + 1,
     )
-    config.load()
-    config.ssl = tls
     return uvicorn.Server(config)
 
 
