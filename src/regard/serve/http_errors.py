@@ -43,18 +43,20 @@ def openai_error(status: int, message: str, code: str | None = None) -> dict[str
 
 def encode(value: Any) -> bytes:
     """Compact JSON. What UTF-8 has no bytes for, such as a lone surrogate, becomes an escape; an infinite number, such
-    as the score of what is impossible, becomes null."""
-    text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    as the score of what is impossible, becomes null. Raises FloatingPointError for NaN, which is no answer."""
+    text = json.dumps(_finite(value, "it"), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.encode("utf-8", "backslashreplace")
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: Any, place: str) -> Any:
     match value:
         case float():
+            if math.isnan(value):
+                raise FloatingPointError(f"the answer is refused: {place} is NaN; the run's weights may be damaged")
             return value if math.isfinite(value) else None
         case dict():
-            return {key: _finite(each) for key, each in value.items()}
+            return {key: _finite(each, str(key)) for key, each in value.items()}
         case list() | tuple():
-            return [_finite(each) for each in value]
+            return [_finite(each, place) for each in value]
         case _:
             return value

@@ -214,6 +214,8 @@ def embed(run: Any, request: Embeddings) -> dict[str, Any]:
     """The vectors of the texts of a request."""
     texts = [request.input] if isinstance(request.input, str) else list(request.input)
     vectors = run.embed(texts).float().numpy().astype("<f4")
+    if not np.isfinite(vectors).all():
+        raise FloatingPointError("the answer is refused: a vector is not finite; the run's weights may be damaged")
     tokens = sum(len(run.tokenizer.encode(each) if isinstance(run, Tokenizes) else each.split()) for each in texts)
     data = [
         {"object": "embedding", "index": index, "embedding": _vector(each, request.encoding_format)}

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 
 from regard.cancellation import Cancelled, cancellable
+from regard.errors import RunError
 from regard.serve.fair_queue import FairQueue
 from regard.serve.http_errors import encode
 from regard.serve.operation import Operation
@@ -177,7 +178,8 @@ def answer(batch: Sequence[PendingRequest]) -> None:
 
 def failure(error: Exception) -> Event:
     """A fault of the request as it is; one of ours without its details, which the log has."""
-    if isinstance(error, ValueError | FloatingPointError):
-        return fault(422 if isinstance(error, ValueError) else 500, " ".join(str(error).split()))
+    if isinstance(error, ValueError | FloatingPointError | RunError):
+        ours = not isinstance(error, ValueError) or isinstance(error, RunError)
+        return fault(500 if ours else 422, " ".join(str(error).split()))
     logger.error("a request failed", exc_info=error)
     return fault(500, f"unexpected {type(error).__name__}; the server's log says more")
