@@ -79,7 +79,9 @@ def test_row_75_a_full_disk_while_training(tmp_path: Path):
     assert "metrics.jsonl: cannot be written: no space" in last
     assert last.endswith("larger than the limit for files; free some and start again (training: with --resume)")
     assert "Traceback" not in errors
-    assert not (tmp_path / "run").exists()  # there was no checkpoint
+    records = (tmp_path / "run" / "metrics.jsonl").read_bytes()
+    assert records.endswith(b"\n")
+    assert all(map(json.loads, records.splitlines()))
 
 
 @pytest.mark.parametrize("form", [".png", ".svg", ".html"])

@@ -76,6 +76,22 @@ def test_a_language_model_trained_here_goes_out_and_comes_back(kind: KindName, t
     assert [theirs(text)["input_ids"] for text in TEXTS] == [tokenizer.encode(text) for text in TEXTS]
 
 
+def test_row_76_half_an_import_is_not_in_the_way_of_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    tokenizer = Tokenizer.train(TokenizerSettings("space", 290), TEXTS)
+    config = GPT2Config(layers=1, width=6, heads=3, context=11)
+    model = PretrainedModel(config, GPT2(tokenizer.size, config).state_dict(), tokenizer)
+
+    def full(*_: object) -> None:
+        raise RunError("no space left on the device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("regard.storage.tensors.write", full)
+        with pytest.raises(RunError, match="no space left"):
+            write_run(model, {}, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    write_run(model, {}, tmp_path / "run")
+
+
 @pytest.mark.parametrize("kind", [*KINDS, "cased bert"])
 def test_texts_with_blanks_are_those_of_transformers(kind: str, tmp_path: Path):
     published = publish(tmp_path / "published", kind)

@@ -37,11 +37,12 @@ def out(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", str(path)], check=True)
 
 
-def fail(out: Path, error: BaseException, *checkpoints: int) -> None:
+def fail(out: Path, error: BaseException, *checkpoints: int, logged: bool = False) -> None:
     """A new run that fails once it has written some files."""
     with folder(out, False, PartialState(cpu=True)) as run:
         run.write_text("config.yaml", "x")
-        run.append_jsonl("metrics.jsonl", {})
+        if logged:
+            run.append_jsonl("metrics.jsonl", {})
         (out / "tensorboard").mkdir()
         for step in checkpoints:
             run.save_checkpoint(step, {}, {})
@@ -65,6 +66,16 @@ def test_row_76_what_a_checkpoint_holds_is_never_removed(tmp_path: Path):
     with pytest.raises(InputError, match="bad data"):
         fail(tmp_path, InputError("bad data"), 3)
     assert RunDirectory.open(tmp_path).checkpoint_steps() == [3]
+
+
+def test_row_76_the_log_of_a_run_that_failed_stays(tmp_path: Path):
+    with pytest.raises(RunError, match="the loss is not finite"):
+        fail(tmp_path / "failed", RunError("the loss is not finite"), logged=True)
+    with folder(tmp_path / "failed", True, PartialState(cpu=True)) as run:
+        assert run.read_jsonl("metrics.jsonl") == [{}]
+    with pytest.raises(InputError, match="bad data"):
+        fail(tmp_path / "bad", InputError("bad data"), logged=True)
+    assert not (tmp_path / "bad").exists()
 
 
 def test_row_76_a_link_to_nothing(tmp_path: Path):

@@ -6,6 +6,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from torch import nn
+
 from regard.config import yaml_file
 from regard.errors import InputError
 from regard.hub import download as hub
@@ -51,16 +53,30 @@ def write_run(pretrained: PretrainedModel | PretrainedImageModel, origin: Mappin
     """
     config, model = _complete(yaml_file.dump(run_config(pretrained))), build_model(pretrained)
     with RunDirectory.create(out) as run:
-        run.write_text(CONFIG, config)
-        run.write_json(ORIGIN, dict(origin))
-        labels = labels_of(pretrained)
-        if labels:
-            run.write_json(LABELS, list(labels))
-        if isinstance(pretrained, PretrainedModel):
-            for name, tokenizer in tokenizers(pretrained).items():
-                with run.writing(name) as path:
-                    tokenizer.save(path)
-        run.save_tensors(WEIGHTS, model.state_dict())
+        try:
+            _write(run, config, model, pretrained, origin)
+        except BaseException:
+            run.withdraw()  # half an import would be in the way of the next one
+            raise
+
+
+def _write(
+    run: RunDirectory,
+    config: str,
+    model: nn.Module,
+    pretrained: PretrainedModel | PretrainedImageModel,
+    origin: Mapping[str, str],
+) -> None:
+    run.write_text(CONFIG, config)
+    run.write_json(ORIGIN, dict(origin))
+    labels = labels_of(pretrained)
+    if labels:
+        run.write_json(LABELS, list(labels))
+    if isinstance(pretrained, PretrainedModel):
+        for name, tokenizer in tokenizers(pretrained).items():
+            with run.writing(name) as path:
+                tokenizer.save(path)
+    run.save_tensors(WEIGHTS, model.state_dict())
 
 
 def _complete(text: str) -> str:

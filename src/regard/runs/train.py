@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from accelerate import PartialState
 
+from regard.errors import InputError
 from regard.models.fused import fuse
 from regard.nonfinite import debugged
 from regard.runs import environment, run_file
@@ -26,6 +27,7 @@ from regard.tasks.task import RunConfig
 from regard.training.allocator import keep_freed_memory
 from regard.training.devices import choose_device, choose_precision
 from regard.training.loop import fit
+from regard.training.progress import FILE as METRICS
 
 FORMAT = 2
 IDENTITY, RESULT = "identity.json", "result.json"
@@ -131,17 +133,18 @@ def settled(config: RunConfig, device: str) -> RunConfig:
 
 @contextmanager
 def folder(path: Path, resume: bool, process: PartialState) -> Iterator[RunDirectory]:
-    """The run's folder, made and locked by the first process before the others read it. If a new run fails before its
-    first checkpoint, nothing of it stays: the next start finds what this one found."""
-    created = not path.exists()
+    """The run's folder, made and locked by the first process before the others read it. If a new run fails before it
+    has trained, or for bad input before its first checkpoint, nothing of it stays: the next start finds what this one
+    found."""
     with process.main_process_first():
         run = RunDirectory.create(path, resume=resume) if process.is_main_process else RunDirectory.open(path)
     with run:
         try:
             yield run
-        except BaseException:
-            if process.is_main_process and not resume and not run.checkpoint_steps():
-                run.withdraw(created)
+        except BaseException as error:
+            trained = run.checkpoint_steps() or (run.has(METRICS) and not isinstance(error, InputError))
+            if process.is_main_process and not resume and not trained:
+                run.withdraw()
             raise
 
 

@@ -34,6 +34,7 @@ class RunDirectory:
         self.path = path
         self._manifest = manifest
         self._lock = lock
+        self._created = False
 
     @classmethod
     def create(cls, path: Path, *, resume: bool = False) -> "RunDirectory":
@@ -43,6 +44,7 @@ class RunDirectory:
         """
         with atomic.explained(path):
             _refuse(path, resume)
+            created = not path.exists()
             path.mkdir(parents=True, exist_ok=True)
         lock = locks.Lock(path)
         try:
@@ -53,6 +55,7 @@ class RunDirectory:
             if not resume:
                 manifest.write()
             run = cls(path, manifest, lock)
+            run._created = created
             for name in [name for name, digests in manifest.files.items() if not digests]:
                 run.keep_jsonl(name, lambda record: True)
             return run
@@ -76,14 +79,14 @@ class RunDirectory:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def withdraw(self, created: bool) -> None:
-        """Remove what this run has written, with its folder if that was `created` for it. A folder that was there, such
-        as a mount point or what a link leads to, is somebody's: it stays, empty as it was."""
+    def withdraw(self) -> None:
+        """Remove what this run has written, with its folder if `create` made that. A folder that was there, such as a
+        mount point or what a link leads to, is somebody's: it stays, empty as it was."""
         self._writable()
         for each in self.path.iterdir():
             if each.name != FOUND:
                 atomic.discard(each)
-        if created:
+        if self._created and not any(self.path.iterdir()):  # else something stays, which is not the real trouble
             self.path.rmdir()
 
     def close(self) -> None:
