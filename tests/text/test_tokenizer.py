@@ -175,7 +175,7 @@ def _shared() -> Tokenizer:
 
 
 @pytest.mark.parametrize("text", ["a <unk> b", r"\<s> </s>", r"<pad> \\<unk>", "x<s> <s>x", r"\ \\ \x"])
-def test_row_43_words_between_blanks_may_be_special_names(space: Tokenizer, text: str) -> None:
+def test_row_16_words_between_blanks_may_be_special_names(space: Tokenizer, text: str) -> None:
     """They are words like others, in text and in the vocabulary."""
     trained = Tokenizer.train(TokenizerSettings("space"), [text])
     ids = trained.encode(text)

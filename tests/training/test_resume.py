@@ -1,8 +1,10 @@
 """Killed, stopped, resumed: the same weights, byte for byte."""
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -73,9 +75,29 @@ def test_under_torchrun(tmp_path: Path):
 
 @pytest.mark.slow
 def test_row_46_one_process_fails(tmp_path: Path):
+    began = time.monotonic()
     done = torchrun(tmp_path / "run", "trouble=('raise', 11)")
-    assert done.returncode not in (0, None)
+    assert time.monotonic() - began < 60
+    assert done.returncode == 1
     assert "rank 1 has an accident" in done.stderr
+
+
+@pytest.mark.slow
+def test_row_46_and_81_an_accident_of_one_process(tmp_path: Path):
+    done = toy.call(toy.accidents, tmp_path)
+    killed = -signal.SIGKILL  # as a launcher ends the rest
+    expected = {"raise": [1, 1], "kill one": [1, killed], "terminate one": [143, 143], "stop one": [1, killed]}
+    assert {kind: each["codes"] for kind, each in done.items()} == expected
+    for kind, each in done.items():
+        assert each["seconds"] < 30, kind
+        assert each["steps"] == ([9, 10, 11] if kind == "terminate one" else [9, 10])
+        assert "\n" not in each["line"]
+        said = (
+            "stopped by SIGTERM after update 11" if kind == "terminate one" else "another process of the run ended, or"
+        )
+        assert each["line"].startswith(said)
+        assert each["resumed"] == [0, 0]
+        assert each["same"], kind
 
 
 def test_several_processes_learn_what_one_does(tmp_path: Path):

@@ -120,6 +120,11 @@ class Trouble(Following):
             if self.kind == "twice":
                 os.kill(os.getpid(), number)
                 time.sleep(60)
+        other = here and os.environ.get("RANK") == "1"
+        if other and self.kind in ("stop one", "kill one", "terminate one"):
+            name = self.kind.split()[0]
+            numbers = {"stop": signal.SIGSTOP, "kill": signal.SIGKILL, "terminate": signal.SIGTERM}
+            os.kill(os.getpid(), numbers[name])
         if here and self.kind == "raise" and os.environ.get("RANK", "1") == "1":
             raise ValueError("rank 1 has an accident")
         return super().loss(model, batch, update, carried)
@@ -148,6 +153,8 @@ def train(path: Path, changes: dict[str, Any]) -> int:
         fit(model(dropout), task, settings(**changes), run, resume=resume)
     except (InputError, RunError) as error:
         print(error, file=sys.stderr)
+        if os.environ.get("RANK") == "0":
+            path.with_suffix(".error").write_text(str(error), encoding="utf-8")
         return error.exit_code
     return 0
 
@@ -170,7 +177,12 @@ def start(path: Path, processes: int, changes: dict[str, Any]) -> list[int]:
     ranks = [context.Process(target=_child, args=(rank, processes, port, path, changes)) for rank in range(processes)]
     for rank in ranks:
         rank.start()
-    for rank in ranks:
+    ranks[0].join()
+    for rank in ranks[1:]:
+        rank.join(2)
+        if rank.exitcode is None and changes.get("trouble", ("",))[0] == "stop one":
+            rank.kill()  # as a launcher does once one of its processes has failed
+            rank.join()
         rank.join()
     return [rank.exitcode or 0 for rank in ranks]
 
@@ -219,6 +231,28 @@ def signals(path: Path, processes: int, at: int, changes: dict[str, Any]) -> dic
             digests[kind] = digest(path / kind)
             steps[f"{kind}, resumed"] = RunDirectory.open(path / kind).checkpoint_steps()
     return {"codes": codes, "digests": digests, "steps": steps}
+
+
+ACCIDENTS = ("raise", "kill one", "terminate one", "stop one")
+
+
+def accidents(path: Path) -> dict[str, Any]:
+    """Two processes of which the second has an accident at update 11, of each kind: the exit codes, the seconds until
+    both ended, the updates that were saved, the first's error, and what the same run comes to when it is resumed."""
+    changes, result = {"keep_best": 0, "process_timeout": 3}, {}
+    assert start(path / "whole", 2, changes) == [0, 0]
+    for kind in ACCIDENTS:
+        began, line = time.monotonic(), path / f"{kind}.error"
+        codes = start(path / kind, 2, {**changes, "trouble": (kind, 11)})
+        result[kind] = {
+            "codes": codes,
+            "seconds": time.monotonic() - began,
+            "steps": RunDirectory.open(path / kind).checkpoint_steps(),
+            "line": line.read_text(encoding="utf-8") if line.exists() else "",
+            "resumed": start(path / kind, 2, {**changes, "resume": True}),
+            "same": digest(path / kind) == digest(path / "whole"),
+        }
+    return result
 
 
 def together(path: Path) -> dict[str, list[list[float]]]:

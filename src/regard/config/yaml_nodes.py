@@ -82,13 +82,13 @@ def read(path: Path) -> tuple[Node, list[Problem]]:
     Raises InputError (one line) for a file that is missing, empty, not UTF-8, too large or not YAML.
     """
     try:
-        data = b"" if path.is_dir() else path.read_bytes() if path.stat().st_size <= LARGEST_FILE else None
+        data = b"" if path.is_dir() else _start(path)
     except OSError as error:
         reason = "no such file" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
         raise InputError(f"{path}: {reason}; expected a YAML file") from error
     if path.is_dir():
         raise InputError(f"{path}: is a directory; expected a YAML file")
-    if data is None:
+    if len(data) > LARGEST_FILE:
         raise InputError(f"{path}: larger than {LARGEST_FILE} bytes; expected a short YAML file")
     try:
         text = data.decode("utf-8").removeprefix("\ufeff")
@@ -97,6 +97,12 @@ def read(path: Path) -> tuple[Node, list[Problem]]:
         found = f"byte {data[error.start]:#04x} at offset {error.start}"
         raise InputError(f"{path}:{line}: not UTF-8 ({found}); save the file as UTF-8") from error
     return parse(text, str(path), 1)
+
+
+def _start(path: Path) -> bytes:
+    """The first bytes of a file, enough to see that it is too large; a stream such as /dev/zero has no end."""
+    with path.open("rb") as file:
+        return file.read(LARGEST_FILE + 1)
 
 
 def parse(text: str, file: str, first_line: int) -> tuple[Node, list[Problem]]:

@@ -70,6 +70,8 @@ class ImageFolders(ImageSets):
             for file in sorted(each for each in folder.rglob("*") if not each.is_dir() and not hidden(each)):
                 if file.suffix.lower() not in SUFFIXES:
                     raise InputError(f"{file}: is no image by its name; expected {', '.join(sorted(SUFFIXES))}")
+                if file.exists() and not file.is_file():
+                    raise InputError(f"{file}: is no regular file; expected an image")
                 found.append(LabelledImage(file, folder.name, str(file)))
         if not found:
             raise InputError(f"{path}: has no folders with images; expected a folder a class, with its images")
@@ -102,8 +104,10 @@ class IdxImages(ImageSets):
 
 def contents(image: Image) -> str:
     """A digest of an image's bytes."""
-    found = image.tobytes() if isinstance(image, np.ndarray) else Path(image).read_bytes()
-    return hashlib.sha256(found).hexdigest()
+    if isinstance(image, np.ndarray):
+        return hashlib.sha256(image.tobytes()).hexdigest()
+    with Path(image).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def hidden(path: Path) -> bool:

@@ -40,8 +40,9 @@ def read_image(path: Path | str, channels: int = 3) -> UInt8[np.ndarray, "height
         InputError: the file is missing, no image, broken, cut short or larger than `MOST_PIXELS`.
     """
     path = Path(path)
-    if path.is_dir() or not path.exists():
-        raise InputError(f"{path}: {'is a directory' if path.is_dir() else 'no such file'}; expected an image")
+    if not path.is_file():
+        what = "is a directory" if path.is_dir() else "is no regular file" if path.exists() else "no such file"
+        raise InputError(f"{path}: {what}; expected an image")
     return _decoded(path, str(path), channels)
 
 

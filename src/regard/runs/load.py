@@ -4,7 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
+import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils import _device
 
 from regard.errors import InputError
 from regard.models.fused import fuse
@@ -14,10 +17,16 @@ from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nn.fast_linear import with_int8
 from regard.runs import run_file
 from regard.storage.run_folder import WEIGHTS, RunDirectory
+from regard.storage.tensors import check, check_fit, outlines
 from regard.tasks.catalog import TASKS
+from regard.tasks.task import RunConfig
 from regard.training.devices import choose_device
 
 CONFIG = "config.yaml"
+FACTOR, FREE = 4, 1 << 28
+"""A model may have this many times the bytes of its weights, and so many more, for tables that are not saved."""
+MADE, FIRST = 10, 1000
+"""Building a model may make this many tensors for each one of its weights, and so many more."""
 R = TypeVar("R")
 
 
@@ -48,6 +57,7 @@ def load(
             f"{path}: has no {WEIGHTS} yet; finish its training with `regard train ... --out {path} --resume`"
         )
     config = run_file.read(folder.file(CONFIG))
+    check_sizes(folder, config, allow_missing=allow_missing)
     run = TASKS[config.task].open(folder, config)
     expect(run, task, path)
     load_weights(run, folder.load_tensors(WEIGHTS), path, allow_missing)
@@ -90,3 +100,47 @@ def quantised(model: nn.Module, place: str) -> None:
     if device.type != "cpu":
         raise InputError(f"{place}: would be on {device.type}, but int8 is for a CPU; choose one of the two")
     with_int8(model)
+
+
+class _Outline(TorchFunctionMode):
+    """Tensors made inside have a shape but no storage, so that filling them is left out; they are counted."""
+
+    def __init__(self, place: str, most: int) -> None:
+        super().__init__()
+        self.place, self.most, self.made = place, most, 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func is torch.Tensor.mul and not isinstance(args[1], torch.Tensor):
+            return args[0]  # without storage this and the next would load PyTorch's compiler
+        if func in (torch.randn, torch.rand):
+            func = torch.empty
+            kwargs = {name: value for name, value in kwargs.items() if name != "generator"}
+        if func in _device._device_constructors():
+            kwargs = kwargs | {"device": "meta"}
+            self.made += 1
+            if self.made > self.most:  # only here: other calls restore the state of gradients
+                raise InputError(f"{self.place} describes far more layers than the weights have; is it of this run?")
+        name = getattr(func, "__name__", "")
+        if name.endswith("_") and not name.startswith("_") and name != "requires_grad_":
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
+
+
+def check_sizes(folder: RunDirectory, config: RunConfig, *, allow_missing: bool = False) -> None:
+    """Build the run's model without storage and compare it with the header of its weights.
+
+    Raises:
+        InputError: parameters have other shapes than the weights, or the model would be far larger than these.
+    """
+    path = folder.file(WEIGHTS)
+    header = check(path)
+    place = f"{folder.path}: its run file"
+    with _Outline(place, MADE * len(header) + FIRST):
+        model = TASKS[config.task].open(folder, config).model
+    size = sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers()))
+    most = FACTOR * path.stat().st_size + FREE
+    if size > most:
+        raise InputError(f"{place} describes a model of {size:,} bytes, its weights have {path.stat().st_size:,}")
+    if next(model.parameters(), None) is not None:  # a custom run gets its parameters from the weights
+        check_fit(model, outlines(header), allow_missing=allow_missing)

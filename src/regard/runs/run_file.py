@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from regard.config import yaml_file
 from regard.config.registry import Discriminated
 from regard.errors import InputError
+from regard.storage.manifest import content, inside
 from regard.tasks.catalog import TASKS
 
 ENVIRONMENT = "environment.json"
@@ -48,10 +49,16 @@ def read(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
 def absent_plugins(folder: Path) -> list[str]:
     """The packages that a run was trained with and that are not installed."""
     try:
-        environment = json.loads((folder / ENVIRONMENT).read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # no run's folder, or a damaged one, which the manifest's reader reports
+        environment = json.loads(content(inside(folder, ENVIRONMENT)))
+    except (
+        OSError,
+        ValueError,
+        RecursionError,
+        InputError,
+    ):  # no run's folder, or a damaged one, which the manifest's reader reports
         return []
-    return [each for each in environment.get("plugins", []) if not _installed(each.partition(" ")[0])]
+    plugins = environment.get("plugins", []) if isinstance(environment, dict) else []
+    return [each for each in map(str, plugins) if not _installed(each.partition(" ")[0])]
 
 
 def _installed(package: str) -> bool:

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from regard.models.fused import fuse
 from regard.nonfinite import debugged
 from regard.runs import environment, run_file
 from regard.runs.compatibility import check_resume
-from regard.runs.load import CONFIG, load
+from regard.runs.load import CONFIG, check_sizes, load
 from regard.storage.run_folder import WEIGHTS, RunDirectory
 from regard.storage.tensors import load_into
 from regard.tasks.catalog import TASKS
@@ -27,13 +28,14 @@ from regard.tasks.task import RunConfig
 from regard.training.allocator import keep_freed_memory
 from regard.training.devices import choose_device, choose_precision
 from regard.training.loop import fit
+from regard.training.processes import answering
 from regard.training.progress import FILE as METRICS
 
 FORMAT = 2
 IDENTITY, RESULT = "identity.json", "result.json"
 ABOUT_TRAINING = ("seconds", "steps", "parameters", "tokens_per_second")
 """The results of `fit` besides the validation metrics."""
-HARMLESS = ("workers", "log_every", "tensorboard", "checkpoint_minutes")
+HARMLESS = ("workers", "log_every", "tensorboard", "checkpoint_minutes", "process_timeout")
 """Settings of the training that do not change the weights and may differ when a run is resumed."""
 
 Begin = Callable[[RunConfig, RunDirectory, PartialState, bool], tuple[RunConfig, Setup]]
@@ -64,8 +66,9 @@ def train_setup(
     keep_freed_memory()
     device = choose_device(config.training.device)
     config = settled(config, device)
-    process = PartialState(cpu=device == "cpu")
-    with folder(out, resume, process) as run:
+    limit = config.training.process_timeout
+    process = PartialState(cpu=device == "cpu", timeout=timedelta(seconds=limit))
+    with answering(limit), folder(out, resume, process) as run:
         torch.manual_seed(config.training.seed)
         config, setup = begin(config, run, process, resume)
         fuse(setup.model)  # for validation, which decodes
@@ -93,8 +96,10 @@ def begin(config: RunConfig, run: RunDirectory, process: PartialState, resume: b
     InputError."""
     part = config.pretrained_part if isinstance(config, PretrainedSource) else None
     if isinstance(config, PretrainedSource) and part is not None and not part.has_sizes:
-        other = run_file.read(RunDirectory.open(Path(part.folder)).file(CONFIG))
+        source = RunDirectory.open(Path(part.folder))
+        other = run_file.read(source.file(CONFIG))
         part.check(other)
+        check_sizes(source, other)
         config = config.with_sizes(other)
     if config.training.start is None:
         setup = TASKS[config.task].setup(config, run, process.num_processes)
@@ -103,7 +108,9 @@ def begin(config: RunConfig, run: RunDirectory, process: PartialState, resume: b
         return config, setup
     started = RunDirectory.open(Path(config.training.start))
     if isinstance(config, FineTuning):
-        config = config.started(run_file.read(started.file(CONFIG)))
+        other = run_file.read(started.file(CONFIG))
+        check_sizes(started, other)
+        config = config.started(other)
     if process.is_main_process and not resume:
         adopt(run, started)
     process.wait_for_everyone()

@@ -49,7 +49,7 @@ def write(path: Path, data: bytes) -> None:
 def append(path: Path, data: bytes) -> None:
     """Append to a file, in one piece; on a full disk it stays as it was. Raises as `replacing` does."""
     with explained(path):
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         before = os.fstat(descriptor).st_size
         try:
             rest = data

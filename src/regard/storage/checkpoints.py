@@ -14,7 +14,7 @@ from torch import Tensor
 from regard.errors import InputError
 from regard.storage import tensors as weights
 from regard.storage.atomic import SUFFIX, discard, explained, replacing, sync
-from regard.storage.manifest import Manifest, plain, sha256
+from regard.storage.manifest import Manifest, content, inside, plain, sha256
 
 STATE = "state.json"
 ENDING = ".safetensors"
@@ -72,10 +72,18 @@ def save(root: Path, step: int, groups: Mapping[str, Mapping[str, Tensor]], stat
 
 def load(root: Path, step: int) -> Checkpoint:
     """The verified checkpoint. Raises InputError with the file that differs from what was written."""
-    manifest = Manifest.read(folder_of(root, step))
+    manifest = Manifest.read(inside(root, folder_of(root, step).name))
     for name in manifest.files:
         manifest.check(name)
-    return Checkpoint(step, manifest.folder, json.loads(manifest.check(STATE).read_bytes()))
+    path = manifest.check(STATE)
+    text = content(path)
+    try:
+        state = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: is not JSON, though its SHA-256 is right; was it changed?") from error
+    if not isinstance(state, dict):
+        raise InputError(f"{path}: is no state of training, though its SHA-256 is right; was it changed?")
+    return Checkpoint(step, manifest.folder, state)
 
 
 def newest(root: Path) -> Checkpoint | None:

@@ -11,7 +11,9 @@ from regard.storage import atomic
 
 NAME = "manifest.json"
 FORMAT = 1
-LARGEST = 1 << 24  # bytes
+LARGEST = 1 << 26  # bytes
+LOG = ".jsonl"
+"""The ending of a log, the one kind of file without a digest."""
 
 
 def sha256(path: Path) -> str:
@@ -32,11 +34,9 @@ class Manifest:
     @classmethod
     def read(cls, folder: Path) -> "Manifest":
         """Raises InputError if it is missing, broken or of a newer format."""
-        path = folder / NAME
+        path = inside(folder, NAME)
         try:
-            if path.stat().st_size > LARGEST:
-                raise InputError(f"{path}: larger than {LARGEST} bytes; expected a list of files")
-            known = json.loads(path.read_bytes())
+            known = json.loads(content(path))
         except FileNotFoundError as error:
             raise InputError(f"{path}: no such file") from error
         except OSError as error:
@@ -69,15 +69,36 @@ class Manifest:
 
     def check(self, name: str) -> Path:
         """The path of a verified file. Raises InputError if it differs from what was written."""
-        path = self.folder / name
+        path = inside(self.folder, name)
         if name not in self.files:
             raise InputError(f"{path}: not in {NAME}; expected one of {', '.join(sorted(self.files)) or 'none'}")
         if not path.is_file():
             raise InputError(f"{path}: missing, though {NAME} lists it")
         digests = self.files[name]
+        if not digests and path.suffix != LOG:
+            raise InputError(f"{path}: {NAME} has no SHA-256 of it, which only a log ({LOG}) may lack; refused")
         if digests and (found := sha256(path)) not in digests:
             raise InputError(f"{path}: SHA-256 mismatch ({found[:12]}, expected {digests[0][:12]}): changed or cut")
         return path
+
+
+def inside(folder: Path, name: str) -> Path:
+    """The path of a file of the folder. Raises InputError for a link that leads out of it."""
+    path = folder / name
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise InputError(f"{path}: is a link that leads out of the folder; refused, copy the file itself")
+    return path
+
+
+def content(path: Path) -> bytes:
+    """The bytes of a regular file of at most `LARGEST`. Raises InputError for any other, and OSError."""
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path}: is no regular file")
+    with path.open("rb") as file:
+        found = file.read(LARGEST + 1)
+    if len(found) > LARGEST:
+        raise InputError(f"{path}: larger than {LARGEST} bytes; refused")
+    return found
 
 
 def plain(name: str) -> str:

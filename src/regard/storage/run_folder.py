@@ -14,7 +14,7 @@ from regard.storage import checkpoints as checkpoint_files
 from regard.storage import lock as locks
 from regard.storage import manifest as manifests
 from regard.storage.checkpoints import Checkpoint
-from regard.storage.manifest import Manifest, named, plain, sha256
+from regard.storage.manifest import LOG, Manifest, content, inside, named, plain, sha256
 
 FOUND = "lost+found"
 """The folder that every new file system of some kinds has."""
@@ -111,11 +111,28 @@ class RunDirectory:
 
     def read_text(self, name: str) -> str:
         """The text of a verified file. Raises InputError if it is missing or damaged; so do the readers below."""
-        return self.file(name).read_bytes().decode("utf-8")
+        path = self.file(name)
+        try:
+            return content(path).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(f"{path}: is not UTF-8 text, though its SHA-256 is right; was it changed?") from error
 
     def read_json(self, name: str) -> Any:
         """The value of a JSON file."""
-        return json.loads(self.read_text(name))
+        text = self.read_text(name)
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise InputError(
+                f"{self.path / name}: is not JSON, though its SHA-256 is right; was it changed?"
+            ) from error
+
+    def read_labels(self) -> list[str]:
+        """The names of the classes."""
+        labels = self.read_json(LABELS)
+        if not isinstance(labels, list) or not all(isinstance(each, str) for each in labels):
+            raise InputError(f"{self.path / LABELS}: is no list of names, though its SHA-256 is right; was it changed?")
+        return labels
 
     def load_tensors(self, name: str) -> dict[str, Tensor]:
         """The tensors of a .safetensors file, on the CPU."""
@@ -173,7 +190,7 @@ class RunDirectory:
 
     @property
     def _checkpoints(self) -> Path:
-        return self.path / "checkpoints"
+        return inside(self.path, "checkpoints")
 
     def _listed(self) -> Manifest:
         """The manifest; a reader reads it again each time, since another process may be training the run."""
@@ -185,6 +202,8 @@ class RunDirectory:
 
     def _log(self, name: str) -> Path:
         self._writable()
+        if not name.endswith(LOG):
+            raise ValueError(f"{name} is not a log, whose name ends in {LOG}")
         if self._manifest.files.setdefault(plain(name), []):
             raise ValueError(f"{name} was written whole and is not a log")
         path = self.path / name

@@ -8,6 +8,7 @@ from typing import Any
 
 import safetensors
 import safetensors.torch
+import torch
 from torch import Tensor, nn
 
 from regard.errors import InputError
@@ -16,6 +17,9 @@ from regard.storage.manifest import named
 LARGEST_HEADER = 1 << 23  # bytes; some 50,000 tensors
 MOST_TENSORS = 50_000
 LISTED = 10
+KINDS = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "BOOL": torch.bool}
+KINDS |= {f"I{bits}": getattr(torch, f"int{bits}") for bits in (8, 16, 32, 64)} | {"U8": torch.uint8}
+"""The types of tensors by their names in a header."""
 
 
 def write(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
@@ -68,6 +72,19 @@ def check(path: Path) -> dict[str, Any]:
     return header
 
 
+def outlines(header: Mapping[str, Any]) -> dict[str, Tensor]:
+    """The tensors of a header without storage. Raises InputError for an unknown type or an impossible shape."""
+    found = {}
+    for name, entry in header.items():
+        if name != "__metadata__":
+            try:
+                found[name] = torch.empty(entry["shape"], dtype=KINDS[entry["dtype"]], device="meta")
+            except (KeyError, TypeError, RuntimeError) as error:
+                what = f"{entry['dtype']} of shape {entry['shape']}"
+                raise InputError(f"{name[:80]!r} in the header of the weights is {what[:200]}; refused") from error
+    return found
+
+
 def _parsed(path: Path, data: bytes) -> dict[str, Any]:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         entries = dict(pairs)
@@ -106,6 +123,15 @@ def load_into(
     Raises InputError with the first ten missing (unless allowed), unexpected or misshaped tensors, or with the first
     parameter that holds NaN or infinity.
     """
+    fitting = check_fit(module, tensors, allow_missing=allow_missing, fresh=fresh)
+    _require_finite(fitting, {name for name, _ in module.named_parameters(remove_duplicate=False)})
+    module.load_state_dict(dict(fitting), strict=False)
+
+
+def check_fit(
+    module: nn.Module, tensors: Mapping[str, Tensor], *, allow_missing: bool = False, fresh: tuple[str, ...] = ()
+) -> Mapping[str, Tensor]:
+    """The tensors that `load_into` copies, which may be `outlines`. Raises InputError as `load_into` does."""
     own = module.state_dict()
     if fresh:
         fits = {name for name in tensors if name in own and _form(tensors[name]) == _form(own[name])}
@@ -123,8 +149,7 @@ def load_into(
         listed = "; ".join(f"{len(found)} {what}: {_first(found)}" for what, found in parts if found)
         advice = "; --allow-missing leaves the missing ones as they are" if missing else ""
         raise InputError(f"weights do not fit {type(module).__name__}: {listed}{advice}")
-    _require_finite(tensors, {name for name, _ in module.named_parameters(remove_duplicate=False)})
-    module.load_state_dict(dict(tensors), strict=False)
+    return tensors
 
 
 def _require_finite(tensors: Mapping[str, Tensor], parameters: set[str]) -> None:

@@ -76,7 +76,7 @@ def in_order_of(start: str | None, labels: list[str]) -> list[str]:
     """The labels; where the run in the folder `start` has the same set, in its order. Raises InputError for a folder
     that is no run."""
     started = None if start is None else RunDirectory.open(Path(start))
-    known: Any = started.read_json(LABELS) if started is not None and started.has(LABELS) else []
+    known: Any = started.read_labels() if started is not None and started.has(LABELS) else []
     return known if sorted(known) == labels else labels
 
 

@@ -16,6 +16,9 @@ from regard.text.bpe_dropout import MergeDropout
 from regard.text.kind import Cutter, TokenizerSettings
 from regard.text.special import NAMES, REPLACEMENT, SPECIAL, UNKNOWN, SpecialTokens
 
+LARGEST = 1 << 28
+"""The most bytes of a tokenizer file."""
+
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _REMEMBERED = 2**17
 """Number of texts whose words are cached, so that not every epoch cuts them again."""
@@ -72,9 +75,12 @@ class Tokenizer:
     def load(cls, path: Path) -> "Tokenizer":
         """Read a file that `save` wrote. Raises InputError, naming the file, for anything else."""
         try:
-            content = Path(path).read_bytes()
+            with Path(path).open("rb") as file:
+                content = file.read(LARGEST + 1)
         except OSError as error:
             raise InputError(f"{path}: cannot read the tokenizer file, {error.strerror or error}") from error
+        if len(content) > LARGEST:
+            raise InputError(f"{path}: larger than {LARGEST} bytes; expected a tokenizer file")
         return cls._read(content, str(path))
 
     @classmethod

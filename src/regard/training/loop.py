@@ -13,13 +13,13 @@ from regard.storage.run_folder import WEIGHTS, RunDirectory
 from regard.training.batches import BatchStream
 from regard.training.compiling import compiling
 from regard.training.objective import LossModule, Objective
-from regard.training.processes import Processes, whole
+from regard.training.processes import Processes, answering, whole
 from regard.training.progress import Metrics, Progress, Window
 from regard.training.schedules import rate
 from regard.training.selection import MovingAverage, Validated, mean
 from regard.training.settings import Training
 from regard.training.signals import Stop, Stopped
-from regard.training.snapshot import TrainingState, load_average, load_weights, snapshot
+from regard.training.snapshot import TrainingState, load_average, load_weights, restoring, snapshot
 from regard.training.state import count_parameters, restore_optimizer, restore_random_state, seed_everything, weights
 from regard.training.update import Outcome, Updater, make_optimizer
 
@@ -50,7 +50,10 @@ def fit(
             trainer.metrics.rewind(0)
         here.wait()
         try:
-            with compiling(model, log_layers=here.main) if settings.compile else nullcontext():
+            with (
+                answering(settings.process_timeout),
+                compiling(model, log_layers=here.main) if settings.compile else nullcontext(),
+            ):
                 return trainer.train(found)
         finally:
             trainer.close()
@@ -79,11 +82,13 @@ class Trainer:
 
     def train(self, found: Checkpoint | None) -> dict[str, float | int]:
         """Train to the end, from a checkpoint if there is one."""
-        self._restore(found)
+        with nullcontext() if found is None else restoring(found.folder):
+            self._restore(found)
         counters, settings = self.state.counters, self.settings
         with BatchStream(self.objective, settings, self.here, counters.epoch, counters.index) as stream:
             if found is not None:  # only now, because building the stream may use random numbers
-                restore_random_state(found.state["random"][self.here.rank], self.here.device)
+                with restoring(found.folder):
+                    restore_random_state(found.state["random"][self.here.rank], self.here.device)
             while True:
                 self._validate_if_due()
                 self._save_if_due()

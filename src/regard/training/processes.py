@@ -1,20 +1,25 @@
 """The processes of a run, started by torchrun or accelerate: their device and their communication."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import torch
 import torch.distributed
 from accelerate import Accelerator
-from accelerate.utils import broadcast_object_list, gather_object
+from accelerate.utils import InitProcessGroupKwargs, broadcast_object_list, gather_object
 from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
-from regard.errors import InputError
+from regard.errors import InputError, RunError
 from regard.training.devices import choose_device
 from regard.training.settings import Training
+
+LOST = re.compile(r"timed? ?out|connection|peer|gloo|nccl|store", re.I)
+"""Words of PyTorch's untyped errors of an exchange in which another process no longer takes part."""
 
 
 class Processes:
@@ -26,7 +31,8 @@ class Processes:
 
     def __init__(self, settings: Training) -> None:
         kind = choose_device(settings.device)
-        self.accelerator = Accelerator(cpu=kind == "cpu", mixed_precision="no")
+        limit = InitProcessGroupKwargs(timeout=timedelta(seconds=settings.process_timeout))
+        self.accelerator = Accelerator(cpu=kind == "cpu", mixed_precision="no", kwargs_handlers=[limit])
         self.device = self.accelerator.device
         self.count: int = self.accelerator.num_processes
         self.rank: int = self.accelerator.process_index
@@ -70,6 +76,23 @@ class Processes:
     def wait(self) -> None:
         """Wait until all processes are here."""
         self.accelerator.wait_for_everyone()
+
+
+@contextmanager
+def answering(seconds: int) -> Iterator[None]:
+    """Turn the failure of an exchange between processes, in which one ended or gave no answer, into one line. Raises
+    RunError."""
+    try:
+        yield
+    except RunError:
+        raise
+    except RuntimeError as error:
+        if not (torch.distributed.is_initialized() and LOST.search(str(error))):
+            raise
+        raise RunError(
+            f"another process of the run ended, or gave no answer for {seconds} seconds (training.process_timeout), so "
+            "this one ends too; `regard train --resume --out DIR` continues after the last checkpoint"
+        ) from error
 
 
 @contextmanager

@@ -80,11 +80,6 @@ class Selection:
         """As plain JSON values."""
         return asdict(self)
 
-    @classmethod
-    def restore(cls, state: dict[str, Any]) -> "Selection":
-        """The selection that `state` was written from."""
-        return cls(**{**state, "best": [Validated(**validated) for validated in state["best"]]})
-
 
 class MovingAverage:
     """average <- d average + (1 - d) weights after every update, with d = min(decay, (1 + n) / (10 + n)).

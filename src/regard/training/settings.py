@@ -95,6 +95,9 @@ class Training:
     """Where to train; `auto` is an accelerator if there is one."""
     start: str | None = None
     """The folder of a run to start from, with its weights and tokenizers; its model must be the same."""
+    process_timeout: Positive = 1800
+    """Seconds that the processes of a run wait for each other; the run ends if one hangs for longer. Raise it where
+    the first process prepares the data for longer, or one disk is slow."""
     sharded: bool = False
     """Shard weights, gradients and optimizer over the processes (FSDP2) instead of copying them (DDP)."""
     tensorboard: bool = True

@@ -1,12 +1,17 @@
 """Checkpoints: the state of training as JSON and tensors, and back."""
 
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
+import pydantic
 from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer
 
-from regard.errors import InputError
+from regard.errors import InputError, RunError
 from regard.training.objective import Carried
 from regard.training.processes import Processes
 from regard.training.schedules import Plateau
@@ -62,8 +67,26 @@ class TrainingState:
                 f"the checkpoint is of {state['processes']} processes and cannot be resumed with {here.count}; "
                 "start as many as before"
             )
-        counters, selection = Counters(**state["counters"]), Selection.restore(state["selection"])
-        return cls(counters, selection, Plateau(**state["plateau"]))
+        parts = json.dumps({name: state[name] for name in ("counters", "selection", "plateau")})
+        restored = pydantic.TypeAdapter(cls).validate_json(parts, strict=True)
+        if min(restored.counters.update, restored.counters.epoch, restored.counters.index) < 0:
+            raise ValueError(f"negative counters: {restored.counters}")
+        return restored
+
+
+@contextmanager
+def restoring(folder: Path) -> Iterator[None]:
+    """Turn an error while a checkpoint's state is restored into one line. Raises InputError."""
+    try:
+        yield
+    except (InputError, RunError):
+        raise
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RuntimeError) as error:
+        what = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        raise InputError(
+            f"{folder}: its training state cannot be restored, though its SHA-256 is right ({what}); was it changed? "
+            "Remove this folder to resume from the checkpoint before"
+        ) from error
 
 
 def snapshot(

@@ -9,6 +9,9 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
 
+ADAM = {"step", "exp_avg", "exp_avg_sq"}
+"""The tensors that Adam keeps for a parameter."""
+
 
 def seed_everything(seed: int) -> None:
     """Seed the global random states of Python, NumPy and PyTorch (all devices)."""
@@ -63,7 +66,9 @@ def full(tensor: Tensor) -> Tensor:
 
 
 def assign(target: Tensor, value: Tensor) -> None:
-    """Copy a whole tensor into one that may be sharded."""
+    """Copy a whole tensor into one that may be sharded. Raises ValueError if their shapes differ."""
+    if target.shape != value.shape:
+        raise ValueError(f"a tensor is {list(value.shape)}; expected {list(target.shape)}")
     if isinstance(target, DTensor):
         value = distribute_tensor(value.to(target.device), target.device_mesh, target.placements).to_local()
     local(target).copy_(value)
@@ -92,7 +97,8 @@ def optimizer_tensors(model: nn.Module, optimizer: Optimizer) -> dict[str, Tenso
 
 
 def restore_optimizer(model: nn.Module, optimizer: Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Restore the optimizer's state from `optimizer_tensors`; parameters that had none have none."""
+    """Restore the optimizer's state from `optimizer_tensors`; parameters that had none have none. Raises ValueError for
+    a state that is not Adam's."""
     parameters = dict(model.named_parameters())
     for name, value in tensors.items():
         parameter, key = name.rsplit(":", 1)
@@ -103,6 +109,9 @@ def restore_optimizer(model: nn.Module, optimizer: Optimizer, tensors: dict[str,
             restored = torch.zeros_like(target.detach())
             assign(restored, value)
         optimizer.state[target][key] = restored
+    for target, state in optimizer.state.items():
+        if set(state) != ADAM or state["step"].dim():
+            raise ValueError(f"Adam's state of a parameter {list(target.shape)} is incomplete")
 
 
 def count_parameters(model: nn.Module) -> int:

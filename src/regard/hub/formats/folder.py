@@ -53,6 +53,8 @@ class Folder:
     def _content(self, name: str, allowed: tuple[str | None, ...]) -> bytes:
         path = self.file(name)
         try:
+            if path.exists() and not path.is_file():
+                raise InputError(f"{path}: is no regular file")
             content = path.read_bytes() if path.stat().st_size <= LARGEST else None
         except OSError as error:
             raise InputError(f"{path}: cannot be read ({error.strerror})") from error

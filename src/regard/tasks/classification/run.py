@@ -20,7 +20,7 @@ from regard.models.catalog import build_classifier
 from regard.models.classifier import Classifier
 from regard.nonfinite import guarded
 from regard.shapes import Float
-from regard.storage.run_folder import LABELS, RunDirectory
+from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
 from regard.tasks.class_prediction import ClassPrediction, class_indices, class_metrics
 from regard.tasks.classification.config import Classification
@@ -78,7 +78,7 @@ class ClassificationRun(Run[Text, ClassPrediction]):
     @classmethod
     def open(cls, run: RunDirectory, config: Classification) -> "ClassificationRun":
         """The run in a folder, its model with fresh weights. Raises InputError for a damaged tokenizer."""
-        tokenizer, labels = Tokenizer.load(run.file(TOKENIZER)), run.read_json(LABELS)
+        tokenizer, labels = Tokenizer.load(run.file(TOKENIZER)), run.read_labels()
         return cls(config, build_classifier(config.classifier, tokenizer.size, len(labels)), tokenizer, labels)
 
     @property

@@ -17,7 +17,7 @@ from regard.maps.lookups import Lookups, Patches, patch_labels
 from regard.maps.other_map import OtherMap
 from regard.models.vit import Vit
 from regard.nonfinite import guarded
-from regard.storage.run_folder import LABELS, RunDirectory
+from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
 from regard.tasks.class_prediction import ClassPrediction, class_indices, class_metrics
 from regard.tasks.image_classification.attribution import KINDS, PatchWeights, read_by_class, recorded
@@ -45,7 +45,7 @@ class ImageClassificationRun(Run[Image, ClassPrediction]):
     @classmethod
     def open(cls, run: RunDirectory, config: ImageClassification) -> "ImageClassificationRun":
         """The run in a folder, its model with fresh weights."""
-        labels = run.read_json(LABELS)
+        labels = run.read_labels()
         return cls(config, Vit(len(labels), config.model), labels)
 
     def parse(self, line: str, place: str = "text 1") -> Image:
