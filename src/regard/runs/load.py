@@ -25,7 +25,7 @@ from regard.training.devices import choose_device
 CONFIG = "config.yaml"
 FACTOR, FREE = 4, 1 << 28
 """A model may have this many times the bytes of its weights, and so many more, for tables that are not saved."""
-MADE, FIRST = 10, 1000
+TENSORS, FIRST = 10, 1000
 """Building a model may make this many tensors for each one of its weights, and so many more."""
 R = TypeVar("R")
 
@@ -107,7 +107,7 @@ class _Outline(TorchFunctionMode):
 
     def __init__(self, place: str, most: int) -> None:
         super().__init__()
-        self.place, self.most, self.made = place, most, 0
+        self.place, self.most, self.count = place, most, 0
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -118,8 +118,8 @@ class _Outline(TorchFunctionMode):
             kwargs = {name: value for name, value in kwargs.items() if name != "generator"}
         if func in _device._device_constructors():
             kwargs = kwargs | {"device": "meta"}
-            self.made += 1
-            if self.made > self.most:  # only here: other calls restore the state of gradients
+            self.count += 1
+            if self.count > self.most:  # only here: other calls restore the state of gradients
                 raise InputError(f"{self.place} describes far more layers than the weights have; is it of this run?")
         name = getattr(func, "__name__", "")
         if name.endswith("_") and not name.startswith("_") and name != "requires_grad_":
@@ -136,7 +136,7 @@ def check_sizes(folder: RunDirectory, config: RunConfig, *, allow_missing: bool 
     path = folder.file(WEIGHTS)
     header = check(path)
     place = f"{folder.path}: its run file"
-    with _Outline(place, MADE * len(header) + FIRST):
+    with _Outline(place, TENSORS * len(header) + FIRST):
         model = TASKS[config.task].open(folder, config).model
     size = sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers()))
     most = FACTOR * path.stat().st_size + FREE
