@@ -42,9 +42,9 @@ class InverseDistance(Score):
         self.eps = eps
 
     def forward(self, query: Query, key: Key) -> Scores:
-        apart = wide(query)[..., :, None, :] - wide(key)[..., None, :, :]
-        same = (apart == 0).all(-1)
-        distance = torch.linalg.vector_norm(apart.masked_fill(same[..., None], 1.0), dim=-1).masked_fill(same, 0.0)
+        square = (wide(query)[..., :, None, :] - wide(key)[..., None, :, :]).square().sum(-1)
+        same = square == 0  # where the root has no gradient
+        distance = square.masked_fill(same, 1.0).sqrt().masked_fill(same, 0.0)
         return -(distance + self.eps).log()
 
 
