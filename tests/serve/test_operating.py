@@ -8,7 +8,7 @@ import re
 import ssl
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import httpx
@@ -19,7 +19,7 @@ from regard.serve.access_log import AccessLog, Exchange
 from regard.serve.clients import Places, WrongTokens, client_of
 from regard.serve.guard import HEADERS
 from regard.serve.http_errors import HTTPError
-from regard.serve.operation import Operation, ServedRun
+from regard.serve.operation import Active, Operation, ResponsePart, ServedRun
 from regard.serve.reload import Reloader
 from regard.serve.request import Limits
 from regard.serve.server import allowed, certificate
@@ -254,6 +254,17 @@ def test_a_server_that_listens_everywhere_answers_to_addresses_not_to_names():
     assert "proxy.example.org" in hosts
     assert "example.com" not in hosts
     assert "192.0.2.7" not in allowed("127.0.0.1", [], None)
+
+
+def test_the_log_names_the_request_that_a_worker_failed_at(caplog: pytest.LogCaptureFixture):
+    def respond(requests: Sequence[Echo], active: Active) -> Iterator[ResponsePart]:
+        raise RuntimeError("secret")
+        yield
+
+    with serving(run(predict=Operation(Echo, respond))) as address:
+        response = httpx.post(address + PREDICT, json={"text": "a"}, headers={"x-request-id": "id8"})
+    assert response.status_code == 500
+    assert "request id8 failed" in caplog.text
 
 
 def test_a_fault_of_the_server_is_500_with_all_headers(caplog: pytest.LogCaptureFixture):

@@ -43,6 +43,8 @@ class Envelope:
                 await busy.response(scope["path"])(scope, letter.receive, letter.send)
             else:
                 await self.app(scope, letter.receive, letter.send)
+                if letter.status == 500:  # a worker has logged why
+                    logger.error("request %s failed", letter.id)
         except Exception as error:
             logger.error("request %s failed", letter.id, exc_info=error)
             if letter.status == 0:
