@@ -1,7 +1,9 @@
 # make demo    train on dates, score, predict, draw an alignment      make check   lint, types, tests, documentation
 # make test    the tests                                              make docs    docs/_build/html/index.html
 # make test-triton    the kernels for GPUs, interpreted on a CPU      make notebooks    docs/_build/notebooks, of the same pages
-# make bench   the aims of speed, and which of them are met
+# make bench   the aims of speed, and which of them are met     make fuzz     changed files for each reader, by the thousand
+# make constraints    constraints.txt and hashes.txt anew        make audit    known vulnerabilities of these packages
+# make verified       .venv from hashes.txt: Linux, x86-64, Python 3.11
 # All of them first make .venv; PYTHON names the interpreter (3.11 or newer) to make it with.
 
 PYTHON ?= python3
@@ -10,11 +12,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 TRITON := .venv-triton
+AUDIT := .venv-audit
 RUN := runs/dates
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-triton test-weights check lint types docs notebooks bench sizes clean
+.PHONY: demo test test-triton test-weights check lint types docs notebooks bench sizes fuzz constraints audit verified clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -71,6 +74,25 @@ bench: $(INSTALLED)
 
 sizes: $(INSTALLED)
 	$(BIN)/python -m tests.code.sizes
+
+# Changed files for each reader; CI tries 30 for each.
+fuzz: $(INSTALLED)
+	FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-5000} $(BIN)/python -m pytest $(PYTEST_FLAGS) tests/fuzz
+
+# Versions that constraints.txt has stay; remove a line to get the newest.
+constraints: $(INSTALLED)
+	$(BIN)/python -m tests.code.constraints
+
+audit:
+	@test -e $(AUDIT)/.installed || { $(PYTHON) -m venv $(AUDIT) && $(AUDIT)/bin/python -m pip install -q pip-audit \
+		&& touch $(AUDIT)/.installed; } || echo "not audited: pip-audit cannot be installed here"
+	@test ! -e $(AUDIT)/.installed || $(AUDIT)/bin/python tests/code/audit.py
+
+verified:
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --require-hashes -r hashes.txt
+	$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
+	touch $(INSTALLED)
 
 clean:
 	rm -rf build dist docs/_build docs/reference .pytest_cache .ruff_cache .hypothesis src/*.egg-info

@@ -39,4 +39,4 @@ def test_every_dependency_is_pinned():
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pins = [line for line in lines if line and not line.startswith("#")]
     assert all(re.fullmatch(r"[\w.-]+==[\w.]+", pin) for pin in pins)
-    assert {plain(pin) for pin in pins} == declared()
+    assert {plain(pin) for pin in pins} >= declared()  # test_constraints.py compares the rest with what is installed
