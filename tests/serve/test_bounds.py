@@ -30,6 +30,7 @@ SOURCE = "das Haus ist alt"
         ("attention", {"target_tokens": [5] * 2001}, "target_tokens"),
         ("attention", {"maps": [0] * 1025}, "maps"),
         ("attention", {"text": "das " * 1250, "target": "the " * 1250}, "tokens"),
+        ("align", {"text": "das " * 1250, "target": "the " * 1250}, "a page shows 512 x 512 cells"),
         ("attention", {"text": "das " * 600}, "the text has 601 tokens and its output up to 512"),
     ],
 )

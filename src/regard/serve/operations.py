@@ -118,8 +118,10 @@ class Requests:
 
 def align(replicas: Replicas[Any], requests: Sequence[TargetBody]) -> list[dict[str, Any]]:
     """The words of both sides, the weights between them and their links; with the log-probabilities of the target where
-    the run scores."""
+    the run scores. Raises InputError for too many of them."""
     run: Any = replicas.own
+    for each in requests:
+        run.check_size(each.text, AttributionOptions(target=each.target), LABELS)
     pairs = [Pair(each.text, each.target, f"text {number}") for number, each in enumerate(requests, 1)]
     aligned = run.align(pairs)
     scores = run.score(pairs) if isinstance(run, Scores) else [None] * len(pairs)
