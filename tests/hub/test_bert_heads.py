@@ -154,7 +154,7 @@ def test_a_run_of_spans_answers_and_is_trained_on(tmp_path: Path):
             "distilbert",
             "DistilBertForSequenceClassification",
             {},
-            "behind a layer with ReLU, and regard behind a pooler",
+            "classifies after a layer with ReLU, regard after a pooler",
         ),
     ],
 )

@@ -46,7 +46,7 @@ def test_classes_on_an_imported_encoder(imported: Path, tmp_path: Path):
     if sizes.segments:
         assert export_run(tmp_path / "run", tmp_path / "exported")[-1] == "transformers"
     else:
-        with pytest.raises(InputError, match="this run: DistilBertForSequenceClassification: a DistilBERT tells"):
+        with pytest.raises(InputError, match="this run: DistilBertForSequenceClassification: a DistilBERT classifies"):
             export_run(tmp_path / "run", tmp_path / "exported")
 
 
