@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from regard.attention.record import record
-from regard.attribution.cross_attention import SOURCES, read_by
+from regard.attribution.cross_attention import SOURCES, attribute_cross_attention
 from regard.attribution.forced_decoding import attended
 from regard.attribution.kinds import Kind
 from regard.data.batching import collate
@@ -75,7 +75,7 @@ def test_what_an_output_depended_on_takes_one_pass(name: str, kind: Kind):
     model.register_forward_hook(lambda *given: calls.append(given))
     for part in (model.encoder, model.decoder.output):
         part.register_forward_hook(lambda *given: calls.append(given))
-    lookups, attention = read_by(model, ([5, 7, 4], [6, 4, 3]), sides, kind)
+    lookups, attention = attribute_cross_attention(model, ([5, 7, 4], [6, 4, 3]), sides, kind)
     assert len(calls) == 3
     assert (lookups.breakdown is not None) == (kind == "weights")
     (found, _) = SOURCES[kind](model, [([5, 7, 4], [6, 4, 3]), ([9, 8], [5])], None)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard import record
-from regard.attribution.self_attention import within
+from regard.attribution.self_attention import attribute_within
 from regard.errors import InputError
 from regard.maps.heads import Side
 from regard.models.attention_language_model import AttentionLanguageModelConfig
@@ -85,7 +85,7 @@ def test_the_text_is_read_once_and_without_a_gradient():
     def call() -> None:
         logits.append(run.model(given(run), run.model.begin(1))[0])
 
-    _, alignment = within(run.model, run.model.self_attention, Side.of("abcdefg"), call)
+    _, alignment = attribute_within(run.model, run.model.self_attention, Side.of("abcdefg"), call)
     (only,) = logits
     assert (only.shape, alignment.target) == ((1, 7, run.tokenizer.size), tuple("abcdefg"))
     assert not only.requires_grad

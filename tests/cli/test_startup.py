@@ -73,7 +73,8 @@ def test_an_answer_waits_for_its_own_task_and_model_alone(run: Path):
     assert not {name for name in found if "gpt2" in name}
     assert "regard.training.allocator" not in found
     assert not found & {"accelerate", "matplotlib", "sacrebleu", "sympy", "transformers", "triton", *IDLE}
-    assert {name for name in found - bare if name.split(".")[0] in ("torch", "torchgen", "functorch")} == set()
+    more = {name for name in found - bare if name.split(".")[0] in ("torch", "torchgen", "functorch")}
+    assert more <= {"torch.utils._device"}  # a hundred lines, for a model without storage
 
 
 def places(table: Registry) -> set[str]:

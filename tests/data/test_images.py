@@ -49,8 +49,8 @@ def test_row_19_an_idx_file_that_is_cut(left: int, suffix: str, tmp_path: Path):
             "is no IDX file of bytes with 3 axes; it begins with 00 00 0d 03",
         ),
         (b"\0\0\x08\x03" + b"\xff\xff\xff\xff" * 3 + b"1", "says 4294967295 x 4294967295 x 4294967295 bytes"),
-        (b"\0\0\x08\x03" + b"\0\0\0\0" * 3, "says 0 x 0 x 0 bytes, at least one, but it has 0"),
-        (b"\0\0\x08\x03" + b"\0\0\0\x01" * 3 + b"12", "says 1 x 1 x 1 bytes, at least one, but it has longer"),
+        (b"\0\0\x08\x03" + b"\0\0\0\0" * 3, "says 0 x 0 x 0 bytes, at least one, but it has fewer"),
+        (b"\0\0\x08\x03" + b"\0\0\0\x01" * 3 + b"12", "says 1 x 1 x 1 bytes, at least one, but it has more"),
         (gzip.compress(b"1", mtime=0), "is no IDX file"),
     ],
 )

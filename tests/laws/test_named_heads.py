@@ -13,6 +13,8 @@ from regard.attention.scores import Dot, Score
 from regard.models.aligns import ALIGNS
 from regard.models.bert import BertClassifier, BertConfig
 from regard.models.gpt2 import GPT2, GPT2Config
+from regard.models.grid_transformer import GridTransformer, GridTransformerConfig
+from regard.models.one_pass import OnePass, OnePassConfig
 from regard.models.scores import SCORES
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.models.vit import Vit, VitConfig
@@ -41,7 +43,25 @@ def transformer(**chosen: Any) -> tuple[nn.Module, Callable[[Any], Tensor]]:
     return model, lambda model: model(TOKENS, LENGTHS, TOKENS)
 
 
-MODELS = {"gpt2": gpt2, "bert": bert, "vit": vit, "transformer": transformer}
+def one_pass(**chosen: Any) -> tuple[nn.Module, Callable[[Any], Tensor]]:
+    model = OnePass(11, 11, OnePassConfig(width=6, encoder_width=5, heads=2, **chosen))
+    return model, lambda model: model(TOKENS, LENGTHS, TOKENS)
+
+
+def captioner(**chosen: Any) -> tuple[nn.Module, Callable[[Any], Tensor]]:
+    model = GridTransformer(11, GridTransformerConfig(**SIZES, image=8, channels=1, stages=(3,), **chosen))
+    pixels = torch.linspace(-1, 1, 128).sin().reshape(2, 1, 8, 8).double()
+    return model, lambda model: model(pixels, TOKENS)
+
+
+MODELS = {
+    "one-pass": one_pass,
+    "grid-transformer": captioner,
+    "gpt2": gpt2,
+    "bert": bert,
+    "vit": vit,
+    "transformer": transformer,
+}
 models = pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
 PARTS = [("score", name) for name in SCORES if name not in ("scaled-dot", "location")]
 PARTS += [("align", name) for name in ("sparsemax", "entmax", "local-m", "local-p", "monotonic")]

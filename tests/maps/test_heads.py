@@ -20,7 +20,7 @@ def test_names_count_as_the_maps_do():
     assert found.layers == (3, 3)
     assert found.names[2:4] == ("layer 0, head 2", "layer 1, head 0")
     assert [each.shape for each in found.by_layer()] == [(3, 2, 3), (3, 2, 3)]
-    assert not found.itself
+    assert not found.is_self_attention
 
 
 def test_some_maps_and_their_mean():

@@ -59,7 +59,7 @@ def test_one_token_may_be_several_of_them():
 def test_unknown_pieces_have_the_vocabulary_s_own_id():
     ids = {"</s>": 0, "<unk>": 1, "▁a": 2, "b": 3, "<pad>": 4}
     segmenter = Segmenter(ids, Pieces({"▁a": -1.0, "b": -2.0, "</s>": -3.0}), special := SpecialTokens(4, 1, 4, 0))
-    tokenizer = Tokenizer.cutting(TokenizerSettings("unigram"), segmenter, special)
+    tokenizer = Tokenizer.of_backend(TokenizerSettings("unigram"), segmenter, special)
     assert tokenizer.encode("ab zb </s>") == [2, 3, 1, 3, 1, 1]
     assert tokenizer.decode([4, 2, 3, 1, 0]) == "ab\ufffd"
 

@@ -100,7 +100,7 @@ class MultiHead(nn.Module):
         read = self.attend.read(split, memory, state)
         return read._replace(context=self.output(rearrange(read.context, "b h t d -> b t (h d)")))
 
-    def within(
+    def attend_self(
         self, states: Float[Tensor, "token width"], packing: Packing, mask: Mask
     ) -> Float[Tensor, "token width"]:
         """Self-attention of packed tokens: each reads its own sequence, under the `mask` of the padded batch.

@@ -100,7 +100,7 @@ RECORDED: dict[Kind, Callable[[Tensor, Sequence[int] | None], Map]] = {"weights"
 """The kinds with a map per layer and head, and the functions that aggregate them."""
 
 
-def read_by(
+def attribute_cross_attention(
     model: EncoderDecoder,
     output: TokenPair,
     sides: tuple[Side, Side],

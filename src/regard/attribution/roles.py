@@ -6,7 +6,7 @@ from dataclasses import replace
 from torch import nn
 
 from regard.attribution.kinds import ROLES, Kind, Role
-from regard.attribution.self_attention import within
+from regard.attribution.self_attention import attribute_within
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
 from regard.maps.heads import Side
@@ -14,7 +14,7 @@ from regard.maps.lookups import Lookups
 from regard.nn.encoder_decoder import EncoderDecoder
 
 
-def read_itself(
+def attribute_self_attention(
     model: EncoderDecoder,
     role: Role,
     pair: tuple[list[int], list[int]],
@@ -62,5 +62,5 @@ def within_part(
         raise InputError(f"the {role} of this run's model has no self-attention, so there is none to draw")
     if kind == "gradient":
         raise InputError(f"a gradient is of the whole model, not of its {ROLES[role]}; choose weights or norms")
-    lookups, attention = within(part, names, text, call, maps, kind=kind)
+    lookups, attention = attribute_within(part, names, text, call, maps, kind=kind)
     return replace(lookups, name=f"{ROLES[role]}, {kind}" if kind == "rollout" else ROLES[role]), attention

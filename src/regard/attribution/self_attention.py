@@ -19,7 +19,7 @@ from regard.shapes import Float
 
 
 @torch.no_grad()
-def within(
+def attribute_within(
     model: nn.Module,
     names: str | tuple[str, ...] | None,
     text: Side,

@@ -154,8 +154,9 @@ def attribute(run: "Run[Any, Any]", text: str, options: AttributionOptions) -> "
     """The attribution of the prediction for a text. Raises InputError as `Run.attribute`."""
     run.check_supported("attribute", options)
     example = run.parse(text)
+    found = run.attribute(example, options)
     warn(quoted(text), run.warnings(example))
-    return run.attribute(example, options)
+    return found
 
 
 def write(found: "list[Attribution]", names: tuple[str, str], out: Path, options: FigureOptions) -> list[Path]:

@@ -72,7 +72,7 @@ class HeadMaps:
         return cls(weights, source, target, tuple(names), (heads,) * layers)
 
     @property
-    def itself(self) -> bool:
+    def is_self_attention(self) -> bool:
         """Whether a text reads itself."""
         return self.source.pieces == self.target.pieces
 

@@ -11,7 +11,7 @@ from regard.maps.alignment import Alignment
 from regard.maps.averages import average_of
 from regard.maps.breakdown import Breakdown
 from regard.maps.document import DocumentWeights
-from regard.maps.other_map import OtherMap, check_fit, kept, labels_of, names_of
+from regard.maps.other_map import OtherMap, check_fit, frozen_weights, labels_of, names_of
 from regard.maps.words import Words
 
 READS = ("reads", "is read")
@@ -70,7 +70,7 @@ class Lookups:
     amounts: bool = False
 
     def __post_init__(self) -> None:
-        weights = kept("weights", self.weights)
+        weights = frozen_weights("weights", self.weights)
         source, target = labels_of("source", self.source), labels_of("target", self.target)
         layers = names_of(weights, self.layers)
         for name, value in (("weights", weights), ("layers", layers), ("source", source), ("target", target)):

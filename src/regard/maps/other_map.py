@@ -28,7 +28,7 @@ class OtherMap:
     verbs: tuple[str, str] | None = None
 
     def __post_init__(self) -> None:
-        weights = kept("weights", self.weights)
+        weights = frozen_weights("weights", self.weights)
         for name, value in (("weights", weights), ("layers", names_of(weights, self.layers))):
             object.__setattr__(self, name, value)
         for side, own in (("source", self.source), ("target", self.target)):
@@ -39,7 +39,7 @@ class OtherMap:
         return (source if self.source is None else self.source), (target if self.target is None else self.target)
 
 
-def kept(name: str, weights: np.ndarray) -> np.ndarray:
+def frozen_weights(name: str, weights: np.ndarray) -> np.ndarray:
     """A read-only float32 copy. Raises ValueError unless it has four axes and is finite."""
     found = np.array(weights, dtype=np.float32)
     if found.ndim != 4:

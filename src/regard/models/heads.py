@@ -30,5 +30,10 @@ def named_heads(
         longest: the most keys that there are.
         key_value_heads: as those of `MultiHead`.
     """
-    attend = Attend(SCORES[score](width // heads, longest), chosen_align(align, width // heads, window))
+    attend = named_attend(width // heads, score, align, window=window, longest=longest)
     return MultiHead(width, heads, attend=attend, key_value_heads=key_value_heads)
+
+
+def named_attend(width: int, score: ContentScoreName, align: AlignChoice, *, window: int, longest: int) -> Attend:
+    """The lookup of heads of this width, with a score and an alignment by name; further arguments as `named_heads`."""
+    return Attend(SCORES[score](width, longest), chosen_align(align, width, window))

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from regard.attention import Attend
 from regard.attention.heads import MultiHead
 from regard.attention.memory import Memory
-from regard.attention.scores import ScaledDot
-from regard.models.aligns import AlignChoice, chosen_align
+from regard.models.aligns import AlignChoice
+from regard.models.heads import named_attend
+from regard.models.scores import ContentScoreName
 from regard.models.sizes import Share, Sides, Size
 from regard.nn.decoders.protocol import SequenceDecoder, State
 from regard.nn.decoders.recurrent import InitialStateName, SummaryInitialState, choose_initial_state
@@ -26,7 +27,7 @@ from regard.shapes import States, Tokens
 @dataclass(frozen=True)
 class OnePassConfig(Sides):
     """Sizes. The output layer shares the target embedding's weight. With `shared` both languages share one embedding
-    and need one vocabulary."""
+    and need one vocabulary. `longest` is the most source tokens of a score that limits them."""
 
     name: Literal["one-pass"] = "one-pass"
     width: Size = 256
@@ -38,6 +39,8 @@ class OnePassConfig(Sides):
     start: InitialStateName = "encoder"
     shared: bool = True
     dropout: Share = 0.3
+    score: ContentScoreName = "scaled-dot"
+    longest: Size = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +97,7 @@ class OnePassDecoder(SequenceDecoder[OnePassState]):
 
 
 class OnePass(EncoderDecoder):
-    """Bidirectional LSTM encoder; one LSTM computes the queries of scaled dot attention, another LSTM reads the
+    """Bidirectional LSTM encoder; one LSTM computes the queries of multi-head attention, another LSTM reads the
     contexts."""
 
     config_class = OnePassConfig
@@ -113,7 +116,8 @@ class OnePass(EncoderDecoder):
             size = 2 * config.width
             return choose_initial_state(config.start, SummaryInitialState(encoder.summary_width, size), size)
 
-        attend = Attend(ScaledDot(), chosen_align(config.align, config.width // config.heads, config.window))
+        head_width = config.width // config.heads
+        attend = named_attend(head_width, config.score, config.align, window=config.window, longest=config.longest)
         decoder = OnePassDecoder(
             target,
             (first, second),

@@ -92,7 +92,7 @@ class HeadView:
                 f"{title}  (source {across.start}:{across.stop}, target {down.start}:{down.stop})",
                 default if scale is None else scale,
                 THRESHOLD if threshold is None else threshold,
-                down.start - across.start if maps.itself else None,
+                down.start - across.start if maps.is_self_attention else None,
             )
             found.append(part if len(pairs) > 1 else replace(part, title=title))
         return found
@@ -143,7 +143,7 @@ def _rolled(maps: HeadMaps, numbers: Numbers) -> HeadMaps:
     one text."""
     if numbers is not None:
         raise InputError("a rollout combines all layers and heads; choose no map")
-    if not maps.itself or len(maps.layers) < 2:
+    if not maps.is_self_attention or len(maps.layers) < 2:
         raise InputError(
             "the view rollout needs several self-attention layers with residuals, which this run lacks; use the view "
             "heads, or for an encoder-decoder the role encoder"

@@ -39,7 +39,7 @@ class FineTuning:
         return replace(self, tokenizer=self.tokenizer or other.tokenizer, model=self.model or other.model)
 
     @property
-    def cutting(self) -> TokenizerSettings:
+    def tokenizer_settings(self) -> TokenizerSettings:
         """The tokenizer's settings, set when training starts."""
         assert self.tokenizer is not None
         return self.tokenizer

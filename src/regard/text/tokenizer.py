@@ -51,7 +51,7 @@ class Tokenizer:
         if isinstance(texts, str):
             raise TypeError("texts is a str: expected an iterable of str, one per example")
         backend = storage.KINDS[settings.kind].train(settings, _from_first_text(texts))
-        return cls.cutting(settings, backend)
+        return cls.of_backend(settings, backend)
 
     @classmethod
     def of(
@@ -64,10 +64,12 @@ class Tokenizer:
         """Make a tokenizer from a known vocabulary. `special` are its special ids if they differ from `SPECIAL`. Raises
         InputError for a vocabulary that the kind cannot have."""
         kind = storage.KINDS[settings.kind]
-        return cls.cutting(settings, kind.build(vocabulary, merges, special or SPECIAL), special)
+        return cls.of_backend(settings, kind.build(vocabulary, merges, special or SPECIAL), special)
 
     @classmethod
-    def cutting(cls, settings: TokenizerSettings, backend: Cutter, special: SpecialTokens | None = None) -> "Tokenizer":
+    def of_backend(
+        cls, settings: TokenizerSettings, backend: Cutter, special: SpecialTokens | None = None
+    ) -> "Tokenizer":
         """Make a tokenizer from a backend that cuts text like this kind. Raises InputError as `of` does."""
         return cls._read(storage.write(settings, backend, special), "vocabulary")
 

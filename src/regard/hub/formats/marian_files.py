@@ -47,7 +47,7 @@ def _side(folder: Folder, name: str, ids: Mapping[str, int], special: SpecialTok
             f"{folder.path / name}: {VOCABULARY} has {known} of its {len(pieces.scores)} pieces; "
             "it belongs to another model"
         )
-    return Tokenizer.cutting(settings("unigram", len(ids)), Segmenter(ids, pieces, special), special)
+    return Tokenizer.of_backend(settings("unigram", len(ids)), Segmenter(ids, pieces, special), special)
 
 
 def tokenizer_files(source: Tokenizer, target: Tokenizer, longest: int) -> dict[str, Mapping[str, Any] | bytes]:

@@ -32,7 +32,7 @@ class EncoderLayer(nn.Module):
         if packing is None or mask is None:
             context = self.self_attention(inputs, Memory(inputs, inputs, mask, clean=False))
         else:
-            context = self.self_attention.within(inputs, packing, mask)
+            context = self.self_attention.attend_self(inputs, packing, mask)
         states = first.add(states, context)
         return second.add(states, self.feedforward(second.input(states)))
 

@@ -27,7 +27,9 @@ def setup(config: Classification, folder: RunDirectory, processes: int) -> Setup
     """
     splits = config.data.load()
     labels = training_labels(splits.train, config.data.train, config.training.start)
-    tokenizer = kept_or_trained(folder, config.cutting, [text for each in splits.train for text in each.texts])
+    tokenizer = kept_or_trained(
+        folder, config.tokenizer_settings, [text for each in splits.train for text in each.texts]
+    )
     model = build_classifier(config.classifier, tokenizer.size, len(labels))
     spell_out(model, tokenizer)
     form = form_of(config.classifier, tokenizer, truncate=config.truncate)

@@ -9,7 +9,7 @@ from regard.attribution.aggregation import single_map
 from regard.attribution.available import LAYERED
 from regard.attribution.gradients import log_probabilities_of
 from regard.attribution.kinds import Kind
-from regard.attribution.self_attention import contributed, within
+from regard.attribution.self_attention import attribute_within, contributed
 from regard.data.bert_inputs import bert_input
 from regard.data.squad import Question
 from regard.data.tables import parse_json
@@ -143,7 +143,7 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
             gradient = self._gradient(cut, maps)
             return single_map(gradient, kind), gradient
         names, read = self.model.self_attention, side(self.tokenizer, self._ids(cut.windows[0][0]))
-        return within(self.model, names, read, lambda: cut.answers(self.model), maps, kind=kind)
+        return attribute_within(self.model, names, read, lambda: cut.answers(self.model), maps, kind=kind)
 
     def _gradient(self, cut: WindowedQuestions, maps: Sequence[int] | None) -> Alignment:
         """The gradient of the best span of the one window."""

@@ -17,7 +17,7 @@ def setup(config: ExtractiveQA, folder: RunDirectory, processes: int) -> Setup:
     """
     splits = config.data.load()
     texts = dict.fromkeys(text for each in splits.train for text in (each.context, each.question))
-    tokenizer = kept_or_trained(folder, config.cutting, list(texts))
+    tokenizer = kept_or_trained(folder, config.tokenizer_settings, list(texts))
     model = BertSpans(tokenizer.size, config.encoder)
     train, valid = windowed(splits.train, tokenizer, config), windowed(splits.valid, tokenizer, config)
     cut = [window for some in train.windows for window in some]

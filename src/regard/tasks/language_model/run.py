@@ -15,7 +15,7 @@ from regard.attribution.aggregation import single_map
 from regard.attribution.available import kinds_within
 from regard.attribution.gradients import log_probabilities_of
 from regard.attribution.kinds import Kind
-from regard.attribution.self_attention import contributed, within
+from regard.attribution.self_attention import attribute_within, contributed
 from regard.data.token_words import side
 from regard.decoding.constraints import DecodingConstraints, writable
 from regard.decoding.continuation import Prompted, Sliding
@@ -218,7 +218,9 @@ class LanguageModelRun(Run[str, Continuation]):
             )
             return single_map(attention, kind), attention
         names, read = self.model.self_attention, side(self.tokenizer, ids)
-        return within(self.model, names, read, lambda: self._next(ids), maps, kind=kind, before="(vocabulary)")
+        return attribute_within(
+            self.model, names, read, lambda: self._next(ids), maps, kind=kind, before="(vocabulary)"
+        )
 
     def _next(self, ids: Sequence[int]) -> Float[Tensor, "position vocabulary"]:
         """The logits of the token after each token of a text."""

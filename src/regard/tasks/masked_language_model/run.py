@@ -12,7 +12,7 @@ from regard.attribution.aggregation import single_map
 from regard.attribution.available import LAYERED
 from regard.attribution.gradients import log_probabilities_of
 from regard.attribution.kinds import Kind
-from regard.attribution.self_attention import contributed, within
+from regard.attribution.self_attention import attribute_within, contributed
 from regard.cancellation import checkpoint
 from regard.data.batching import padded
 from regard.data.token_words import side
@@ -200,7 +200,7 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
             gradient = self._gradient(text, ids, maps)
             return single_map(gradient, kind), gradient
         names, read = self.model.self_attention, side(self.tokenizer, ids)
-        return within(self.model, names, read, lambda: self._states([ids]), maps, kind=kind)
+        return attribute_within(self.model, names, read, lambda: self._states([ids]), maps, kind=kind)
 
     def _gradient(self, text: str, ids: Sequence[int], maps: Sequence[int] | None) -> Alignment:
         """Gradient x input of the tokens that fill the blanks. Raises InputError for a text without a blank, and for a

@@ -10,10 +10,10 @@ import numpy as np
 from jaxtyping import Float
 
 from regard.attribution.available import kinds_of
-from regard.attribution.cross_attention import by_weights, read_by
+from regard.attribution.cross_attention import attribute_cross_attention, by_weights
 from regard.attribution.forced_decoding import attended
 from regard.attribution.kinds import Kind
-from regard.attribution.roles import read_itself
+from regard.attribution.roles import attribute_self_attention
 from regard.data.pair import Pair
 from regard.data.readers import read_pair_files
 from regard.data.tokenizer_pair import Tokenizers
@@ -183,8 +183,8 @@ class Seq2SeqRun(Run[str, Prediction]):
         encoder or the decoder.
 
         Raises:
-            InputError: as `predict` and `read_itself`; the model does not attend to its source and the kind is not
-                gradient; or the model has no such map, or no rollout.
+            InputError: as `predict` and `attribute_self_attention`; the model does not attend to its source and the
+                kind is not gradient; or the model has no such map, or no rollout.
             ValueError: beam and vocabulary do not fit together.
         """
         cross, kinds = options.role in (None, "cross"), options.each_kind()
@@ -215,11 +215,11 @@ class Seq2SeqRun(Run[str, Prediction]):
         source = self.tokenizers.source_ids(text)
         if options.role in (None, "cross"):
             sides = self.tokenizers.sides(self.tokenizers.ended_source(source), written, text)
-            return read_by(self.model, (source, written), sides, kind, options.maps)
+            return attribute_cross_attention(self.model, (source, written), sides, kind, options.maps)
         inputs = written[:-1]  # the step after the last token exists only where the end was its result
         begun = [self.tokenizers.target.special.start, *inputs]
         sides = self.tokenizers.sides(self.tokenizers.ended_source(source), begun, text)
-        return read_itself(self.model, options.role, (source, inputs), sides, options.maps, kind)
+        return attribute_self_attention(self.model, options.role, (source, inputs), sides, options.maps, kind)
 
     def score(self, pairs: Sequence[Pair]) -> list[list[float]]:
         """The log-probability of each token of each target, the end last, given its source.
