@@ -167,7 +167,7 @@ REASONS = {
     "bahdanau": "the paper's score",
     "luong": "input feeding passes the context to the next step",
     "bottleneck": "it has no attention",
-    "one-pass": "one score for a fused kernel; a history would take a pass for each word",
+    "one-pass": "a history would take a pass for each word",
     "pointer-generator": "the paper's score",
     "transformer": "a history would take a pass for each word",
     "show-and-tell": "it has no attention",
