@@ -16,3 +16,8 @@ class RunError(RuntimeError):
     """The run itself failed: no space, no memory, a loss that stays NaN. The message is one line."""
 
     exit_code = 1
+
+
+class OutputClosed(Exception):
+    """The reader of standard output has closed it (`| head`), which fails nothing. No OSError, since libraries that
+    print would handle that themselves."""

@@ -116,6 +116,19 @@ def test_a_signal_shuts_it_down_cleanly(run: Path, number: int, code: int):
         assert len(errors.splitlines()) == 1, errors
 
 
+def test_row_67_an_access_log_that_nobody_reads_ends_alone(run: Path):
+    with served(str(run), "--access-log", "text") as (process, address):
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        for _ in range(3):
+            assert httpx.get(address + "/health", timeout=60).status_code == 200
+        process.send_signal(signal.SIGTERM)
+        errors = process.stderr.read()
+    assert errors.count("the access log ends: Broken pipe") == 1
+    assert "Traceback" not in errors
+
+
 def test_a_token_keeps_others_out(run: Path):
     with served(str(run), env=environment(REGARD_TOKEN="sesame")) as (_, address):
         assert httpx.get(address + "/api/runs").status_code == 401

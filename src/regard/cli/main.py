@@ -10,7 +10,8 @@ from contextlib import AbstractContextManager, nullcontext
 from cyclopts import App
 
 from regard.cli.errors import explain
-from regard.cli.output import OutputClosed, guarded
+from regard.cli.output import guarded
+from regard.errors import OutputClosed
 from regard.version import VERSION
 
 HELP = """Models that look things up: train them, use them, see what they attend to.

@@ -8,11 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any, TextIO, cast
 
-from regard.errors import RunError
-
-
-class OutputClosed(Exception):
-    """The reader of standard output has closed it (`| head`)."""
+from regard.errors import OutputClosed, RunError
 
 
 class Guarded:
@@ -57,7 +53,7 @@ def guarded() -> Iterator[None]:
 
 def _output_failed(error: OSError) -> None:
     if isinstance(error, BrokenPipeError):
-        raise OutputClosed from error
+        raise OutputClosed(error.strerror) from error
     raise RunError(f"standard output cannot be written: {error.strerror}; give it another place") from error
 
 

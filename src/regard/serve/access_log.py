@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
+from regard.errors import OutputClosed, RunError
+
 LONGEST = 200
 """Characters of a path that the log shows."""
 Format = Literal["text", "json"]
@@ -59,6 +61,6 @@ class AccessLog:
             return
         try:
             self.write(self.line(exchange, datetime.now(UTC).isoformat(timespec="milliseconds")))
-        except OSError as error:
+        except (OSError, RunError, OutputClosed) as error:
             self.closed = True
-            print(f"regard: the access log ends: {error.strerror or error}", file=sys.stderr)
+            print(f"regard: the access log ends: {getattr(error, 'strerror', None) or error}", file=sys.stderr)
