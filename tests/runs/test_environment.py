@@ -67,3 +67,5 @@ def test_row_72_a_run_of_an_older_version_resumes(begun: Path, monkeypatch: pyte
     with RunDirectory.create(begun, resume=True) as run:
         run.write_json("environment.json", older)
     train(begun, 2, resume=True)
+    [continued] = json.loads((begun / "environment.json").read_text())["continued"]
+    assert continued["instructions"] == "other"

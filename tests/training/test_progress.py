@@ -82,6 +82,7 @@ def test_row_67_progress_that_nobody_reads_ends_nothing(monkeypatch: pytest.Monk
         progress.update(update, 2.5, 10.0)
         progress.note("x")
     progress.close()
+    assert stream is None or not progress.shown
 
 
 def test_row_67_a_bar_on_a_terminal_that_is_gone(monkeypatch: pytest.MonkeyPatch):
@@ -92,3 +93,4 @@ def test_row_67_a_bar_on_a_terminal_that_is_gone(monkeypatch: pytest.MonkeyPatch
     progress.update(2, 2.5, 10.0)
     progress.note("x")
     progress.close()
+    assert not progress.shown

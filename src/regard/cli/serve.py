@@ -91,17 +91,16 @@ class Most:
         if not 0 < self.seconds <= 86400:
             raise InputError(f"--seconds is {self.seconds:g}; expected more than 0 and at most 86400")
 
-    def limits(self) -> "Limits":
-        """What the server accepts; the workers share the cores from now on."""
+    def limits(self, workers: int) -> "Limits":
+        """What a server with so many workers accepts."""
         from regard.serve.request import Limits
-        from regard.serve.worker import share_cores
 
         return Limits(
             text=self.max_text,
             pixels=self.max_pixels,
             inside=self.queue,
             per_client=self.per_client,
-            workers=share_cores(self.workers),
+            workers=workers,
             answer_seconds=self.seconds,
         )
 
@@ -135,9 +134,10 @@ def serve(
     from regard.serve.catalog import load_runs
     from regard.serve.server import allowed, certificate, listen, server
     from regard.serve.server import run as run_server
+    from regard.serve.worker import share_cores
 
     hosts = allowed(place.host, place.allow_host, place.token)
-    limits = most.limits()
+    limits = most.limits(share_cores(most.workers))
     tls = None if place.tls_cert is None or place.tls_key is None else certificate(place.tls_cert, place.tls_key)
 
     def reload() -> "Sequence[ServedRun]":

@@ -22,9 +22,7 @@ def read_idx(path: Path, axes: int) -> UInt8[np.ndarray, "..."]:
             head = file.read(4 + 4 * axes)
             sizes = _sizes(path, head, axes)
             size = int(np.prod(sizes, dtype=object))
-            if path.suffix == ".gz":
-                Limits().of(path).check(str(path), size)
-            # What a plain file cannot have is not allocated.
+            Limits().of(path).check(str(path), size)
             content = file.read(size + 1) if path.suffix == ".gz" or size < path.stat().st_size else b""
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file; check the path") from error

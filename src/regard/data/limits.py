@@ -1,8 +1,8 @@
 """Limits of the files that are read: what a small file may expand to in memory."""
 
+import math
 import os
 import stat
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,7 +39,7 @@ class Limits:
         if not stat.S_ISREG(found.st_mode):
             return Bounds(self.max_decompressed, self.max_lines, self)
         if path.suffix not in (".gz", ".npz"):
-            return Bounds(sys.maxsize, sys.maxsize, self)
+            return Bounds(math.inf, math.inf, self)
         expanded = max(FREE, self.max_ratio * found.st_size)
         return Bounds(min(expanded, self.max_decompressed), self.max_lines, self)
 
@@ -48,8 +48,8 @@ class Limits:
 class Bounds:
     """The bytes of content and the lines that are read of one file."""
 
-    content: int
-    lines: int
+    content: int | float
+    lines: int | float
     limits: Limits
 
     def check(self, place: str, content: int, lines: int = 0) -> None:

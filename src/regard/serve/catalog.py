@@ -9,6 +9,7 @@ from regard.runs.load import load
 from regard.serve.openai import openai_operations
 from regard.serve.operation import ServedRun
 from regard.serve.operations import operations_of
+from regard.serve.replica import Replicas
 from regard.tasks.run import Run
 
 FIELDS: dict[Any, str] = {str: "text", str | None: "text", bytes: "file"}
@@ -37,7 +38,8 @@ def served(name: str, run: Run[Any, Any], folder: Path) -> Iterator[ServedRun]:
         for part, each in parts.items():
             yield from served(f"{name}:{part}", each, folder)
         return
-    operations, openai = operations_of(run), openai_operations(run)
+    replicas = Replicas(run)
+    operations, openai = operations_of(replicas), openai_operations(replicas)
     if not operations and not openai:
         verbs = ", ".join(run.supports)
         raise InputError(f"{folder}: a run of the task {run.config.task} cannot be served; it can {verbs}")

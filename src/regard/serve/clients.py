@@ -15,13 +15,18 @@ REMEMBERED = 1024
 """Clients with wrong tokens that are remembered before those whose delays are over are forgotten."""
 
 
+def literal_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The address that a host is written as; None for a name."""
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
 def client_of(scope: Mapping[str, Any]) -> str:
     """The client of a request: its address, of IPv6 the network of 64 bits, which one client may have as a whole."""
     host = str((scope.get("client") or ("",))[0])[:64]
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host
+    address = literal_address(host)
     if isinstance(address, ipaddress.IPv6Address):
         mapped = address.ipv4_mapped
         return str(mapped or ipaddress.ip_network((address, 64), strict=False).network_address)

@@ -16,8 +16,6 @@ CROWDED = "crowded"
 """The state of a request whose connection came when there was no room for it."""
 SMALL = 1 << 16
 """Bytes that every body may have, however much there is of others."""
-
-
 GRACE = 1 / 20
 """The share of the time for a head that a connection has in any case; afterwards it is closed if others need room."""
 LINGER = 1.0

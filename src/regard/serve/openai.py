@@ -18,7 +18,6 @@ from regard.serve.request import RequestBody
 from regard.serve.stop import Cut
 from regard.tasks.capabilities import EmbedsTexts
 from regard.tasks.options import StreamOptions
-from regard.tasks.run import Run
 from regard.text import Tokenizer
 
 Texts = str | Annotated[tuple[str, ...], Field(min_length=1, max_length=64)]
@@ -84,16 +83,15 @@ class Tokenizes(Protocol):
     tokenizer: Tokenizer
 
 
-def openai_operations(run: Run[Any, Any]) -> dict[str, Operation]:
+def openai_operations(replicas: Replicas[Any]) -> dict[str, Operation]:
     """The operations of OpenAI's interface that a run has, by the ends of their paths; `stream` is a streamed
     completion."""
-    found: dict[str, Operation] = {}
+    run, found = replicas.run, dict[str, Operation]()
     if "stream" in run.supports and run.inputs == {"text": str}:
-        completions = Completions(Replicas(run), "tokens" in run.supports["stream"])
+        completions = Completions(replicas, "tokens" in run.supports["stream"])
         found["completions"] = Operation(Completion, completions.whole)
         found["stream"] = Operation(Completion, completions.streamed, streams=True, form=EVENTS)
     if isinstance(run, EmbedsTexts):
-        replicas: Replicas[Any] = Replicas(run)
         found["embeddings"] = Operation(Embeddings, at_once(lambda requests: [embed(replicas.own, *requests)]))
     return found
 

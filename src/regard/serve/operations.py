@@ -30,10 +30,10 @@ class TargetBody(RequestBody):
     target: str
 
 
-def operations_of(run: Run[Any, Any]) -> dict[str, Operation]:
+def operations_of(replicas: Replicas[Any]) -> dict[str, Operation]:
     """What a run can be requested to do; nothing for one that predicts nothing."""
-    replicas = Replicas(run)
-    requests, attends = Requests(run, replicas), any(kind != "gradient" for kind in run.kinds)
+    run: Run[Any, Any] = replicas.run
+    requests, attends = Requests(replicas), any(kind != "gradient" for kind in run.kinds)
     operations: dict[str, Operation] = {}
     if "predict" in run.supports:
         body = body_type("Predict", run.inputs, PredictOptions, run.supports["predict"])
@@ -54,8 +54,12 @@ def operations_of(run: Run[Any, Any]) -> dict[str, Operation]:
 class Requests:
     """The verbs of a run, called with the bodies of requests by threads with a replica each."""
 
-    run: Run[Any, Any]
     replicas: Replicas[Any]
+
+    @property
+    def run(self) -> Run[Any, Any]:
+        """The run that all replicas are of, for what needs no model."""
+        return self.replicas.run
 
     def example(self, request: RequestBody) -> Any:
         """The example of a request. Raises InputError for values that describe none."""

@@ -13,10 +13,10 @@ R = TypeVar("R", bound=Run[Any, Any])
 
 
 class Replicas(Generic[R]):
-    """A run for each thread."""
+    """A run for each thread, made of `run` when the thread first uses it."""
 
     def __init__(self, run: R) -> None:
-        self._run, self._lock, self._local = run, threading.Lock(), threading.local()
+        self.run, self._lock, self._local = run, threading.Lock(), threading.local()
 
     @property
     def own(self) -> R:
@@ -24,7 +24,7 @@ class Replicas(Generic[R]):
         found: R | None = getattr(self._local, "run", None)
         if found is None:
             with self._lock:
-                found = self._local.run = replica(self._run)
+                found = self._local.run = replica(self.run)
         return found
 
 

@@ -1,6 +1,5 @@
 """The server: a socket, and an end in good order."""
 
-import ipaddress
 import resource
 import signal
 import socket
@@ -14,6 +13,7 @@ from urllib.parse import urlunsplit
 import uvicorn
 
 from regard.errors import InputError, RunError
+from regard.serve.clients import literal_address
 from regard.serve.connection import Connections, protocol
 from regard.serve.envelope import Envelope
 from regard.serve.guard import LOOPBACK, hostname
@@ -31,28 +31,15 @@ class Terminated(RunError):
 
 def is_loopback(host: str) -> bool:
     """Whether only this machine reaches it."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def is_address(host: str) -> bool:
-    """Whether it is a literal address."""
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
+    address = literal_address(host)
+    return host == "localhost" or (address is not None and address.is_loopback)
 
 
 class NamesAndAddresses(frozenset[str]):
     """Host names, and every literal address: no name was resolved to it, so no DNS name was rebound."""
 
     def __contains__(self, host: object) -> bool:
-        return super().__contains__(host) or (isinstance(host, str) and is_address(host))
+        return super().__contains__(host) or (isinstance(host, str) and literal_address(host) is not None)
 
 
 def allowed(host: str, more: Sequence[str], token: str | None) -> frozenset[str]:

@@ -14,7 +14,7 @@ from torch import Tensor
 from regard.errors import InputError
 from regard.storage import tensors as weights
 from regard.storage.atomic import SUFFIX, discard, explained, replacing, sync
-from regard.storage.manifest import Manifest, content, inside, plain, sha256
+from regard.storage.manifest import CHANGED, Manifest, content, inside, parsed, plain, sha256
 
 STATE = "state.json"
 ENDING = ".safetensors"
@@ -76,13 +76,9 @@ def load(root: Path, step: int) -> Checkpoint:
     for name in manifest.files:
         manifest.check(name)
     path = manifest.check(STATE)
-    text = content(path)
-    try:
-        state = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: is not JSON, though its SHA-256 is right; was it changed?") from error
+    state = parsed(path, content(path))
     if not isinstance(state, dict):
-        raise InputError(f"{path}: is no state of training, though its SHA-256 is right; was it changed?")
+        raise InputError(f"{path}: is no state of training, {CHANGED}")
     return Checkpoint(step, manifest.folder, state)
 
 

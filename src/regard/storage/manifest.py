@@ -14,6 +14,8 @@ FORMAT = 1
 LARGEST = 1 << 26  # bytes
 LOG = ".jsonl"
 """The ending of a log, the one kind of file without a digest."""
+CHANGED = "though its SHA-256 is right; was it changed?"
+"""Why a verified file is refused: somebody changed it and the manifest."""
 
 
 def sha256(path: Path) -> str:
@@ -82,10 +84,11 @@ class Manifest:
         return path
 
 
-def inside(folder: Path, name: str) -> Path:
-    """The path of a file of the folder. Raises InputError for a link that leads out of it."""
+def inside(folder: Path, name: str, root: Path | None = None) -> Path:
+    """The path of a file of the folder. Raises InputError for a link that leads out of `root`, by default the
+    folder."""
     path = folder / name
-    if not path.resolve().is_relative_to(folder.resolve()):
+    if not path.resolve().is_relative_to((root or folder).resolve()):
         raise InputError(f"{path}: is a link that leads out of the folder; refused, copy the file itself")
     return path
 
@@ -99,6 +102,14 @@ def content(path: Path) -> bytes:
     if len(found) > LARGEST:
         raise InputError(f"{path}: larger than {LARGEST} bytes; refused")
     return found
+
+
+def parsed(path: Path, text: str | bytes) -> Any:
+    """The value of a verified JSON file. Raises InputError for text that is not JSON."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: is not JSON, {CHANGED}") from error
 
 
 def plain(name: str) -> str:

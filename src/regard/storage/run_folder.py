@@ -14,7 +14,7 @@ from regard.storage import checkpoints as checkpoint_files
 from regard.storage import lock as locks
 from regard.storage import manifest as manifests
 from regard.storage.checkpoints import Checkpoint
-from regard.storage.manifest import LOG, Manifest, content, inside, named, plain, sha256
+from regard.storage.manifest import CHANGED, LOG, Manifest, content, inside, named, parsed, plain, sha256
 
 FOUND = "lost+found"
 """The folder that every new file system of some kinds has."""
@@ -115,23 +115,17 @@ class RunDirectory:
         try:
             return content(path).decode("utf-8")
         except UnicodeDecodeError as error:
-            raise InputError(f"{path}: is not UTF-8 text, though its SHA-256 is right; was it changed?") from error
+            raise InputError(f"{path}: is not UTF-8 text, {CHANGED}") from error
 
     def read_json(self, name: str) -> Any:
         """The value of a JSON file."""
-        text = self.read_text(name)
-        try:
-            return json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise InputError(
-                f"{self.path / name}: is not JSON, though its SHA-256 is right; was it changed?"
-            ) from error
+        return parsed(self.path / name, self.read_text(name))
 
     def read_labels(self) -> list[str]:
         """The names of the classes."""
         labels = self.read_json(LABELS)
         if not isinstance(labels, list) or not all(isinstance(each, str) for each in labels):
-            raise InputError(f"{self.path / LABELS}: is no list of names, though its SHA-256 is right; was it changed?")
+            raise InputError(f"{self.path / LABELS}: is no list of names, {CHANGED}")
         return labels
 
     def load_tensors(self, name: str) -> dict[str, Tensor]:

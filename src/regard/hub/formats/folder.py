@@ -9,11 +9,10 @@ from torch import Tensor
 
 from regard.errors import InputError
 from regard.storage import tensors
-from regard.storage.manifest import named, plain
+from regard.storage.manifest import content, inside, named, plain
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
-LARGEST = 1 << 26  # bytes of a JSON file
 
 
 @dataclass(frozen=True)
@@ -26,13 +25,10 @@ class Folder:
     def file(self, name: str) -> Path:
         """Return the path of a file. Raises InputError for a name or a link that leads out of the folder."""
         try:
-            path = self.path / plain(name)
+            name = plain(name)
         except ValueError as error:
             raise InputError(f"{self.path}: {name!r} is not the name of a file in it; refused") from error
-        root = (self.root or self.path).resolve()
-        if not path.resolve().is_relative_to(root):
-            raise InputError(f"{path}: is a link that leads out of the folder; refused, copy the file itself")
-        return path
+        return inside(self.path, name, self.root)
 
     def has(self, name: str) -> bool:
         """Return whether the folder has a file of this name."""
@@ -44,26 +40,22 @@ class Folder:
 
     def text(self, name: str) -> str:
         """Read a UTF-8 text file. Raises InputError for a missing, too large or other file."""
-        content = self._content(name, (None, "plain text"))
+        found = self._content(name, (None, "plain text"))
         try:
-            return content.decode()
+            return found.decode()
         except UnicodeDecodeError as error:
             raise InputError(f"{self.path / name}: is not UTF-8 text") from error
 
     def _content(self, name: str, allowed: tuple[str | None, ...]) -> bytes:
         path = self.file(name)
         try:
-            if path.exists() and not path.is_file():
-                raise InputError(f"{path}: is no regular file")
-            content = path.read_bytes() if path.stat().st_size <= LARGEST else None
+            found = content(path)
         except OSError as error:
             raise InputError(f"{path}: cannot be read ({error.strerror})") from error
-        if content is None:
-            raise InputError(f"{path}: larger than {LARGEST} bytes; refused")
         what = named(path)
         if what not in allowed:
             raise InputError(f"{path}: is {what}; expected the file itself")
-        return content
+        return found
 
     def json(self, name: str) -> dict[str, Any]:
         """Read the object in a JSON file. Raises InputError as `text` does, and for broken JSON."""
