@@ -5,7 +5,7 @@ feature sizes. Everything is batch first.
 """
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 Query = Float[Tensor, "*batch query query_width"]
@@ -44,6 +44,7 @@ __all__ = [
     "Query",
     "Rows",
     "Scores",
+    "Shaped",
     "Source",
     "States",
     "Step",

@@ -18,8 +18,9 @@ from regard.tasks.class_prediction import class_metrics
 from regard.tasks.classification.batch import collate_marked, shortened
 from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.forms.two_texts import TwoTexts
+from regard.tasks.classification.outputs import ClassOutputs
 from regard.tasks.classification.run import ClassificationRun
-from regard.tasks.classification.training import ClassificationObjective
+from regard.tasks.classification.training import TextObjective
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.special import END, PAD, START
 from regard.training.settings import Training
@@ -155,7 +156,7 @@ def test_a_batch_has_marks_segments_and_classes():
     batch = collate_marked([(([7, 8], [9]), 1), (([7], [8]), 0)])
     assert batch.tokens.tolist() == [[START, 7, 8, END, 9, END], [START, 7, END, 8, END, PAD]]
     assert batch.segments.tolist() == [[0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 0]]
-    assert (batch.lengths.tolist(), batch.classes.tolist()) == ([6, 5], [1, 0])
+    assert (batch.lengths.tolist(), batch.targets.tolist()) == ([6, 5], [1, 0])
 
 
 @pytest.mark.parametrize(
@@ -180,9 +181,11 @@ def test_loss_is_the_cross_entropy_of_the_logits():
     model = Rocktaschel(11, 3, RocktaschelConfig(embedding=5, width=3)).double().eval()
     examples = [(([7, 8], [9]), 1), (([7], [8]), 2)]
     form = TwoTexts(Tokenizer.train(TokenizerSettings("word", 9), ["a"]), RocktaschelConfig())
-    task = ClassificationObjective(examples, examples, form, Training(batch_tokens=5), places=["", ""])
+    task = TextObjective(
+        examples, examples, form, ClassOutputs(("a", "b", "c")), Training(batch_tokens=5), places=["", ""]
+    )
     batch = task.batch(0, [0, 1])
-    wanted = -model(*batch.inputs).log_softmax(-1)[torch.arange(2), batch.classes].sum()
+    wanted = -model(*batch.inputs).log_softmax(-1)[torch.arange(2), batch.targets].sum()
     torch.testing.assert_close(task.loss(model, batch, 1).total, wanted)
 
 

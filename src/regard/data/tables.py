@@ -55,7 +55,7 @@ def read_jsonl(
 ) -> list[Row]:
     """Read one JSON object per line. `columns` name the keys, whose values must be strings. The last value may be a
     list: its first item is the field, the rest are the row's `others`. Values of the keys `numbers` may also be
-    integers, read as text. Other keys are ignored."""
+    numbers, read as text. Other keys are ignored."""
     collector = RowCollector(path, skip_bad)
     for number, line in enumerate(read_lines(path, limits), 1):
         record, fault = parse_json(line)
@@ -84,7 +84,7 @@ def kinds() -> str:
 def read_table(
     path: str | Path, columns: Columns, *, skip_bad: bool = False, numbers: tuple[str | int, ...] = ()
 ) -> list[Row]:
-    """Read a table of the kind that its name ends with. In JSON, values of the columns `numbers` may be integers.
+    """Read a table of the kind that its name ends with. In JSON, values of the columns `numbers` may be numbers.
     Raises InputError as its reader and `kind` do."""
     more: dict[str, Any] = {"numbers": numbers} if kind(path) == "jsonl" else {}
     return READERS[kind(path)](path, columns, skip_bad=skip_bad, **more)
@@ -205,9 +205,9 @@ def _field_fault(record: Any, columns: tuple[str, ...], line: str) -> str | None
 
 
 def _written(record: dict[str, Any], names: Iterable[str]) -> dict[str, str]:
-    """The integers under these names, as text."""
+    """The numbers under these names, as text."""
     found = {name: record.get(name) for name in names}
-    return {name: str(value) for name, value in found.items() if type(value) is int}
+    return {name: str(value) for name, value in found.items() if type(value) in (int, float)}
 
 
 def _several(value: Any) -> list[Any]:

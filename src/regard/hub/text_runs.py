@@ -124,15 +124,17 @@ def pretrained_of_run(run: Any, path: Path) -> PretrainedModel | PretrainedImage
     if isinstance(config, GPT2Config):
         return PretrainedModel(config, run.model.state_dict(), run.tokenizer)
     if isinstance(config, BertConfig):
-        return pretrained_bert_of_run(run, config)
+        return pretrained_bert_of_run(run, config, path)
     raise InputError(f"{path}: is a model named {config.name}; regard exports gpt2, bert, transformer and vit")
 
 
-def pretrained_bert_of_run(run: Any, config: BertConfig) -> PretrainedModel:
-    """The BERT of a run, with the head of its task. Raises InputError for a tokenizer without a published form."""
+def pretrained_bert_of_run(run: Any, config: BertConfig, path: Path) -> PretrainedModel:
+    """The BERT of a run, with the head of its task. Raises InputError for a tokenizer without a published form, and
+    for outputs other than one class of several."""
     check_mask(run.tokenizer)
     match run.model:
         case BertClassifier():
+            bert_heads.check_problem(run.outputs.problem, str(path))
             head = Classes(run.labels, run.paired)
         case BertSpans():
             head = Spans()

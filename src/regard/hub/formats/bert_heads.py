@@ -94,6 +94,12 @@ def head_keys(head: Head | None) -> dict[str, Any]:
     return {**label_keys(head.labels), "problem_type": SINGLE} if isinstance(head, Classes) else {}
 
 
+def check_problem(problem: str, place: str) -> None:
+    """Raises InputError for a `problem_type` of a run that is not exported."""
+    if problem != SINGLE:
+        raise InputError(f"{place}: its problem_type is {problem!r}; regard exports {SINGLE!r} alone")
+
+
 def _check_architecture(settings: Settings, form: PublishedHead) -> None:
     architectures = settings.values.get("architectures") or [form.architecture]
     if form.architecture not in architectures:

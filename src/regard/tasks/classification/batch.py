@@ -1,4 +1,4 @@
-"""Batches of texts with the indices of their classes; `inputs` are the arguments of the model."""
+"""Batches of texts with their targets; `inputs` are the arguments of the model."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -9,14 +9,18 @@ from torch import Tensor
 
 from regard.data.batching import Batch, padded
 from regard.data.bert_inputs import Ids, bert_inputs
-from regard.shapes import Int
+from regard.shapes import Int, Shaped
 from regard.text.special import SPECIAL, SpecialTokens
 
+Target = int | float | Sequence[float]
+"""The index of a class, a number, or several numbers."""
 
-class ClassBatch(Batch, ABC):
-    """A batch of texts: a frozen dataclass of tensors."""
 
-    classes: Int[Tensor, " batch"]
+class LabelledBatch(Batch, ABC):
+    """A batch of texts: a frozen dataclass of tensors. `targets` are the indices of classes, numbers, or a row of
+    numbers for each text."""
+
+    targets: Shaped[Tensor, "batch *output"]
 
     @property
     @abstractmethod
@@ -25,13 +29,13 @@ class ClassBatch(Batch, ABC):
 
 
 @dataclass(frozen=True)
-class MarkedBatch(ClassBatch):
+class MarkedBatch(LabelledBatch):
     """One text or two of each example with special tokens, padded on the right, and the segment of each token."""
 
     tokens: Int[Tensor, "batch position"]
     lengths: Int[Tensor, " batch"]
     segments: Int[Tensor, "batch position"]
-    classes: Int[Tensor, " batch"]
+    targets: Shaped[Tensor, "batch *output"]
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
@@ -39,12 +43,12 @@ class MarkedBatch(ClassBatch):
 
 
 @dataclass(frozen=True)
-class TextBatch(ClassBatch):
+class TextBatch(LabelledBatch):
     """One text of each example."""
 
     tokens: Int[Tensor, "batch position"]
     lengths: Int[Tensor, " batch"]
-    classes: Int[Tensor, " batch"]
+    targets: Shaped[Tensor, "batch *output"]
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
@@ -52,14 +56,14 @@ class TextBatch(ClassBatch):
 
 
 @dataclass(frozen=True)
-class TwoTextBatch(ClassBatch):
+class TwoTextBatch(LabelledBatch):
     """Two texts of each example, each padded by itself."""
 
     first: Int[Tensor, "batch first_position"]
     first_lengths: Int[Tensor, " batch"]
     second: Int[Tensor, "batch second_position"]
     second_lengths: Int[Tensor, " batch"]
-    classes: Int[Tensor, " batch"]
+    targets: Shaped[Tensor, "batch *output"]
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
@@ -67,7 +71,7 @@ class TwoTextBatch(ClassBatch):
 
 
 @dataclass(frozen=True)
-class DocumentBatch(ClassBatch):
+class DocumentBatch(LabelledBatch):
     """The sentences of all documents, a row each, the shortest first. `places` has the rows of each document's
     sentences in order, padded with row 0 past their number in `counts`."""
 
@@ -75,35 +79,35 @@ class DocumentBatch(ClassBatch):
     lengths: Int[Tensor, " row"]
     places: Int[Tensor, "batch sentence"]
     counts: Int[Tensor, " batch"]
-    classes: Int[Tensor, " batch"]
+    targets: Shaped[Tensor, "batch *output"]
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
         return self.tokens, self.lengths, self.places, self.counts
 
 
-def collate_marked(examples: Sequence[tuple[Sequence[Ids], int]], special: SpecialTokens = SPECIAL) -> MarkedBatch:
-    """One text or two of each example, as tokens, with its class. Raises ValueError for no examples at all."""
-    classes = _classes(examples)
-    return MarkedBatch(*bert_inputs(special, [texts for texts, _ in examples]), classes)
+def collate_marked(examples: Sequence[tuple[Sequence[Ids], Target]], special: SpecialTokens = SPECIAL) -> MarkedBatch:
+    """One text or two of each example, as tokens, with its target. Raises ValueError for no examples at all."""
+    targets = _targets(examples)
+    return MarkedBatch(*bert_inputs(special, [texts for texts, _ in examples]), targets)
 
 
-def collate_texts(examples: Sequence[tuple[Ids, int]]) -> TextBatch:
+def collate_texts(examples: Sequence[tuple[Ids, Target]]) -> TextBatch:
     """One text of each example. Raises ValueError for no examples at all."""
-    classes = _classes(examples)
-    return TextBatch(*padded([ids for ids, _ in examples]), classes)
+    targets = _targets(examples)
+    return TextBatch(*padded([ids for ids, _ in examples]), targets)
 
 
-def collate_two_texts(examples: Sequence[tuple[Sequence[Ids], int]]) -> TwoTextBatch:
+def collate_two_texts(examples: Sequence[tuple[Sequence[Ids], Target]]) -> TwoTextBatch:
     """Two texts of each example. Raises ValueError for no examples at all."""
-    classes = _classes(examples)
+    targets = _targets(examples)
     first, second = (padded([texts[side] for texts, _ in examples]) for side in (0, 1))
-    return TwoTextBatch(*first, *second, classes)
+    return TwoTextBatch(*first, *second, targets)
 
 
-def collate_documents(examples: Sequence[tuple[Sequence[Ids], int]]) -> DocumentBatch:
+def collate_documents(examples: Sequence[tuple[Sequence[Ids], Target]]) -> DocumentBatch:
     """The sentences of each example, of which there may be none. Raises ValueError for no examples at all."""
-    classes = _classes(examples)
+    targets = _targets(examples)
     rows = [ids for sentences, _ in examples for ids in sentences]
     order = sorted(range(len(rows)), key=lambda row: len(rows[row]))
     place = {row: place for place, row in enumerate(order)}
@@ -112,13 +116,13 @@ def collate_documents(examples: Sequence[tuple[Sequence[Ids], int]]) -> Document
     for sentences, _ in examples:
         places.append([place[row] for row in range(first, first + len(sentences))])
         first += len(sentences)
-    return DocumentBatch(tokens, lengths, *padded(places), classes)
+    return DocumentBatch(tokens, lengths, *padded(places), targets)
 
 
-def _classes(examples: Sequence[tuple[object, int]]) -> Int[Tensor, " batch"]:
+def _targets(examples: Sequence[tuple[object, Target]]) -> Shaped[Tensor, "batch *output"]:
     if not examples:
         raise ValueError("a batch got no examples; expected at least one")
-    return torch.tensor([each for _, each in examples], dtype=torch.int64)
+    return torch.tensor([each for _, each in examples])
 
 
 def shortened(texts: Sequence[Ids], most: int) -> tuple[Ids, ...]:

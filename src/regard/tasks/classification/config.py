@@ -1,7 +1,7 @@
-"""The run file of text classification."""
+"""The run file of text classification, and the part of it that all tasks with labelled texts share."""
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 from regard.models.catalog import CLASSIFIERS, ClassifierConfig
 from regard.models.elmo_embedding import ElmoStates
@@ -12,15 +12,16 @@ from regard.tasks.pretrained_part import PretrainedPart, PretrainedSource
 from regard.text.kind import WHOLE_WORDS
 
 STATES = "model.embedding.elmo"
+C = TypeVar("C", bound="TextConfig")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Classification(FineTuning, PretrainedSource):
-    """A run file. `truncate` cuts texts that are longer than the model can take, which is refused otherwise."""
+class TextConfig(FineTuning, PretrainedSource):
+    """A run file of labelled texts or pairs of texts. `truncate` cuts texts that are longer than the model can take,
+    which is refused otherwise."""
 
     takes: ClassVar[tuple[str, ...]] = tuple(CLASSIFIERS)
 
-    task: Literal["classification"] = "classification"
     data: LabelledTables
     model: ClassifierConfig | None = None
     truncate: bool = False
@@ -57,7 +58,7 @@ class Classification(FineTuning, PretrainedSource):
             STATES, self.states.elmo, "bidirectional-language-model", "`regard train elmo`", has_sizes
         )
 
-    def with_sizes(self, other: Any) -> "Classification":
+    def with_sizes(self: C, other: Any) -> C:
         """The run file with the sizes of the pretrained model."""
         assert self.model is not None
         assert self.states is not None
@@ -69,3 +70,10 @@ class Classification(FineTuning, PretrainedSource):
         """The model's sizes, known once the run has started."""
         assert self.model is not None
         return self.model
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classification(TextConfig):
+    """A run file, whose labels are classes; a text has one."""
+
+    task: Literal["classification"] = "classification"

@@ -2,20 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 from regard.data.splits import Splits, check_share, spread
 from regard.data.tables import Columns, kind, read_table
 from regard.errors import InputError
 
+L = TypeVar("L")
+
 
 @dataclass(frozen=True)
-class Labelled:
-    """One text or two, the class, and where they came from (`file:line`), for error messages; `sentences` of one text
+class Labelled(Generic[L]):
+    """One text or two, the label, and where they came from (`file:line`), for error messages; `sentences` of one text
     that came cut into them."""
 
     texts: tuple[str, ...]
-    label: str
+    label: L
     place: str
     sentences: tuple[str, ...] = ()
 
@@ -80,7 +82,7 @@ class LabelledTables:
         """The files of all sets."""
         return [path for path in (self.train, self.valid, self.test) if path is not None]
 
-    def load(self) -> Splits[Labelled]:
+    def load(self) -> Splits[Labelled[Any]]:
         """Read all files. Raises InputError with file and line for an invalid record."""
         held = {*map(str, (*self.valid_folds, *self.test_folds))}
         rows = self._training()
@@ -95,23 +97,23 @@ class LabelledTables:
             train, valid = spread(train, self.held_out, f"{self.train}: {len(train)} rows")
         return Splits(train, valid, self._of_folds(rows, self.test_folds) if self.test_folds else self.tests())
 
-    def tests(self) -> list[Labelled]:
+    def tests(self) -> list[Labelled[Any]]:
         """The examples of the test set; none without one. Raises InputError as `load` does."""
         if self.test_folds:
             return self._of_folds(self._training(), self.test_folds)
         return self.read(self.test) if self.test else []
 
-    def read(self, path: str) -> list[Labelled]:
+    def read(self, path: str) -> list[Labelled[Any]]:
         """The examples of another file. Raises InputError as `load` does."""
         return [each for _, each in self._rows(path, None)]
 
-    def _training(self) -> list[tuple[str, Labelled]]:
+    def _training(self) -> list[tuple[str, Labelled[Any]]]:
         """The examples of the training file, with their folds."""
         if self.train is None:
             raise InputError("data.train is not given; expected a table, as --set data.train=FILE")
         return self._rows(self.train, self.fold)
 
-    def _of_folds(self, rows: Sequence[tuple[str, Labelled]], values: tuple[Value, ...]) -> list[Labelled]:
+    def _of_folds(self, rows: Sequence[tuple[str, Labelled[Any]]], values: tuple[Value, ...]) -> list[Labelled[Any]]:
         """The examples of some folds of the training file. Raises InputError for a value that no row has."""
         known = {value for value, _ in rows}
         for value in map(str, values):
@@ -120,7 +122,7 @@ class LabelledTables:
                 raise InputError(f"{self.train}: no row has {value} for {self.fold!r}; there are {there}")
         return [each for value, each in rows if value in set(map(str, values))]
 
-    def _rows(self, path: str, fold: Value | None) -> list[tuple[str, Labelled]]:
+    def _rows(self, path: str, fold: Value | None) -> list[tuple[str, Labelled[Any]]]:
         """The examples of a file, each with its fold. The text is the last column, which may be a list."""
         text, *others = self.columns
         columns: tuple[Any, ...] = (*others, text) if fold is None else (*others, fold, text)
@@ -130,5 +132,11 @@ class LabelledTables:
             *second, label = row.fields[: len(others)]
             texts = (" ".join(sentences), *second)
             value = "" if fold is None else row.fields[-2]
-            found.append((value, Labelled(texts, label, row.place, sentences if row.listed else ())))
+            own = sentences if row.listed else ()
+            found.append((value, Labelled(texts, self.label_of(label, row.place), row.place, own)))
         return found
+
+    def label_of(self, field: str, place: str) -> Any:
+        """The label in the field of a row: the name of a class. Raises InputError, which names the place, for another
+        field than the task expects."""
+        return field

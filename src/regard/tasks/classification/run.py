@@ -1,9 +1,9 @@
-"""A trained classifier of texts: `load(folder).predict(texts)`."""
+"""A trained model of labelled texts: `load(folder).predict(texts)`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from torch import Tensor
 from regard.attention.record import Maps, record_breakdown
 from regard.attribution.aggregation import AGGREGATIONS, Aggregation, single_map
 from regard.attribution.available import BLIND, LAYERED, PLAIN
-from regard.attribution.gradients import check_no_maps, contributions, embeddings, log_probabilities_of
+from regard.attribution.gradients import check_no_maps, contributions, embeddings
 from regard.attribution.kinds import VERBS, Kind
 from regard.errors import InputError
 from regard.maps import Alignment, DocumentWeights
@@ -22,29 +22,30 @@ from regard.nonfinite import guarded
 from regard.shapes import Float
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
-from regard.tasks.class_prediction import ClassPrediction, class_indices, class_metrics
-from regard.tasks.classification.config import Classification
+from regard.tasks.class_prediction import ClassPrediction
+from regard.tasks.classification.config import Classification, TextConfig
 from regard.tasks.classification.data import Labelled, LabelledTables
 from regard.tasks.classification.forms.catalog import form_of
-from regard.tasks.classification.training import probabilities
+from regard.tasks.classification.outputs import ClassOutputs, Outputs
+from regard.tasks.classification.training import logits_of
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
+from regard.tasks.prediction import Prediction
 from regard.tasks.run import Run, for_evaluation, text_warnings
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 
 SHOWN = "models that do are bert, han, flat-attention and rocktaschel"
-
-
+P = TypeVar("P", bound=Prediction)
 Text = str | tuple[str, ...] | list[str]
 """One text, a pair of them, or a document as the list of its sentences."""
 
 
 @dataclass(frozen=True, eq=False)
 class KindOfAttribution:
-    """The attribution of the class of an example in one kind: one map, and all maps of a model with several layers and
-    heads."""
+    """The attribution of the prediction for an example in one kind: one map, and all maps of a model with several
+    layers and heads."""
 
-    prediction: ClassPrediction
+    prediction: Prediction
     kind: Kind
     weights: Alignment | DocumentWeights
     heads: Lookups | None = None
@@ -56,13 +57,13 @@ class KindOfAttribution:
         if isinstance(self.weights, Alignment):
             return single_map(self.weights, self.kind)
         verbs = VERBS.get(self.kind, READS)
-        return replace(of_document(self.weights, self.prediction.label), kind=self.kind, verbs=verbs)
+        return replace(of_document(self.weights, self.prediction.text), kind=self.kind, verbs=verbs)
 
 
-class ClassificationRun(Run[Text, ClassPrediction]):
-    """A trained model with its tokenizer, its labels and its run file."""
+class TextRun(Run[Text, P]):
+    """A trained model with its tokenizer, its outputs and its run file."""
 
-    config: Classification
+    config: TextConfig
     model: Classifier
     supports = {
         "predict": frozenset(),
@@ -71,15 +72,9 @@ class ClassificationRun(Run[Text, ClassPrediction]):
     }
     inputs = {"text": str, "second": str | None}
 
-    def __init__(self, config: Classification, model: Classifier, tokenizer: Tokenizer, labels: Sequence[str]):
-        self.config, self.model, self.tokenizer, self.labels = config, model, tokenizer, tuple(labels)
+    def __init__(self, config: TextConfig, model: Classifier, tokenizer: Tokenizer, outputs: Outputs[Any, P]):
+        self.config, self.model, self.tokenizer, self.outputs = config, model, tokenizer, outputs
         self.form = form_of(config.classifier, tokenizer, truncate=config.truncate)
-
-    @classmethod
-    def open(cls, run: RunDirectory, config: Classification) -> "ClassificationRun":
-        """The run in a folder, its model with fresh weights. Raises InputError for a damaged tokenizer."""
-        tokenizer, labels = Tokenizer.load(run.file(TOKENIZER)), run.read_labels()
-        return cls(config, build_classifier(config.classifier, tokenizer.size, len(labels)), tokenizer, labels)
 
     @property
     def paired(self) -> bool:
@@ -113,38 +108,37 @@ class ClassificationRun(Run[Text, ClassPrediction]):
 
     def description(self) -> dict[str, Any]:
         kind, model = "pair" if self.paired else "document", self.config.classifier.name
-        return super().description() | {"kind": kind, "model": model, "classes": list(self.labels)}
+        return super().description() | {"kind": kind, "model": model}
 
     def record(self, example: Text) -> dict[str, Any]:
         """The text as its line."""
         return {"text": "\t".join(example) if isinstance(example, tuple) else example}
 
-    def read(self, files: Sequence[Path], options: EvaluationOptions) -> list[Labelled]:
+    def read(self, files: Sequence[Path], options: EvaluationOptions) -> list[Labelled[Any]]:
         """The rows of tables with the columns of the run's own. Raises InputError as `LabelledTables.read`."""
         data = self._data(options)
         return [each for file in files for each in data.read(str(file))]
 
-    def _evaluate(self, examples: Sequence[Labelled] | None, options: EvaluationOptions) -> dict[str, float]:
-        """Accuracy and macro-averaged F1, in per cent.
+    def _evaluate(self, examples: Sequence[Labelled[Any]] | None, options: EvaluationOptions) -> dict[str, float]:
+        """The metrics of the outputs.
 
         Raises:
             InputError: there are neither examples nor a test set, a label is unknown, or a text is too long.
         """
         texts = for_evaluation(examples, self._data(options).tests, "give a table")
-        classes = class_indices(self.labels, texts)
+        targets = self.outputs.targets(texts)
         with guarded(self.model):
-            return class_metrics(probabilities(self.model, self.form, list(map(self.form.encoded, texts))), classes)
+            return self.outputs.metrics(logits_of(self.model, self.form, list(map(self.form.encoded, texts))), targets)
 
-    def _predict(self, examples: Sequence[Text], options: PredictOptions) -> list[ClassPrediction]:
-        """The class of each text or pair of texts.
+    def _predict(self, examples: Sequence[Text], options: PredictOptions) -> list[P]:
+        """The prediction for each text or pair of texts.
 
         Raises:
             InputError: an example is too long or has another number of texts than the model reads.
         """
         encoded = [self.form.encoded(self._example(f"text {number}", text)) for number, text in enumerate(examples, 1)]
         with guarded(self.model):
-            found = probabilities(self.model, self.form, encoded)
-        return [ClassPrediction.of(self.labels, row) for row in found.tolist()]
+            return self.outputs.predictions(logits_of(self.model, self.form, encoded))
 
     def _data(self, options: EvaluationOptions) -> LabelledTables:
         """The data section with the chosen `skip_bad`."""
@@ -153,7 +147,7 @@ class ClassificationRun(Run[Text, ClassPrediction]):
 
     def _attribute(self, text: Text, options: AttributionOptions) -> Attribution:
         """The attention of the model to tokens, words or sentences; for the kind gradient, gradient x input of the
-        class's log-probability.
+        class's log-probability or of the number.
 
         Raises:
             InputError: as `predict`; the model does not attend and the kind is not gradient; or the model has no such
@@ -170,7 +164,7 @@ class ClassificationRun(Run[Text, ClassPrediction]):
             has_heads=found[0].heads is not None,
         )
 
-    def _kind(self, example: Labelled, kind: Kind, maps: Sequence[int] | None) -> KindOfAttribution:
+    def _kind(self, example: Labelled[Any], kind: Kind, maps: Sequence[int] | None) -> KindOfAttribution:
         name = self.config.classifier.name
         if kind == "gradient":
             check_no_maps(maps)
@@ -184,14 +178,14 @@ class ClassificationRun(Run[Text, ClassPrediction]):
         aggregation, attention_modules = AGGREGATIONS[kind], self.form.attention_modules
         recording = record_breakdown(self.model, attention_modules, aggregation.measure(self.model))
         with torch.no_grad(), guarded(self.model), recording as found:
-            (row,) = self._logits(example).softmax(-1).tolist()
+            (prediction,) = self.outputs.predictions(self._logits(example))
         weights = self.form.attention(example, found, lambda found: aggregation.aggregate(found, maps))
         if weights is None:
             raise InputError(f"this run's {name} does not attend to what it reads; {SHOWN}")
         heads = None if kind == "rollout" else self._lookups(example, found, aggregation)
-        return KindOfAttribution(ClassPrediction.of(self.labels, row), kind, weights, heads)
+        return KindOfAttribution(prediction, kind, weights, heads)
 
-    def _lookups(self, example: Labelled, found: Maps, aggregation: Aggregation) -> Lookups | None:
+    def _lookups(self, example: Labelled[Any], found: Maps, aggregation: Aggregation) -> Lookups | None:
         """The maps of every layer and head; None for a model with one map."""
         read = self.form.side(example)
         if read is None:
@@ -200,21 +194,23 @@ class ClassificationRun(Run[Text, ClassPrediction]):
         lookups = aggregation.lookups(replace(lookups, breakdown=found.breakdown(lookups.weights)))
         return replace(lookups, source_words=read.words, target_words=read.words)
 
-    def _gradient(self, example: Labelled) -> KindOfAttribution:
-        """Gradient x input of the most likely class's log-probability."""
+    def _gradient(self, example: Labelled[Any]) -> KindOfAttribution:
+        """Gradient x input of the part of the prediction that the outputs name."""
         with guarded(self.model):
             with torch.no_grad():
-                (row,) = self._logits(example).softmax(-1).tolist()
-            prediction = ClassPrediction.of(self.labels, row)
-            place = [self.labels.index(prediction.label)]
-            found = contributions(embeddings(self.model), lambda: log_probabilities_of(self._logits(example), place))
-        return KindOfAttribution(prediction, "gradient", self.form.gradient(example, found, prediction.label))
+                logits = self._logits(example)
+            (prediction,) = self.outputs.predictions(logits)
+            name, _ = self.outputs.explained(prediction, logits)
+            found = contributions(
+                embeddings(self.model), lambda: self.outputs.explained(prediction, self._logits(example))[1]
+            )
+        return KindOfAttribution(prediction, "gradient", self.form.gradient(example, found, name))
 
-    def _logits(self, example: Labelled) -> Float[Tensor, "1 class"]:
+    def _logits(self, example: Labelled[Any]) -> Float[Tensor, "1 output"]:
         batch = self.form.collate([(self.form.encoded(example), 0)]).to(next(self.model.parameters()).device)
         return self.model(*batch.inputs)
 
-    def _example(self, place: str, text: Text) -> Labelled:
+    def _example(self, place: str, text: Text) -> Labelled[Any]:
         """The example of a text or a pair. Raises InputError for another number of texts than the model reads."""
         expected = 2 if self.paired else 1
         if isinstance(text, list):
@@ -227,3 +223,20 @@ class ClassificationRun(Run[Text, ClassPrediction]):
                 f"{'one text' if expected == 1 else 'two, with a tab between on the command line'}"
             )
         return Labelled(texts, "", place, sentences)
+
+
+class ClassificationRun(TextRun[ClassPrediction]):
+    """A trained classifier of texts."""
+
+    def __init__(self, config: Classification, model: Classifier, tokenizer: Tokenizer, labels: Sequence[str]):
+        self.labels = tuple(labels)
+        super().__init__(config, model, tokenizer, ClassOutputs(self.labels))
+
+    @classmethod
+    def open(cls, run: RunDirectory, config: Classification) -> "ClassificationRun":
+        """The run in a folder, its model with fresh weights. Raises InputError for a damaged tokenizer."""
+        tokenizer, labels = Tokenizer.load(run.file(TOKENIZER)), run.read_labels()
+        return cls(config, build_classifier(config.classifier, tokenizer.size, len(labels)), tokenizer, labels)
+
+    def description(self) -> dict[str, Any]:
+        return super().description() | {"classes": list(self.labels)}

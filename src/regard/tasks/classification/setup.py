@@ -1,15 +1,20 @@
 """Set up training: data, tokenizer, model and objective from a run file."""
 
+from typing import Any
+
 from torch import nn
 
 from regard.data.char_words import spell_vocabulary
+from regard.data.splits import Splits
 from regard.models.catalog import build_classifier
 from regard.models.elmo_embedding import ElmoEmbedding
-from regard.storage.run_folder import LABELS, RunDirectory
-from regard.tasks.class_prediction import class_indices, training_labels
-from regard.tasks.classification.config import Classification
+from regard.storage.run_folder import RunDirectory
+from regard.tasks.class_prediction import training_labels
+from regard.tasks.classification.config import Classification, TextConfig
+from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.forms.catalog import form_of
-from regard.tasks.classification.training import ClassificationObjective
+from regard.tasks.classification.outputs import ClassOutputs, Outputs
+from regard.tasks.classification.training import TextObjective
 from regard.tasks.setup import Setup, digest
 from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
 from regard.text import Tokenizer
@@ -27,25 +32,34 @@ def setup(config: Classification, folder: RunDirectory, processes: int) -> Setup
     """
     splits = config.data.load()
     labels = training_labels(splits.train, config.data.train, config.training.start)
+    return text_setup(config, folder, splits, ClassOutputs(tuple(labels)))
+
+
+def text_setup(
+    config: TextConfig, folder: RunDirectory, splits: Splits[Labelled[Any]], outputs: Outputs[Any, Any]
+) -> Setup:
+    """Build tokenizer, model and objective for texts whose labels are these outputs. Raises InputError as `setup`."""
     tokenizer = kept_or_trained(
         folder, config.tokenizer_settings, [text for each in splits.train for text in each.texts]
     )
-    model = build_classifier(config.classifier, tokenizer.size, len(labels))
+    model = build_classifier(config.classifier, tokenizer.size, outputs.count)
     spell_out(model, tokenizer)
     form = form_of(config.classifier, tokenizer, truncate=config.truncate)
     train, valid, _ = (
-        list(zip(map(form.encoded, some), class_indices(labels, some), strict=True))
+        list(zip(map(form.encoded, some), outputs.targets(some), strict=True))
         for some in (splits.train, splits.valid, splits.test)
     )
+    rows = (*splits.train, *splits.valid)
+    places = [each.place for each in splits.train]
     return Setup(
         model,
-        ClassificationObjective(train, valid, form, config.training, places=[each.place for each in splits.train]),
-        digest("\0".join((*each.texts, *each.sentences, each.label)) + "\n" for each in (*splits.train, *splits.valid)),
-        f"{len(train):,} texts to train on, {len(valid):,} to validate, {len(splits.test):,} to test; {len(labels)} "
-        f"classes; a vocabulary of {tokenizer.size:,}; {count_parameters(model):,} parameters",
+        TextObjective(train, valid, form, outputs, config.training, places=places),
+        digest("\0".join((*each.texts, *each.sentences, str(each.label))) + "\n" for each in rows),
+        f"{len(train):,} texts to train on, {len(valid):,} to validate, {len(splits.test):,} to test; "
+        f"{outputs.summary}; a vocabulary of {tokenizer.size:,}; {count_parameters(model):,} parameters",
         {TOKENIZER: tokenizer},
         splits.test,
-        files={LABELS: labels},
+        files=outputs.files,
         fresh=("pooler.", "output."),
         pretrained={} if config.states is None else PRETRAINED,
     )

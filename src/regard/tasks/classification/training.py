@@ -1,45 +1,45 @@
-"""Training of classifiers: texts in batches, the loss and the metrics."""
+"""Training of models that read texts: texts in batches, the loss and the metrics."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from regard.cancellation import checkpoint
 from regard.data.batching import require_one_batch, require_room, token_batches
 from regard.models.classifier import Classifier
 from regard.shapes import Float
-from regard.tasks.class_prediction import class_metrics
-from regard.tasks.classification.batch import ClassBatch
+from regard.tasks.classification.batch import LabelledBatch, Target
 from regard.tasks.classification.forms.protocol import Form
+from regard.tasks.classification.outputs import Outputs
 from regard.training.objective import Carried, Loss
 from regard.training.settings import Training
 
 ROWS, POSITIONS = 64, 2**16
 """The maximum of texts in a batch of evaluation, and of their positions unless one text has more."""
-Example = tuple[Any, int]
-"""An example encoded by the model's form, and the index of its class."""
+Example = tuple[Any, Target]
+"""An example encoded by the model's form, and its target."""
 
 
-class ClassificationObjective:
-    """The cross-entropy of the classes."""
-
-    metric, higher_is_better = "accuracy", True
+class TextObjective:
+    """The loss of the model's outputs."""
 
     def __init__(
         self,
         train: Sequence[Example],
         valid: Sequence[Example],
         form: Form[Any],
+        outputs: Outputs[Any, Any],
         settings: Training,
         *,
         places: Sequence[str],
     ):
         """`places` are the files and lines of the training texts. Raises InputError for fewer texts than one batch, and
         for one longer than a batch."""
-        self.train, self.valid, self.form, self.settings, self.places = train, valid, form, settings, places
+        self.train, self.valid, self.form, self.outputs = train, valid, form, outputs
+        self.settings, self.places = settings, places
+        self.metric, self.higher_is_better = outputs.metric, outputs.higher_is_better
         self.lengths = [(length, length) for length in (form.positions(each) for each, _ in train)]
         require_one_batch(self.lengths, settings.batch_tokens, "training texts")
         require_room(self.lengths, settings.batch_tokens, self.place, "text")
@@ -51,30 +51,28 @@ class ClassificationObjective:
     def batches(self, epoch: int) -> list[list[int]]:
         return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
 
-    def batch(self, epoch: int, indices: list[int]) -> ClassBatch:
+    def batch(self, epoch: int, indices: list[int]) -> LabelledBatch:
         return self.form.collate([self.train[index] for index in indices])
 
-    def loss(self, model: nn.Module, batch: ClassBatch, update: int, carried: Carried | None = None) -> Loss:
-        total = functional.cross_entropy(
-            model(*batch.inputs), batch.classes, reduction="sum", label_smoothing=self.settings.label_smoothing
-        )
-        return Loss(total, len(batch.classes))
+    def loss(self, model: nn.Module, batch: LabelledBatch, update: int, carried: Carried | None = None) -> Loss:
+        total = self.outputs.loss(model(*batch.inputs), batch.targets, self.settings.label_smoothing)
+        return Loss(total, len(batch.targets))
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         assert isinstance(model, Classifier)
-        found = probabilities(model, self.form, [each for each, _ in self.valid])
-        return class_metrics(found, [each for _, each in self.valid])
+        found = logits_of(model, self.form, [each for each, _ in self.valid])
+        return self.outputs.metrics(found, [each for _, each in self.valid])
 
 
 @torch.no_grad()
-def probabilities(model: Classifier, form: Form[Any], texts: Sequence[Any]) -> Float[Tensor, "text class"]:
-    """The probability of each class for each encoded text."""
+def logits_of(model: Classifier, form: Form[Any], texts: Sequence[Any]) -> Float[Tensor, "text output"]:
+    """The logits of each encoded text."""
     device = next(model.parameters()).device
     found = [torch.zeros(0, model.output.out_features)]
     for some in parts(texts, form):
         checkpoint()
         batch = form.collate([(each, 0) for each in some]).to(device)
-        found.append(model(*batch.inputs).softmax(-1).cpu())
+        found.append(model(*batch.inputs).cpu())
     return torch.cat(found)
 
 

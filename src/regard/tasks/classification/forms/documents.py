@@ -11,7 +11,7 @@ from regard.data.token_words import words_of
 from regard.maps import DocumentWeights, shares
 from regard.maps.words import Words
 from regard.models.han import FlatConfig, HanConfig, PoolingName
-from regard.tasks.classification.batch import DocumentBatch, TextBatch, collate_documents, collate_texts
+from regard.tasks.classification.batch import DocumentBatch, Target, TextBatch, collate_documents, collate_texts
 from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.forms.protocol import Form, Joined
 from regard.text.sentences import sentence_spans
@@ -41,7 +41,7 @@ class Documents(Form[Sentences]):
     def positions(self, encoded: Sentences) -> int:
         return max(1, sum(map(len, encoded)))
 
-    def collate(self, examples: Sequence[tuple[Sentences, int]]) -> DocumentBatch:
+    def collate(self, examples: Sequence[tuple[Sentences, Target]]) -> DocumentBatch:
         return collate_documents(examples)
 
     def attention(self, example: Labelled, maps: Maps, joined: Joined) -> DocumentWeights | None:
@@ -89,7 +89,7 @@ class WholeTexts(Form[Sentences]):
     def positions(self, encoded: Sentences) -> int:
         return max(1, sum(map(len, encoded)))
 
-    def collate(self, examples: Sequence[tuple[Sentences, int]]) -> TextBatch:
+    def collate(self, examples: Sequence[tuple[Sentences, Target]]) -> TextBatch:
         return collate_texts([([token for ids in sentences for token in ids], each) for sentences, each in examples])
 
     def attention(self, example: Labelled, maps: Maps, joined: Joined) -> DocumentWeights | None:

@@ -10,7 +10,7 @@ from regard.errors import InputError
 from regard.maps.alignment import Alignment
 from regard.maps.heads import Side
 from regard.models.bert import BertClassifier, BertConfig
-from regard.tasks.classification.batch import MarkedBatch, collate_marked, shortened
+from regard.tasks.classification.batch import MarkedBatch, Target, collate_marked, shortened
 from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.forms.protocol import Form, Joined
 
@@ -42,7 +42,7 @@ class MarkedTexts(Form[Texts]):
     def positions(self, encoded: Texts) -> int:
         return sum(map(len, encoded)) + 1 + len(encoded)
 
-    def collate(self, examples: Sequence[tuple[Texts, int]]) -> MarkedBatch:
+    def collate(self, examples: Sequence[tuple[Texts, Target]]) -> MarkedBatch:
         return collate_marked(examples, self.tokenizer.special)
 
     def attention(self, example: Labelled, maps: Maps, joined: Joined) -> Alignment:

@@ -8,7 +8,7 @@ from regard.attribution.gradients import Contributed
 from regard.data.bert_inputs import Ids
 from regard.data.token_words import words_of
 from regard.maps import Alignment, join_words, shares
-from regard.tasks.classification.batch import TextBatch, collate_texts
+from regard.tasks.classification.batch import Target, TextBatch, collate_texts
 from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.forms.protocol import Form
 
@@ -24,7 +24,7 @@ class OneText(Form[Ids]):
     def positions(self, encoded: Ids) -> int:
         return max(1, len(encoded))
 
-    def collate(self, examples: Sequence[tuple[Ids, int]]) -> TextBatch:
+    def collate(self, examples: Sequence[tuple[Ids, Target]]) -> TextBatch:
         return collate_texts(examples)
 
     def gradient(self, example: Labelled, found: Sequence[Contributed], label: str) -> Alignment:

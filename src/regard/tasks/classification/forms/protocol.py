@@ -10,7 +10,7 @@ from regard.attention.record import Maps
 from regard.attribution.gradients import Contributed
 from regard.maps import Alignment, DocumentWeights
 from regard.maps.heads import Side
-from regard.tasks.classification.batch import ClassBatch
+from regard.tasks.classification.batch import LabelledBatch, Target
 from regard.tasks.classification.data import Labelled
 from regard.text import Tokenizer
 
@@ -46,8 +46,8 @@ class Form(ABC, Generic[E]):
         """The number of positions of an encoded example in a batch."""
 
     @abstractmethod
-    def collate(self, examples: Sequence[tuple[E, int]]) -> ClassBatch:
-        """A batch of examples with their classes."""
+    def collate(self, examples: Sequence[tuple[E, Target]]) -> LabelledBatch:
+        """A batch of examples with their targets."""
 
     def attention(self, example: Labelled, maps: Maps, joined: Joined) -> Alignment | DocumentWeights | None:
         """The attention, from the maps recorded while the model read this example only; None for a model that does not

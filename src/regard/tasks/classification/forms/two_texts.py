@@ -10,7 +10,7 @@ from regard.data.token_words import words_of
 from regard.maps import Alignment, join_words, shares
 from regard.maps.words import Words
 from regard.models.rocktaschel import RocktaschelConfig
-from regard.tasks.classification.batch import TwoTextBatch, collate_two_texts
+from regard.tasks.classification.batch import Target, TwoTextBatch, collate_two_texts
 from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.forms.documents import together
 from regard.tasks.classification.forms.marked_texts import Texts
@@ -34,7 +34,7 @@ class TwoTexts(Form[Texts]):
     def positions(self, encoded: Texts) -> int:
         return 1 + max(map(len, encoded))  # a delimiter stands before either
 
-    def collate(self, examples: Sequence[tuple[Texts, int]]) -> TwoTextBatch:
+    def collate(self, examples: Sequence[tuple[Texts, Target]]) -> TwoTextBatch:
         return collate_two_texts(examples)
 
     def attention(self, example: Labelled, maps: Maps, joined: Joined) -> Alignment | None:
