@@ -119,3 +119,16 @@ def test_what_is_no_http_gets_400_with_all_headers(request_line: bytes):
         answer = talk(address, request_line + b"x" * 100_000)
     assert answer.startswith(b"HTTP/1.1 400")
     assert all(f"{name}: {value}".encode() in answer for name, value in HEADERS.items())
+
+
+def test_a_refused_request_that_came_as_a_whole_keeps_its_connection():
+    with serving() as address, connected(address) as connection:
+        for body in (b"{}", b"no json"):
+            connection.sendall(head(f"Content-Length: {len(body)}") + body)
+            response = answered(connection)
+            assert response.split()[1] in (b"400", b"422")
+            assert b"connection: close" not in response.lower()
+        connection.sendall(head(f"Content-Length: {len(BODY)}") + BODY)
+        assert answered(connection).startswith(b"HTTP/1.1 200")
+        connection.sendall(head("Content-Length: 99999999999") + b"a part")
+        assert b"connection: close" in rest(connection).lower()

@@ -34,7 +34,7 @@ def take(queue: FairQueue[Request], together: int = 1) -> list[str]:
 
 
 def test_clients_have_their_turns():
-    queue: FairQueue[Request] = FairQueue(9)
+    queue: FairQueue[Request] = FairQueue(9, patience=0.0)
     for client in "aaaabbc":
         queue.put(Request(client))
     assert [client for _ in range(7) for client in take(queue)] == ["a", "b", "c", "a", "b", "a", "a"]
@@ -43,7 +43,7 @@ def test_clients_have_their_turns():
 
 
 def test_batches_have_a_share_of_each_client():
-    queue: FairQueue[Request] = FairQueue(9)
+    queue: FairQueue[Request] = FairQueue(9, patience=0.0)
     for client, group in [("a", 0), ("a", 0), ("a", 1), ("b", 1), ("b", 0), ("c", 0)]:
         queue.put(Request(client, group))
     assert take(queue, 3) == ["a", "c", "a"]
@@ -52,7 +52,7 @@ def test_batches_have_a_share_of_each_client():
 
 
 def test_one_client_leaves_a_worker_to_others():
-    queue: FairQueue[Request] = FairQueue(1)
+    queue: FairQueue[Request] = FairQueue(1, patience=0.0)
     for client in "aab":
         queue.put(Request(client))
     (first,) = queue.take(1)
@@ -62,6 +62,39 @@ def test_one_client_leaves_a_worker_to_others():
     assert queue
     queue.done([first])
     assert take(queue) == ["a"]
+
+
+def test_a_group_that_is_being_answered_waits_to_become_one_batch():
+    now = [0.0]
+    queue: FairQueue[Request] = FairQueue(9, patience=1.0, clock=lambda: now[0])
+    for request in (Request("a"), Request("b", group=1), Request("a"), Request("c")):
+        queue.put(request)
+    first = queue.take(1)
+    assert [each.client for each in first] == ["a"]
+    assert take(queue, 3) == ["b"]  # another group does not wait
+    assert take(queue, 3) == []
+    assert take(queue, 2) == ["c", "a"]  # a whole batch does not wait
+    for client in "ab":
+        queue.put(Request(client))
+    assert take(queue, 3) == []
+    now[0] = 1.0
+    assert take(queue, 3) == ["a", "b"]  # nor does anybody for longer than that
+    queue.put(Request("a"))
+    assert take(queue, 3) == []
+
+
+def test_a_group_is_open_again_when_its_batches_are_answered():
+    queue: FairQueue[Request] = FairQueue(9)
+    for client in "ab":
+        queue.put(Request(client))
+    first = queue.take(1)
+    second = queue.take(1)
+    for _ in range(2):
+        queue.put(Request("c"))
+    queue.done(first)
+    assert take(queue, 3) == []
+    queue.done(second)
+    assert take(queue, 3) == ["c", "c"]
 
 
 def test_who_is_gone_is_not_taken():

@@ -45,9 +45,9 @@ class Endpoint:
             read = find()
             if Headers(scope=scope).get("content-type", "").partition(";")[0].strip().lower() != "application/json":
                 raise HTTPError(415, "expected a body of content-type application/json")
-            name, operation, request = read(await self.bodies.read(scope, receive))
-            client = client_of(scope)
+            body, client = await self.bodies.read(scope, receive), client_of(scope)
             with self.places.place(client):
+                name, operation, request = read(body)
                 pending = PendingRequest(name, operation, request, client)
                 self.worker.put(pending)
                 await self.reply(pending, scope, receive, send)

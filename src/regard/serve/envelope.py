@@ -87,6 +87,7 @@ class _Letter:
         self.status = self.sent = 0
         self.started, self.ended = time.perf_counter(), 0.0
         self.complete = False
+        self._whole = False
         self._received = "expect" in headers  # whoever waits for a word to send the body does not send it now
         self._closes = False
 
@@ -94,6 +95,7 @@ class _Letter:
         """The next part of the request."""
         message = await self._receive()
         self._received = not message.get("more_body", False)
+        self._whole = self._received and message["type"] == "http.request"
         return message
 
     async def send(self, message: Message) -> None:
@@ -101,6 +103,8 @@ class _Letter:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
             headers.update(HEADERS | {"x-request-id": self.id})
+            if self._whole and headers.get("connection") == "close":
+                del headers["connection"]  # the refused request came as a whole; a new connection costs more
             self.status, self._closes = message["status"], headers.get("connection") == "close"
         else:
             self.sent += len(message.get("body", b""))

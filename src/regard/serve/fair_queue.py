@@ -1,7 +1,8 @@
 """Requests that wait, in an order that is fair between clients."""
 
+import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import chain, zip_longest
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
@@ -25,12 +26,16 @@ W = TypeVar("W", bound=Waiting)
 
 class FairQueue(Generic[W]):
     """Takes the oldest request of one client after the other, each with others of its group. A client occupies at most
-    `most` workers. Not safe for threads: its owner has a lock."""
+    `most` workers. Not safe for threads: its owner has a lock.
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    While a batch of a group is answered, its other requests wait to become one batch, since two halves at once cost
+    more than the whole; a second worker begins with them once a whole batch waits, or after `patience` seconds."""
+
+    def __init__(self, most: int, patience: float = 0.25, clock: Callable[[], float] = time.monotonic) -> None:
+        self.most, self.patience, self.clock = most, patience, clock
         self._waiting: OrderedDict[Hashable, deque[W]] = OrderedDict()
-        self._running: Counter[Hashable] = Counter()
+        self._running: Counter[Hashable] = Counter()  # batches of each client
+        self._begun: dict[Hashable, list[float]] = {}  # for each group the times of its batches that are answered now
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -41,24 +46,36 @@ class FairQueue(Generic[W]):
 
     def take(self, together: int) -> list[W]:
         """The next batch, `together` requests at most, whose first client occupies one more worker until `done`; empty
-        if there is none, or if every client that waits occupies as many as it may."""
+        if there is none, or if every client that waits occupies as many as it may, or if every group waits."""
         self._forget({id(each) for each in self._in_turn() if each.gone})
-        client = next((each for each in self._waiting if self._running[each] < self.most), None)
-        if client is None:
+        sizes = Counter(each.group for each in self._in_turn())
+        open_groups = {group for group, size in sizes.items() if size >= together or not self._busy(group)}
+        ready = (each for each in self._in_turn() if each.group in open_groups)
+        first = next((each for each in ready if self._running[each.client] < self.most), None)
+        if first is None:
             return []
-        self._waiting.move_to_end(client, last=False)
-        first = self._waiting[client][0]
-        batch = [each for each in self._in_turn() if each.group == first.group][:together]
+        self._waiting.move_to_end(first.client, last=False)
+        others = (each for each in self._in_turn() if each.group == first.group and each is not first)
+        batch = [first, *others][:together]
         self._forget({id(each) for each in batch})
-        if client in self._waiting:
-            self._waiting.move_to_end(client)
-        self._running[client] += 1
+        if first.client in self._waiting:
+            self._waiting.move_to_end(first.client)
+        self._running[first.client] += 1
+        self._begun.setdefault(first.group, []).append(self.clock())
         return batch
 
     def done(self, batch: Sequence[W]) -> None:
         """A batch of `take` has been answered."""
         self._running[batch[0].client] -= 1
         self._running += Counter()  # without zeros
+        begun = self._begun[batch[0].group]
+        begun.pop(0)
+        if not begun:
+            del self._begun[batch[0].group]
+
+    def _busy(self, group: Hashable) -> bool:
+        """Whether a batch of the group was begun a moment ago and is not yet answered."""
+        return group in self._begun and self.clock() - self._begun[group][-1] < self.patience
 
     def _in_turn(self) -> Iterator[W]:
         """The first request of each client, then the second of each, and so on."""

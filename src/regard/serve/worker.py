@@ -146,7 +146,7 @@ class Worker:
             while not (batch := self._requests.take(self.together)):
                 if self._stopping and not self._requests:
                     break
-                self._changed.wait()
+                self._changed.wait(self._requests.patience if self._requests else None)
             return batch
 
 

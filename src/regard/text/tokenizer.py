@@ -126,9 +126,12 @@ class Tokenizer:
 
     def unknown_characters(self, text: str) -> tuple[int, int]:
         """How many characters of `text` are in unknown pieces, and how many it has, white space aside."""
-        spans = zip(self.encode(text), self.offsets(text), strict=True)
+        pieces = self._backend.encode(_clean(text))
         unknown = {
-            place for index, (start, end) in spans if index == self.special.unknown for place in range(start, end)
+            place
+            for index, span in zip(pieces.ids, pieces.offsets, strict=True)
+            if index == self.special.unknown
+            for place in range(*span)
         }
         characters = [place for place, character in enumerate(text) if not character.isspace()]
         return sum(place in unknown for place in characters), len(characters)
