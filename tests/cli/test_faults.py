@@ -13,6 +13,7 @@ from regard.cli.main import main
 from regard.errors import InputError, RunError
 from regard.training.signals import Stopped
 from tests.cli.command import tiny
+from tests.code.tree import ROOT
 
 LONG = "x" * 300
 
@@ -54,13 +55,33 @@ def test_row_29_out_of_memory_comes_with_advice():
 @pytest.mark.parametrize(
     ("module", "extra"), [("matplotlib", "plot"), ("babel", "dates"), ("tensorboard", "tensorboard")]
 )
-def test_row_49_the_extra_is_named(module: str, extra: str):
-    assert f"pip install 'regard[{extra}]'" in explain(ModuleNotFoundError(name=module))[0]
+def test_row_49_the_extra_is_named(module: str, extra: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    def hint() -> str:
+        return explain(ModuleNotFoundError(name=module))[0]
+
+    assert f"pip install -e '{ROOT}[{extra}]'" in hint() or f"pip install -e '.[{extra}]'" in hint()
+    monkeypatch.chdir(ROOT)
+    assert f"pip install -e '.[{extra}]'" in hint()
+    monkeypatch.setattr("regard.extras.PACKAGE", tmp_path / "site-packages" / "regard")
+    assert f"pip install 'regard[{extra}]'" in hint()
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (
+            ["train", "dates", "training.steps=5"],
+            "training.steps=5: a setting needs --set; did you mean --set training.st",
+        ),
+        (
+            ["train", "dates", "data.train=[a b, c]"],
+            "data.train=[a b, c]: a setting needs --set; did you mean --set 'data.train=[a b, c]'?",
+        ),
+        (
+            ["export", "run", "two", "--out", "x"],
+            "regard export: 'two': an argument too many; put a text with blanks in quotes",
+        ),
+        (["predict"], "regard predict needs RUN; see `regard predict --help`"),
         (["tran"], 'Unknown command "tran". Did you mean "train"?'),
         (["train"], "no recipe is given; name one (see `regard recipes`), or a run with --resume --out DIR"),
         (["train", "dates", "--st", "x=1"], "Unknown option: --st. Did you mean --set?"),
@@ -84,7 +105,12 @@ def test_row_49_the_extra_is_named(module: str, extra: str):
         (["evaluate", "{run}", "a.tsv", "--columns", "a"], "columns is 'a'; expected two names or two numbers"),
         (["evaluate", "{run}", "a.jsonl", "--columns", "1,2"], "columns is '1,2'; expected two names with a comma"),
         (["evaluate", "{run}", "a.tsv"], "a.tsv: no such file"),
-        (["show", "nowhere", "text"], 'Command "show" parameter --out requires an argument'),
+        (["show", "nowhere", "text"], "regard show needs --out; see `regard show --help`"),
+        (
+            ["fill", "{run}", "a [MASK]"],
+            "{run}: a run of the task seq2seq does not fill blanks, but one of the recipe bert does; use this run with "
+            "regard predict, regard evaluate, regard show",
+        ),
         (["train", "dates", "--set", "model.widht=3"], "--set model.widht: unknown key; did you mean 'width'?"),
         (["train", LONG], f"{LONG}: cannot be read (File name too long)"),
     ],
@@ -92,7 +118,7 @@ def test_row_49_the_extra_is_named(module: str, extra: str):
 def test_bad_usage_is_one_line(regard, run: Path, arguments: list[str], said: str):
     code, output, errors = regard(*(argument.replace("{run}", str(run)) for argument in arguments))
     assert (code, output) == (2, "")
-    assert errors.startswith(f"regard: {said}")
+    assert errors.startswith(f"regard: {said.replace('{run}', str(run))}")
     assert len(errors.splitlines()) == 1
 
 

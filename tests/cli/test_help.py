@@ -1,6 +1,8 @@
 """Help and version work, quickly, without anything else."""
 
+import ast
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import regard
+from regard.cli.main import COMMANDS, main
 from tests.cli.command import environment, finish, start
 from tests.code.tree import SOURCE
 
@@ -65,11 +68,30 @@ def test_version_is_the_projects(tmp_path: Path):
     assert (code, output.strip()) == (0, regard.__version__)
 
 
-def test_every_command_has_help():
-    code, output, _ = finish(start("--help"))
+def test_every_command_has_a_line_of_help_in_its_group():
+    code, output, _ = finish(start("--help", env=environment(COLUMNS="80")))
     assert code == 0
-    for command in ("recipes", "train", "evaluate", "predict", "align", "aer", "show", "serve", "info"):
-        assert f" {command} " in output
+    for name, command in COMMANDS.items():
+        assert re.search(rf"│ {name.rstrip('_')} +{re.escape(command.summary)} +│", output), name
+        assert f"─ {command.group} ─" in output
+    assert max(map(len, output.splitlines())) <= 80
+
+
+def test_the_line_of_a_command_begins_its_docstring():
+    for name, command in COMMANDS.items():
+        tree = ast.parse((SOURCE / "cli" / f"{name}.py").read_text(encoding="utf-8"))
+        found = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name]
+        assert (ast.get_docstring(found[0]) or "").splitlines()[0] == command.summary
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_a_command_fits_80_columns(name: str, monkeypatch: pytest.MonkeyPatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main([name.rstrip("_"), "--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[0].startswith(f"Usage: regard {name.rstrip('_')}")
+    assert COMMANDS[name].summary in lines
 
 
 def test_row_67_closed_input():

@@ -104,7 +104,7 @@ def test_evaluate_counts_the_test_set_or_a_file(regard, written: Path, text: Pat
         (("generate", "{run}", "a", "-"), "texts and - are both given; choose one"),
         (("generate", "{run}", "a", "--beam", "2", "--seed", "1"), "beam and seed are both given"),
         (("generate", "{run}", "a", "--beam", "99"), "beam"),
-        (("generate", "{other}", "a"), "the option tokens is not supported where a run of the task seq2seq predicts"),
+        (("generate", "{other}", "a"), "does not continue prompts, but one of the recipe characters-gpt2 does"),
     ],
 )
 def test_what_does_not_fit(regard, written: Path, run: Path, arguments: tuple[str, ...], said: str):

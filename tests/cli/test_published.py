@@ -80,13 +80,16 @@ def test_a_model_that_fills_in_blanks(regard, here: Path, monkeypatch: pytest.Mo
         (("import", "nowhere/at all"), "no such folder and no model on the hub"),
         (("fill", "bert", "no blank here"), "'no blank here' has no blank; write [MASK] where one is"),
         (("predict", "bert", "text"), "'text' has no blank; write [MASK] where one is"),
-        (("generate", "bert", "text"), "the option tokens is not supported where a run of the task masked-language"),
+        (("generate", "bert", "text"), "does not continue prompts, but one of the recipe characters-gpt2 does"),
         (
             ("evaluate", "bert"),
             "there is no test set in the run file and no examples are given",
         ),
         (("evaluate", "bert", "--beam", "3"), "the option beam is not supported where a run of the task masked-lang"),
-        (("embed", "bert", "text", "--words"), "does not embed words; it can predict, evaluate"),
+        (
+            ("embed", "bert", "text", "--words"),
+            "does not embed words, but one of the recipe elmo does; use this run with regard predict, regard evaluate",
+        ),
         (("train", "bert"), "data.train is not given; expected a text file, as --set data.train=FILE"),
         (("export", "bert", "--out", "small-bert"), "small-bert: exists; choose another --out"),
         (("embed", "bert", "a", "-"), "texts and - are both given"),

@@ -149,7 +149,7 @@ def test_a_text_may_outgrow_the_context(tmp_path: Path):
     run, _ = imported(tmp_path, CONFIGURATIONS[0])
     assert run.model.context is not None
     room = run.model.context - len(run.tokenizer.encode("the"))
-    with pytest.raises(InputError, match=f"request at most {room}, or let it slide beyond"):
+    with pytest.raises(InputError, match=rf"request at most {room} \(--tokens {room}\), or set beyond"):
         run.predict(["the"], tokens=40)
     [stopped] = run.predict(["the"], tokens=40, beyond="stop")
     [slid] = run.predict(["the"], tokens=40, beyond="slide")
@@ -159,7 +159,7 @@ def test_a_text_may_outgrow_the_context(tmp_path: Path):
     long = "the cat " * run.model.context
     for beyond in (None, "stop"):
         with pytest.raises(
-            InputError, match="leaves no room for another, for the model takes 11; shorten it, or let it"
+            InputError, match="leaves no room for another, for the model takes 11; shorten it, or set beyond to slide"
         ):
             run.predict([long], tokens=1, beyond=beyond)
     [behind] = run.predict([long], tokens=1, beyond="slide")

@@ -109,7 +109,7 @@ def test_commands(regard, folder: Path, tmp_path: Path):
             "the option beam is not supported where a run of the task algorithmic",
         ),
         (("evaluate", "{}", "file"), "a run of the task algorithmic is scored on its own test set only"),
-        (("generate", "{}", "1"), "the option tokens is not supported where a run of the task"),
+        (("generate", "{}", "1"), "does not continue prompts, but one of the recipe characters-gpt2 does"),
     ],
 )
 def test_what_does_not_fit(regard, folder: Path, arguments: tuple[str, ...], said: str):

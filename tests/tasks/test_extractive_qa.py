@@ -211,7 +211,7 @@ def test_what_a_question_and_its_context_read(regard, folder: Path, tmp_path: Pa
             "the option beam is not supported where a run of the task",
         ),
         (("evaluate", "--beam", "2"), "a run of the task extractive-qa evaluates; supported: files"),
-        (("generate", "who?"), "the option tokens is not supported where a run of the task"),
+        (("generate", "who?"), "does not continue prompts, but one of the recipe characters-gpt2 does"),
     ],
 )
 def test_commands_refuse(regard, folder: Path, arguments: tuple[str, ...], said: str):

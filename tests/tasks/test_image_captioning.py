@@ -167,7 +167,7 @@ def test_the_commands(regard, folder: Path, tmp_path: Path):
         ),
         (("evaluate", "x.jsonl"), "a run of the task image-captioning is scored on its own test set only"),
         (("show", "x.png", "--out", "x.png", "--map", "1"), "kinds and maps are of the role decoder only"),
-        (("generate", "a"), "the option tokens is not supported where a run of the task"),
+        (("generate", "a"), "does not continue prompts, but one of the recipe characters-gpt2 does"),
     ],
 )
 def test_commands_refuse(regard, folder: Path, arguments: tuple[str, ...], said: str):

@@ -20,7 +20,10 @@ def aer(
     ],
     /,
 ) -> None:
-    """Score word alignments against gold: alignment error rate, precision and recall, in per cent."""
+    """Score word alignments against gold ones.
+
+    Alignment error rate, precision and recall, in per cent.
+    """
     from regard.data.links import read_gold, read_links
     from regard.maps.links import score_links
 

@@ -36,7 +36,10 @@ def align(
         Parameter(help="The symmetrisation of --reverse. Default: grow-diag-final-and.", show_default=False),
     ] = None,
 ) -> None:
-    """Print word alignments, as i-j, from the attention of a run under teacher forcing."""
+    """Align words by the attention of a run.
+
+    Links of words are printed as i-j, from the attention under teacher forcing.
+    """
     if pick is not None:
         _refuse_with_pick({"--map": maps, "--reverse": reverse, "--join": join})
     if join is not None and reverse is None:

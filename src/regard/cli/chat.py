@@ -9,7 +9,10 @@ OWN = PredictFlags()
 
 
 def chat(run: RunFolder, /, *, flags: PredictFlags = OWN) -> None:
-    """Reply to each line of standard input in the context of the last turns; a blank line begins a new conversation."""
+    """Reply to each line that you type, in its context.
+
+    A blank line begins a new conversation.
+    """
     flags.check()
     if flags.n_best > 1 and not flags.mbr:
         raise InputError("--n-best gives several replies, a chat has one; add --least-risk to choose among them")

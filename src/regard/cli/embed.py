@@ -24,8 +24,11 @@ def embed(
     allow_missing: AllowMissing = False,
     piped: Piped = False,
 ) -> None:
-    """Print a vector for each text, as a line of JSON: {"text": ..., "vector": [...]}; with --words one for each of its
-    words, {"text": ..., "words": [{"word": ..., "vector": [...]}]}."""
+    """Print a vector for each text, or for its words.
+
+    One line of JSON each: {"text": ..., "vector": [...]}; with --words
+    {"text": ..., "words": [{"word": ..., "vector": [...]}]}.
+    """
     check_source(texts, piped)
     with loading():
         from regard.cli.stream import parts

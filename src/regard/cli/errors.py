@@ -1,15 +1,20 @@
 """Errors of the command line: a message, one line for each mistake, and an exit code."""
 
 import errno
+import re
+import shlex
 import sys
+from collections.abc import Sequence
 
-from cyclopts import CycloptsError, UnknownOptionError
+from cyclopts import CycloptsError, MissingArgumentError, UnknownOptionError, UnusedCliTokensError
 
 from regard.cli.output import one_line
-from regard.errors import InputError, RunError
+from regard.errors import InputError, RunError, quoted
+from regard.extras import EXTRAS, how_to_install
 
 ALLOCATION = ("can't allocate memory", "not enough memory", "out of memory")
 """Phrases of PyTorch's untyped errors of a failed allocation."""
+SETTING = re.compile(r"[a-z_]+(\.\w+)*=.*", re.DOTALL)
 
 
 def explain(error: BaseException) -> tuple[str, int]:
@@ -38,10 +43,25 @@ def explain(error: BaseException) -> tuple[str, int]:
 def _usage(error: CycloptsError) -> str:
     error.verbose = False
     command = " ".join(("regard", *(error.command_chain or ())))
-    message = one_line(str(error)).removesuffix(".")
+    if isinstance(error, UnusedCliTokensError):
+        message = _unused(error.unused_tokens or (), command)
+    elif isinstance(error, MissingArgumentError) and error.argument is not None and not error.tokens_so_far:
+        message = f"{command} needs {error.argument.name}"
+    else:
+        message = one_line(str(error)).removesuffix(".")
     text = isinstance(error, UnknownOptionError) and command.endswith((" predict", " show"))
     hint = "; a text that begins with - goes after --" if text else ""
     return f"{message}{hint}; see `{command} --help`"
+
+
+def _unused(tokens: Sequence[str], command: str) -> str:
+    """The message about arguments that a command does not take. A setting is one without its --set."""
+    settings = [token for token in tokens if SETTING.fullmatch(token)]
+    if settings and command == "regard train":
+        meant = " ".join(f"--set {shlex.quote(each)}" for each in settings)
+        return f"{' '.join(tokens)}: a setting needs --set; did you mean {meant}?"
+    what = "an argument" if len(tokens) == 1 else "arguments"
+    return f"{command}: {', '.join(map(quoted, tokens))}: {what} too many; put a text with blanks in quotes"
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
@@ -54,25 +74,3 @@ def _is_out_of_memory(error: BaseException) -> bool:
 
 def _advice() -> str:
     return "use smaller batches (train: --set training.batch_tokens=...), a smaller --beam or shorter texts"
-
-
-EXTRAS = {
-    "matplotlib": "plot",
-    "babel": "dates",
-    "tensorboard": "tensorboard",
-    "transformers": "transformers",
-    "onnx": "onnx",
-    "onnxscript": "onnx",
-    "onnxruntime": "onnx",
-    "ctranslate2": "ctranslate2",
-    "pillow": "images",
-    "h5py": "elmo",
-    "starlette": "serve",
-    "uvicorn": "serve",
-}
-"""Each optional package, and the extra of regard that brings it."""
-
-
-def how_to_install(package: str) -> str:
-    """The command that installs an optional package."""
-    return f"pip install 'regard[{EXTRAS[package]}]'"

@@ -26,7 +26,7 @@ def experiment(
     ] = None,
     target: Annotated[Path | None, Parameter(show_default=False, help="Its translation, line by line.")] = None,
 ) -> None:
-    """Measure a claim about attention: a table, a picture and what they show."""
+    """Measure a claim about attention."""
     from regard.config.yaml_nodes import nearest
     from regard.experiments import EXPERIMENTS, ON_TEXT
     from regard.experiments.setting import Setting

@@ -18,7 +18,10 @@ def export(
     to: Annotated[Form, Parameter(help="The form to write.")] = "huggingface",
     out: Annotated[Path, Parameter(help="Folder of the exported model; it must not exist.")],
 ) -> None:
-    """Write a run's model as other libraries read it, and check that it computes the same there."""
+    """Write a run's model for other libraries.
+
+    The export computes the same as the run, which is checked.
+    """
     if to == "onnx":
         from regard.hub.exports.onnx import export_onnx as write
     elif to == "ctranslate2":

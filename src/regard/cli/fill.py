@@ -22,8 +22,11 @@ def fill(
     json_: Json = False,
     piped: Piped = False,
 ) -> None:
-    """Fill the blanks of texts: for each blank the most likely tokens, each with its probability and the text with
-    it."""
+    """Fill the blanks of texts.
+
+    For each blank: its number, the probability of a token, the token and the
+    text with it, the most likely first.
+    """
     check_source(texts, piped)
     with loading():
         from regard.cli.stream import parts

@@ -9,7 +9,9 @@ from regard.cli.loading import loading
 from regard.cli.options import Json, LoadFlags, Piped, RunFolder, SearchFlags, check_source
 from regard.cli.output import say, say_json, warn
 
-Prompts = Annotated[str, Parameter(name="PROMPT", help="The beginning of the text. None: nothing.")]
+Prompts = Annotated[
+    str, Parameter(name="PROMPT", help="The beginning of a text, printed with its continuation. None: nothing.")
+]
 OWN, STORED = SearchFlags(), LoadFlags()
 
 
@@ -27,15 +29,17 @@ def generate(
     json_: Json = False,
     piped: Piped = False,
 ) -> None:
-    """Continue prompts with a language model; each prompt is printed with its continuation."""
+    """Continue prompts with a language model."""
     flags.check()
     check_source(prompts, piped)
     with loading():
         from regard.cli.predict import predictions, ranked
         from regard.runs.load import load
+        from regard.tasks.capabilities import incapable
 
         loaded = load(run, allow_missing=weights.allow_missing, int8=weights.int8)
-        loaded.require("predict", "tokens")
+        if "tokens" not in loaded.supports.get("predict", ()):
+            raise incapable(loaded, "continue prompts", "characters-gpt2", run)
     options = replace(flags.options(), tokens=tokens, beyond=beyond)
     predicted = predictions(loaded, () if piped else prompts or ("",), options)
     for number, (prompt, best) in enumerate(predicted, 1):

@@ -4,7 +4,7 @@ from regard.cli.output import say, table
 
 
 def info() -> None:
-    """Show versions, devices, threads and which kernels are active."""
+    """Show versions, devices, threads and active kernels."""
     from regard.cli.machine import active, versions
 
     say(table(versions() | active()))

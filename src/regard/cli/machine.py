@@ -3,8 +3,8 @@
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
-from regard.cli.errors import EXTRAS, how_to_install
 from regard.cli.output import one_line
+from regard.extras import EXTRAS, how_to_install
 from regard.version import VERSION
 
 PACKAGES = ("torch", "accelerate", "tokenizers", "safetensors", "sacrebleu", "numpy")

@@ -4,10 +4,11 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import NamedTuple
 
-from cyclopts import App
+from cyclopts import App, Group
 
 from regard.cli.errors import explain
 from regard.cli.output import guarded
@@ -19,43 +20,117 @@ HELP = """Models that look things up: train them, use them, see what they attend
 Every command takes --debug, which shows the traceback of an error and names the layer where numbers break.
 Exit codes: 0 done, 1 failed, 2 bad usage or input.
 """
+
+
+class Command(NamedTuple):
+    """A command of `regard --help`: its group, the first line of its docstring, and its arguments in the usage line."""
+
+    group: str
+    summary: str
+    arguments: str = ""
+
+
+TRAIN, USE, INSIDE, SHARE = "Train", "Use a run", "Look inside", "Share and install"
 COMMANDS = {
-    "recipes": "",
-    "train": "[RECIPE_OR_FILE] [--out DIR] [--set KEY=VALUE]... [--resume]",
-    "evaluate": "RUN [FILES] [--beam K] [--json]",
-    "predict": "RUN [TEXT... | -] [--with RUN]... [--beam K | --temperature T] [--n-best N] [--json]",
-    "generate": "RUN [PROMPT... | -] [--tokens N] [--temperature T] [--top-k K] [--top-p P] [--beam K] [--json]",
-    "fill": "RUN [TEXT... | -] [--best N] [--json]",
-    "embed": "RUN [TEXT... | -] [--pool mean|first] [--words]",
-    "chat": "RUN [--beam K | --temperature T]",
-    "align": "RUN --source FILE --target FILE [--map N]... [--reverse RUN] [--pick GOLD]",
-    "aer": "FOUND GOLD",
-    "score": "RUN --source FILE --target FILE [--json]",
-    "show": "RUN TEXT|IMAGE --out FILE.png|.svg|.html [--view VIEW] [--kind KIND]",
-    "serve": "RUN... [--host HOST] [--port N] [--allow-host NAME]...",
-    "import_": "SOURCE [--out DIR] [--revision NAME] [--pairs]",
-    "export": "RUN --out DIR [--to huggingface|onnx|ctranslate2]",
-    "experiment": "[NAME] [--out DIR] [--full] [--source FILE --target FILE]",
-    "info": "",
+    "recipes": Command(TRAIN, "List the recipes."),
+    "train": Command(
+        TRAIN,
+        "Train a recipe, or your own run file.",
+        "[RECIPE_OR_FILE] [--out DIR] [--set KEY=VALUE]... [--resume]",
+    ),
+    "predict": Command(
+        USE,
+        "Predict for texts, or for the lines of standard input.",
+        "RUN [TEXT... | -] [--n-best N] [--json]",
+    ),
+    "evaluate": Command(USE, "Score a run on its test set, or on your files.", "RUN [FILES] [--json]"),
+    "generate": Command(
+        USE,
+        "Continue prompts with a language model.",
+        "RUN [PROMPT... | -] [--tokens N] [--temperature T] [--json]",
+    ),
+    "chat": Command(
+        USE,
+        "Reply to each line that you type, in its context.",
+        "RUN [--beam K | --temperature T]",
+    ),
+    "fill": Command(
+        USE,
+        "Fill the blanks of texts.",
+        "RUN [TEXT... | -] [--best N] [--json]",
+    ),
+    "embed": Command(
+        USE,
+        "Print a vector for each text, or for its words.",
+        "RUN [TEXT... | -] [--pool mean|first] [--words]",
+    ),
+    "score": Command(
+        USE,
+        "Print the log-probability of given targets.",
+        "RUN --source FILE --target FILE [--json]",
+    ),
+    "align": Command(
+        USE,
+        "Align words by the attention of a run.",
+        "RUN --source FILE --target FILE [--map N]... [--pick GOLD]",
+    ),
+    "aer": Command(
+        USE,
+        "Score word alignments against gold ones.",
+        "FOUND GOLD",
+    ),
+    "show": Command(
+        INSIDE,
+        "Draw the attention behind a prediction.",
+        "RUN TEXT|IMAGE --out FILE.png|.svg|.html [--view VIEW]",
+    ),
+    "serve": Command(
+        INSIDE,
+        "Serve runs to a browser and to programs.",
+        "RUN... [--host HOST] [--port N]",
+    ),
+    "experiment": Command(
+        INSIDE,
+        "Measure a claim about attention.",
+        "[NAME] [--out DIR] [--full]",
+    ),
+    "import_": Command(SHARE, "Convert a published model into a run.", "SOURCE [--out DIR] [--revision NAME]"),
+    "export": Command(
+        SHARE,
+        "Write a run's model for other libraries.",
+        "RUN --out DIR [--to huggingface|onnx|ctranslate2]",
+    ),
+    "info": Command(SHARE, "Show versions, devices, threads and active kernels."),
 }
-"""The usage of each command, in the order of `--help`. Each is a function in the module of `regard.cli` of its name,
-imported when the command is called."""
+"""The commands in the order of `--help`. Each is a function in the module of `regard.cli` of its name, imported when
+the command is called."""
 
 
-def application() -> App:
-    """The commands and their options."""
+def application(named: Collection[str] = ()) -> App:
+    """The commands and their options. Those that are `named` on the command line show their whole docstring as help,
+    which takes their import; the others one line."""
     app = App(
         name="regard",
         help=HELP,
         help_format="plaintext",
         version=VERSION,
         version_flags=["--version"],
+        usage="Usage: regard COMMAND [ARGUMENTS] [OPTIONS]",
+        group_commands=Group("Help"),
+        group_parameters=Group("Options", sort_key=1),
         suppress_keyboard_interrupt=False,
     )
-    for place, (command, arguments) in enumerate(COMMANDS.items()):
-        name = command.rstrip("_")  # `import` is no name for a function
-        usage = f"Usage: regard {name} {arguments}".rstrip()
-        app.command(f"regard.cli.{command}:{command}", name=name, usage=usage, sort_key=place)
+    groups = {name: Group(name, sort_key=place) for place, name in enumerate((TRAIN, USE, INSIDE, SHARE))}
+    for place, (module, command) in enumerate(COMMANDS.items()):
+        name = module.rstrip("_")  # `import` is no name for a function
+        app.command(
+            f"regard.cli.{module}:{module}",
+            name=name,
+            usage=f"Usage: regard {name} {command.arguments}".rstrip(),
+            group=groups[command.group],
+            help=None if name in named else command.summary,
+            sort_key=place,
+        )
     return app
 
 
@@ -78,7 +153,7 @@ def _run(argv: Sequence[str], debug: bool) -> int:
     logging.getLogger("regard").setLevel(logging.INFO)
     try:
         with _watching(debug):
-            application()(argv, print_error=False, exit_on_error=False, result_action="return_none")
+            application(argv[:1])(argv, print_error=False, exit_on_error=False, result_action="return_none")
     except OutputClosed:
         return 0
     except (Exception, KeyboardInterrupt) as error:

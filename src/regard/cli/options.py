@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
 from regard.errors import InputError
 from regard.tasks.options import PredictOptions
@@ -34,7 +34,7 @@ Piped = Annotated[bool, Parameter(name="-", negative="", show_default=False, hel
 Json = Annotated[bool, Parameter(name="--json", negative="", show_default=False, help="Print JSON.")]
 
 
-@Parameter(name="*")
+@Parameter(name="*", group=Group("Search and sampling", sort_key=2))
 @dataclass(frozen=True)
 class SearchFlags:
     """The flags of search and sampling; without a flag the run's own setting applies."""
@@ -66,7 +66,7 @@ class SearchFlags:
         return PredictOptions(**vars(self))
 
 
-@Parameter(name="*")
+@Parameter(name="*", group=Group("Search and sampling", sort_key=2))
 @dataclass(frozen=True)
 class PredictFlags(SearchFlags):
     """The flags of predictions."""

@@ -40,7 +40,10 @@ def predict(
     json_: Json = False,
     piped: Piped = False,
 ) -> None:
-    """Predict for texts, or for standard input line by line as it arrives."""
+    """Predict for texts, or for the lines of standard input.
+
+    Standard input is read line by line as it arrives.
+    """
     flags.check()
     if flags.attention and not json_:
         raise InputError("--attention needs --json; `regard show` draws the attention of one text")

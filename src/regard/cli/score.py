@@ -18,7 +18,10 @@ def score(
     allow_missing: AllowMissing = False,
     json_: Json = False,
 ) -> None:
-    """Print the log-probability of each target given its source, by the natural logarithm, its end included."""
+    """Print the log-probability of given targets.
+
+    By the natural logarithm, the end of the target included.
+    """
     from regard.data.readers import read_parallel
     from regard.runs.load import load
     from regard.tasks.capabilities import Scores, capable

@@ -126,7 +126,10 @@ def serve(
     int8: Int8 = False,
     access_log: Log = None,
 ) -> None:
-    """Serve runs to a browser and to programs: a page that streams predictions, and JSON. SIGHUP reloads the runs."""
+    """Serve runs to a browser and to programs.
+
+    A page that streams predictions, and JSON. SIGHUP reloads the runs.
+    """
     place.check()
     most.check()
     from regard.serve.access_log import AccessLog

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
 from regard.attribution.kinds import Kind, Role
 from regard.cli.loading import loading
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PAGE = ".html"
 
 
-@Parameter(name="*")
+@Parameter(name="*", group=Group("What is drawn", sort_key=2))
 @dataclass(frozen=True)
 class AttributionFlags:
     """The flags of attribution; without a flag the run's own setting applies."""
@@ -49,7 +49,7 @@ class AttributionFlags:
         return AttributionOptions(**{**vars(self), "kinds": tuple(self.kinds or ())})
 
 
-@Parameter(name="*")
+@Parameter(name="*", group=Group("How it is drawn", sort_key=3))
 @dataclass(frozen=True)
 class FigureFlags:
     """The flags of figures; without a flag a run draws its own figure."""
@@ -89,7 +89,7 @@ class FigureFlags:
         return FigureOptions(**vars(self))
 
 
-@Parameter(name="*")
+@Parameter(name="*", group=Group("Comparison", sort_key=4))
 @dataclass(frozen=True)
 class ComparisonFlags:
     """The flags of a comparison."""
@@ -129,7 +129,10 @@ def show(
     comparison: ComparisonFlags = ALONE,
     allow_missing: AllowMissing = False,
 ) -> None:
-    """Draw the attention or another attribution of a prediction, or compare two predictions."""
+    """Draw the attention behind a prediction.
+
+    Or another attribution, or two predictions compared.
+    """
     check_search(attribution.beam)
     options, drawing = attribution.options(), figure.options()
     drawing.check()

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import UInt8
 
 from regard.errors import InputError
+from regard.extras import how_to_install
 
 KINDS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
 SUFFIXES = frozenset((".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm"))
@@ -25,7 +26,7 @@ def pillow() -> Any:
         import PIL.ImageOps
     except ImportError as error:
         raise InputError(
-            "images are read and resized by Pillow, which is not installed: pip install 'regard[images]'"
+            f"images are read and resized by Pillow, which is not installed: {how_to_install('pillow')}"
         ) from error
     return PIL
 

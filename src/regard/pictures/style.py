@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from regard.errors import InputError
+from regard.extras import how_to_install
 
 INK, MUTED, GRID, PAPER = "#1a1f2b", "#5c6472", "#dfe3e8", "#ffffff"
 COLOURS = "#29315b", "#f16328", "#4c95f9", "#a500a9", "#665a4d", "#680800", "#3043ff", "#b27998"
@@ -95,7 +96,7 @@ def plotting() -> Iterator[None]:
         import matplotlib
     except ImportError as error:
         raise InputError(
-            "a .png or .svg picture needs matplotlib, which is not installed: pip install regard[plot] "
+            f"a .png or .svg picture needs matplotlib, which is not installed: {how_to_install('matplotlib')} "
             "(a .html page needs nothing)"
         ) from error
     with matplotlib.rc_context():

@@ -166,8 +166,11 @@ class Attribution:
 
     def _heads(self, view: ViewName) -> HeadMaps:
         if not self.has_heads:
-            known = f"; it has {', '.join(self.views)}" if self.views else ""
-            raise InputError(f"this run has no layers of heads that the view {view} could draw{known}")
+            known = f", or choose {', '.join(self.views)}" if self.views else ""
+            raise InputError(
+                f"the view {view} draws layers of heads, which the model of this run does not have; leave out the view "
+                f"(--view) for the run's own picture{known}"
+            )
         return HeadMaps.of(self.lookups[0])
 
 

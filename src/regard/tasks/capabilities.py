@@ -101,23 +101,34 @@ class Converses(Protocol):
         ...
 
 
-VERBS: dict[type, str] = {
-    Ensembles: "predict together with others",
-    Aligns: "align words",
-    Scores: "score given targets",
-    Fills: "fill blanks",
-    EmbedsTexts: "embed texts",
-    EmbedsWords: "embed words",
-    GivesLayers: "give the states of every layer",
-    EncodesPairs: "encode pairs of texts",
-    Converses: "converse",
+VERBS: dict[type, tuple[str, str]] = {
+    Ensembles: ("predict together with others", "translate-rnn"),
+    Aligns: ("align words", "translate-rnn"),
+    Scores: ("score given targets", "translate-rnn"),
+    Fills: ("fill blanks", "bert"),
+    EmbedsTexts: ("embed texts", "bert"),
+    EmbedsWords: ("embed words", "elmo"),
+    GivesLayers: ("give the states of every layer", "elmo"),
+    EncodesPairs: ("encode pairs of texts", "translate-rnn"),
+    Converses: ("converse", "dialogue"),
 }
-"""Each capability in words."""
+"""Each capability in words, and a recipe whose runs have it."""
+COMMANDS = {"predict": "predict", "evaluate": "evaluate", "attribute": "show"}
+"""The command of each verb that has one."""
 
 
 def capable(run: Any, capability: type[C], path: Path | str) -> C:
-    """The run, if it has the capability. Raises InputError otherwise, with the verbs that the run supports."""
+    """The run, if it has the capability. Raises InputError otherwise, as `incapable`."""
     if not isinstance(run, capability):
-        verbs = ", ".join(run.supports)
-        raise InputError(f"{path}: a run of the task {run.config.task} does not {VERBS[capability]}; it can {verbs}")
+        raise incapable(run, *VERBS[capability], path)
     return run
+
+
+def incapable(run: Any, verb: str, recipe: str, path: Path | str) -> InputError:
+    """The error of a run that does not do what the `verb` says, with a recipe of runs that do, and the commands that
+    the run supports."""
+    known = [f"regard {command}" for name, command in COMMANDS.items() if name in run.supports]
+    return InputError(
+        f"{path}: a run of the task {run.config.task} does not {verb}, but one of the recipe {recipe} does; "
+        f"use this run with {', '.join(known)}"
+    )

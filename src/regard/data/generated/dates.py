@@ -10,6 +10,7 @@ from typing import Literal
 from regard.data.generated.dates_english import DateExample, Writer, write_numeric, write_unambiguous
 from regard.data.generated.synthetic import disjoint_sets
 from regard.errors import InputError
+from regard.extras import how_to_install
 
 FIRST_DAY, LAST_DAY = date(1900, 1, 1), date(2099, 12, 31)
 Forms = Literal["unambiguous", "all"]
@@ -45,7 +46,7 @@ def _writer_of_all() -> Writer:
         if error.name is None or error.name.split(".")[0] != "babel":
             raise
         raise InputError(
-            "dates in all forms need Babel, which is not installed: pip install regard[dates] (or forms: unambiguous)"
+            f"dates in all forms need Babel, which is not installed: {how_to_install('babel')} (or forms: unambiguous)"
         ) from error
     write_local = locale_writer()
 

@@ -1,7 +1,7 @@
 """Dates in other languages: the short, medium, long and full form of every locale in Babel.
 
 Babel writes Gregorian dates only, also for locales with another calendar. Forms without a day, month or year are
-skipped. Needs the extra `regard[dates]`."""
+skipped. Needs the extra `dates`."""
 
 from dataclasses import dataclass
 from datetime import date

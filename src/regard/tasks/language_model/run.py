@@ -266,12 +266,13 @@ class LanguageModelRun(Run[str, Continuation]):
             if room < 1:
                 raise InputError(
                     f"the prompt {quoted(prompt)} has {len(each)} tokens and leaves no room for another, for the model "
-                    f"takes {context}; shorten it, or let it slide beyond"
+                    f"takes {context}; shorten it, or set beyond to slide (--beyond slide), which drops its beginning"
                 )
             if room < least:
                 raise InputError(
                     f"the prompt {quoted(prompt)} has {len(each)} tokens and {tokens} more are requested, but the "
-                    f"model takes {context}; shorten it, request at most {room}, or let it slide beyond"
+                    f"model takes {context}; shorten it, request at most {room} (--tokens {room}), or set beyond "
+                    "(--beyond) to stop, or to slide, which drops its beginning"
                 )
 
 

@@ -1,0 +1,30 @@
+"""The optional packages, the extra of regard that brings each, and the command that installs it."""
+
+from pathlib import Path
+
+EXTRAS = {
+    "matplotlib": "plot",
+    "babel": "dates",
+    "tensorboard": "tensorboard",
+    "transformers": "transformers",
+    "onnx": "onnx",
+    "onnxscript": "onnx",
+    "onnxruntime": "onnx",
+    "ctranslate2": "ctranslate2",
+    "pillow": "images",
+    "h5py": "elmo",
+    "starlette": "serve",
+    "uvicorn": "serve",
+}
+"""Each optional package, and its extra."""
+PACKAGE = Path(__file__).parent
+
+
+def how_to_install(package: str) -> str:
+    """The command that installs an optional package: with regard, or with the checkout that regard is used from."""
+    extra = EXTRAS[package]
+    checkout = PACKAGE.parents[1]
+    if PACKAGE.parent.name != "src" or not (checkout / "pyproject.toml").is_file():
+        return f"pip install 'regard[{extra}]'"
+    place = "." if checkout == Path.cwd() else checkout
+    return f"pip install -e '{place}[{extra}]'"
