@@ -76,9 +76,9 @@ class Server:
 
 
 @contextmanager
-def started(code: str, folder: Path) -> Iterator[Server]:
+def started(code: str, folder: Path, run: Path = report.ROOT / RUN) -> Iterator[Server]:
     """The server of a checkout, with one thread for arithmetic."""
-    command = [sys.executable, "-m", "regard", "serve", str(report.ROOT / RUN), "--port", "0"]
+    command = [sys.executable, "-m", "regard", "serve", str(run), "--port", "0"]
     variables = report.environment(PYTHONPATH=str(folder / "src"), OMP_NUM_THREADS="1")
     process = subprocess.Popen(command, env=variables, cwd=folder, stdout=subprocess.PIPE, text=True)
     try:
