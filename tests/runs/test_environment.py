@@ -1,6 +1,7 @@
 """Resuming under another environment: compared, refused or allowed, and written down."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,10 @@ import torch
 import regard
 from regard.errors import InputError
 from regard.runs import environment
+from regard.runs.recipes.shipped import FOLDER
 from regard.storage.run_folder import RunDirectory
+from regard.training.settings import Training
+from regard.training.threads import VARIABLES, choose_threads
 from tests.runs.test_interface import Reader, lookup
 
 
@@ -47,16 +51,56 @@ def test_row_72_another_environment_is_refused_or_allowed(
     assert after == before
 
 
-def test_row_72_threads_are_compared_where_the_setting_is_automatic(begun: Path):
+@pytest.fixture
+def three_threads() -> Iterator[None]:
+    """PyTorch as it starts with OMP_NUM_THREADS=3."""
     before = torch.get_num_threads()
-    torch.set_num_threads(before + 1)
-    try:
-        with pytest.raises(InputError, match=rf"environment.threads: {before} in the run, {before + 1} now"):
-            train(begun, 2, resume=True)
-    finally:
-        torch.set_num_threads(before)
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_row_72_threads_are_compared_where_the_setting_is_automatic(begun: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    with pytest.raises(InputError, match=r"environment.threads: 1 in the run, 3 now"):
+        train(begun, 2, resume=True)
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
     train(begun, 2, resume=True)
     assert "continued" not in json.loads((begun / "environment.json").read_text())
+    assert torch.get_num_threads() == 3  # the number of this process returns after a run
+
+
+@pytest.mark.usefixtures("three_threads")
+@pytest.mark.parametrize(
+    ("setting", "variable", "parameters", "began", "expected"),
+    [
+        (0, None, 10**5, None, 1),
+        (0, None, 10**9, None, 3),
+        (0, "3", 10**5, None, 3),
+        (0, None, 10**9, 2, 2),
+        (0, "3", 10**9, 2, 3),
+        (5, "3", 10**5, 2, 5),
+    ],
+)
+def test_threads_follow_setting_environment_beginning_and_size(
+    setting: int,
+    variable: str | None,
+    parameters: int,
+    began: int | None,
+    expected: int,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    if variable:
+        monkeypatch.setenv("OMP_NUM_THREADS", variable)
+    assert choose_threads(Training(threads=setting), parameters, began) == expected
+
+
+def test_no_recipe_names_a_number_of_threads():
+    assert not [path for path in FOLDER.glob("*.yaml") if "threads" in path.read_text(encoding="utf-8")]
 
 
 def test_row_72_a_run_of_an_older_version_resumes(begun: Path, monkeypatch: pytest.MonkeyPatch):

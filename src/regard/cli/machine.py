@@ -39,7 +39,7 @@ def active() -> dict[str, str]:
     return {
         "devices": ", ".join(_device(kind, torch) for kind in devices()),
         "bf16 products": ", ".join(kind for kind in devices() if multiplies_bf16(kind)) or "none in hardware",
-        "threads": f"{torch.get_num_threads()}; --set training.threads=N changes it",
+        "threads": f"{torch.get_num_threads()}, in training 1 for a small model; --set training.threads=N changes it",
         "additive scores": f"fused on a CPU, compiled by {program} for {torch.backends.cpu.get_cpu_capability()}"
         if library() is not None
         else "plain; with a C++ compiler that works they are fused on a CPU, and faster",

@@ -20,13 +20,18 @@ DECISIVE = ("torch", "device", "instructions", "threads")
 CONTINUED = "continued"
 
 
-def now(config: RunConfig, device: str) -> dict[str, Any]:
+def now(config: RunConfig, device: str, threads: int) -> dict[str, Any]:
     """Versions, machine, device, the processor's instructions that PyTorch uses, and the threads of each process."""
     found: dict[str, Any] = {"regard": VERSION} | {name: version(name) for name in PACKAGES}
     found |= {"plugins": plugins_named(re.findall(r"[\w-]+", dump(config)))}
     found |= {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system()}
     found |= {"device": device, "instructions": torch.backends.cpu.get_cpu_capability()}
-    return found | {"threads": config.training.threads or torch.get_num_threads()}
+    return found | {"threads": threads}
+
+
+def threads(run: RunDirectory) -> int | None:
+    """The number of threads that a run began with; None where an older run does not say."""
+    return run.read_json(ENVIRONMENT).get("threads") if run.has(ENVIRONMENT) else None
 
 
 def began(run: RunDirectory, current: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,13 +30,16 @@ from regard.training.devices import choose_device, choose_precision
 from regard.training.loop import fit
 from regard.training.processes import answering
 from regard.training.progress import FILE as METRICS
+from regard.training.state import count_parameters
+from regard.training.threads import choose_threads, threads
 
 FORMAT = 2
 IDENTITY, RESULT = "identity.json", "result.json"
 ABOUT_TRAINING = ("seconds", "steps", "parameters", "tokens_per_second")
 """The results of `fit` besides the validation metrics."""
-HARMLESS = ("workers", "log_every", "tensorboard", "checkpoint_minutes", "process_timeout")
-"""Settings of the training that do not change the weights and may differ when a run is resumed."""
+HARMLESS = ("workers", "threads", "log_every", "tensorboard", "checkpoint_minutes", "process_timeout")
+"""Settings of the training that may differ when a run is resumed: they do not change the weights, or, as the number of
+threads, are compared in the environment."""
 
 Begin = Callable[[RunConfig, RunDirectory, PartialState, bool], tuple[RunConfig, Setup]]
 """From a run file, its folder, the process and whether it resumes to the full run file and the setup."""
@@ -73,21 +76,24 @@ def train_setup(
         config, setup = begin(config, run, process, resume)
         fuse(setup.model)  # for validation, which decodes
         identity = identify(config, setup, process.num_processes)
-        machine = environment.now(config, device)
+        began = environment.threads(run) if resume else None
+        count = choose_threads(config.training, count_parameters(setup.model), began)
+        machine = environment.now(config, device, count)
         if resume and (run.has(IDENTITY) or run.checkpoint_steps()):  # else killed before it was described
-            began = saved_identity(run) | {"environment": environment.decisive(environment.began(run, machine))}
-            check_resume(began, identity | {"environment": environment.decisive(machine)}, allow_change)
+            saved = saved_identity(run) | {"environment": environment.decisive(environment.began(run, machine))}
+            check_resume(saved, identity | {"environment": environment.decisive(machine)}, allow_change)
         process.wait_for_everyone()
         if process.is_main_process:
             describe(run, config, identity, setup)
             environment.write(run, machine)
             log.info(setup.summary)
-        with debugged(setup.model):
-            fitted = fit(setup.model, setup.objective, config.training, run, resume=resume)
-        result = {name if name in ABOUT_TRAINING else f"valid/{name}": figure for name, figure in fitted.items()}
-        if process.is_main_process:
-            result |= tested(out, device, setup)
-            run.write_json(RESULT, result)
+        with threads(count):
+            with debugged(setup.model):
+                fitted = fit(setup.model, setup.objective, config.training, run, resume=resume)
+            result = {name if name in ABOUT_TRAINING else f"valid/{name}": figure for name, figure in fitted.items()}
+            if process.is_main_process:
+                result |= tested(out, device, setup)
+                run.write_json(RESULT, result)
     return result
 
 

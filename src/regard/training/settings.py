@@ -90,7 +90,8 @@ class Training:
     workers: Count = 0
     """Processes that prepare batches ahead; 0: the training process does."""
     threads: Count = 0
-    """Threads of each process; 0: PyTorch's choice."""
+    """Threads of each process; 0: `OMP_NUM_THREADS` where it is set, else one for a small model and PyTorch's choice
+    for a large one (`regard.training.threads`)."""
     device: Literal["auto", "cpu", "cuda", "mps", "xpu"] = "auto"
     """Where to train; `auto` is an accelerator if there is one."""
     start: str | None = None
