@@ -24,6 +24,7 @@ from regard.tasks.catalog import TASKS
 from regard.tasks.fine_tuning import FineTuning
 from regard.tasks.pretrained_part import PretrainedSource, load_parts
 from regard.tasks.setup import Setup
+from regard.tasks.summary import FILE as DATA
 from regard.tasks.task import RunConfig
 from regard.training.allocator import keep_freed_memory
 from regard.training.devices import choose_device, choose_precision
@@ -86,7 +87,7 @@ def train_setup(
         if process.is_main_process:
             describe(run, config, identity, setup)
             environment.write(run, machine)
-            log.info(setup.summary)
+            log_setup(setup)
         with threads(count):
             with debugged(setup.model):
                 fitted = fit(setup.model, setup.objective, config.training, run, resume=resume)
@@ -187,6 +188,15 @@ def configuration(config: RunConfig) -> dict[str, Any]:
     return settings
 
 
+def log_setup(setup: Setup) -> None:
+    """Log what is trained on which data, and what is probably not meant."""
+    log.info(setup.summary)
+    if setup.data is not None:
+        log.info("\n  ".join(("the data", *setup.data.lines())))
+        for warning in setup.data.warnings:
+            log.warning("warning: %s", warning)
+
+
 def describe(run: RunDirectory, config: RunConfig, identity: dict[str, Any], setup: Setup) -> None:
     """Write the files of a run that precede training."""
     run.write_text(CONFIG, run_file.dump(config))
@@ -196,3 +206,5 @@ def describe(run: RunDirectory, config: RunConfig, identity: dict[str, Any], set
             tokenizer.save(path)
     for name, value in setup.files.items():
         run.write_json(name, value)
+    if setup.data is not None:
+        run.write_json(DATA, setup.data.to_json())

@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 
 from regard.errors import InputError
+from regard.tasks.summary import DataSummary
 from regard.text import Tokenizer
 from regard.training.objective import Objective
 
@@ -18,7 +19,7 @@ class Setup:
     finished run's `evaluate`. `digest` identifies the training and validation data, `summary` is a line for the log.
     `files` are further values of the run, by the names of their JSON files. Parameters whose names begin with one of
     `fresh` are initialised when the run starts from a run of another task. `pretrained` maps a part of the model to the
-    prefix of its parameters in the run that it is loaded from.
+    prefix of its parameters in the run that it is loaded from. `data` is the summary of what training reads.
     """
 
     model: nn.Module
@@ -30,6 +31,7 @@ class Setup:
     files: Mapping[str, Any] = field(default_factory=dict)
     fresh: tuple[str, ...] = ()
     pretrained: Mapping[str, str] = field(default_factory=dict)
+    data: DataSummary | None = None
 
 
 def check_beam(beam: int, size: int, vocabulary: str) -> None:

@@ -7,6 +7,7 @@ from regard.storage.run_folder import RunDirectory
 from regard.tasks.bidirectional_language_model.config import BidirectionalLanguageModelling
 from regard.tasks.bidirectional_language_model.training import BidirectionalObjective
 from regard.tasks.setup import Setup, digest
+from regard.tasks.summary import running_text
 from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
 from regard.training.state import count_parameters
 
@@ -33,4 +34,5 @@ def setup(config: BidirectionalLanguageModelling, folder: RunDirectory, processe
         f"{tokenizer.size:,}; {count_parameters(model):,} parameters",
         {TOKENIZER: tokenizer},
         splits.test,
+        data=running_text(config.data, splits, tokenizer),
     )

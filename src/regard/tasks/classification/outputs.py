@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from torch import Tensor
@@ -14,7 +14,18 @@ from regard.storage.run_folder import LABELS
 from regard.tasks.class_prediction import ClassPrediction, class_indices, class_metrics
 from regard.tasks.classification.batch import Target
 from regard.tasks.classification.data import Labelled
+from regard.tasks.label_checks import label_warnings
 from regard.tasks.prediction import Prediction
+from regard.tasks.summary import class_counts
+
+@dataclass(frozen=True)
+class Labels:
+    """The labels of training examples: how often each class occurs, the first one, and what is probably not meant."""
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    first: str = ""
+    warnings: tuple[str, ...] = ()
+
 
 T = TypeVar("T", bound=Target)
 P = TypeVar("P", bound=Prediction)
@@ -49,6 +60,10 @@ class Outputs(ABC, Generic[T, P]):
     @abstractmethod
     def targets(self, examples: Sequence[Labelled[Any]]) -> list[T]:
         """The target of each example. Raises InputError for one that the model cannot predict."""
+
+    def labels_of(self, examples: Sequence[Labelled[Any]]) -> Labels:
+        """What the summary of the data says of the labels of training examples."""
+        return Labels()
 
     @abstractmethod
     def loss(self, logits: Float[Tensor, "text output"], targets: Tensor, smoothing: float) -> Float[Tensor, ""]:
@@ -89,6 +104,11 @@ class ClassOutputs(Outputs[int, ClassPrediction]):
 
     def targets(self, examples: Sequence[Labelled[str]]) -> list[int]:
         return class_indices(self.labels, examples)
+
+    def labels_of(self, examples: Sequence[Labelled[str]]) -> Labels:
+        """The classes with their counts, and labels that are probably no classes."""
+        classes = class_counts(each.label for each in examples)
+        return Labels(classes, examples[0].label, tuple(label_warnings(classes, examples[0].label)))
 
     def loss(self, logits: Float[Tensor, "text output"], targets: Tensor, smoothing: float) -> Float[Tensor, ""]:
         """The cross-entropy of the classes."""

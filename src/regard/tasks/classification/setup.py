@@ -14,7 +14,9 @@ from regard.tasks.classification.config import Classification, TextConfig
 from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.forms.catalog import form_of
 from regard.tasks.classification.outputs import ClassOutputs, Outputs
+from regard.tasks.classification.summary import text_summary
 from regard.tasks.classification.training import TextObjective
+from regard.tasks.label_checks import check_numbers
 from regard.tasks.setup import Setup, digest
 from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
 from regard.text import Tokenizer
@@ -31,6 +33,7 @@ def setup(config: Classification, folder: RunDirectory, processes: int) -> Setup
         InputError: the texts or the model are invalid.
     """
     splits = config.data.load()
+    check_numbers([each.label for each in splits.train], config.data.train)
     labels = training_labels(splits.train, config.data.train, config.training.start)
     return text_setup(config, folder, splits, ClassOutputs(tuple(labels)))
 
@@ -61,6 +64,7 @@ def text_setup(
         splits.test,
         files=outputs.files,
         fresh=("pooler.", "output."),
+        data=text_summary(config, splits, form, outputs),
         pretrained={} if config.states is None else PRETRAINED,
     )
 

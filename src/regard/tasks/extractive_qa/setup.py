@@ -1,11 +1,23 @@
 """Set up training: data, tokenizer, model and objective from a run file."""
 
+from regard.data.splits import Splits
+from regard.data.squad import Question
 from regard.models.bert import BertSpans
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.extractive_qa.config import ExtractiveQA
 from regard.tasks.extractive_qa.training import ExtractiveQAObjective, windowed
 from regard.tasks.setup import Setup, digest
+from regard.tasks.summary import (
+    DataSummary,
+    pieces,
+    rows,
+    sampled,
+    text_lengths,
+    unknown_shares,
+    unknown_warnings,
+)
 from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
+from regard.text import Tokenizer
 from regard.training.state import count_parameters
 
 
@@ -30,4 +42,27 @@ def setup(config: ExtractiveQA, folder: RunDirectory, processes: int) -> Setup:
         {TOKENIZER: tokenizer},
         splits.test,
         fresh=("output.",),
+        data=summary(config, splits, tokenizer),
+    )
+
+
+def summary(config: ExtractiveQA, splits: Splits[Question], tokenizer: Tokenizer) -> DataSummary:
+    """The questions before training, their contexts and answers."""
+    sets = {"train": splits.train, "valid": splits.valid, "test": splits.test}
+    unknown = unknown_shares(tokenizer, {name: [each.context for each in some] for name, some in sets.items()})
+    first, some = splits.train[0], sampled(splits.train)
+    answer = first.answers[0].text if first.answers else "none"
+    example = {"question": first.question, "context": first.context, "answer": answer}
+    texts = {
+        "question": [each.question for each in some],
+        "context": [each.context for each in some],
+        "answer": [each.answers[0].text for each in some if each.answers],
+    }
+    return DataSummary(
+        unit="questions",
+        rows=rows(config.data, splits),
+        lengths={name: text_lengths(tokenizer, found) for name, found in texts.items() if found},
+        unknown=unknown,
+        example={name: pieces(tokenizer, tokenizer.encode(text)) for name, text in example.items()},
+        warnings=tuple(unknown_warnings(unknown)),
     )

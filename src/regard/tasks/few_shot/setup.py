@@ -3,12 +3,14 @@
 import hashlib
 from collections.abc import Iterable
 
+from regard.data.splits import Splits
 from regard.models.few_shot_snail import FewShotSnail
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.few_shot.config import FewShot
-from regard.tasks.few_shot.data import variants
+from regard.tasks.few_shot.data import ImageClasses, variants
 from regard.tasks.few_shot.training import FewShotObjective, Pool, pool
 from regard.tasks.setup import Setup, digest
+from regard.tasks.summary import DataSummary, Lengths, images_seen, rows
 from regard.training.state import count_parameters
 
 
@@ -31,6 +33,23 @@ def setup(config: FewShot, folder: RunDirectory, processes: int) -> Setup:
         f"{len(train):,} classes to train on{turns}, {len(valid):,} to validate, {len(classes.test):,} to test; "
         f"{config.count} images an episode; {count_parameters(model):,} parameters",
         tests=tests,
+        data=summary(config, classes),
+    )
+
+
+def summary(config: FewShot, classes: ImageClasses) -> DataSummary:
+    """The classes before training, and what the model reads of their images."""
+    sets = Splits(list(classes.train.values()), list(classes.valid.values()), list(classes.test.values()))
+    training = [each for some in sets.train for each in some]
+    side = config.model.side
+    images, warnings = images_seen([each.image for each in training], side, config.model.channels, "model.side")
+    return DataSummary(
+        unit="classes",
+        rows=rows(config.data, sets),
+        lengths={"images a class": Lengths.of([len(some) for some in sets.train])},
+        images=images,
+        example={"image": training[0].place, "class": training[0].label},
+        warnings=warnings,
     )
 
 

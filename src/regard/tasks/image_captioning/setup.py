@@ -7,6 +7,7 @@ from regard.storage.run_folder import RunDirectory
 from regard.tasks.image_captioning.attribution import pixels_of
 from regard.tasks.image_captioning.config import ImageCaptioning
 from regard.tasks.image_captioning.data import Captioned
+from regard.tasks.image_captioning.summary import caption_summary
 from regard.tasks.image_captioning.training import CaptionObjective, read
 from regard.tasks.setup import Setup, check_beam, digest
 from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
@@ -41,6 +42,7 @@ def setup(config: ImageCaptioning, folder: RunDirectory, processes: int) -> Setu
         {TOKENIZER: tokenizer},
         splits.test,
         pretrained={} if config.model.trunk is None else PRETRAINED,
+        data=caption_summary(config, splits, tokenizer),
     )
 
 

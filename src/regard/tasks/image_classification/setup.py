@@ -2,13 +2,15 @@
 
 import numpy as np
 
-from regard.data.images import contents
+from regard.data.images import LabelledImage, contents
+from regard.data.splits import Splits
 from regard.models.vit import Vit
 from regard.storage.run_folder import LABELS, RunDirectory
 from regard.tasks.class_prediction import class_indices, training_labels
 from regard.tasks.image_classification.config import ImageClassification
 from regard.tasks.image_classification.training import ImageClassificationObjective, pixels_of
 from regard.tasks.setup import Setup, digest
+from regard.tasks.summary import DataSummary, class_counts, images_seen, rows
 from regard.training.state import count_parameters
 
 
@@ -37,4 +39,18 @@ def setup(config: ImageClassification, folder: RunDirectory, processes: int) -> 
         tests=splits.test,
         files={LABELS: labels},
         fresh=("output.", "taught."),
+        data=summary(config, splits),
+    )
+
+
+def summary(config: ImageClassification, splits: Splits[LabelledImage]) -> DataSummary:
+    """The images before training, and what the model reads of them."""
+    images, warnings = images_seen([each.image for each in splits.train], config.size, config.model.channels)
+    return DataSummary(
+        unit="images",
+        rows=rows(config.data, splits),
+        classes=class_counts(each.label for each in splits.train),
+        images=images,
+        example={"image": splits.train[0].place, "class": splits.train[0].label},
+        warnings=warnings,
     )

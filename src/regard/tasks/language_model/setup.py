@@ -5,6 +5,7 @@ from regard.storage.run_folder import RunDirectory
 from regard.tasks.language_model.config import LanguageModelling
 from regard.tasks.language_model.training import LanguageModelObjective, convention, make_windows, running
 from regard.tasks.setup import Setup, check_beam, digest
+from regard.tasks.summary import running_text
 from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
 from regard.training.state import count_parameters
 
@@ -29,4 +30,5 @@ def setup(config: LanguageModelling, folder: RunDirectory, processes: int) -> Se
         f"{count_parameters(model):,} parameters; {convention(model)}",
         {TOKENIZER: tokenizer},
         splits.test,
+        data=running_text(config.data, splits, tokenizer),
     )

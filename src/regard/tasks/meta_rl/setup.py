@@ -7,6 +7,7 @@ from regard.tasks.meta_rl.config import MetaRL
 from regard.tasks.meta_rl.environments import Environments
 from regard.tasks.meta_rl.training import MetaRLObjective, environments_of
 from regard.tasks.setup import Setup, digest
+from regard.tasks.summary import DataSummary, Lengths, Rows
 from regard.training.state import count_parameters
 
 
@@ -25,6 +26,11 @@ def setup(config: MetaRL, folder: RunDirectory, processes: int) -> Setup:
         f"{data.train:,} environments an epoch, {data.valid:,} to validate, {data.test:,} to test; {data.steps} steps "
         f"in each; {count_parameters(actor):,} parameters",
         tests=tests,
+        data=DataSummary(
+            unit="environments",
+            rows={name: Rows(getattr(data, name), "generated") for name in ("train", "valid", "test")},
+            lengths={"environment in steps": Lengths(data.steps, data.steps)},
+        ),
     )
 
 

@@ -9,7 +9,9 @@ from regard.tasks.multi_target.run import build_many, load_tokenizers, target_fi
 from regard.tasks.multi_target.training import MultiTargetObjective
 from regard.tasks.seq2seq.metrics import Scoring
 from regard.tasks.seq2seq.setup import check_search
+from regard.tasks.seq2seq.summary import pairs_summary
 from regard.tasks.setup import Setup, digest
+from regard.tasks.summary import joined
 from regard.tasks.tokenizer_file import SOURCE
 from regard.text import Tokenizer
 from regard.training.state import count_parameters
@@ -43,6 +45,12 @@ def setup(config: MultiTarget, folder: RunDirectory, processes: int) -> Setup:
         {SOURCE: next(iter(tokenizers.values())).source}
         | {target_file(name): each.target for name, each in tokenizers.items()},
         {name: each.test for name, each in splits.items()} if first.test else {},
+        data=joined(
+            [
+                pairs_summary(config.data, each, tokenizers[name], model.of(name), target=name)
+                for name, each in splits.items()
+            ]
+        ),
     )
 
 

@@ -13,6 +13,7 @@ from regard.storage.run_folder import RunDirectory
 from regard.tasks.seq2seq.config import Seq2Seq
 from regard.tasks.seq2seq.metrics import Scoring
 from regard.tasks.seq2seq.run import load_tokenizers
+from regard.tasks.seq2seq.summary import pairs_summary
 from regard.tasks.seq2seq.training import Seq2SeqObjective
 from regard.tasks.setup import Setup, check_beam, digest
 from regard.tasks.tokenizer_file import SOURCE, TARGET
@@ -49,6 +50,7 @@ def setup(config: Seq2Seq, folder: RunDirectory, processes: int) -> Setup:
         summary(model, splits, tokenizers),
         {SOURCE: tokenizers.source, TARGET: tokenizers.target},
         splits.test,
+        data=pairs_summary(config.data, splits, tokenizers, model),
     )
 
 

@@ -1,0 +1,58 @@
+"""The summary of texts with classes before training."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from regard.data.splits import Splits
+from regard.tasks.classification.config import TextConfig
+from regard.tasks.classification.data import Labelled
+from regard.tasks.classification.forms.protocol import Form
+from regard.tasks.classification.outputs import Outputs
+from regard.tasks.summary import (
+    DataSummary,
+    Lengths,
+    abridged,
+    rows,
+    sampled,
+    unknown_shares,
+    unknown_warnings,
+)
+
+
+def text_summary(
+    config: TextConfig, splits: Splits[Labelled[Any]], form: Form[Any], outputs: Outputs[Any, Any]
+) -> DataSummary:
+    """The summary of texts and their labels, whose lengths are those of the inputs of the model's form."""
+    labels = outputs.labels_of(splits.train)
+    sets = {"train": splits.train, "valid": splits.valid, "test": splits.test}
+    unknown = unknown_shares(
+        form.tokenizer, {name: [" ".join(each.texts) for each in some] for name, some in sets.items()}
+    )
+    first = splits.train[0]
+    return DataSummary(
+        unit="texts" if len(first.texts) == 1 else "pairs of texts",
+        rows=rows(config.data, splits),
+        classes=labels.counts,
+        lengths={"text": _lengths(sampled(splits.train), form)},
+        unknown=unknown,
+        example={"text": example(first, form), "label": labels.first or str(first.label)},
+        warnings=(*labels.warnings, *unknown_warnings(unknown)),
+    )
+
+
+def _lengths(some: Sequence[Labelled[Any]], form: Form[Any]) -> Lengths:
+    """Positions in the model; a text is cut if it has fewer of them than tokens."""
+    positions = [form.positions(form.encoded(each)) for each in some]
+    tokens = [sum(len(form.tokenizer.encode(text)) for text in each.texts) for each in some]
+    found = Lengths.of(positions)
+    cut = sum(one < other for one, other in zip(positions, tokens, strict=True))
+    return Lengths(found.median, found.longest, 100 * cut / len(some))
+
+
+def example(first: Labelled[Any], form: Form[Any]) -> str:
+    """The tokens of an example as the model reads them."""
+    side = form.side(first)
+    if side is not None:
+        return abridged(side.pieces, len(side.pieces))
+    texts = [form.tokenizer.pieces(form.tokenizer.encode(text)) for text in first.texts]
+    return "  |  ".join(abridged(pieces, len(pieces)) for pieces in texts)

@@ -1,0 +1,42 @@
+"""The summary of images and captions before training."""
+
+from regard.data.splits import Splits
+from regard.tasks.image_captioning.config import ImageCaptioning
+from regard.tasks.image_captioning.data import Captioned
+from regard.tasks.image_captioning.training import read
+from regard.tasks.summary import (
+    DataSummary,
+    Lengths,
+    images_seen,
+    pieces,
+    rows,
+    sampled,
+    text_lengths,
+    unknown_shares,
+    unknown_warnings,
+)
+from regard.text import Tokenizer
+
+
+def caption_summary(config: ImageCaptioning, splits: Splits[Captioned], tokenizer: Tokenizer) -> DataSummary:
+    """The images, and the lengths and unknown characters of their captions."""
+    sets = {"train": splits.train, "valid": splits.valid, "test": splits.test}
+    captions = {
+        name: [read(text, config) for each in sampled(some) for text in each.captions] for name, some in sets.items()
+    }
+    unknown = unknown_shares(tokenizer, captions)
+    images, warnings = images_seen([each.image for each in splits.train], config.model.image, config.model.channels)
+    first = splits.train[0]
+    ids = [*tokenizer.encode(captions["train"][0]), tokenizer.special.end]
+    return DataSummary(
+        unit="images",
+        rows=rows(config.data, splits),
+        lengths={
+            "captions": text_lengths(tokenizer, captions["train"]),
+            "captions an image": Lengths.of([len(each.captions) for each in splits.train]),
+        },
+        unknown=unknown,
+        images=images,
+        example={"image": first.place, "caption": pieces(tokenizer, ids)},
+        warnings=(*warnings, *unknown_warnings({name: share for name, share in unknown.items() if name != "train"})),
+    )

@@ -1,0 +1,72 @@
+"""The summary of pairs of texts before training, and sides that are exchanged."""
+
+from typing import Any
+
+from regard.data.exchanged import COPIED, exchanged, longer_targets
+from regard.data.pair import Pair
+from regard.data.splits import Splits
+from regard.data.tokenizer_pair import Tokenizers
+from regard.errors import InputError
+from regard.nn.encoder_decoder import EncoderDecoder
+from regard.tasks.summary import (
+    DataSummary,
+    Lengths,
+    abridged,
+    rows,
+    sampled,
+    unknown_shares,
+    unknown_warnings,
+)
+
+
+def pairs_summary(
+    data: Any, splits: Splits[Pair], tokenizers: Tokenizers, model: EncoderDecoder, *, target: str = "target"
+) -> DataSummary:
+    """The summary of pairs; `target` names the side of the target.
+
+    Raises:
+        InputError: source and target of a set are exchanged.
+    """
+    some, first = sampled(splits.train), splits.train[0]
+    sources = [tokenizers.ended_source(tokenizers.source_ids(pair.source)) for pair in some]
+    targets = [tokenizers.ended_target(tokenizers.target_ids(pair.target, pair.source)) for pair in some]
+    lengths = {
+        "source": Lengths.of(list(map(len, sources)), model.max_source),
+        target: Lengths.of(list(map(len, targets)), model.max_target),
+    }
+    example = {
+        "source": abridged(tokenizers.source_pieces(sources[0], first.source), len(sources[0])),
+        target: abridged(tokenizers.target_pieces(targets[0], first.source), len(targets[0])),
+    }
+    sets = {"train": splits.train, "valid": splits.valid, "test": splits.test}
+    unknown = unknown_shares(
+        tokenizers.source, {f"{name} sources": [pair.source for pair in pairs] for name, pairs in sets.items()}
+    ) | unknown_shares(
+        tokenizers.target, {f"{name} {target}s": [pair.target for pair in pairs] for name, pairs in sets.items()}
+    )
+    copied = [] if tokenizers.copying else list(unknown_warnings(unknown))
+    return DataSummary(
+        unit="pairs",
+        rows=rows(data, splits),
+        lengths=lengths,
+        unknown=unknown,
+        example=example,
+        warnings=(*_exchanged(splits, copying=tokenizers.copying), *copied),
+    )
+
+
+def _exchanged(splits: Splits[Pair], *, copying: bool) -> list[str]:
+    """Raises InputError for a set with exchanged sides; a warning where the sides of all sets may be."""
+    for name, pairs in (("valid", splits.valid), ("test", splits.test)):
+        if exchanged(splits.train, pairs):
+            raise InputError(
+                f"data.{name}: its sources are like the targets of data.train, and its targets like their sources; "
+                "exchange source and target of one of the two"
+            )
+    times = longer_targets(splits.train)
+    if copying and times > COPIED:
+        return [
+            f"the targets are {times:.0f} times as long as the sources, and this model copies words of its source; if "
+            "the shorter text should be predicted, exchange source and target"
+        ]
+    return []

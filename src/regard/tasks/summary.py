@@ -1,0 +1,214 @@
+"""A summary of the data before training: what was read, and what the model sees of it.
+
+`regard train` prints it before the first update and keeps it as `data.json` in the run's folder. Statistics of texts
+and images are of an evenly spaced sample, so that their cost is bounded.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from statistics import median
+from typing import Any, TypeVar
+
+from regard.data.splits import Splits
+from regard.images import Image
+from regard.images.survey import Survey, survey
+from regard.text import Tokenizer
+
+FILE = "data.json"
+SAMPLE = 1000
+"""The most examples of a set of which statistics are computed."""
+SHOWN, LABELS, CHARACTERS, MANY_UNKNOWN = 24, 8, 2000, 5.0
+"""Tokens of the example and classes that are printed; characters of a text that are searched for unknown ones; per cent
+of them that are worth a warning."""
+CHARACTERS_READ, SHRUNK = 100_000, 4
+"""Characters of a text that are counted in tokens; how many times as long an image's side is as the model's, if most of
+its details are lost."""
+SeenImages = tuple[tuple[Survey, str], tuple[str, ...]]
+E = TypeVar("E")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The number of examples of a set, and the files that they come from."""
+
+    count: int
+    origin: str
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """The median and the largest length of a sample of training examples, and the share that is cut, in per cent."""
+
+    median: float
+    longest: int
+    cut: float = 0.0
+
+    @classmethod
+    def of(cls, lengths: Sequence[int], limit: int | None = None) -> "Lengths":
+        """Those of a sample of `lengths`; the ones above `limit` are cut."""
+        some = sampled(lengths)
+        cut = 0 if limit is None else sum(each > limit for each in some)
+        return cls(median(some), max(some), 100 * cut / len(some))
+
+    def __str__(self) -> str:
+        cut = f"; {self.cut:.3g} % are cut" if self.cut else ""
+        return f"{self.median:,g} (median), {self.longest:,} (longest){cut}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSummary:
+    """What training reads.
+
+    unit: the name of an example, in the plural.
+    rows: each set's examples.
+    classes: the number of training examples of each class.
+    lengths: of the training examples, for each side of them.
+    unknown: the share of the characters of each set, in per cent, that the tokenizer does not know.
+    images: the images before the model's preparation, and after it.
+    example: the first training example as the model sees it, a line for each part.
+    warnings: what is probably not meant.
+    """
+
+    unit: str
+    rows: Mapping[str, Rows]
+    classes: Mapping[str, int] = field(default_factory=dict)
+    lengths: Mapping[str, Lengths] = field(default_factory=dict)
+    unknown: Mapping[str, float] = field(default_factory=dict)
+    images: tuple[Survey, str] | None = None
+    example: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for JSON, with the size of the sample."""
+        return asdict(self) | {"sample": SAMPLE}
+
+    def lines(self) -> list[str]:
+        """The summary, a line for each part of it."""
+        width = max(len(f"{each.count:,}") for each in self.rows.values())
+        found = [(name, f"{each.count:{width},} {self.unit}, {each.origin}") for name, each in self.rows.items()]
+        if self.classes:
+            found.append(("classes", _counted(self.classes)))
+        found += [(f"length of {name}", str(each)) for name, each in self.lengths.items()]
+        if self.unknown:
+            shares = ", ".join(f"{share:.2g} % in {name}" for name, share in self.unknown.items() if share)
+            found.append(("unknown characters", shares or "none"))
+        if self.images is not None:
+            found.append(("images", f"{self.images[0]} -> {self.images[1]}"))
+        found += [(f"first {name}", text) for name, text in self.example.items()]
+        column = max(len(name) for name, _ in found)
+        return [f"{name:{column}}  {text}" for name, text in found]
+
+
+def joined(several: Sequence[DataSummary]) -> DataSummary:
+    """The summary of examples with several targets, from one for each target."""
+    first = several[0]
+    return replace(
+        first,
+        lengths={name: each for one in several for name, each in one.lengths.items()},
+        unknown={name: each for one in several for name, each in one.unknown.items()},
+        example={name: each for one in several for name, each in one.example.items()},
+        warnings=tuple(dict.fromkeys(warning for one in several for warning in one.warnings)),
+    )
+
+
+def sampled(examples: Sequence[E]) -> list[E]:
+    """At most `SAMPLE` examples, evenly spaced."""
+    step = max(1, -(-len(examples) // SAMPLE))
+    return [examples[place] for place in range(0, len(examples), step)]
+
+
+def rows(data: Any, splits: Splits[Any]) -> dict[str, Rows]:
+    """The examples of each set that has some, with the files that a `data:` section names for it."""
+    sets = {"train": splits.train, "valid": splits.valid, "test": splits.test}
+    train = _origin(getattr(data, "train", None))
+    origins = {name: _origin(getattr(data, name, None)) for name in sets}
+    held = {name: origin or (f"held out of {train}" if train else "generated") for name, origin in origins.items()}
+    return {name: Rows(len(each), held[name]) for name, each in sets.items() if each}
+
+
+def unknown_share(tokenizer: Tokenizer, texts: Sequence[str]) -> float:
+    """The share of the characters of a sample of texts that the tokenizer does not know, in per cent."""
+    counts = [tokenizer.unknown_characters(text[:CHARACTERS]) for text in sampled(texts)]
+    return 100 * sum(unknown for unknown, _ in counts) / max(1, sum(characters for _, characters in counts))
+
+
+def unknown_shares(tokenizer: Tokenizer, sets: Mapping[str, Sequence[str]]) -> dict[str, float]:
+    """`unknown_share` of each set that has texts."""
+    return {name: unknown_share(tokenizer, texts) for name, texts in sets.items() if texts}
+
+
+def unknown_warnings(shares: Mapping[str, float]) -> list[str]:
+    """A warning for each set whose characters are often unknown."""
+    return [
+        f"{share:.0f} % of the characters of {name} are unknown to the tokenizer; check language and encoding of its "
+        "files"
+        for name, share in shares.items()
+        if share > MANY_UNKNOWN
+    ]
+
+
+def pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
+    """The first tokens of an example, with blanks between, and how many there are."""
+    return abridged(tokenizer.pieces(ids[:SHOWN]), len(ids))
+
+
+def abridged(labels: Sequence[str], count: int) -> str:
+    """Some labels with blanks between, of `count` altogether."""
+    more = f" ... ({count:,} tokens)" if count > SHOWN else ""
+    return " ".join(labels[:SHOWN]) + more
+
+
+def text_lengths(tokenizer: Tokenizer, texts: Sequence[str], limit: int | None = None) -> Lengths:
+    """The lengths in tokens of a sample of texts; of a text beyond `CHARACTERS_READ` an estimate from its beginning."""
+    found = []
+    for text in sampled(texts):
+        part = text[:CHARACTERS_READ]
+        found.append(round(len(tokenizer.encode(part)) * len(text) / max(1, len(part))))
+    return Lengths.of(found, limit)
+
+
+def running_text(data: Any, splits: Splits[str], tokenizer: Tokenizer) -> DataSummary:
+    """The summary of running text."""
+    sets = {"train": splits.train, "valid": splits.valid, "test": splits.test}
+    unknown = unknown_shares(tokenizer, sets)
+    first = next(text for text in splits.train if text.strip())
+    return DataSummary(
+        unit="texts",
+        rows=rows(data, splits),
+        lengths={"text": text_lengths(tokenizer, splits.train)},
+        unknown=unknown,
+        example={"text": pieces(tokenizer, tokenizer.encode(first[:CHARACTERS]))},
+        warnings=tuple(unknown_warnings(unknown)),
+    )
+
+
+def images_seen(images: Sequence[Image], side: int, channels: int, key: str = "model.image") -> SeenImages:
+    """A sample of images before and after the model's preparation, with a warning where colours or most of the pixels
+    are lost. `key` is the run file's key of the side."""
+    before = survey(sampled(images))
+    after = f"{side} x {side}, {'grey' if channels == 1 else 'colour'}"
+    grey = before.coloured and channels == 1
+    small = min(before.least) > SHRUNK * side
+    if not (grey or small):
+        return (before, after), ()
+    remedies = [*(["model.channels=3 keeps colours"] if grey else []), f"a larger {key} keeps details"]
+    return (before, after), (f"images of {before} become {after}: {', '.join(remedies)}",)
+
+
+def class_counts(labels: Iterable[str]) -> dict[str, int]:
+    """How often each class occurs, the most frequent first."""
+    return dict(Counter(labels).most_common())
+
+
+def _counted(classes: Mapping[str, int]) -> str:
+    shown = ", ".join(f"{name} {count:,}" for name, count in list(classes.items())[:LABELS])
+    more = f", and {len(classes) - LABELS} more" if len(classes) > LABELS else ""
+    return f"{len(classes)}: {shown}{more}"
+
+
+def _origin(value: Any) -> str:
+    """The files of a set; empty for a set without files, whose examples are counted."""
+    if isinstance(value, str):
+        return value
+    return ", ".join(map(str, value)) if isinstance(value, tuple | list) else ""
