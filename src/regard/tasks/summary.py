@@ -18,7 +18,7 @@ from regard.text import Tokenizer
 FILE = "data.json"
 SAMPLE = 1000
 """The most examples of a set of which statistics are computed."""
-SHOWN, LABELS, CHARACTERS, MANY_UNKNOWN = 24, 8, 2000, 5.0
+SHOWN, LABELS, CHARACTERS, MANY_UNKNOWN = 24, 8, 2000, 10.0
 """Tokens of the example and classes that are printed; characters of a text that are searched for unknown ones; per cent
 of them that are worth a warning."""
 CHARACTERS_READ, SHRUNK = 100_000, 4
@@ -49,7 +49,7 @@ class Lengths:
         """Those of a sample of `lengths`; the ones above `limit` are cut."""
         some = sampled(lengths)
         cut = 0 if limit is None else sum(each > limit for each in some)
-        return cls(median(some), max(some), 100 * cut / len(some))
+        return cls(float(median(some)), max(some), 100 * cut / len(some))
 
     def __str__(self) -> str:
         cut = f"; {self.cut:.3g} % are cut" if self.cut else ""

@@ -18,6 +18,7 @@ from regard.tasks.label_checks import label_warnings
 from regard.tasks.prediction import Prediction
 from regard.tasks.summary import class_counts
 
+
 @dataclass(frozen=True)
 class Labels:
     """The labels of training examples: how often each class occurs, the first one, and what is probably not meant."""

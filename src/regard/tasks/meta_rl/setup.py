@@ -29,7 +29,7 @@ def setup(config: MetaRL, folder: RunDirectory, processes: int) -> Setup:
         data=DataSummary(
             unit="environments",
             rows={name: Rows(getattr(data, name), "generated") for name in ("train", "valid", "test")},
-            lengths={"environment in steps": Lengths(data.steps, data.steps)},
+            lengths={"environment in steps": Lengths.of([data.steps])},
         ),
     )
 
