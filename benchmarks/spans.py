@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import report
-from regard.data.squad import Question, read_questions
+from regard.data.squad import Question, QuestionFiles
 from regard.metrics.text import METRICS
 from regard.text.sentences import sentence_spans
 
@@ -143,7 +143,8 @@ def by_rule(train: Sequence[Sequence[Question]], dev: Sequence[Question]) -> lis
 def main(folder: str) -> None:
     """Trains the run if it is not there, then prints the table."""
     path = Path(folder).resolve()
-    train, dev = [read_questions(path / name) for name in TRAIN], read_questions(path / DEV)
+    read = QuestionFiles().every_question
+    train, dev = [read(str(path / name)) for name in TRAIN], read(str(path / DEV))
     rows = by_rule(train, dev)
     sets = {"train": TRAIN, "valid": TRAIN[1:], "test": (DEV,)}
     settings = [f"data.{name}=[{', '.join(str(path / file) for file in files)}]" for name, files in sets.items()]

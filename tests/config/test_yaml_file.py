@@ -31,6 +31,30 @@ class Hard:
 
 
 @dataclass(frozen=True)
+class Made:
+    kind: Literal["made"]
+    train: int
+    seed: int = 1
+    size: int = 1
+
+
+@dataclass(frozen=True)
+class Named:
+    kind: Literal["named"]
+    train: str
+    seed: int = 1
+
+    @staticmethod
+    def recognises(train: Any) -> bool:
+        return isinstance(train, str) and train.endswith(".txt")
+
+
+@dataclass(frozen=True)
+class Somewhere:
+    where: Made | Named
+
+
+@dataclass(frozen=True)
 class File:
     kind: Literal["file"]
     path: Path
@@ -287,12 +311,25 @@ def test_overrides_are_put_on_top_and_the_last_one_wins(write) -> None:
     assert run == Run(Hard("hard", 3), Steps(11, rate=1.0), title="no", fallback=Soft("soft"))
 
 
-def test_a_key_of_the_file_that_the_dataclass_of_an_option_lacks(write) -> None:
-    overrides = ("model.name=hard", "model.samples=3")
-    assert complaints(write(GOOD), overrides) == [
-        "recipe.yaml:4: model.heads: unknown key of hard; --set 'model={name: hard}' drops the file's keys of model"
-    ]
+def test_keys_of_the_file_that_the_dataclass_of_an_option_lacks_are_left_out(write, caplog) -> None:
+    caplog.set_level("INFO", "regard")
+    assert load(write(GOOD), Run, ["model.name=hard", "model.samples=3"]).model == Hard("hard", 3)
+    assert "model.name is hard: left out of recipe.yaml: heads" in caplog.text
     assert load(write(GOOD), Run, ["model={name: hard}", "model.samples=3"]).model == Hard("hard", 3)
+    assert load(write(GOOD), Run, ["model.name=hard", "model.name=soft"]).model == Soft("soft", 3)
+    assert "model.hds: unknown key" in complaints(write(GOOD), ("model.name=hard", "model.hds=3"))[1]
+
+
+def test_keys_of_the_file_that_do_not_fit_the_dataclass_of_an_option_are_left_out(write, caplog) -> None:
+    caplog.set_level("INFO", "regard")
+    file = write("where: {kind: made, train: 3, seed: 5, size: 2}\n")
+    assert load(file, Somewhere, ["where.kind=named", "where.train=a"]).where == Named("named", "a", 5)
+    assert "where.train: missing; expected text" in complaints(file, ("where.kind=named",), Somewhere)[0]
+    caplog.clear()
+    assert load(file, Somewhere, ["where.train=a.txt"]).where == Named("named", "a.txt", 5)
+    assert "where.kind is named: left out of recipe.yaml: size" in caplog.text
+    assert load(file, Somewhere, ["where.train=7"]).where == Made("made", 7, 5, 2)
+    assert complaints(file, ("where.train=a",), Somewhere) == ["--set where.train: got 'a', expected a whole number"]
 
 
 def test_mistakes_in_overrides_name_the_option(write) -> None:

@@ -73,10 +73,10 @@ def test_one_table_with_all_sets_or_one_a_set(folder: Path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({}, "captions: give valid, a file for validation, or split"),
+        ({"train": None}, "data.train is not given; expected a table of images and captions"),
         ({"split": "split", "valid": "x"}, "captions: with split all sets are in the file train"),
         ({"split": "image"}, "image is '0.png'; expected one of train, valid, val, dev, test"),
-        ({"split": "split", "images": "nowhere"}, "no image nowhere/0.png; set data.images to the folder"),
+        ({"split": "split", "images": "nowhere"}, "no image 0.png in nowhere; set data.images to the folder"),
         ({"split": "splt"}, "'splt'"),
     ],
 )

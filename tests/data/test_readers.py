@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from regard.data import tables
+from regard.data import delimited, records, tables
 from regard.data.pair import Pair
 from regard.data.readers import pairs, read_pairs, read_parallel
 from regard.errors import InputError
@@ -19,7 +19,7 @@ def of_pairs(reader):
     return read
 
 
-read_tsv, read_csv, read_jsonl = map(of_pairs, (tables.read_tsv, tables.read_csv, tables.read_jsonl))
+read_tsv, read_csv, read_jsonl = map(of_pairs, (delimited.read_tsv, delimited.read_csv, records.read_jsonl))
 HEADER = {read_tsv: "source\ttarget\n", read_csv: "source,target\n", read_jsonl: ""}
 
 

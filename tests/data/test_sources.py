@@ -32,7 +32,7 @@ def test_parallel_loads_each_set(tmp_path):
         (tmp_path / name).write_text(text)
     a, b, c, d = (str(tmp_path / name) for name in "abcd")
     assert Parallel(train=(a, b), valid=(c, d)).load() == Splits(
-        [Pair("1", "x", f"{a}:1"), Pair("2", "y", f"{a}:2")], [Pair("3", "z", f"{c}:1")], ()
+        [Pair("1", "x", f"{a}:1"), Pair("2", "y", f"{a}:2")], [Pair("3", "z", f"{c}:1")], []
     )
     assert Parallel(train=(a, b), valid=(c, d), test=(c, d)).load().test == [Pair("3", "z", f"{c}:1")]
     (tmp_path / "b").write_text("x\n\n")
@@ -70,9 +70,9 @@ def test_row_09_skip_bad_reaches_the_reader(tmp_path, caplog):
 def test_table_refuses_what_no_reader_knows():
     with pytest.raises(InputError, match=r"a.txt: unknown kind of table '.txt'; expected .tsv, .csv, .jsonl"):
         Table(train="a.tsv", valid="a.txt")
-    with pytest.raises(InputError, match="must be two names, or two column numbers"):
+    with pytest.raises(InputError, match=r"the columns 1, 'target' must all be names, or all numbers"):
         Table(train="a.tsv", valid="a.tsv", source=1, target="target")
-    with pytest.raises(InputError, match="must be two names"):
+    with pytest.raises(InputError, match="must all be names"):
         Table(train="a.jsonl", valid="a.jsonl", source=1, target=2)
 
 

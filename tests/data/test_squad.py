@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from regard.data.pair import Pair
 from regard.data.sources import Squad
-from regard.data.squad import read_squad
+from regard.data.squad import as_pair
 from regard.errors import InputError
 
 ANSWERS = [{"text": "Denver Broncos", "answer_start": 3}, {"text": "Broncos"}, {"text": "Denver Broncos"}]
@@ -27,6 +28,10 @@ DOCUMENT = {
     ]
 }
 FLAT = {"context": "It rains\nin June.", "question": "When?", "answer_text": "in June", "answer_start": 9}
+
+
+def read_squad(path: str | Path) -> list[Pair]:
+    return [as_pair(each) for each in Squad().read(str(path))]
 
 
 def written(folder: Path, name: str, content: object) -> str:
@@ -71,14 +76,14 @@ def test_several_files_are_read_in_order(tmp_path: Path):
     splits = Squad(train=(one, two), valid=(two,)).load()
     assert [pair.target for pair in splits.train] == ["Denver Broncos", "By luck", "in June"]
     assert (len(splits.valid), len(splits.test)) == (1, 0)
-    with pytest.raises(InputError, match="squad: train and valid name no file"):
-        Squad(train=(one,), valid=())
+    with pytest.raises(InputError, match=r"data.train is not given; expected a file of questions"):
+        Squad().load()
 
 
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("x.json", [1], r"x.json: is no SQuAD file \(TypeError.*expected data > paragraphs"),
+        ("x.json", [1], r"x.json:1: expected an object with 'question' and 'context' and 'answer_text', found int"),
         ("x.json", {"data": [{"title": "a"}]}, r"x.json: is no SQuAD file \(KeyError\('paragraphs'\)\)"),
         ("x.json", {"data": []}, r"x.json: has no question with an answer"),
         ("x.json", changed(answers=[{"text": 5}]), r"x.json: data\[0\].paragraphs\[0\].qas\[0\]: got 5 as a text"),

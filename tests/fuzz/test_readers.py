@@ -26,12 +26,13 @@ from PIL import Image
 from safetensors.torch import save
 
 from regard.data.arrays import arrays
+from regard.data.delimited import read_csv, read_tsv
 from regard.data.dialogue import read_turns
 from regard.data.idx import read_idx
 from regard.data.lines import read_lines
 from regard.data.links import read_gold, read_links
-from regard.data.squad import read_questions
-from regard.data.tables import read_csv, read_jsonl, read_tsv
+from regard.data.records import read_jsonl
+from regard.data.squad import QuestionFiles
 from regard.errors import InputError
 from regard.hub.formats import hdf5, sentencepiece, tokenizer_json
 from regard.hub.formats.folder import Folder
@@ -111,7 +112,7 @@ TARGETS = [
     Target("table.tsv", TABLE.encode(), lambda path: read_tsv(path, ("source", "target"))),
     Target("table.csv", b'source,target\n"a, b",c\nd,"e ""f"""\n', lambda path: read_csv(path, ("source", "target"))),
     Target("table.jsonl", JSONL, lambda path: read_jsonl(path, ("source", "target"))),
-    Target("questions.json", json.dumps(QUESTIONS).encode(), read_questions),
+    Target("questions.json", json.dumps(QUESTIONS).encode(), QuestionFiles().every_question),
     Target("dialogue.txt", b"hello\n\nyes\n\n\nno\n\nwhy\n", read_turns),
     Target("links.txt", b"0-0 1-2 2-1\n3-3\n", read_links),
     Target("gold.txt", b"0-0 1?2 2p1\n3-3\n", read_gold),

@@ -13,9 +13,9 @@ import pydantic
 import yaml
 
 from regard.config import yaml_nodes
+from regard.config.choice import choose, switched
 from regard.config.expected import bare, expected, members, shown
-from regard.config.registry import Discriminated
-from regard.config.yaml_nodes import Node, Problem, nearest
+from regard.config.yaml_nodes import Node, Problem, join, nearest
 from regard.errors import InputError
 
 STRICT = pydantic.ConfigDict(strict=True, arbitrary_types_allowed=True)
@@ -98,8 +98,8 @@ def _build(annotation: Any, node: Node, path: str, problems: list[Problem]) -> A
     choices = members(annotation)
     classes = [choice for choice in choices if dataclasses.is_dataclass(choice)]
     if classes and isinstance(node.value, dict):
-        chosen = _choose(classes, node, path, problems)
-        return FAILED if chosen is None else _fill(chosen, node, path, problems)
+        chosen, node = choose(classes, node, path, problems)
+        return FAILED if chosen is None else _fill(chosen, _kept(chosen, node, path), path, problems)
     inner = get_args(bare(annotation))
     if isinstance(node.value, list) and inner and dataclasses.is_dataclass(members(inner[0])[0]):
         return _items(annotation, node, path, problems)
@@ -129,44 +129,26 @@ def _items(annotation: Any, node: Node, path: str, problems: list[Problem]) -> A
     return FAILED if len(problems) > before else built if get_origin(outer) is list else tuple(built)
 
 
-def _choose(classes: list[Any], node: Node, path: str, problems: list[Problem]) -> Any:
-    """The only dataclass, or the one that the mapping names."""
-    match classes:
-        case [Discriminated() as note]:
-            key, named, choose = note.key, note.registry, note.choose
-        case [only]:
-            return only
-        case _:
-            key, named = _by_name(classes)
-            choose = named.__getitem__
-    inner = _join(path, key)
-    entry = node.value.get(key)
-    if entry is None:
-        problems.append(node.problem(inner, f"missing; expected {expected(Literal[tuple(named)])}"))
-    elif isinstance(entry.value, dict | list) or entry.value not in named:
-        what = f"got {shown(entry)}, expected {expected(Literal[tuple(named)])}"
-        close = nearest(entry.value, list(named)) if isinstance(entry.value, str) else ""
-        problems.append(entry.problem(inner, f"{what}; {close}" if close.startswith("did") else what))
-    else:
-        return choose(entry.value)
-    return None
-
-
-def _by_name(classes: list[Any]) -> tuple[str, Mapping[str, Any]]:
-    """The discriminator of dataclasses, and the dataclass of each of its values."""
-    hints = [get_type_hints(each, include_extras=True) for each in classes]
-    keys = [name for name in hints[0] if is_discriminator([bare(hint.get(name)) for hint in hints])]
-    if not keys:
-        raise TypeError(f"{expected(classes[0])}: a union without a discriminator, a Literal field of different values")
-    key = keys[0]
-    pairs = zip(classes, hints, strict=True)
-    return key, {value: each for each, hint in pairs for value in get_args(bare(hint[key]))}
-
-
-def is_discriminator(kinds: Sequence[Any]) -> bool:
-    """Whether a field of these types, one a class, is a `Literal` in all of them and has no value in two."""
-    values = [value for kind in kinds for value in get_args(kind)]
-    return all(get_origin(kind) is Literal for kind in kinds) and len(set(values)) == len(values)
+def _kept(schema: Any, node: Node, path: str) -> Node:
+    """The mapping without the file's keys that the dataclass lacks or that do not fit it, if an option chose another
+    dataclass than the file."""
+    option = switched(schema, node)
+    if option is None:
+        return node
+    hints, kept, left = get_type_hints(schema, include_extras=True), {}, []
+    for key, entry in node.value.items():
+        mistakes: list[Problem] = []
+        if entry.line and key in hints:
+            _build(hints[key], entry, join(path, key), mistakes)
+        if entry.line and (mistakes or key not in hints) and key not in getattr(schema, "named_sizes", {}):
+            left.append(key)
+        else:
+            kept[key] = entry
+    if left:
+        log.info(
+            "%s is %s: left out of %s: %s", join(path, option), node.value[option].value, node.file, ", ".join(left)
+        )
+    return dataclasses.replace(node, value=kept)
 
 
 def _fill(schema: Any, node: Node, path: str, problems: list[Problem]) -> Any:
@@ -175,14 +157,13 @@ def _fill(schema: Any, node: Node, path: str, problems: list[Problem]) -> Any:
     entries = _sized(schema, node.value, path, problems)
     for key, entry in entries.items():
         if key not in fields:
-            unknown = _replacing(entry, entries, hints, path) or f"unknown key; {nearest(key, list(fields))}"
-            problems.append(entry.problem(_join(path, key), unknown))
+            problems.append(entry.problem(join(path, key), f"unknown key; {nearest(key, list(fields))}"))
     values = {}
     for name, field in fields.items():
         if name in entries:
-            values[name] = _build(hints[name], entries[name], _join(path, name), problems)
+            values[name] = _build(hints[name], entries[name], join(path, name), problems)
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-            problems.append(node.problem(_join(path, name), f"missing; expected {expected(hints[name])}"))
+            problems.append(node.problem(join(path, name), f"missing; expected {expected(hints[name])}"))
     if len(problems) > before:
         return FAILED
     try:
@@ -190,17 +171,6 @@ def _fill(schema: Any, node: Node, path: str, problems: list[Problem]) -> Any:
     except (ValueError, TypeError) as error:  # a rule between fields, from the dataclass's own check
         problems.append(node.problem(path, " ".join(str(error).split())))
         return FAILED
-
-
-def _replacing(unknown: Node, entries: Mapping[str, Node], hints: Mapping[str, Any], path: str) -> str:
-    """The problem of a key of the file whose dataclass an option chose, with the option that drops it; else ""."""
-    for key, entry in entries.items():
-        chosen = not entry.line and len(get_args(bare(hints.get(key)))) == 1
-        if path and unknown.line and chosen and get_origin(bare(hints[key])) is Literal:
-            return (
-                f"unknown key of {entry.text}; --set '{path}={{{key}: {entry.text}}}' drops the file's keys of {path}"
-            )
-    return ""
 
 
 def _sized(schema: Any, entries: dict[str, Node], path: str, problems: list[Problem]) -> dict[str, Node]:
@@ -213,7 +183,7 @@ def _sized(schema: Any, entries: dict[str, Node], path: str, problems: list[Prob
     size = own.pop("size")
     if not isinstance(size.value, str) or size.value not in sizes:
         what = f"got {shown(size)}, expected {expected(Literal[tuple(sizes)])}"
-        problems.append(size.problem(_join(path, "size"), what))
+        problems.append(size.problem(join(path, "size"), what))
         return own
     named = {key: Node(value, str(value), size.file, size.line) for key, value in sizes[size.value].items()}
     return named | {key: entry for key, entry in own.items() if key not in named or size.line or not entry.line}
@@ -239,7 +209,3 @@ def _line(node: Node, steps: list[Any]) -> int:
 
 def _unfit(annotation: Any, node: Node, path: str) -> Problem:
     return node.problem(path, f"got {shown(node)}, expected {expected(annotation)}")
-
-
-def _join(path: str, key: str) -> str:
-    return f"{path}.{key}" if path else key

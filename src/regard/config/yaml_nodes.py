@@ -3,7 +3,7 @@
 import difflib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ class Node:
     text: str
     file: str
     line: int  # 0: not from a file but from an option of the command line
+    replaced: "Node | None" = None  # the value of the file that an option replaces
 
     def plain(self) -> Any:
         if isinstance(self.value, dict):
@@ -199,8 +200,14 @@ def place(root: Node, override: str) -> list[Problem]:
         if not isinstance(holder.value, dict):
             above = ".".join(parents[: depth + 1])
             return [Problem(file, 0, path, f"{above} is not a mapping, so nothing can be set inside it")]
-    holder.value[last] = node
+    before = holder.value.get(last)
+    holder.value[last] = replace(node, replaced=before if before is None or before.line else before.replaced)
     return problems
+
+
+def join(path: str, key: str) -> str:
+    """The path of a key inside the mapping at `path`."""
+    return f"{path}.{key}" if path else key
 
 
 def nearest(word: str, known: Sequence[str]) -> str:

@@ -1,8 +1,9 @@
 """The rows of one file, and the policy for its bad records."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 from regard.errors import InputError
@@ -21,6 +22,28 @@ class Row:
     listed: bool = False
 
 
+class MissingColumns(InputError):
+    """A table lacks columns.
+
+    names: those that it lacks. known: those that it has, which stand in the `where`, a header or an object.
+    """
+
+    def __init__(self, names: Sequence[str], known: Iterable[str], where: str, place: str = "", advice: str = ""):
+        self.names, self.known, self.where, self.place = list(names), list(known), where, place
+        what = "column" if where == "header" else "key"
+        lacking = f"no {what}{'s' if len(names) > 1 else ''} {' and '.join(map(repr, names))}"
+        found = f"{lacking} in the {where}, which has {_listed(names, self.known)}"
+        super().__init__(f"{place}{found}{f'; {advice}' if advice else ''}")
+
+    def at(self, place: str) -> "MissingColumns":
+        """The same at a place, `file:line`."""
+        return MissingColumns(self.names, self.known, self.where, f"{place}: {self.place}")
+
+    def advised(self, advice: str) -> "MissingColumns":
+        """The same with what to do."""
+        return MissingColumns(self.names, self.known, self.where, self.place, advice)
+
+
 class RowCollector:
     """Collects rows. A bad record raises InputError with file and line, or with `skip_bad` is counted and skipped."""
 
@@ -28,6 +51,7 @@ class RowCollector:
         self.path, self.skip_bad = path, skip_bad
         self.rows: list[Row] = []
         self.skipped, self.first = 0, ""
+        self.missing: MissingColumns | None = None
 
     def add(self, number: int, fields: Sequence[str], others: Sequence[str] = (), *, listed: bool = False) -> None:
         self.rows.append(Row(tuple(fields), f"{self.path}:{number}", tuple(others), listed))
@@ -38,11 +62,29 @@ class RowCollector:
             raise InputError(f"{message}; correct it, or leave such records out with skip_bad")
         self.skipped, self.first = self.skipped + 1, self.first or message
 
+    def lack(self, number: int, missing: MissingColumns, *, sure: bool = False) -> None:
+        """Refuse a record that lacks columns. Where it is the first, or `sure`, the columns have other names, and no
+        record is to be skipped for that: raises MissingColumns."""
+        error = missing.at(f"{self.path}:{number}")
+        if sure or not (self.skip_bad or self.rows):
+            raise error
+        self.missing = self.missing or error
+        self.refuse(number, str(missing))
+
     def finish(self) -> list[Row]:
         total = len(self.rows) + self.skipped
+        if not self.rows and self.missing is not None:
+            raise self.missing
         if not self.rows:
             detail = f", all skipped (first: {self.first})" if total else " below the header"
             raise InputError(f"{self.path}: no usable record: {total} records{detail}")
         if self.skipped:
             _log.warning("%s: skipped %d of %d records (first: %s)", self.path, self.skipped, total, self.first)
         return self.rows
+
+
+def _listed(missing: Sequence[str], names: Sequence[str]) -> str:
+    """The first few names, and the closest match to a missing one."""
+    near = [close[0] for name in missing for close in [get_close_matches(name, names, 1)] if close]
+    shown = ", ".join(repr(each[:40]) for each in names[:8]) + (", ..." if len(names) > 8 else "")
+    return (shown or "none") + (f"; did you mean {' and '.join(map(repr, near))}?" if near else "")

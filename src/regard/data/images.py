@@ -4,7 +4,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -28,6 +28,7 @@ class ImageSets(ABC):
     """One path per set; an imported run has none for training. Without `valid`, the share `held_out` of the training
     set, evenly spaced, is the validation set."""
 
+    kind: str = ""
     train: str | None = None
     valid: str | None = None
     test: str | None = None
@@ -60,6 +61,11 @@ class ImageFolders(ImageSets):
 
     kind: Literal["image-folders"] = "image-folders"
 
+    @staticmethod
+    def recognises(train: Any) -> bool:
+        """Whether `train` names a folder."""
+        return is_folder(train)
+
     def read(self, path: str) -> list[LabelledImage]:
         """Read another folder. Raises InputError as `load` does, and for files that are no images."""
         root = Path(path)
@@ -86,6 +92,11 @@ class IdxImages(ImageSets):
     kind: Literal["idx"] = "idx"
     classes: tuple[str, ...] = ()
 
+    @staticmethod
+    def recognises(train: Any) -> bool:
+        """Whether `train` names a file in IDX format."""
+        return isinstance(train, str) and "idx" in Path(train).name
+
     def read(self, path: str) -> list[LabelledImage]:
         """Read another file. Raises InputError as `load` does."""
         file = Path(path)
@@ -100,6 +111,11 @@ class IdxImages(ImageSets):
         names = self.classes or tuple(map(str, range(256)))
         pairs = zip(images, labels.tolist(), strict=True)
         return [LabelledImage(image, names[label], f"{path}:{place}") for place, (image, label) in enumerate(pairs, 1)]
+
+
+def is_folder(value: Any) -> bool:
+    """Whether a value of a run file names a folder that there is."""
+    return isinstance(value, str) and Path(value).is_dir()
 
 
 def contents(image: Image) -> str:

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from regard.data.bad_records import Row, RowCollector
+from regard.data.delimited import Columns
 from regard.data.lines import DEFAULT_LIMITS, Limits, read_lines
 from regard.data.pair import Pair
-from regard.data.tables import READERS, Columns, kinds, read_table, suffix
+from regard.data.tables import READERS, kinds, read_table, suffix
 from regard.errors import InputError
 
 

@@ -2,23 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from regard.data.dialogue import read_turns, replies
 from regard.data.links import check_inside, read_links
 from regard.data.pair import Pair
-from regard.data.readers import read_pairs, read_parallel
-from regard.data.splits import Splits
-from regard.data.squad import read_squad
-from regard.data.tables import kind
+from regard.data.readers import pairs, read_parallel
+from regard.data.splits import HeldOut, Splits
+from regard.data.squad import QuestionFiles, as_pair
+from regard.data.tables import Tabular, is_table, kinds
 from regard.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parallel:
+class Parallel(HeldOut):
     """Two text files per set, (source, target), aligned by line; an imported run has none for training. `skip_bad`
     skips pairs with a blank side. `links` is a file with the word alignment of the training pairs, one line of `i-j`
-    links each, for guided training."""
+    links each, for guided training. Without `valid`, pairs of the training files are held out."""
 
     kind: Literal["parallel"] = "parallel"
     train: tuple[str, str] | None = None
@@ -28,53 +28,74 @@ class Parallel:
     links: str | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.links and self.skip_bad:
             raise InputError("parallel: links go by line, so skip_bad must be false")
 
+    @staticmethod
+    def recognises(train: Any) -> bool:
+        """Whether `train` names two files."""
+        return isinstance(train, list) and len(train) == 2
+
     def load(self) -> Splits[Pair]:
         """Read all files. Raises InputError naming file and line at fault."""
-        for name, paths in (("train", self.train), ("valid", self.valid)):
-            if paths is None:
-                raise InputError(
-                    f"data.{name} is not given; expected two text files, as --set 'data.{name}=[SOURCE, TARGET]'"
-                )
-        train, valid, test = (
-            read_parallel(*paths, skip_bad=self.skip_bad) if paths else ()
-            for paths in (self.train, self.valid, self.test)
-        )
-        return Splits(_linked(train, self.links) if self.links else train, valid, test)
+        if self.train is None:
+            raise InputError(
+                "data.train is not given; expected two text files, as --set 'data.train=[SOURCE, TARGET]', or a table "
+                "with a column of each"
+            )
+        train = self._read(self.train)
+        train = _linked(train, self.links) if self.links else train
+        return _with_valid(self, train, self._read(self.valid), self.tests(), self.train[0])
+
+    def tests(self) -> list[Pair]:
+        """The pairs of the test set, or none if there is no test set. Raises InputError as `load` does."""
+        return self._read(self.test)
+
+    def _read(self, paths: tuple[str, str] | None) -> list[Pair]:
+        return read_parallel(*paths, skip_bad=self.skip_bad) if paths else []
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
-    """One .tsv, .csv or .jsonl file per set, optionally .gz. `source` and `target` are column names, or numbers from
-    1."""
+class Table(HeldOut, Tabular):
+    """One .tsv, .csv, .jsonl or .json file per set, optionally .gz. `source` and `target` are column names, or numbers
+    from 1. Without `valid`, rows of the training file are held out."""
 
     kind: Literal["table"] = "table"
-    train: str
-    valid: str
+    train: str | None = None
+    valid: str | None = None
     test: str | None = None
     source: str | int = "source"
     target: str | int = "target"
-    skip_bad: bool = False
 
     def __post_init__(self) -> None:
-        numbered = isinstance(self.source, int)
-        for path in (self.train, self.valid, *([] if self.test is None else [self.test])):
-            if (kind(path) == "jsonl" and numbered) or isinstance(self.target, int) != numbered:
-                raise InputError(
-                    f"table: source {self.source!r} and target {self.target!r} must be two names, "
-                    "or two column numbers of a .tsv or .csv file without a header"
-                )
+        super().__post_init__()
+        self.check_columns(self.columns, self.train, self.valid, self.test)
+
+    @staticmethod
+    def recognises(train: Any) -> bool:
+        """Whether `train` names a table."""
+        return is_table(train)
+
+    @property
+    def columns(self) -> dict[str, str | int]:
+        """The columns of source and target."""
+        return {"source": self.source, "target": self.target}
 
     def load(self) -> Splits[Pair]:
         """Read all files. Raises InputError naming file and line at fault."""
-        columns = self.source, self.target
-        train, valid, test = (
-            read_pairs(path, columns, skip_bad=self.skip_bad) if path else ()  # pyright: ignore[reportArgumentType]
-            for path in (self.train, self.valid, self.test)
-        )
-        return Splits(train, valid, test)
+        if self.train is None:
+            raise InputError(f"data.train is not given; expected a table ({kinds()}), as --set data.train=FILE")
+        valid = self.read(self.valid) if self.valid else []
+        return _with_valid(self, self.read(self.train), valid, self.tests(), self.train)
+
+    def tests(self) -> list[Pair]:
+        """The pairs of the test set, or none if there is no test set. Raises InputError as `load` does."""
+        return self.read(self.test) if self.test else []
+
+    def read(self, path: str) -> list[Pair]:
+        """Read the pairs of another table. Raises InputError as `load` does."""
+        return pairs(self.rows(path, self.columns))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,26 +146,27 @@ class Dialogue:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Squad:
-    """Questions about paragraphs in SQuAD's files: published .json, or .jsonl with `context`, `question` and
-    `answer_text`, optionally .gz. Several files are concatenated. The source is the question and its paragraph; several
-    answers are all correct."""
+class Squad(QuestionFiles):
+    """Questions about paragraphs, as pairs. The source is the question and its paragraph; several answers are all
+    correct."""
 
     kind: Literal["squad"] = "squad"
-    train: tuple[str, ...]
-    valid: tuple[str, ...]
-    test: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not self.train or not self.valid:
-            raise InputError("squad: train and valid name no file; give at least one each")
 
     def load(self) -> Splits[Pair]:
         """Read all files. Raises InputError naming file and place at fault."""
-        train, valid, test = (
-            [pair for path in paths for pair in read_squad(path)] for paths in (self.train, self.valid, self.test)
-        )
-        return Splits(train, valid, test)
+        found = self.questions()
+        return Splits(*([as_pair(each) for each in some] for some in (found.train, found.valid, found.test)))
+
+    def tests(self) -> list[Pair]:
+        """The pairs of the test set, or none if there is no test set. Raises InputError as `load` does."""
+        return [as_pair(each) for each in self.test_questions()]
+
+
+def _with_valid(how: HeldOut, train: list[Pair], valid: list[Pair], test: list[Pair], path: str) -> Splits[Pair]:
+    """The sets, with pairs held out where there are none for validation; pairs of one source stay together."""
+    if not valid:
+        train, valid = how.hold_out(train, f"{path}: {len(train):,} pairs", lambda pair: pair.source, "source")
+    return Splits(train, valid, test)
 
 
 def _linked(pairs: Sequence[Pair], path: str) -> list[Pair]:

@@ -1,13 +1,16 @@
 """The three sets of a run, and examples held out from training."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Generic, TypeVar
 
 from regard.errors import InputError
 
 E = TypeVar("E")
 E_co = TypeVar("E_co", covariant=True)
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -20,8 +23,44 @@ class Splits(Generic[E_co]):
     test: Sequence[E_co] = ()
 
 
+@dataclass(frozen=True, kw_only=True)
+class HeldOut:
+    """Validation examples from the training set, a part of `data:` sections: without `valid`, the share `held_out` of
+    the training examples, chosen at random by `split_seed`. Examples of one group are all in one set."""
+
+    kind: str = ""
+    held_out: float = 0.1
+    split_seed: int = 1
+
+    def __post_init__(self) -> None:
+        check_share(self.held_out, "data")
+
+    def hold_out(
+        self, examples: Sequence[E], what: str, group: Callable[[E], Hashable] | None = None, by: str = ""
+    ) -> tuple[list[E], list[E]]:
+        """The examples to train on and those held out, each in their order. `what` describes the examples in messages,
+        `by` their groups. Raises InputError if there are too few groups."""
+        names = list(range(len(examples))) if group is None else [group(each) for each in examples]
+        groups = list(dict.fromkeys(names))
+        Random(f"held out {self.split_seed}").shuffle(groups)
+        counts: dict[Hashable, int] = {}
+        for name in names:
+            counts[name] = counts.get(name, 0) + 1
+        held, count = set(), 0
+        while groups and count < self.held_out * len(examples):
+            name = groups.pop()
+            held, count = held | {name}, count + counts[name]
+        if not groups:
+            raise too_few(what)
+        announce(count, what, f"at random{by and f', by {by}'}; data.split_seed {self.split_seed} chooses them")
+        sets: tuple[list[E], list[E]] = ([], [])
+        for name, each in zip(names, examples, strict=True):
+            sets[name in held].append(each)
+        return sets
+
+
 def check_share(held_out: float, kind: str) -> None:
-    """Raises InputError for a share that `spread` cannot hold out."""
+    """Raises InputError for a share that cannot be held out."""
     if not 0 < held_out <= 0.5:
         raise InputError(f"{kind}: held_out is {held_out}; expected a share above 0, at most 0.5")
 
@@ -32,5 +71,16 @@ def spread(examples: Sequence[E], share: float, what: str) -> tuple[list[E], Seq
     every = round(1 / share)
     held = examples[every - 1 :: every]
     if not held:
-        raise InputError(f"{what} are too few to hold some out; give valid")
+        raise too_few(what)
+    announce(len(held), what, "evenly spaced")
     return [each for number, each in enumerate(examples, 1) if number % every], held
+
+
+def too_few(what: str) -> InputError:
+    """The error where nothing can be held out."""
+    return InputError(f"{what} are too few to hold some out; give valid")
+
+
+def announce(held: int, what: str, how: str) -> None:
+    """Log how many examples are held out."""
+    log.info("data.valid is not given. %s: %s of them are held out for validation, %s", what, f"{held:,}", how)

@@ -2,16 +2,17 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from regard.data.lines import Limits, read_lines
+from regard.data.lines import read_lines
 from regard.data.pair import Pair
-from regard.data.tables import parse_json, read_jsonl
+from regard.data.records import ONE_LINE, parse_json
+from regard.data.splits import HeldOut, Splits
+from regard.data.tables import Tabular, is_table, suffix
 from regard.errors import InputError
 
-PUBLISHED = Limits(max_line=2**28)
-"""A published file is a single line."""
+Files = str | tuple[str, ...]
+"""One file of a set, or several."""
 
 
 @dataclass(frozen=True)
@@ -32,32 +33,77 @@ class Question:
     place: str
 
 
-def read_questions(path: str | Path) -> list[Question]:
-    """Read the questions of a published .json file, or of .jsonl with `context`, `question` and `answer_text` (a string
-    or a list), optionally .gz. An answer without an offset starts where its text first occurs in the context.
+@dataclass(frozen=True, kw_only=True)
+class QuestionFiles(HeldOut, Tabular):
+    """Questions about paragraphs: SQuAD's published .json, or tables (.jsonl, .csv, .tsv), optionally .gz. `question`,
+    `context` and `answer` are the columns of a table; in JSON `answer` may be a list of texts. Several files of a set
+    are concatenated. Without `valid`, the questions of some paragraphs of the training files are held out."""
 
-    Raises InputError with file and place."""
-    if Path(str(path).removesuffix(".gz")).suffix == ".jsonl":
-        rows = read_jsonl(path, ("question", "context", "answer_text"))
-        fields = ((row, *row.fields) for row in rows)
+    train: Files = ()
+    valid: Files = ()
+    test: Files = ()
+    question: str | int = "question"
+    context: str | int = "context"
+    answer: str | int = "answer_text"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_columns(self.columns)
+
+    @staticmethod
+    def recognises(train: Any) -> bool:
+        """Whether `train` names files of questions."""
+        return all(map(is_table, train if isinstance(train, list) else [train]))
+
+    @property
+    def columns(self) -> dict[str, str | int]:
+        """The columns of a table. The answer is the last, which may be a list."""
+        return {"question": self.question, "context": self.context, "answer": self.answer}
+
+    def questions(self) -> Splits[Question]:
+        """Read all files. Raises InputError with file and place for an invalid record."""
+        if not self.train:
+            raise InputError("data.train is not given; expected a file of questions, as --set data.train=FILE")
+        train = self._read_all(self.train)
+        if self.valid:
+            return Splits(train, self._read_all(self.valid), self.test_questions())
+        what = f"{', '.join(listed(self.train))}: {len(train):,} questions"
+        return Splits(*self.hold_out(train, what, lambda each: each.context, "paragraph"), self.test_questions())
+
+    def test_questions(self) -> list[Question]:
+        """The questions of the test set, or none if there is no test set. Raises InputError as `questions` does."""
+        return self._read_all(self.test)
+
+    def read(self, path: str) -> list[Question]:
+        """Read the questions of another file that have an answer. Raises InputError as `questions` does, and for a
+        file without any."""
+        found = [each for each in self.every_question(path) if each.answers]
+        if not found:
+            raise InputError(f"{path}: has no question with an answer")
+        return found
+
+    def every_question(self, path: str) -> list[Question]:
+        """Read all questions of another file. An answer without an offset starts where its text first occurs in the
+        context. Raises InputError as `questions` does."""
+        if suffix(path) == "json":
+            document, fault = parse_json("\n".join(read_lines(path, ONE_LINE)))
+            if fault:
+                raise InputError(f"{path}: {fault}")
+            if not isinstance(document, list):
+                return list(_questions(document, path))
+        fields = ((row, *row.fields) for row in self.rows(path, self.columns))
         return [
             Question(question, context, tuple(locate(text, context) for text in (answer, *row.others)), row.place)
             for row, question, context, answer in fields
         ]
-    document, fault = parse_json("\n".join(read_lines(path, PUBLISHED)))
-    if fault:
-        raise InputError(f"{path}: {fault}")
-    return list(_questions(document, str(path)))
+
+    def _read_all(self, paths: Files) -> list[Question]:
+        return [each for path in listed(paths) for each in self.read(path)]
 
 
-def read_squad(path: str | Path) -> list[Pair]:
-    """Read pairs of `question context` and answer, each on one line. Questions without an answer are skipped.
-
-    Raises InputError with file and place."""
-    found = [as_pair(each) for each in read_questions(path) if each.answers]
-    if not found:
-        raise InputError(f"{path}: has no question with an answer")
-    return found
+def listed(files: Files) -> tuple[str, ...]:
+    """The files of a set."""
+    return (files,) if isinstance(files, str) else files
 
 
 def as_pair(entry: Question) -> Pair:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
 from regard.data.splits import Splits, check_share, spread
-from regard.data.tables import Columns, kind, read_table
+from regard.data.tables import Tabular
 from regard.errors import InputError
 
 L = TypeVar("L")
@@ -26,9 +26,9 @@ Value = str | int
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelledTables:
-    """A .tsv, .csv or .jsonl file a set, optionally .gz; none to train on in a run that was imported. `text`, `second`
-    (of pairs) and `label` are column names, or numbers from 1. In JSON lines, `text` may be the list of a text's
+class LabelledTables(Tabular):
+    """A .tsv, .csv, .jsonl or .json file a set, optionally .gz; none to train on in a run that was imported. `text`,
+    `second` (of pairs) and `label` are column names, or numbers from 1. In JSON, `text` may be the list of a text's
     sentences and `label` a whole number.
 
     Without `valid` a share of the training file, `held_out`, is for validation: rows that stand equally far from each
@@ -47,19 +47,12 @@ class LabelledTables:
     valid_folds: tuple[Value, ...] = ()
     test_folds: tuple[Value, ...] = ()
     held_out: float = 0.1
-    skip_bad: bool = False
 
     def __post_init__(self) -> None:
         check_share(self.held_out, self.kind)
         self._check_folds()
-        fold = () if self.fold is None else (self.fold,)
-        columns = *self.columns, *fold
-        numbered = {isinstance(column, int) for column in columns}
-        if len(numbered) > 1 or (True in numbered and "jsonl" in map(kind, self.paths)):
-            raise InputError(
-                f"labelled: the columns {', '.join(map(repr, columns))} must all be names, or all numbers of the "
-                "columns of .tsv or .csv files without a header"
-            )
+        fold = {} if self.fold is None else {"fold": self.fold}
+        self.check_columns(self.columns | fold, self.train, self.valid, self.test)
 
     def _check_folds(self) -> None:
         folds = {*map(str, self.valid_folds)}, {*map(str, self.test_folds)}
@@ -71,16 +64,10 @@ class LabelledTables:
             raise InputError(f"labelled: fold {min(folds[0] & folds[1])} is for validation and test; choose one")
 
     @property
-    def columns(self) -> Columns:
-        """The columns that are read."""
-        second = () if self.second is None else (self.second,)
-        found = (self.text, *second, self.label)
-        return found  # pyright: ignore[reportReturnType] __post_init__ refuses names among numbers
-
-    @property
-    def paths(self) -> list[str]:
-        """The files of all sets."""
-        return [path for path in (self.train, self.valid, self.test) if path is not None]
+    def columns(self) -> dict[str, Value]:
+        """The columns that are read, by their keys."""
+        second = {} if self.second is None else {"second": self.second}
+        return {"text": self.text, **second, "label": self.label}
 
     def load(self) -> Splits[Labelled[Any]]:
         """Read all files. Raises InputError with file and line for an invalid record."""
@@ -124,10 +111,10 @@ class LabelledTables:
 
     def _rows(self, path: str, fold: Value | None) -> list[tuple[str, Labelled[Any]]]:
         """The examples of a file, each with its fold. The text is the last column, which may be a list."""
-        text, *others = self.columns
-        columns: tuple[Any, ...] = (*others, text) if fold is None else (*others, fold, text)
+        others = {key: column for key, column in self.columns.items() if key != "text"}
+        folds = {} if fold is None else {"fold": fold}
         found = []
-        for row in read_table(path, columns, skip_bad=self.skip_bad, numbers=(self.label, *columns[len(others) : -1])):
+        for row in self.rows(path, others | folds | {"text": self.text}, numbers=(self.label, *folds.values())):
             sentences = (row.fields[-1], *row.others)
             *second, label = row.fields[: len(others)]
             texts = (" ".join(sentences), *second)

@@ -15,44 +15,31 @@ from torch import Tensor
 from regard.data.batching import Batch
 from regard.data.bert_inputs import Ids, bert_inputs
 from regard.data.splits import Splits
-from regard.data.squad import Question, read_questions
+from regard.data.squad import Question, QuestionFiles
 from regard.errors import InputError
 from regard.shapes import Int
 from regard.text import SPECIAL, SpecialTokens, Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
-class Questions:
-    """Questions about paragraphs, in the files of SQuAD: .json as it is published, or .jsonl with `context`, `question`
-    and `answer_text`, optionally .gz; several files are read one after the other, and a run that was imported has none
-    to train on. Questions without an answer are left out, unless `unanswerable` is set."""
+class Questions(QuestionFiles):
+    """Questions about paragraphs; a run that was imported has none to train on. Questions without an answer are left
+    out, unless `unanswerable` is set."""
 
     kind: Literal["spans"] = "spans"
-    train: tuple[str, ...] = ()
-    valid: tuple[str, ...] = ()
-    test: tuple[str, ...] = ()
     unanswerable: bool = False
 
     def load(self) -> Splits[Question]:
         """Read all files. Raises InputError with file and place for an invalid record."""
-        for name, paths in (("train", self.train), ("valid", self.valid)):
-            if not paths:
-                raise InputError(
-                    f"data.{name} is not given; expected files of questions, as --set data.{name}='[FILE]'"
-                )
-        train, valid = ([each for path in paths for each in self.read(path)] for paths in (self.train, self.valid))
-        return Splits(train, valid, self.tests())
+        return self.questions()
 
     def tests(self) -> list[Question]:
         """The questions of the test set; none without one. Raises InputError as `load` does."""
-        return [each for path in self.test for each in self.read(path)]
+        return self.test_questions()
 
     def read(self, path: str) -> list[Question]:
         """The questions of another file. Raises InputError as `load` does, and for a file without any."""
-        found = [each for each in read_questions(path) if each.answers or self.unanswerable]
-        if not found:
-            raise InputError(f"{path}: has no question with an answer")
-        return found
+        return self.every_question(path) if self.unanswerable else super().read(path)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from regard.attribution.gradients import log_probabilities_of
 from regard.attribution.kinds import Kind
 from regard.attribution.self_attention import attribute_within, contributed
 from regard.data.bert_inputs import bert_input
+from regard.data.records import parse_json
 from regard.data.squad import Question
-from regard.data.tables import parse_json
 from regard.data.token_words import side
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
@@ -98,7 +98,7 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
         return dict(zip(("question", "context"), example, strict=True))
 
     def read(self, files: Sequence[Path], options: EvaluationOptions) -> list[Question]:
-        """The questions of files of SQuAD. Raises InputError as `read_questions`."""
+        """The questions of files of SQuAD. Raises InputError as `Questions.read`."""
         return [each for file in files for each in self.config.data.read(str(file))]
 
     def _evaluate(self, examples: Sequence[Question] | None, options: EvaluationOptions) -> dict[str, float]:

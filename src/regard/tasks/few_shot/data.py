@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 from random import Random
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from jaxtyping import UInt8
 from pydantic import Field
 
 from regard.data.arrays import arrays
-from regard.data.images import ImageFolders, LabelledImage
+from regard.data.images import ImageFolders, LabelledImage, is_folder
 from regard.data.splits import check_share, spread
 from regard.errors import InputError
 
@@ -38,6 +38,7 @@ class EpisodeSets(ABC):
     `rotations`, and a mirrored one too, with `mirrored`. Without classes for validation a share of those for training,
     `held_out`, is for it."""
 
+    kind: str = ""
     train: str | None = None
     ways: Annotated[int, Field(ge=2, le=1_000)] = 5
     shots: Annotated[int, Field(ge=1, le=1_000)] = 1
@@ -103,6 +104,11 @@ class FolderEpisodes(EpisodeSets):
     valid: str | None = None
     test: str | None = None
 
+    @staticmethod
+    def recognises(train: Any) -> bool:
+        """Whether `train` names a folder."""
+        return is_folder(train)
+
     def load(self) -> ImageClasses:
         train = self.read(self._path())
         train, valid = self._split(train) if self.valid is None else (train, self.read(self.valid))
@@ -130,6 +136,11 @@ class OmniglotEpisodes(EpisodeSets):
 
     kind: Literal["omniglot"] = "omniglot"
     test: tuple[str, ...] = ()
+
+    @staticmethod
+    def recognises(train: Any) -> bool:
+        """Whether `train` names an .npz file."""
+        return isinstance(train, str) and train.endswith(".npz")
 
     def load(self) -> ImageClasses:
         images = self.read(self._path())

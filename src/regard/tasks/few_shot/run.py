@@ -12,7 +12,7 @@ from jaxtyping import Float, UInt8
 
 from regard.attention.record import record
 from regard.data.images import LabelledImage
-from regard.data.tables import parse_json
+from regard.data.records import parse_json
 from regard.errors import InputError
 from regard.images import Image, decode_image
 from regard.maps.lookups import Lookups

@@ -3,17 +3,19 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from regard.data.bad_records import Row
 from regard.data.batching import Batch, collate
-from regard.data.splits import Splits
-from regard.data.tables import read_table
+from regard.data.images import hidden, is_folder
+from regard.data.lines import read_lines
+from regard.data.splits import HeldOut, Splits
+from regard.data.tables import Tabular, is_table, kinds
 from regard.errors import InputError
-from regard.images import Image
+from regard.images import SUFFIXES, Image
 from regard.shapes import Float, Int
 from regard.text.special import SPECIAL, SpecialTokens
 
@@ -35,58 +37,109 @@ class Captioned:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CaptionTables:
-    """A .tsv, .csv or .jsonl file a set, optionally .gz, with the columns `image`, a file in the folder `images`, and
-    `captions`, a text or in JSON a list of them. With `split`, a column of train, valid (or val, or dev) and test, all
-    sets are in the file `train`."""
+class CaptionTables(HeldOut, Tabular):
+    """A .tsv, .csv, .jsonl or .json file a set, optionally .gz, with the columns `image`, a file in the folder `images`
+    or beside the table, and `captions`, a text or in JSON a list of them. A folder instead has one such table, or a
+    .txt file of the same name for each image, with a caption a line. With `split`, a column of train, valid (or val, or
+    dev) and test, all sets are in the file `train`; without `split` and `valid`, images of the training set are held
+    out."""
 
     kind: Literal["captions"] = "captions"
-    train: str
+    train: str | None = None
     valid: str | None = None
     test: str | None = None
     images: str = "."
     image: str = "image"
     captions: str = "captions"
     split: str | None = None
-    skip_bad: bool = False
 
     def __post_init__(self) -> None:
-        if self.split is None and self.valid is None:
-            raise InputError("captions: give valid, a file for validation, or split, the column with each record's set")
+        super().__post_init__()
         if self.split is not None and (self.valid or self.test):
             raise InputError("captions: with split all sets are in the file train; remove valid and test")
 
+    @staticmethod
+    def recognises(train: Any) -> bool:
+        """Whether `train` names a table or a folder."""
+        return is_table(train) or is_folder(train)
+
     def load(self) -> Splits[Captioned]:
         """Read all sets. Raises InputError with file and line for an invalid record."""
-        if self.split is None:
-            return Splits(self._read(self.train), self._read(self.valid), self._read(self.test))
-        rows = self._rows(self.train)
-        known = [name for names in SPLITS.values() for name in names]
-        for row in rows:
-            if row.fields[0] not in known:
-                raise InputError(f"{row.place}: {self.split} is {row.fields[0]!r}; expected one of {', '.join(known)}")
-        sets = {name: [self._of(row) for row in rows if row.fields[0] in names] for name, names in SPLITS.items()}
-        for name in ("train", "valid"):
-            if not sets[name]:
-                raise InputError(f"{self.train}: no record whose {self.split} is {' or '.join(SPLITS[name])}")
-        return Splits(sets["train"], sets["valid"], sets["test"])
+        if self.train is None:
+            raise InputError(
+                "data.train is not given; expected a table of images and captions, or a folder of them, as --set "
+                "data.train=PATH"
+            )
+        if self.split is not None:
+            return self._by_column(self.train, self.split)
+        train = self.read(self.train)
+        if self.valid is not None:
+            return Splits(train, self.read(self.valid), self.tests())
+        what = f"{self.train}: {len(train):,} images"
+        return Splits(*self.hold_out(train, what, lambda each: str(each.image), "image"), self.tests())
 
     def tests(self) -> Sequence[Captioned]:
         """The images of the test set; none without one. Raises InputError as `load` does."""
-        return self._read(self.test) if self.split is None else self.load().test
+        if self.split is not None:
+            return self.load().test
+        return [] if self.test is None else self.read(self.test)
 
-    def _read(self, path: str | None) -> list[Captioned]:
-        return [] if path is None else [self._of(row) for row in self._rows(path)]
+    def read(self, path: str) -> list[Captioned]:
+        """Read the images of another table or folder. Raises InputError as `load` does."""
+        if Path(path).is_dir() and not _table_in(Path(path)):
+            return _beside_images(Path(path))
+        return [self._of(row) for row in self._rows(path)]
+
+    def _by_column(self, path: str, split: str) -> Splits[Captioned]:
+        """The sets of one table. Raises InputError as `load` does."""
+        rows = self._rows(path)
+        known = [name for names in SPLITS.values() for name in names]
+        for row in rows:
+            if row.fields[0] not in known:
+                raise InputError(f"{row.place}: {split} is {row.fields[0]!r}; expected one of {', '.join(known)}")
+        sets = {name: [self._of(row) for row in rows if row.fields[0] in names] for name, names in SPLITS.items()}
+        for name in ("train", "valid"):
+            if not sets[name]:
+                raise InputError(f"{path}: no record whose {split} is {' or '.join(SPLITS[name])}")
+        return Splits(sets["train"], sets["valid"], sets["test"])
 
     def _rows(self, path: str) -> list[Row]:
-        first = () if self.split is None else (self.split,)
-        return read_table(path, (*first, self.image, self.captions), skip_bad=self.skip_bad)
+        first = {} if self.split is None else {"split": self.split}
+        table = _table_in(Path(path)) if Path(path).is_dir() else Path(path)
+        return self.rows(table or path, first | {"image": self.image, "captions": self.captions})
 
     def _of(self, row: Row) -> Captioned:
-        file = Path(self.images) / row.fields[-2]
+        name, table = row.fields[-2], Path(row.place.rpartition(":")[0])
+        file = Path(self.images) / name
+        if self.images == "." and not file.is_file():
+            file = table.parent / name
         if not file.is_file():
-            raise InputError(f"{row.place}: no image {file}; set data.images to the folder that it is in")
+            searched = "here or beside the table" if self.images == "." else f"in {self.images}"
+            raise InputError(f"{row.place}: no image {name} {searched}; set data.images to the folder that it is in")
         return Captioned(file, (row.fields[-1], *row.others), row.place)
+
+
+def _table_in(folder: Path) -> Path | None:
+    """The table of a folder, None if it has none. Raises InputError if it has several."""
+    tables = sorted(each for each in folder.iterdir() if each.is_file() and is_table(each.name))
+    if len(tables) > 1:
+        raise InputError(f"{folder}: has several tables, such as {tables[0].name} and {tables[1].name}; name one")
+    return tables[0] if tables else None
+
+
+def _beside_images(folder: Path) -> list[Captioned]:
+    """The images of a folder that have a text of their name. Raises InputError if no image has one."""
+    found = []
+    for file in sorted(each for each in folder.rglob("*") if each.suffix.lower() in SUFFIXES and not hidden(each)):
+        text = file.with_suffix(".txt")
+        if text.is_file():
+            captions = tuple(line.strip() for line in read_lines(text) if line.strip())
+            found.append(Captioned(file, captions, str(text)))
+    if not found:
+        raise InputError(
+            f"{folder}: has no table of captions ({kinds()}) and no image with a .txt file of the same name; add them"
+        )
+    return found
 
 
 @dataclass(frozen=True)

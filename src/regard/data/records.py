@@ -1,0 +1,136 @@
+"""Tables whose records have keys: JSON lines and a JSON array. A key `review.body` is `body` inside `review`."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+from regard.data.bad_records import MissingColumns, Row, RowCollector
+from regard.data.lines import DEFAULT_LIMITS, Limits, read_lines
+from regard.errors import InputError
+
+ONE_LINE = Limits(max_line=2**28)
+"""A published JSON file is a single line."""
+ABSENT = object()
+
+
+def read_jsonl(
+    path: str | Path,
+    columns: tuple[str, ...],
+    limits: Limits = DEFAULT_LIMITS,
+    *,
+    skip_bad: bool = False,
+    numbers: tuple[str, ...] = (),
+) -> list[Row]:
+    """Read one JSON object per line. `columns` name the keys, whose values must be strings. The last value may be a
+    list: its first item is the field, the rest are the row's `others`. Values of the keys `numbers` may also be
+    numbers, read as text. Other keys are ignored."""
+    parsed = ((number, line, *parse_json(line)) for number, line in enumerate(read_lines(path, limits), 1))
+    return _rows(parsed, columns, RowCollector(path, skip_bad), numbers)
+
+
+def read_json(
+    path: str | Path, columns: tuple[str, ...], *, skip_bad: bool = False, numbers: tuple[str, ...] = ()
+) -> list[Row]:
+    """Read a JSON array of objects as `read_jsonl` reads its lines. Places count the objects from 1."""
+    records, fault = parse_json("\n".join(read_lines(path, ONE_LINE)))
+    if fault or not isinstance(records, list):
+        raise InputError(f"{path}: {fault or 'is no list'}; expected a list of objects; one a line is .jsonl")
+    parsed = ((number, "", record, None) for number, record in enumerate(records, 1))
+    return _rows(parsed, columns, RowCollector(path, skip_bad), numbers)
+
+
+def records_to_rows(
+    records: Iterable[Any], columns: tuple[str, ...], collector: RowCollector, numbers: tuple[str, ...] = ()
+) -> list[Row]:
+    """The rows of mappings, which are read as those of JSON are."""
+    return _rows(((number, "", record, None) for number, record in enumerate(records, 1)), columns, collector, numbers)
+
+
+def parse_json(line: str) -> tuple[Any, str | None]:
+    """The parsed value, or None and the error."""
+    try:
+        return json.loads(line), None
+    except json.JSONDecodeError as error:
+        return None, f"column {error.colno}: not valid JSON ({error.msg}); is the line cut off?"
+    except (ValueError, RecursionError) as error:
+        return None, f"column 1: JSON that cannot be read ({error})"
+
+
+def value_at(record: Mapping[str, Any], key: str) -> Any:
+    """The value of a key, or of one inside: `review.body`, and `answers.0` in a list. ABSENT if there is none."""
+    if key in record:
+        return record[key]
+    found: Any = record
+    for step in key.split("."):
+        if isinstance(found, Mapping):
+            found = found.get(step, ABSENT)
+        elif isinstance(found, list) and step.isdecimal() and int(step) < len(found):
+            found = found[int(step)]
+        else:
+            return ABSENT
+    return found
+
+
+def _rows(
+    parsed: Iterable[tuple[int, str, Any, str | None]],
+    columns: tuple[str, ...],
+    collector: RowCollector,
+    numbers: Iterable[str],
+) -> list[Row]:
+    """The rows of records, each with its number, its line and the fault of the line."""
+    counted = frozenset(numbers)
+    for number, line, record, fault in parsed:
+        values = [_written(value_at(record, each), each in counted) for each in columns] if _is_object(record) else []
+        if not fault and (lacking := [name for name, value in zip(columns, values, strict=False) if value is ABSENT]):
+            collector.lack(number, MissingColumns(lacking, list(_keys(record)), "object", line and "column 1: "))
+            continue
+        fault = fault or _fault(columns, values, record, line)
+        if fault:
+            collector.refuse(number, fault)
+        else:
+            last, *others = _several(values[-1])
+            collector.add(number, [*values[:-1], last], others, listed=isinstance(values[-1], list))
+    return collector.finish()
+
+
+def _is_object(record: Any) -> bool:
+    return isinstance(record, Mapping)
+
+
+def _keys(record: Mapping[str, Any], before: str = "", depth: int = 3) -> Iterator[str]:
+    """The keys of a record; those of an object inside as `outer.inner`."""
+    for name, value in record.items():
+        if isinstance(value, Mapping) and value and depth:
+            yield from _keys(value, f"{before}{name}.", depth - 1)
+        else:
+            yield f"{before}{name}"
+
+
+def _fault(columns: tuple[str, ...], values: list[Any], record: Any, line: str) -> str | None:
+    if not values:
+        expected = " and ".join(map(repr, columns))
+        place = "column 1: " if line else ""
+        return f"{place}expected an object with {expected}, found {type(record).__name__}"
+    for column, whole in zip(columns, values, strict=True):
+        name = column if column in record else column.rpartition(".")[2]
+        place = f"column {max(line.find(json.dumps(name)), 0) + 1}: " if line else ""
+        for value in _several(whole) if column == columns[-1] else [whole]:
+            if not isinstance(value, str):
+                return f"{place}{column!r} is {type(value).__name__}, expected text"
+            if not value.strip():
+                return f"{place}{column!r} is empty"
+    return None
+
+
+def _written(value: Any, number: bool) -> Any:
+    """A number of a column of numbers as text; a tuple as a list, any other value as it is."""
+    if number and isinstance(value, Real) and not isinstance(value, bool) and value == value:
+        return str(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _several(value: Any) -> list[Any]:
+    """The items of a non-empty list, or any other value as a single item."""
+    return value if isinstance(value, list) and value else [value]

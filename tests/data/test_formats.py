@@ -1,0 +1,193 @@
+"""Tables as people have them: delimiters, byte order marks, keys inside keys, JSON arrays; and what is held out."""
+
+import codecs
+import json
+from pathlib import Path
+
+import pytest
+
+from regard.data.bad_records import MissingColumns
+from regard.data.pair import Pair
+from regard.data.sources import Parallel, Squad, Table
+from regard.data.splits import HeldOut
+from regard.data.tables import read_table
+from regard.errors import InputError
+from regard.tasks.classification.data import LabelledTables
+from regard.tasks.extractive_qa.data import Questions
+from regard.tasks.image_captioning.data import CaptionTables
+
+ROWS = 'text{0}label\n"good{0} very ""good"""{0}pos\nbad, really{0}neg\n'
+
+
+def written(folder: Path, name: str, content: str | bytes) -> str:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return str(path)
+
+
+def texts(path: str, **settings: object) -> list[tuple[str, str]]:
+    found = LabelledTables(**settings).read(path)  # type: ignore[arg-type]
+    return [(each.texts[0], each.label) for each in found]
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", "|"])
+def test_the_delimiter_with_which_the_header_has_the_columns(delimiter: str, tmp_path: Path):
+    content = ROWS.format(delimiter).replace("bad, really", "bad")
+    for name, data in (("a.csv", content), ("excel.csv", codecs.BOM_UTF8 + content.encode())):
+        rows = [(f'good{delimiter} very "good"', "pos"), ("bad", "neg")]
+        assert texts(written(tmp_path, name, data)) == rows
+    stated = written(tmp_path, "b.csv", f"sep={delimiter}\n{content}")
+    assert texts(stated) == rows
+    assert LabelledTables().read(stated)[0].place == f"{stated}:3"
+
+
+def test_a_table_without_a_header_and_with_another_delimiter(tmp_path: Path):
+    path = written(tmp_path, "a.csv", "good;pos\nbad, so bad;neg\n")
+    assert texts(path, text=1, label=2) == [("good", "pos"), ("bad, so bad", "neg")]
+    path = written(tmp_path, "b.csv", "good;very good\nbad;not good;worse\n")
+    with pytest.raises(InputError, match=r"b.csv:1: 1 columns, so there is no column 2.*a semicolon: set data.delimi"):
+        texts(path, text=1, label=2)
+
+
+def test_a_stated_delimiter_and_quoting(tmp_path: Path):
+    path = written(tmp_path, "a.csv", 'text;label\n"a" b;c\n"d;e\n')
+    assert texts(path, delimiter=";", quoting=False) == [('"a" b', "c"), ('"d', "e")]
+    with pytest.raises(InputError, match=r"a.csv:2: the quote opened here .* or set data.quoting=false"):
+        texts(path)
+    quoted = written(tmp_path, "a.tsv", 'text\tlabel\n"a\nb"\tc\n')
+    assert texts(quoted, quoting=True) == [("a\nb", "c")]
+    assert texts(written(tmp_path, "b.csv", "text~label\na~c\n"), delimiter="~") == [("a", "c")]
+    assert texts(written(tmp_path, "c.csv", "text\tlabel\na\tc\n"), delimiter="tab") == [("a", "c")]
+    with pytest.raises(InputError, match=r"data.delimiter is ';;'; expected one character, such as ';', or tab"):
+        texts(path, delimiter=";;")
+
+
+def test_missing_columns_are_named_at_once_with_their_keys(tmp_path: Path):
+    path = written(tmp_path, "a.csv", "review;sentiment\na;b\n")
+    with pytest.raises(MissingColumns) as caught:
+        texts(path)
+    assert str(caught.value) == (
+        f"{path}:1: no columns 'label' and 'text' in the header, which has 'review', 'sentiment'; name yours with "
+        "--set data.label=COLUMN and --set data.text=COLUMN"
+    )
+
+
+NESTED = {"id": 7, "review": {"body": "good", "stars": 5}, "meta": {"labels": ["pos", "sure"]}}
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json"])
+def test_keys_inside_keys(name: str, tmp_path: Path):
+    records = json.dumps(NESTED) + "\n" if name.endswith("l") else json.dumps([NESTED, NESTED], indent=1)
+    path = written(tmp_path, name, records)
+    settings = {"text": "review.body", "label": "review.stars"}
+    assert texts(path, **settings)[0] == ("good", "5")
+    assert texts(path, text="review.body", label="meta.labels.1")[0] == ("good", "sure")
+    for skip_bad in (False, True):
+        with pytest.raises(MissingColumns) as caught:
+            texts(path, skip_bad=skip_bad)
+        assert "no keys 'label' and 'text' in the object, which has 'id', 'review.body', 'review.stars'" in str(
+            caught.value
+        )
+        assert str(caught.value).endswith("--set data.label=COLUMN and --set data.text=COLUMN")
+    with pytest.raises(InputError, match=r"'review.stars' is int, expected text"):
+        texts(path, text="review.stars", label="review.body")
+
+
+def test_a_record_that_lacks_a_key_among_others_is_a_bad_record(tmp_path: Path):
+    lines = [{"text": "a", "label": "b"}, {"text": "c"}]
+    path = written(tmp_path, "a.jsonl", "".join(json.dumps(each) + "\n" for each in lines))
+    with pytest.raises(InputError, match=r"a.jsonl:2: column 1: no key 'label' .* leave such records out with skip_"):
+        texts(path)
+    assert texts(path, skip_bad=True) == [("a", "b")]
+    path = written(tmp_path, "b.jsonl", "".join(json.dumps(each) + "\n" for each in reversed(lines)))
+    assert texts(path, skip_bad=True) == [("a", "b")]
+
+
+def test_json_that_is_no_list(tmp_path: Path):
+    with pytest.raises(InputError, match=r"a.json: is no list; expected a list of objects; one a line is .jsonl"):
+        texts(written(tmp_path, "a.json", '{"a": 1}'))
+
+
+QUESTIONS = "question,context,answer\nWho?,She did,She\nWhen?,She did,did\nWhat?,He ran,ran\nWhy?,No idea,idea\n"
+
+
+def test_span_answers_in_a_table(tmp_path: Path):
+    path = written(tmp_path, "a.csv", QUESTIONS)
+    found = Questions(train=path, answer="answer").load()
+    assert len(found.train) + len(found.valid) == 4
+    assert {each.context for each in found.train}.isdisjoint(each.context for each in found.valid)
+    assert [
+        each.start for question in Questions(answer=3, context=2, question=1).read(path) for each in question.answers
+    ]
+    nested = {"question": "Who?", "context": "She did", "answers": {"text": ["She"], "answer_start": [0]}}
+    (pair,) = Squad(answer="answers.text").read(written(tmp_path, "b.jsonl", json.dumps(nested)))
+    assert pair.answers[0].text == "She"
+    with pytest.raises(MissingColumns, match=r"no column 'answer_text'.*--set data.answer=COLUMN"):
+        Questions(train=path).load()
+
+
+def test_what_is_held_out_is_a_share_by_groups_and_said(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    caplog.set_level("INFO", "regard")
+    path = written(tmp_path, "a.tsv", "".join(f"{number // 3}\t{number}\n" for number in range(300)))
+    table = Table(train=path, source=1, target=2)
+    splits = table.load()
+    assert (len(splits.train), len(splits.valid)) == (270, 30)
+    assert {each.source for each in splits.train}.isdisjoint(each.source for each in splits.valid)
+    assert [int(each.target) for each in splits.train] == sorted(int(each.target) for each in splits.train)
+    assert table.load() == splits
+    assert Table(train=path, source=1, target=2, split_seed=2).load() != splits
+    assert Table(train=path, source=1, target=2, valid=path).load().valid == table.read(path)
+    said = "a.tsv: 300 pairs: 30 of them are held out for validation, at random, by source; data.split_seed 1 chooses"
+    assert said in caplog.text
+
+
+def test_parallel_files_without_validation(tmp_path: Path):
+    a, b = (written(tmp_path, name, "".join(f"{name} {n}\n" for n in range(20))) for name in "ab")
+    splits = Parallel(train=(a, b)).load()
+    assert (len(splits.train), len(splits.valid)) == (18, 2)
+    for pair in (*splits.train, *splits.valid):
+        assert pair.source.split()[1] == pair.target.split()[1]
+
+
+def test_too_few_to_hold_out():
+    with pytest.raises(InputError, match=r"x: 1 pairs are too few to hold some out; give valid"):
+        HeldOut().hold_out([Pair("a", "b", "x:1")], "x: 1 pairs")
+    with pytest.raises(InputError, match=r"held_out is 0.7; expected a share above 0, at most 0.5"):
+        HeldOut(held_out=0.7)
+
+
+@pytest.fixture
+def photographs(tmp_path: Path) -> Path:
+    folder = tmp_path / "photographs"
+    folder.mkdir()
+    for number in range(10):
+        (folder / f"{number}.png").write_bytes(b"an image")
+    return folder
+
+
+def test_captions_in_a_folder_with_its_table(photographs: Path):
+    lines = "".join(f"{number}.png,a dog {number}\n" for number in range(10))
+    written(photographs, "metadata.csv", f"file_name,text\n{lines}")
+    splits = CaptionTables(train=str(photographs), image="file_name", captions="text").load()
+    assert (len(splits.train), len(splits.valid)) == (9, 1)
+    assert splits.train[0].image == photographs / "0.png"
+    written(photographs, "b.csv", lines)
+    with pytest.raises(InputError, match=r"has several tables, such as b.csv and metadata.csv; name one"):
+        CaptionTables(train=str(photographs)).load()
+
+
+def test_captions_in_texts_beside_the_images(photographs: Path):
+    with pytest.raises(InputError, match=r"has no table of captions .* and no image with a .txt file of the same name"):
+        CaptionTables(train=str(photographs)).load()
+    for number in range(9):
+        written(photographs, f"{number}.txt", f"a dog {number}\n\na pet\n")
+    splits = CaptionTables(train=str(photographs)).load()
+    assert len(splits.train) + len(splits.valid) == 9
+    assert splits.train[0].captions == ("a dog 0", "a pet")
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.csv"])
+def test_other_delimiters_are_for_names_that_fit_no_other(name: str, tmp_path: Path):
+    mark = "\t" if name.endswith("tsv") else ","
+    path = written(tmp_path, name, f"a;b{mark}c\n1{mark}2\n")
+    assert [row.fields for row in read_table(path, ("a;b", "c"))] == [("1", "2")]
