@@ -144,7 +144,7 @@ def main(folder: str) -> None:
     """Trains the run if it is not there, then prints the table."""
     path = Path(folder).resolve()
     read = QuestionFiles().every_question
-    train, dev = [read(str(path / name)) for name in TRAIN], read(str(path / DEV))
+    train, dev = [read(path / name) for name in TRAIN], read(path / DEV)
     rows = by_rule(train, dev)
     sets = {"train": TRAIN, "valid": TRAIN[1:], "test": (DEV,)}
     settings = [f"data.{name}=[{', '.join(str(path / file) for file in files)}]" for name, files in sets.items()]

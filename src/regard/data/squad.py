@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from regard.data.lines import read_lines
@@ -82,7 +83,7 @@ class QuestionFiles(HeldOut, Tabular):
             raise InputError(f"{path}: has no question with an answer")
         return found
 
-    def every_question(self, path: str) -> list[Question]:
+    def every_question(self, path: str | Path) -> list[Question]:
         """Read all questions of another file. An answer without an offset starts where its text first occurs in the
         context. Raises InputError as `questions` does."""
         if suffix(path) == "json":
@@ -90,7 +91,7 @@ class QuestionFiles(HeldOut, Tabular):
             if fault:
                 raise InputError(f"{path}: {fault}")
             if not isinstance(document, list):
-                return list(_questions(document, path))
+                return list(_questions(document, str(path)))
         fields = ((row, *row.fields) for row in self.rows(path, self.columns))
         return [
             Question(question, context, tuple(locate(text, context) for text in (answer, *row.others)), row.place)
