@@ -16,7 +16,7 @@ Columns = tuple[str, ...] | tuple[int, ...]
 DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
 SPREADSHEET = re.compile(r"sep=(.)")
 """The first line by which Excel states the delimiter of a file."""
-LOOKED_AT = 100
+COMPARED = 100
 """The lines that must agree on the delimiter of a table without a header."""
 
 
@@ -71,7 +71,7 @@ class Preference:
         found = self.split(lines[0], delimiter)
         if isinstance(columns[0], str):
             return all(column in found for column in columns)
-        counts = {len(self.split(line, delimiter)) for line in islice(lines, LOOKED_AT)}
+        counts = {len(self.split(line, delimiter)) for line in islice(lines, COMPARED)}
         return len(counts) == 1 and len(found) >= max(map(int, columns))
 
     def probable(self, line: str, chosen: str) -> str:
