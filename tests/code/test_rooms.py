@@ -17,7 +17,10 @@ OUTSIDE = {
     ("regard.runs.interface", "custom"): "`fit` writes the run file of a user's own model, which no YAML describes"
 }
 """Modules outside of every room that enter one, and why."""
-DOORS = {("multi_target", "seq2seq"): "a run of several languages is a run of that task for each"}
+DOORS = {
+    ("multi_target", "seq2seq"): "a run of several languages is a run of that task for each",
+    ("regression", "classification"): "the texts, forms and runs of classes, with another meaning of the outputs",
+}
 """Rooms that enter another, and why."""
 NAMES = {"regard.runs.run_file": "older run files have former names of tasks, with those that replace them"}
 """Modules of `SHARED` in which names of tasks stand, and why."""

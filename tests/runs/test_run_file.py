@@ -108,7 +108,7 @@ def recipe(name: str) -> RunConfig:
     needed |= {"language": text, "elmo": text, "characters": text, "dialogue": text}
     needed |= {"squad": ["data.train=[a.json, b.jsonl]", "data.valid=[c.json]"], "classify": ["data.train=a.tsv"]}
     needed |= {"vit": ["data.train=a-images-idx3"], "captions": ["data.train=a.jsonl", "data.split=split"]}
-    needed |= {"reviews": ["data.train=a.tsv"], "entailment": ["data.train=a.tsv"]}
+    needed |= {name: ["data.train=a.tsv"] for name in ("reviews", "entailment", "regression", "relatedness")}
     needed |= {"spans": ["data.train=[a.json]", "data.valid=[b.json]"]}
     many = [f"data.{part}=[a, b, c]" for part in ("train", "valid")]
     needed["translate-many"] = ["data.languages=[de, fr]", *many]

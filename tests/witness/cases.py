@@ -106,6 +106,8 @@ CASES = {
     "questions": Case(PAIRS | sized(600, width=24, encoder_width=24)),
     "questions-bottleneck": Case(PAIRS | sized(600, **RECURRENT)),
     "recall": Case(TURING | {"data.most": "3"}),
+    "regression": Case(PIECES | sized(256, context=64, **BERT), files.rated),
+    "relatedness": Case(PIECES | sized(300, embedding=16, width=16), files.related),
     "repeat-copy": Case(TURING | {"data.most": "3", "data.most_repeats": "2"}),
     "reviews": Case(PIECES | sized(400, embedding=16, width=16, attention=16), files.reviews),
     "scenes": Case(

@@ -164,6 +164,29 @@ def entailment(folder: Path) -> dict[str, str]:
     return found
 
 
+def rated(folder: Path) -> dict[str, str]:
+    """Texts with the number of their words."""
+    writer, found = Writer("rated"), {}
+    for name, count in (("train", 150), ("valid", 12), ("test", 12)):
+        sentences = [writer.sentence() for _ in range(count)]
+        rows = ["text\tlabel", *(f"{each}\t{len(each.split())}" for each in sentences)]
+        found[f"data.{name}"] = lines(folder / f"{name}.tsv", rows)
+    return found
+
+
+def related(folder: Path) -> dict[str, str]:
+    """Pairs of texts with the share of the first that the second repeats, from 1 to 5."""
+    writer, found = Writer("related"), {}
+    for name, count in (("train", 150), ("valid", 12), ("test", 12)):
+        rows = ["sentence_A\tsentence_B\trelatedness_score"]
+        for _ in range(count):
+            words = writer.sentence().split()
+            kept = writer.random.randint(1, len(words))
+            rows.append(f"{' '.join(words)}\t{' '.join(words[:kept])}\t{1 + 4 * kept / len(words):.2f}")
+        found[f"data.{name}"] = lines(folder / f"{name}.tsv", rows)
+    return found
+
+
 def photographs(folder: Path) -> dict[str, str]:
     """Noise with a bright bar in it, and two captions that tell where."""
     writer, dice = Writer("photographs"), np.random.default_rng(1)

@@ -11,6 +11,7 @@ TASKS = Registry(
         "masked-language-model": "masked_language_model:TASK",
         "bidirectional-language-model": "bidirectional_language_model:TASK",
         "classification": "classification:TASK",
+        "regression": "regression:TASK",
         "extractive-qa": "extractive_qa:TASK",
         "image-classification": "image_classification:TASK",
         "image-captioning": "image_captioning:TASK",

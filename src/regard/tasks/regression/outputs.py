@@ -1,0 +1,90 @@
+"""The output of a model that predicts a number: its scale, loss, predictions and metrics."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, pstdev
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.metrics.numbers import number_metrics
+from regard.shapes import Float
+from regard.tasks.classification.data import Labelled
+from regard.tasks.classification.outputs import Outputs
+
+SCALE = "scale.json"
+"""The run's file with the mean and the deviation of the training labels."""
+
+
+@dataclass(frozen=True)
+class NumberPrediction:
+    """A predicted number."""
+
+    number: float
+
+    @property
+    def text(self) -> str:
+        """Six digits of the number."""
+        return f"{self.number:.6g}"
+
+    def lines(self) -> list[str]:
+        """The number."""
+        return [self.text]
+
+    def __str__(self) -> str:
+        return self.text
+
+    def to_json(self) -> dict[str, Any]:
+        """The number, unrounded."""
+        return {"prediction": self.number}
+
+
+@dataclass(frozen=True)
+class NumberOutput(Outputs[float, NumberPrediction]):
+    """One output z, which predicts `mean + deviation z`: so models begin near the labels, whatever their unit."""
+
+    mean: float
+    deviation: float
+
+    problem, metric, higher_is_better = "regression", "mean-squared-error", False
+
+    @classmethod
+    def of(cls, numbers: Sequence[float]) -> "NumberOutput":
+        """The output for labels of this mean and deviation."""
+        return cls(fmean(numbers), pstdev(numbers))
+
+    @property
+    def count(self) -> int:
+        return 1
+
+    @property
+    def files(self) -> Mapping[str, Any]:
+        return {SCALE: {"mean": self.mean, "deviation": self.deviation}}
+
+    @property
+    def summary(self) -> str:
+        return f"numbers of mean {self.mean:.4g} and deviation {self.deviation:.4g}"
+
+    def targets(self, examples: Sequence[Labelled[float]]) -> list[float]:
+        return [each.label for each in examples]
+
+    def loss(self, logits: Float[Tensor, "text output"], targets: Tensor, smoothing: float) -> Float[Tensor, ""]:
+        """The squared error in units of the deviation."""
+        return (logits[:, 0] - (targets - self.mean) / self.deviation).square().sum()
+
+    def predictions(self, logits: Float[Tensor, "text output"]) -> list[NumberPrediction]:
+        return [NumberPrediction(each) for each in self._numbers(logits).tolist()]
+
+    def metrics(self, logits: Float[Tensor, "text output"], targets: Sequence[float]) -> dict[str, float]:
+        """Correlations and errors, as `number_metrics`."""
+        return number_metrics(self._numbers(logits), torch.tensor(targets, dtype=torch.float64))
+
+    def explained(
+        self, prediction: NumberPrediction, logits: Float[Tensor, "1 output"]
+    ) -> tuple[str, Float[Tensor, " 1"]]:
+        """The number."""
+        return prediction.text, self._numbers(logits)
+
+    def _numbers(self, logits: Float[Tensor, "text output"]) -> Float[Tensor, " text"]:
+        return self.mean + self.deviation * logits[:, 0].double()
