@@ -21,7 +21,7 @@ def test_each_language_has_the_same_sources(tmp_path: Path):
     assert list(splits) == ["de", "fr"]
     assert [(pair.source, pair.target) for pair in splits["fr"].train] == [("one", "un"), ("two", "deux")]
     assert [pair.source for pair in splits["de"].valid] == ["one", "two"]
-    assert (splits["de"].test, splits["de"].train[1].place) == ((), f"{files['en']}:2")
+    assert (splits["de"].test, splits["de"].train[1].place) == ([], f"{files['en']}:2")
 
 
 def test_a_language_with_fewer_lines(tmp_path: Path):
@@ -37,9 +37,34 @@ def test_a_language_with_fewer_lines(tmp_path: Path):
         (("de", "de"), ("a", "b", "c"), "languages are de, de; name each once"),
         (("../x",), ("a", "b"), r"'../x' is no language's name"),
         (("de", "fr"), ("a", "b"), "train has 2 files; expected 3, the source's and one for each language"),
-        (("de",), (), "train has 0 files; expected 2"),
     ],
 )
 def test_languages_and_files_that_do_not_fit(languages: tuple[str, ...], train: tuple[str, ...], said: str):
     with pytest.raises(InputError, match=f"multiparallel: {said}"):
         Multiparallel(languages=languages, train=train, valid=("a", "b", "c")[: len(languages) + 1])
+
+
+def test_a_table_with_a_column_for_each_language(tmp_path: Path):
+    lines = "".join(f"{n};ein {n};un {n}\n" for n in range(20))
+    files = written(tmp_path, **{"a.csv": "en;de;fr\n" + lines})
+    data = Multiparallel(languages=("de", "fr"), train=files["a.csv"], source="en")
+    splits = data.load()
+    assert [len(each) for each in (splits["fr"].train, splits["fr"].valid, splits["fr"].test)] == [18, 2, 0]
+    assert [pair.source for pair in splits["de"].valid] == [pair.source for pair in splits["fr"].valid]
+    assert {name: each[3].target for name, each in data.read([tmp_path / "a.csv"]).items()} == {
+        "de": "ein 3",
+        "fr": "un 3",
+    }
+    assert data.alone("fr").load() == splits["fr"]
+    with pytest.raises(InputError, match="data.train is not given; expected a table, or files as .*SOURCE, DE, FR"):
+        Multiparallel(languages=("de", "fr")).load()
+    with pytest.raises(InputError, match=r"no column 'it' .*--set 'data.languages\[1\]=COLUMN'"):
+        Multiparallel(languages=("de", "it"), train=files["a.csv"], source="en").load()
+
+
+def test_files_without_validation(tmp_path: Path):
+    files = written(tmp_path, **{name: "".join(f"{name} {n}\n" for n in range(20)) for name in ("en", "de")})
+    data = Multiparallel(languages=("de",), train=(files["en"], files["de"]))
+    splits = data.load()["de"]
+    assert (len(splits.train), len(splits.valid)) == (18, 2)
+    assert data.alone("de").load() == splits

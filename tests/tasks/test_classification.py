@@ -210,6 +210,26 @@ def test_bad_records_are_left_out_of_a_measurement(regard, folder: Path, tmp_pat
     assert json.loads(output) == json.loads(regard("evaluate", str(folder / "run"), "--json")[1])
 
 
+def test_a_measurement_on_a_table_with_other_columns(regard, folder: Path, tmp_path: Path):
+    good = (folder / "test.tsv").read_text(encoding="utf-8")
+    other = tmp_path / "other.csv"
+    other.write_text("n;one;two;same\n" + "".join(f"0;{row}\n" for row in good.replace("\t", ";").splitlines()[1:]))
+    command = "evaluate", str(folder / "run"), str(other)
+    code, _, errors = regard(*command)
+    assert (code, errors) == (
+        2,
+        f"regard: {other}:1: no columns 'b', 'class' and 'a' in the header, which has 'n', 'one', 'two', 'same'; name "
+        "yours with --columns TEXT,SECOND,LABEL\n",
+    )
+    for columns in ("one,two,same",):
+        code, output, _ = regard(*command, "--json", "--columns", columns)
+        assert json.loads(output) == json.loads(regard("evaluate", str(folder / "run"), "--json")[1])
+    lines = tmp_path / "a.jsonl"
+    lines.write_text("{}\n")
+    code, _, errors = regard("evaluate", str(folder / "run"), str(lines), "--columns", "1,2,3")
+    assert (code, "must all be names" in errors) == (2, True)
+
+
 def test_what_a_pair_of_texts_reads_of_itself(regard, folder: Path, tmp_path: Path):
     run = opened(folder)
     reading, (found,) = run.attribute(("one here", "two one")), run.predict([("one here", "two one")])
@@ -237,8 +257,11 @@ def test_what_a_pair_of_texts_reads_of_itself(regard, folder: Path, tmp_path: Pa
             "the option beam is not supported where a run of the task classification",
         ),
         (("predict", "a\tb", "--json", "--attention"), "option attention is not supported where a run of the task"),
-        (("evaluate", "--columns", "a,b"), "option columns is not supported where a run of the task classification"),
-        (("evaluate", "--beam", "2"), "a run of the task classification evaluates; supported: files, skip-bad"),
+        (("evaluate", "--columns", "a,b"), "columns is 'a,b'; expected 3 names or numbers, TEXT,SECOND,LABEL"),
+        (
+            ("evaluate", "--beam", "2"),
+            "a run of the task classification evaluates; supported: columns, files, skip-bad",
+        ),
         (("fill", "a"), "a run of the task classification does not fill blanks"),
     ],
 )

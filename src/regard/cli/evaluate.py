@@ -1,14 +1,19 @@
 """`regard evaluate`."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from regard.cli.loading import loading
 from regard.cli.options import Beam, Json, LoadFlags, RunFolder, check_search
 from regard.cli.output import say, say_json, table
+
+if TYPE_CHECKING:
+    from regard.tasks.options import EvaluationOptions
+    from regard.tasks.run import Run
 
 Files = Annotated[
     Path,
@@ -23,7 +28,7 @@ TwoColumns = Annotated[
     str | None,
     Parameter(
         show_default=False,
-        help="A table's columns of source and target: names, or numbers from 1. Default: source,target.",
+        help="A table's columns, names or numbers from 1: SOURCE,TARGET, or TEXT,LABEL. Default: the run's own.",
     ),
 ]
 CacheSettings = Annotated[
@@ -56,7 +61,18 @@ def evaluate(
         opened = load(run, allow_missing=weights.allow_missing, int8=weights.int8)
     options = EvaluationOptions(beam=beam, columns=columns, skip_bad=skip_bad, cache=cache)
     opened.check_supported("evaluate", options)
-    figures = opened.evaluate(opened.read(files, options) if files else None, options)
+    figures = opened.evaluate(_read(opened, files, options) if files else None, options)
     if (convention := opened.convention()) is not None:
         print(f"regard: {convention}", file=sys.stderr)
     say_json(figures) if json_ else say(table(figures))
+
+
+def _read(run: "Run[Any, Any]", files: Sequence[Path], options: "EvaluationOptions") -> Any:
+    """The examples of the files. Raises InputError as `run.read`, which names the option for columns."""
+    from regard.data.bad_records import MissingColumns
+
+    try:
+        return run.read(files, options)
+    except MissingColumns as error:
+        names = ",".join(key.upper() for key in error.keys or ("source", "target"))
+        raise error.advised(f"name yours with --columns {names}") from error

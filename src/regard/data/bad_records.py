@@ -26,12 +26,16 @@ class MissingColumns(InputError):
     """A table lacks columns.
 
     names: those that it lacks. known: those that it has, which stand in the `where`, a header or an object.
+    keys: the keys of a run file that name its columns.
     """
+
+    keys: tuple[str, ...] = ()
 
     def __init__(self, names: Sequence[str], known: Iterable[str], where: str, place: str = "", advice: str = ""):
         self.names, self.known, self.where, self.place = list(names), list(known), where, place
         what = "column" if where == "header" else "key"
-        lacking = f"no {what}{'s' if len(names) > 1 else ''} {' and '.join(map(repr, names))}"
+        *most, last = map(repr, names)
+        lacking = f"no {what}{'s' if most else ''} {', '.join(most)}{' and ' if most else ''}{last}"
         found = f"{lacking} in the {where}, which has {_listed(names, self.known)}"
         super().__init__(f"{place}{found}{f'; {advice}' if advice else ''}")
 
@@ -39,9 +43,11 @@ class MissingColumns(InputError):
         """The same at a place, `file:line`."""
         return MissingColumns(self.names, self.known, self.where, f"{place}: {self.place}")
 
-    def advised(self, advice: str) -> "MissingColumns":
+    def advised(self, advice: str, keys: Iterable[str] = ()) -> "MissingColumns":
         """The same with what to do."""
-        return MissingColumns(self.names, self.known, self.where, self.place, advice)
+        error = MissingColumns(self.names, self.known, self.where, self.place, advice)
+        error.keys = tuple(keys)
+        return error
 
 
 class RowCollector:

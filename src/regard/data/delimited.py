@@ -136,7 +136,8 @@ def _named(columns: Columns, first: list[str], header: list[str], number: int, c
     the names of the probable `header`."""
     names = list(map(str, columns))
     if lacking := [name for name in names if name not in first]:
-        collector.lack(number, MissingColumns(lacking, header, "header"), sure=True)
+        absent = [name for name in names if name not in header]
+        collector.lack(number, MissingColumns(absent or lacking, header, "header"), sure=True)
     for name in names:
         if first.count(name) > 1:
             times = first.count(name)

@@ -86,14 +86,14 @@ class Table(HeldOut, Tabular):
         """Read all files. Raises InputError naming file and line at fault."""
         if self.train is None:
             raise InputError(f"data.train is not given; expected a table ({kinds()}), as --set data.train=FILE")
-        valid = self.read(self.valid) if self.valid else []
-        return _with_valid(self, self.read(self.train), valid, self.tests(), self.train)
+        valid = self.read_pairs(self.valid) if self.valid else []
+        return _with_valid(self, self.read_pairs(self.train), valid, self.tests(), self.train)
 
     def tests(self) -> list[Pair]:
         """The pairs of the test set, or none if there is no test set. Raises InputError as `load` does."""
-        return self.read(self.test) if self.test else []
+        return self.read_pairs(self.test) if self.test else []
 
-    def read(self, path: str) -> list[Pair]:
+    def read_pairs(self, path: str) -> list[Pair]:
         """Read the pairs of another table. Raises InputError as `load` does."""
         return pairs(self.rows(path, self.columns))
 
@@ -161,11 +161,15 @@ class Squad(QuestionFiles):
         """The pairs of the test set, or none if there is no test set. Raises InputError as `load` does."""
         return [as_pair(each) for each in self.test_questions()]
 
+    def read_pairs(self, path: str) -> list[Pair]:
+        """Read the pairs of another file. Raises InputError as `load` does."""
+        return [as_pair(each) for each in self.read(path)]
+
 
 def _with_valid(how: HeldOut, train: list[Pair], valid: list[Pair], test: list[Pair], path: str) -> Splits[Pair]:
     """The sets, with pairs held out where there are none for validation; pairs of one source stay together."""
     if not valid:
-        train, valid = how.hold_out(train, f"{path}: {len(train):,} pairs", lambda pair: pair.source, "source")
+        train, valid = how.hold_out(train, f"{path}: {len(train):,} pairs", lambda pair: pair.source)
     return Splits(train, valid, test)
 
 

@@ -1,6 +1,5 @@
 """The three sets of a run, and examples held out from training."""
 
-import logging
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -10,7 +9,6 @@ from regard.errors import InputError
 
 E = TypeVar("E")
 E_co = TypeVar("E_co", covariant=True)
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -36,10 +34,10 @@ class HeldOut:
         check_share(self.held_out, "data")
 
     def hold_out(
-        self, examples: Sequence[E], what: str, group: Callable[[E], Hashable] | None = None, by: str = ""
+        self, examples: Sequence[E], what: str, group: Callable[[E], Hashable] | None = None
     ) -> tuple[list[E], list[E]]:
-        """The examples to train on and those held out, each in their order. `what` describes the examples in messages,
-        `by` their groups. Raises InputError if there are too few groups."""
+        """The examples to train on and those held out, each in their order. `what` describes the examples in messages.
+        Raises InputError if there are too few groups."""
         names = list(range(len(examples))) if group is None else [group(each) for each in examples]
         groups = list(dict.fromkeys(names))
         Random(f"held out {self.split_seed}").shuffle(groups)
@@ -52,7 +50,6 @@ class HeldOut:
             held, count = held | {name}, count + counts[name]
         if not groups:
             raise too_few(what)
-        announce(count, what, f"at random{by and f', by {by}'}; data.split_seed {self.split_seed} chooses them")
         sets: tuple[list[E], list[E]] = ([], [])
         for name, each in zip(names, examples, strict=True):
             sets[name in held].append(each)
@@ -72,15 +69,9 @@ def spread(examples: Sequence[E], share: float, what: str) -> tuple[list[E], Seq
     held = examples[every - 1 :: every]
     if not held:
         raise too_few(what)
-    announce(len(held), what, "evenly spaced")
     return [each for number, each in enumerate(examples, 1) if number % every], held
 
 
 def too_few(what: str) -> InputError:
     """The error where nothing can be held out."""
     return InputError(f"{what} are too few to hold some out; give valid")
-
-
-def announce(held: int, what: str, how: str) -> None:
-    """Log how many examples are held out."""
-    log.info("data.valid is not given. %s: %s of them are held out for validation, %s", what, f"{held:,}", how)

@@ -69,7 +69,7 @@ class QuestionFiles(HeldOut, Tabular):
         if self.valid:
             return Splits(train, self._read_all(self.valid), self.test_questions())
         what = f"{', '.join(listed(self.train))}: {len(train):,} questions"
-        return Splits(*self.hold_out(train, what, lambda each: each.context, "paragraph"), self.test_questions())
+        return Splits(*self.hold_out(train, what, lambda each: each.context), self.test_questions())
 
     def test_questions(self) -> list[Question]:
         """The questions of the test set, or none if there is no test set. Raises InputError as `questions` does."""

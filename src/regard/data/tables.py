@@ -4,15 +4,16 @@ A bad record (wrong number of columns, blank, wrong type) raises InputError with
 skipped, and one warning per file counts such records on the logger `regard.data.bad_records`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, TypeVar
 
 from regard.config.registry import Registry
 from regard.data.bad_records import MissingColumns, Row
 from regard.data.delimited import Columns
 from regard.errors import InputError
 
+T = TypeVar("T", bound="Tabular")
 READERS = Registry(
     "regard.data",
     {
@@ -46,19 +47,43 @@ class Tabular:
     quoting: bool | None = None
     skip_bad: bool = False
 
+    @property
+    def columns(self) -> Mapping[str, str | int]:
+        """The columns that are read, by the keys of this section that name them."""
+        return {}
+
+    def with_columns(self: T, names: str | None, *, skip_bad: bool = False) -> T:
+        """The section with other columns, names or numbers with commas between in the order of `columns`. Raises
+        InputError for another number of them."""
+        own = replace(self, skip_bad=skip_bad or self.skip_bad)
+        if names is None:
+            return own
+        parts = [part.strip() for part in names.split(",")]
+        if len(parts) != len(self.columns) or not all(parts):
+            expected = ",".join(each.upper() for each in self.columns)
+            raise InputError(f"columns is {names!r}; expected {len(self.columns)} names or numbers, {expected}")
+        numbered = all(part.isdecimal() for part in parts)
+        chosen: dict[str, Any] = dict(zip(self.columns, map(int, parts) if numbered else parts, strict=True))
+        return replace(own, **chosen)
+
     def rows(
         self, path: str | Path, columns: Mapping[str, str | int], numbers: tuple[str | int, ...] = ()
     ) -> list[Row]:
         """Read a table. `columns` are those of the keys of this section, by the keys' names. Raises InputError as
         `read_table`, which names the keys of columns that the table lacks."""
         chosen: Any = tuple(columns.values())
+        self.check_columns(columns, str(path))
         if self.delimiter is not None and len(WRITTEN.get(self.delimiter, self.delimiter)) != 1:
             raise InputError(f"data.delimiter is {self.delimiter!r}; expected one character, such as ';', or tab")
         try:
             return read_table(path, chosen, skip_bad=self.skip_bad, numbers=numbers, layout=self.layout())
         except MissingColumns as error:
-            keys = [f"data.{key}" for key, column in columns.items() if column in error.names]
-            raise error.advised(f"name yours with {' and '.join(f'--set {key}=COLUMN' for key in keys)}") from error
+            lacking = [_setting(key) for key, column in columns.items() if column in error.names]
+                f"--set 'data.{key}=COLUMN'" if "[" in key else f"--set data.{key}=COLUMN"
+                for key, column in columns.items()
+                if column in error.names
+            ]
+            raise error.advised(f"name yours with {' and '.join(dict.fromkeys(lacking))}", self.columns) from error
 
     def layout(self) -> dict[str, Any]:
         """The settings of delimited files that differ from those of their kind."""
@@ -108,3 +133,9 @@ def is_table(value: Any) -> bool:
 def suffix(path: str | Path) -> str:
     """The ending of a file's name without .gz and without the dot."""
     return PurePath(str(path).removesuffix(".gz")).suffix.removeprefix(".")
+
+
+def _setting(key: str) -> str:
+    """The option that names the column of a key, or those of a key with several."""
+    name, several, _ = key.partition("[")
+    return f"--set 'data.{name}=[COLUMN, ...]'" if several else f"--set data.{name}=COLUMN"

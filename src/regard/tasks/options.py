@@ -122,7 +122,8 @@ class EvaluationOptions(Options):
     """The options of `evaluate`.
 
     beam: width of the search; 1 is greedy.
-    columns: a table's columns of source and target, names or numbers from 1.
+    columns: a table's columns, names or numbers from 1, with commas between: those of source and target, of text,
+        second text and label, of question, context and answer, or of image and captions. Default: the run's own.
     skip_bad: leave out bad records and count them.
     cache: states, share and sharpness of a cache beside a language model (Grave 2017).
     """

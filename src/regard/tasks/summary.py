@@ -123,7 +123,11 @@ def rows(data: Any, splits: Splits[Any]) -> dict[str, Rows]:
     sets = {"train": splits.train, "valid": splits.valid, "test": splits.test}
     train = _origin(getattr(data, "train", None))
     origins = {name: _origin(getattr(data, name, None)) for name in sets}
-    held = {name: origin or (f"held out of {train}" if train else "generated") for name, origin in origins.items()}
+    seed = getattr(data, "split_seed", None)
+    chosen = "" if seed is None else f" by data.split_seed {seed}"
+    held = {
+        name: origin or (f"held out of {train}{chosen}" if train else "generated") for name, origin in origins.items()
+    }
     return {name: Rows(len(each), held[name]) for name, each in sets.items() if each}
 
 

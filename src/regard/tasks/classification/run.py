@@ -67,7 +67,7 @@ class TextRun(Run[Text, P]):
     model: Classifier
     supports = {
         "predict": frozenset(),
-        "evaluate": frozenset({"files", "skip_bad"}),
+        "evaluate": frozenset({"files", "columns", "skip_bad"}),
         "attribute": frozenset({"kinds", "maps"}),
     }
     inputs = {"text": str, "second": str | None}
@@ -141,9 +141,8 @@ class TextRun(Run[Text, P]):
             return self.outputs.predictions(logits_of(self.model, self.form, encoded))
 
     def _data(self, options: EvaluationOptions) -> LabelledTables:
-        """The data section with the chosen `skip_bad`."""
-        data = self.config.data
-        return replace(data, skip_bad=options.skip_bad or data.skip_bad)
+        """The data section with the chosen columns and `skip_bad`."""
+        return self.config.data.with_columns(options.columns, skip_bad=options.skip_bad)
 
     def _attribute(self, text: Text, options: AttributionOptions) -> Attribution:
         """The attention of the model to tokens, words or sentences; for the kind gradient, gradient x input of the

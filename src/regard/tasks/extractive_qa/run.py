@@ -58,7 +58,7 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
     model: BertSpans
     supports = {
         "predict": frozenset(),
-        "evaluate": frozenset({"files"}),
+        "evaluate": frozenset({"files", "columns", "skip_bad"}),
         "attribute": frozenset({"kinds", "maps"}),
     }
     inputs = {"question": str, "context": str}
@@ -99,7 +99,8 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
 
     def read(self, files: Sequence[Path], options: EvaluationOptions) -> list[Question]:
         """The questions of files of SQuAD. Raises InputError as `Questions.read`."""
-        return [each for file in files for each in self.config.data.read(str(file))]
+        data = self.config.data.with_columns(options.columns, skip_bad=options.skip_bad)
+        return [each for file in files for each in data.read(str(file))]
 
     def _evaluate(self, examples: Sequence[Question] | None, options: EvaluationOptions) -> dict[str, float]:
         """Exact match and F1 of SQuAD, in per cent.

@@ -58,6 +58,11 @@ class CaptionTables(HeldOut, Tabular):
         if self.split is not None and (self.valid or self.test):
             raise InputError("captions: with split all sets are in the file train; remove valid and test")
 
+    @property
+    def columns(self) -> dict[str, str | int]:
+        """The columns of image and captions."""
+        return {"image": self.image, "captions": self.captions}
+
     @staticmethod
     def recognises(train: Any) -> bool:
         """Whether `train` names a table or a folder."""
@@ -76,7 +81,7 @@ class CaptionTables(HeldOut, Tabular):
         if self.valid is not None:
             return Splits(train, self.read(self.valid), self.tests())
         what = f"{self.train}: {len(train):,} images"
-        return Splits(*self.hold_out(train, what, lambda each: str(each.image), "image"), self.tests())
+        return Splits(*self.hold_out(train, what, lambda each: str(each.image)), self.tests())
 
     def tests(self) -> Sequence[Captioned]:
         """The images of the test set; none without one. Raises InputError as `load` does."""
@@ -106,7 +111,7 @@ class CaptionTables(HeldOut, Tabular):
     def _rows(self, path: str) -> list[Row]:
         first = {} if self.split is None else {"split": self.split}
         table = _table_in(Path(path)) if Path(path).is_dir() else Path(path)
-        return self.rows(table or path, first | {"image": self.image, "captions": self.captions})
+        return self.rows(table or path, first | self.columns)
 
     def _of(self, row: Row) -> Captioned:
         name, table = row.fields[-2], Path(row.place.rpartition(":")[0])

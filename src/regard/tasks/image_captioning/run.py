@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,7 +26,7 @@ from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
 from regard.tasks.image_captioning.attribution import CaptionMaps, CaptionWeights, attended, one, pixels_of
 from regard.tasks.image_captioning.config import ImageCaptioning
-from regard.tasks.image_captioning.data import Captioned
+from regard.tasks.image_captioning.data import Captioned, CaptionTables
 from regard.tasks.image_captioning.training import decode, encoded, figures, read
 from regard.tasks.options import SAMPLING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
 from regard.tasks.prediction import TextPrediction, flat
@@ -69,7 +70,7 @@ class ImageCaptioningRun(Run[Image, Caption]):
     supports = {
         "predict": frozenset({"beam", "n_best", *SAMPLING}),
         "stream": frozenset({*SAMPLING, "prefix", "prefix_tokens", "candidates"}),
-        "evaluate": frozenset({"beam"}),
+        "evaluate": frozenset({"files", "beam", "columns", "skip_bad"}),
         "attribute": frozenset({"beam", "role", "kinds", "maps", "target", "finished", "target_tokens"}),
     }
     inputs = {"image": bytes}
@@ -101,6 +102,13 @@ class ImageCaptioningRun(Run[Image, Caption]):
 
     def record(self, example: Image) -> dict[str, Any]:
         return {"image": str(example)}
+
+    def read(self, files: Sequence[Path], options: EvaluationOptions) -> list[Captioned]:
+        """The images of tables or folders with captions. Raises InputError as `CaptionTables.read`."""
+        own = self.config.data
+        data = replace(own, split=None) if isinstance(own, CaptionTables) else CaptionTables()
+        data = data.with_columns(options.columns, skip_bad=options.skip_bad)
+        return [each for file in files for each in data.read(str(file))]
 
     def _evaluate(self, examples: Sequence[Captioned] | None, options: EvaluationOptions) -> dict[str, float]:
         """The metrics of the run file, and the grounding of words in the image (`POINTING`).

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from regard.data.pair import Pair
-from regard.data.sources import Parallel
 from regard.data.tokenizer_pair import Tokenizers
 from regard.decoding.texts import search_ids, source_ids
 from regard.errors import InputError
@@ -92,7 +92,7 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
     model: OneToMany
     supports = {
         "predict": frozenset({"beam", *SAMPLING, "attention"}),
-        "evaluate": frozenset({"beam"}),
+        "evaluate": frozenset({"files", "beam"}),
     }
 
     def __init__(self, config: MultiTarget, model: OneToMany, tokenizers: Mapping[str, Tokenizers]):
@@ -113,11 +113,8 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
         config = self.config
         if language not in config.data.languages:
             raise InputError(f"{language!r} is not a language of this run; it has {', '.join(config.data.languages)}")
-        place = config.data.languages.index(language) + 1
-        train, valid = ((paths[0], paths[place]) for paths in (config.data.train, config.data.valid))
-        test = (config.data.test[0], config.data.test[place]) if config.data.test else None
         alone = Seq2Seq(
-            data=Parallel(train=train, valid=valid, test=test),
+            data=config.data.alone(language),
             tokenizers=TokenizerPair(config.source, config.target),
             model=config.model,
             metrics=config.metrics,
@@ -139,6 +136,11 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
 
     def record(self, example: str) -> dict[str, Any]:
         return {"source": example}
+
+    def read(self, files: Sequence[Path], options: EvaluationOptions) -> dict[str, list[Pair]]:
+        """The pairs by language of a source's file and one for each language, or of a table. Raises InputError as
+        `Multiparallel.read`."""
+        return self.config.data.read(files)
 
     def _predict(self, texts: Sequence[str], options: PredictOptions) -> list[MultiTargetPrediction]:
         """The output for each text in each language; each text is encoded once.

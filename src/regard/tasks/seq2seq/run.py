@@ -16,6 +16,7 @@ from regard.attribution.kinds import Kind
 from regard.attribution.roles import attribute_self_attention
 from regard.data.pair import Pair
 from regard.data.readers import read_pair_files
+from regard.data.sources import Squad, Table
 from regard.data.tokenizer_pair import Tokenizers
 from regard.decoding.constraints import encode_constraints, encode_prefix, lacks
 from regard.decoding.hypothesis import Hypothesis
@@ -84,6 +85,9 @@ class Seq2SeqRun(Run[str, Prediction]):
         return {"source": example}
 
     def read(self, files: Sequence[Path], options: EvaluationOptions) -> list[Pair]:
+        data = self.config.data
+        if isinstance(data, Table | Squad) and len(files) == 1:
+            return data.with_columns(options.columns, skip_bad=options.skip_bad).read_pairs(str(files[0]))
         return read_pair_files(files, options.columns or "source,target", skip_bad=options.skip_bad)
 
     @property
