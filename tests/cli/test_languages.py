@@ -54,7 +54,7 @@ def test_it_is_measured_on_its_test_set(run: Path):
             "the option n-best is not supported where a run of the task multi-target predicts",
         ),
         (["predict", "RUN", "one", "--prefix", "u"], "the option prefix is not supported"),
-        (["evaluate", "RUN", "a", "b"], "a run of the task multi-target is scored on its own test set only"),
+        (["evaluate", "RUN", "a", "b"], "evaluation has 2 files; expected 3, the source's and one for each language"),
         (
             ["show", "RUN", "one", "--out", "x.png"],
             "a run of the task multi-target does not attribute; it can predict, evaluate",

@@ -56,9 +56,9 @@ def test_a_table_with_a_column_for_each_language(tmp_path: Path):
         "fr": "un 3",
     }
     assert data.alone("fr").load() == splits["fr"]
-    with pytest.raises(InputError, match="data.train is not given; expected a table, or files as .*SOURCE, DE, FR"):
+    with pytest.raises(InputError, match=r"data.train is not given; expected a table, or files as .*SOURCE, DE, FR"):
         Multiparallel(languages=("de", "fr")).load()
-    with pytest.raises(InputError, match=r"no column 'it' .*--set 'data.languages\[1\]=COLUMN'"):
+    with pytest.raises(InputError, match=r"no column 'it' .*; name yours with --set 'data.languages=\[COLUMN, ...\]'"):
         Multiparallel(languages=("de", "it"), train=files["a.csv"], source="en").load()
 
 

@@ -260,7 +260,7 @@ def test_what_a_pair_of_texts_reads_of_itself(regard, folder: Path, tmp_path: Pa
         (("evaluate", "--columns", "a,b"), "columns is 'a,b'; expected 3 names or numbers, TEXT,SECOND,LABEL"),
         (
             ("evaluate", "--beam", "2"),
-            "a run of the task classification evaluates; supported: columns, files, skip-bad",
+            "task classification evaluates; supported: columns, files, skip-bad",
         ),
         (("fill", "a"), "a run of the task classification does not fill blanks"),
     ],

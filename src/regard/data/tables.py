@@ -79,10 +79,6 @@ class Tabular:
             return read_table(path, chosen, skip_bad=self.skip_bad, numbers=numbers, layout=self.layout())
         except MissingColumns as error:
             lacking = [_setting(key) for key, column in columns.items() if column in error.names]
-                f"--set 'data.{key}=COLUMN'" if "[" in key else f"--set data.{key}=COLUMN"
-                for key, column in columns.items()
-                if column in error.names
-            ]
             raise error.advised(f"name yours with {' and '.join(dict.fromkeys(lacking))}", self.columns) from error
 
     def layout(self) -> dict[str, Any]:

@@ -129,7 +129,7 @@ class Run(ABC, Generic[E, P]):
         with fitting(chosen):
             return self._attribute(example, chosen)
 
-    def read(self, files: Sequence[Path], options: EvaluationOptions) -> list[Any]:
+    def read(self, files: Sequence[Path], options: EvaluationOptions) -> Any:
         """The examples of files for `evaluate`. Raises InputError for a file in another format than the run's data."""
         raise InputError(
             f"a file is named, but a run of the task {self.config.task} is scored on its own test set only"

@@ -125,9 +125,8 @@ def rows(data: Any, splits: Splits[Any]) -> dict[str, Rows]:
     origins = {name: _origin(getattr(data, name, None)) for name in sets}
     seed = getattr(data, "split_seed", None)
     chosen = "" if seed is None else f" by data.split_seed {seed}"
-    held = {
-        name: origin or (f"held out of {train}{chosen}" if train else "generated") for name, origin in origins.items()
-    }
+    instead = f"held out of {train}{chosen}" if train else "generated"
+    held = {name: origin or instead for name, origin in origins.items()}
     return {name: Rows(len(each), held[name]) for name, each in sets.items() if each}
 
 

@@ -137,7 +137,7 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
     def record(self, example: str) -> dict[str, Any]:
         return {"source": example}
 
-    def read(self, files: Sequence[Path], options: EvaluationOptions) -> dict[str, list[Pair]]:
+    def read(self, files: Sequence[Path], options: EvaluationOptions) -> Any:
         """The pairs by language of a source's file and one for each language, or of a table. Raises InputError as
         `Multiparallel.read`."""
         return self.config.data.read(files)
