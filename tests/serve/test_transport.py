@@ -2,12 +2,14 @@
 
 import asyncio
 import contextlib
+import json
 import socket
 import time
 
 import httpx
 import pytest
 
+from regard.serve.access_log import AccessLog
 from regard.serve.guard import HEADERS
 from regard.serve.request import Limits
 from regard.serve.server import listen
@@ -114,21 +116,19 @@ def test_an_endless_body_is_not_read_for_ever():
 
 
 @pytest.mark.parametrize("request_line", [b"GET / HTTP/1.1\r\nno header\r\n\r\n", b"\x16\x03\x01\x00\r\n\r\n"])
-def test_what_is_no_http_gets_400_with_all_headers(request_line: bytes):
-    with serving() as address:
+def test_what_is_no_http_gets_400_with_all_headers_and_is_logged_and_counted(
+    request_line: bytes, caplog: pytest.LogCaptureFixture
+):
+    """In the access log and the counts as any other request; not on standard error, which anybody could fill."""
+    lines: list[str] = []
+    with serving(log=AccessLog("json", lines.append)) as address:
         answer = talk(address, request_line + b"x" * 100_000)
+        counts = httpx.get(address + "/metrics").text
     assert answer.startswith(b"HTTP/1.1 400")
     assert all(f"{name}: {value}".encode() in answer for name, value in HEADERS.items())
-
-
-def test_a_refused_request_that_came_as_a_whole_keeps_its_connection():
-    with serving() as address, connected(address) as connection:
-        for body in (b"{}", b"no json"):
-            connection.sendall(head(f"Content-Length: {len(body)}") + body)
-            response = answered(connection)
-            assert response.split()[1] in (b"400", b"422")
-            assert b"connection: close" not in response.lower()
-        connection.sendall(head(f"Content-Length: {len(BODY)}") + BODY)
-        assert answered(connection).startswith(b"HTTP/1.1 200")
-        connection.sendall(head("Content-Length: 99999999999") + b"a part")
-        assert b"connection: close" in rest(connection).lower()
+    logged = json.loads(lines[0])
+    assert (logged["client"], logged["method"], logged["path"], logged["status"]) == ("127.0.0.1", "-", "-", 400)
+    assert f"x-request-id: {logged['id']}\r\n".encode() in answer
+    assert logged["sent"] == len(answer.partition(b"\r\n\r\n")[2])
+    assert 'regard_requests_total{method="other",route="other",status="400"} 1' in counts.splitlines()
+    assert caplog.records == []

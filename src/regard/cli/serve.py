@@ -132,6 +132,13 @@ def serve(
     """
     place.check()
     most.check()
+    from regard.serve.hangup import noting_hangups
+
+    with noting_hangups():  # from before anything heavy is imported
+        _serve([run, *more], place, most, int8, access_log)
+
+
+def _serve(folders: Sequence[Path], place: Place, most: Most, int8: bool, access_log: Log) -> None:
     from regard.serve.access_log import AccessLog
     from regard.serve.app import application
     from regard.serve.catalog import load_runs
@@ -146,10 +153,10 @@ def serve(
     def reload() -> "Sequence[ServedRun]":
         if tls is not None and place.tls_cert is not None:
             tls.load_cert_chain(place.tls_cert, place.tls_key, password="")
-        return load_runs([run, *more], int8=int8)
+        return load_runs(folders, int8=int8)
 
     with listen(place.host, place.port) as listener:
-        runs = load_runs([run, *more], int8=int8)
+        runs = load_runs(folders, int8=int8)
         log = None if access_log is None else AccessLog(access_log)
         app = application(runs, limits, hosts=hosts, token=place.token, reload=reload, log=log)
         say(_greeting([each.name for each in runs], place, listener))

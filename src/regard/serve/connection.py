@@ -1,17 +1,23 @@
 """What a connection may take: heads that come in time, bodies within limits of size, time and memory."""
 
 import asyncio
+import logging
 import ssl
+import uuid
+from collections.abc import Callable
 from typing import Any
 
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from regard.serve.access_log import Exchange
 from regard.serve.guard import HEADERS
 from regard.serve.http_errors import RETRY, HTTPError, encode
 from regard.serve.request import Limits
 
+logger = logging.getLogger(__name__)
+logger.setLevel(logging.ERROR)  # whatever clients send is counted and in the access log
 CROWDED = "crowded"
 """The state of a request whose connection came when there was no room for it."""
 SMALL = 1 << 16
@@ -23,10 +29,11 @@ LINGER = 1.0
 
 
 class Connections:
-    """The open connections of a server, and which of them give way when there are too many."""
+    """The open connections of a server, and which of them give way when there are too many. Requests that are no HTTP
+    never reach the application, so `report` gets their exchanges from here."""
 
-    def __init__(self, limits: Limits) -> None:
-        self.limits, self.closed = limits, 0
+    def __init__(self, limits: Limits, report: Callable[[Exchange], None]) -> None:
+        self.limits, self.report, self.closed = limits, report, 0
         self._open: dict[TimedProtocol, None] = {}  # in the order in which they became idle
 
     def __len__(self) -> int:
@@ -87,6 +94,7 @@ class TimedProtocol(H11Protocol):
         return answered and self.loop.time() - self.since > GRACE * self.connections_of.limits.head_seconds
 
     def connection_made(self, transport: Any) -> None:
+        self.logger = logger
         self.transport, self.since = transport, self.loop.time()
         self.connections_of.add(self)
         self.late = self.connections_of.full
@@ -147,8 +155,11 @@ class TimedProtocol(H11Protocol):
                 self.transport.close()
                 return
         about = {"content-type": "application/json", "content-length": str(len(body)), "connection": "close"}
+        about["x-request-id"] = uuid.uuid4().hex
         lines = ["HTTP/1.1 400 Bad Request", *(f"{name}: {value}" for name, value in (HEADERS | about).items()), "", ""]
         self.transport.write("\r\n".join(lines).encode("ascii") + body)
+        client = "-" if self.client is None else str(self.client[0])
+        self.connections_of.report(Exchange(client, "-", "-", 400, len(body), 0.0, about["x-request-id"]))
         self.lingers = True
         if self.transport.can_write_eof():
             self.transport.write_eof()

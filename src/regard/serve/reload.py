@@ -2,19 +2,18 @@
 
 import asyncio
 import logging
-import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from regard.errors import InputError
+from regard.serve.hangup import Hangup
 from regard.serve.operation import ServedRun
 
 logger = logging.getLogger(__name__)
 Reload = Callable[[], Sequence[ServedRun]]
 """Loads the runs anew. Raises InputError."""
-TERMINAL = "/dev/tty"
 
 
 @contextmanager
@@ -24,19 +23,23 @@ def reloading(reload: Reload | None, replace: Callable[[Sequence[ServedRun]], No
     if reload is None or threading.current_thread() is not threading.main_thread():
         yield
         return
-    loop, reloader, terminal = asyncio.get_running_loop(), Reloader(reload, replace), has_terminal()
+    loop, reloader, before = asyncio.get_running_loop(), Reloader(reload, replace), signal.getsignal(signal.SIGHUP)
+    hangup = before if isinstance(before, Hangup) else Hangup()
 
     def hang_up() -> None:
-        if terminal and not has_terminal():  # its window was closed, which is no wish to reload
+        if hangup.closed:
             signal.raise_signal(signal.SIGTERM)
         else:
             reloader.start()
 
     loop.add_signal_handler(signal.SIGHUP, hang_up)
+    if hangup.came:  # while the runs were loaded, so that they may be older than it
+        reloader.start()
     try:
         yield
     finally:
         loop.remove_signal_handler(signal.SIGHUP)
+        signal.signal(signal.SIGHUP, before)
 
 
 class Reloader:
@@ -64,12 +67,3 @@ class Reloader:
                 logger.error("not reloaded; the runs from before stay", exc_info=error)
             else:
                 logger.info("reloaded: %s", ", ".join(run.name for run in runs))
-
-
-def has_terminal() -> bool:
-    """Whether the process has a terminal that controls it."""
-    try:
-        os.close(os.open(TERMINAL, os.O_RDONLY | os.O_NOCTTY))
-    except OSError:
-        return False
-    return True

@@ -1,5 +1,6 @@
 """The server: a socket, and an end in good order."""
 
+import logging
 import resource
 import signal
 import socket
@@ -13,6 +14,7 @@ from urllib.parse import urlunsplit
 import uvicorn
 
 from regard.errors import InputError, RunError
+from regard.serve.access_log import Exchange
 from regard.serve.clients import literal_address
 from regard.serve.connection import Connections, protocol
 from regard.serve.envelope import Envelope
@@ -106,7 +108,13 @@ def server(
 ) -> uvicorn.Server:
     """A server of an application; at its end it first answers the requests inside. `proxies` are the addresses whose
     `X-Forwarded-For` is believed."""
-    connections = Connections(limits)
+
+    def report(exchange: Exchange) -> None:
+        app.metrics.add(exchange, route="other")
+        if app.log is not None:
+            app.log(exchange)
+
+    connections = Connections(limits, report)
     app.metrics.gauge("regard_connections", "Open connections.", lambda: len(connections))
     closed = "Connections closed because others needed room."
     app.metrics.counter("regard_connections_closed_total", closed, lambda: connections.closed)
@@ -133,6 +141,7 @@ def run(one: uvicorn.Server, listener: socket.socket, limits: Limits) -> None:
         Terminated: SIGTERM.
     """
     _allow_files(2 * limits.connections + 256)
+    logging.getLogger("asyncio").setLevel(logging.ERROR)  # it warns of clients that leave
     with _ending(_terminated):
         one.run(sockets=[listener])
 
