@@ -30,6 +30,7 @@ HOSTS = {
     "git-lfs",  # how the first line of a pointer file begins
     "git-lfs.github.com",
     "github.com",
+    "json-schema.org",
     "keepachangelog.com",
     "localhost",
     "semver.org",

@@ -12,7 +12,8 @@ from pydantic import Field
 
 from regard.config import yaml_file
 from regard.config.registry import Discriminated, Registry
-from regard.config.yaml_file import dump, load
+from regard.config.yaml_file import load
+from regard.config.yaml_text import dump
 from regard.errors import InputError
 
 

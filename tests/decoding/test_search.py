@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.config import yaml_file
+from regard.config import yaml_file, yaml_text
 from regard.decoding import Beam, Hypothesis, LengthPenalty, greedy, sample
 from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.sampling import Sampler
@@ -119,7 +119,7 @@ def test_row_52_a_run_file_names_the_line(tmp_path: Path, settings: dict, said: 
 def test_a_run_file_draws(tmp_path: Path):
     path = tmp_path / "search.yaml"
     wanted = Search(temperature=0.7, top_k=10, top_p=0.9, seed=3)
-    path.write_text(yaml_file.dump(wanted), encoding="utf-8")
+    path.write_text(yaml_text.dump(wanted), encoding="utf-8")
     assert yaml_file.load(path, Search) == wanted
     assert yaml_file.load(path, Search, ["temperature=null", "top_k=0", "top_p=1"]) == Search(seed=3)
     assert yaml_file.load(path, Search, ["temperature=1"]).temperature == 1.0

@@ -33,6 +33,7 @@ class Command(NamedTuple):
 TRAIN, USE, INSIDE, SHARE = "Train", "Use a run", "Look inside", "Share and install"
 COMMANDS = {
     "recipes": Command(TRAIN, "List the recipes."),
+    "new": Command(TRAIN, "Print a recipe as a run file with every key and its meaning.", "RECIPE > FILE.yaml"),
     "train": Command(
         TRAIN,
         "Train a recipe, or your own run file.",
@@ -100,6 +101,7 @@ COMMANDS = {
         "Write a run's model for other libraries.",
         "RUN --out DIR [--to huggingface|onnx|ctranslate2]",
     ),
+    "schema": Command(SHARE, "Print the JSON schema of run files, for editors.", "> regard.schema.json"),
     "info": Command(SHARE, "Show versions, devices, threads and active kernels."),
 }
 """The commands in the order of `--help`. Each is a function in the module of `regard.cli` of its name, imported when

@@ -62,13 +62,16 @@ def train(
     """Train a recipe, or your own run file."""
     path = _run_file(recipe, out, resume)
     overrides = [*(["training.compile=true"] if compile else []), *(settings or ())]
-    from regard.runs import run_file
-    from regard.runs import train as launch
+    from regard.runs import keys
 
     name = path.stem
     if path.is_dir():
         name, overrides, path = f"{path.name}-trained", [f"training.start={path}", *overrides], path / CONFIG
     folder = Path("runs") / name if out is None else out
+    keys.check(path, overrides)  # a second before PyTorch is imported
+    from regard.runs import run_file
+    from regard.runs import train as launch
+
     config = run_file.read(path, overrides)
     figures = launch.train(config, folder, resume=resume, allow_change=allow_change)
     if os.environ.get("RANK", "0") == "0":  # of several processes one speaks

@@ -109,7 +109,7 @@ class Discriminated:
     `registry` that the field `key` names, or an attribute of that part."""
 
     key: str
-    registry: Registry
+    registry: Mapping[str, Any]
     attribute: str = ""
 
     def choose(self, name: str) -> Any:

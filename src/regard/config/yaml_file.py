@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import pydantic
-import yaml
 
 from regard.config import yaml_nodes
 from regard.config.expected import bare, expected, members, shown
@@ -40,6 +39,19 @@ def load(
     whole number is also a number. `renamed` maps former values of keys at the top to those that replace them; a file
     that has one is read with a warning. Raises InputError: one line for each unknown, missing, repeated or unfitting
     key, or one for an unreadable file."""
+    root, problems = tree(path, schema, overrides)
+    for key, names in (renamed or {}).items():
+        if (node := _renamed(root.value, key, names)) is not None:
+            new = names[node.value]
+            log.warning("%s:%d: %s %s is now named %s; change it", node.file, node.line, key, node.value, new)
+    value = _build(schema, root, "", problems)
+    refuse(problems)
+    return value
+
+
+def tree(path: Path, schema: Any, overrides: Sequence[str] = ()) -> tuple[Node, list[Problem]]:
+    """The mapping of a file with overrides on top, and the problems of its text. Raises InputError where there is no
+    mapping."""
     root, problems = yaml_nodes.read(path)
     if root.value is None and not problems:
         raise InputError(f"{path}: is empty; expected {expected(schema)}")
@@ -47,52 +59,36 @@ def load(
         raise InputError(f"{path}:{root.line}: got {shown(root)} at the top; expected {expected(schema)}")
     for override in overrides:
         problems += yaml_nodes.place(root, override)
+    return root, problems
+
+
+def check(
+    path: Path,
+    schema: Any,
+    overrides: Sequence[str] = (),
+    renamed: Mapping[str, Mapping[str, str]] | None = None,
+) -> None:
+    """Raises InputError for the mistakes that `load` would find, without a value and without a warning."""
+    root, problems = tree(path, schema, overrides)
     for key, names in (renamed or {}).items():
-        _rename(root.value, key, names)
-    value = _build(schema, root, "", problems)
+        _renamed(root.value, key, names)
+    _build(schema, root, "", problems)
+    refuse(problems)
+
+
+def refuse(problems: list[Problem]) -> None:
+    """Raises InputError for problems, a line for each in the order of the file."""
     if problems:
         raise InputError("\n".join(map(str, sorted(problems, key=lambda problem: problem.line or float("inf")))))
-    return value
 
 
-def dump(value: Any) -> str:
-    """A dataclass as YAML with its defaults, which `load` reads as an equal value."""
-    return yaml.dump(_plain(value), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1 << 20)
-
-
-def _rename(entries: dict[str, Node], key: str, names: Mapping[str, str]) -> None:
+def _renamed(entries: dict[str, Node], key: str, names: Mapping[str, str]) -> Node | None:
+    """Replace the former value of a key, and return the node that had it, if it had one."""
     node = entries.get(key)
-    if node is not None and isinstance(node.value, str) and node.value in names:
-        new = names[node.value]
-        log.warning("%s:%d: %s %s is now named %s; change it", node.file, node.line, key, node.value, new)
-        entries[key] = dataclasses.replace(node, value=new, text=new)
-
-
-class _Dumper(yaml.SafeDumper):
-    """Quote text that this package or a YAML 1.1 reader would parse as another type."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    # in quotes of the other kinds a line break of any sort comes back as a space or a plain newline
-    style = '"' if len(text.splitlines()) > 1 or text != text.strip() else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
-
-
-yaml_nodes.add_number_rules(_Dumper)
-_Dumper.add_representer(str, _text)
-
-
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value) if field.init}
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    return str(value) if isinstance(value, Path) else value
+    if node is None or not isinstance(node.value, str) or node.value not in names:
+        return None
+    entries[key] = dataclasses.replace(node, value=names[node.value], text=names[node.value])
+    return node
 
 
 def _build(annotation: Any, node: Node, path: str, problems: list[Problem]) -> Any:

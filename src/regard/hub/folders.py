@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from regard.config import yaml_file
+from regard.config import yaml_text
 from regard.errors import InputError
 from regard.hub import download as hub
 from regard.hub.formats import families
@@ -51,7 +51,7 @@ def write_run(pretrained: PretrainedModel | PretrainedImageModel, origin: Mappin
 
     Raises InputError: a number is out of a run file's range, or the tensors do not fit the model.
     """
-    config, model = _complete(yaml_file.dump(run_config(pretrained))), build_model(pretrained)
+    config, model = _complete(yaml_text.dump(run_config(pretrained))), build_model(pretrained)
     with RunDirectory.create(out) as run:
         try:
             _write(run, config, model, pretrained, origin)

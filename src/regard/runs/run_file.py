@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from regard.config import yaml_file
+from regard.config import yaml_file, yaml_text
 from regard.config.registry import Discriminated
 from regard.errors import InputError
 from regard.storage.manifest import content, inside
@@ -70,4 +70,4 @@ def _installed(package: str) -> bool:
 
 def dump(config: RunConfig) -> str:
     """The run file as YAML, every default written out."""
-    return yaml_file.dump(config)
+    return yaml_text.dump(config)

@@ -16,9 +16,13 @@ class Synthetic:
 
     kind: str
     train: int = 20_000
+    """The number of training examples."""
     valid: int = 500
+    """The number of validation examples."""
     test: int = 1_000
+    """The number of test examples."""
     seed: int = 1
+    """The seed of the examples."""
 
     most_train = 1_000_000
     most_held_out = 1_000_000
