@@ -80,7 +80,14 @@ class Requests:
         """The predictions of a batch: of a text or an image by the run's own search, of a prompt as `stream`."""
         options = request_options(requests[0], PredictOptions)
         options = self.deterministic(options) if self.continues else options
-        return [each.to_json() for each in self.replicas.own.predict(list(map(self.example, requests)), options)]
+        examples = list(map(self.example, requests))
+        found = self.replicas.own.predict(examples, options)
+        return [self.warned(example, each.to_json()) for example, each in zip(examples, found, strict=True)]
+
+    def warned(self, example: Any, answer: dict[str, Any]) -> dict[str, Any]:
+        """The answer with the `warnings` of its example, if there are any."""
+        warnings = self.run.warnings(example)
+        return answer | {"warnings": warnings} if warnings else answer
 
     def stream(self, requests: Sequence[RequestBody], active: Active) -> Iterator[ResponsePart]:
         """The lines of a batch."""
@@ -91,7 +98,8 @@ class Requests:
             return self.lookups(examples[number], AttributionOptions(target_tokens=tuple(tokens), kinds=tuple(kinds)))
 
         parts = stream_parts(self.replicas.own.stream(examples, options, active=active))
-        return LastViews(requests, self.run.kinds, lookups).added(parts)
+        for part in LastViews(requests, self.run.kinds, lookups).added(parts):
+            yield part._replace(data=self.warned(examples[part.number], part.data)) if part.last else part
 
     def attribute(self, requests: Sequence[RequestBody]) -> list[dict[str, Any]]:
         """For each request the view of what its target is attributed to; without a target, the prediction and its
@@ -106,7 +114,7 @@ class Requests:
         view = payload(list(attribution.lookups))
         if options.target is not None or options.target_tokens is not None:
             return view
-        return attribution.prediction.to_json() | {"view": view}
+        return self.warned(example, attribution.prediction.to_json() | {"view": view})
 
     def lookups(self, example: Any, options: AttributionOptions) -> Sequence[Lookups]:
         """What an example and a target of tokens are attributed to. Raises InputError for too many of them."""

@@ -36,6 +36,7 @@ export class Answer {
     byId("tokens").replaceChildren();
     byId("plain").replaceChildren();
     byId("before").hidden = true;
+    this.warn();
     for (const id of ["answer", "attention"]) byId(id).hidden = true;
   }
 
@@ -92,6 +93,12 @@ export class Answer {
     const before = this.former.length ? this.former.at(-1).text : "";
     byId("before").hidden = before === "" || before === this.text;
     byId("before").replaceChildren("Before: ", element("bdi", {}, before));
+  }
+
+  // Why the answer may mean nothing, a sentence each.
+  warn(warnings = []) {
+    byId("warnings").hidden = warnings.length === 0;
+    byId("warnings").replaceChildren(...warnings.map((each) => element("li", {}, element("bdi", {}, each))));
   }
 
   move(event) {

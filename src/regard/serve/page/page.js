@@ -149,6 +149,7 @@ const stream = (makeBody, before = []) => during("Writing ...", async (signal) =
     } else if (event.event === "token") answer.add(event, run.kind === "prompt");
     else {
       answer.end();
+      answer.warn(event.warnings);
       if (event.view) await answer.mount(event.view);
       byId("others").hidden = false;
       return `${answer.tokens.length} tokens, log-probability ${score(event.score)}${event.finished ? "" : "; the limit came before its end"}.`;
@@ -176,13 +177,14 @@ const spanned = (found, context) => {
 };
 
 // A prediction that is not streamed; one without a text of its own as its values.
-const plain = ({ view, ...found }) => found.text ?? found.prediction ?? JSON.stringify(found);
+const plain = ({ view, warnings, ...found }) => found.text ?? found.prediction ?? JSON.stringify(found);
 const content = (found, body) => (found.probabilities ? [classes(found.probabilities)] : run.kind === "question" ? spanned(found, body.context) : [plain(found)]);
 
-const show = async (parts, view) => {
+const show = async (parts, view, warnings) => {
   answer.clear();
   answer.begin(0);
   byId("plain").replaceChildren(...parts);
+  answer.warn(warnings);
   byId("plain").setAttribute("aria-busy", "false");
   await answer.mount(view);
 };
@@ -191,7 +193,7 @@ const predict = () => during("Reading ...", async (signal) => {
   again = predict;
   const body = await example(), seen = can("attention") ? ["attention", { ...body, ...kinds() }] : ["predict", body];
   const found = await request(run.name, ...seen, signal);
-  await show(content(found, body), found.view || null);
+  await show(content(found, body), found.view || null, found.warnings);
   return found.label ? `${found.label}.` : "Answered.";
 });
 
@@ -201,7 +203,8 @@ const compare = (other) => during("Comparing ...", async (signal) => {
   byId("others").hidden = true;
   const body = await (can("stream") ? streamBody() : example()), { answers, view } = await request(run.name, "compare", { ...body, ...kinds(), other }, signal);
   const half = (found) => element("span", {}, element("small", {}, element("bdi", {}, found.run)), element("span", { dir: "auto" }, ...content(found, body)));
-  await show([element("span", { className: "two" }, ...answers.map(half))], view);
+  const warnings = answers.flatMap((found) => (found.warnings || []).map((each) => `${each} (${found.run})`));
+  await show([element("span", { className: "two" }, ...answers.map(half))], view, warnings);
   return `${run.name} and ${other}, side by side.`;
 });
 

@@ -1,0 +1,48 @@
+"""What a model cannot read is answered with a warning on the page, whatever the form of the answer."""
+
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import Visit
+from tests.browser.test_serve_page import finished, of, submit
+from tests.serve import toys
+from tests.serve.serving import serving
+
+EMPTY = "the text is empty, so the prediction means nothing"
+UNKNOWN = "4 of 4 characters of the text are unknown to the model; do not trust it here"
+
+
+def warnings(page: Any) -> list[str]:
+    """Shown with a capital letter."""
+    return [each[0].lower() + each[1:] for each in page.locator("#warnings li").all_inner_texts()]
+
+
+@pytest.mark.parametrize(("text", "warning"), [("", EMPTY), ("\u4e2d\u6587 \u65e5\u672c", UNKNOWN)])
+def test_row_83_a_streamed_answer_has_its_warning(visit: Visit, text: str, warning: str):
+    """And the next answer to what can be read has none."""
+    with serving(of(toys.translator())) as address:
+        page = visit(address)
+        submit(page, text)
+        finished(page)
+        assert warnings(page) == [warning]
+        assert page.get_by_label("Warnings").is_visible()
+        submit(page)
+        finished(page)
+        assert warnings(page) == []
+        assert page.locator("#warnings").is_hidden()
+
+
+def test_row_83_classes_and_comparisons_have_their_warnings(visit: Visit):
+    with serving(
+        of(toys.classifier(), "classes"), of(toys.translator(), "one"), of(toys.translator(), "two")
+    ) as address:
+        page = visit(address)
+        submit(page, "")
+        finished(page, ".")
+        assert warnings(page) == [EMPTY]
+        page.get_by_label("Run").select_option("one")
+        page.get_by_label("Compare with").select_option("two")
+        submit(page, "")
+        finished(page, "side by side")
+        assert warnings(page) == [f"{EMPTY} (one)", f"{EMPTY} (two)"]
