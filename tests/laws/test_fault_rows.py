@@ -1,5 +1,7 @@
 """Bad input to attention and to models, and the error of each."""
 
+from itertools import product
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -13,6 +15,7 @@ from regard.attention.memory import Memory
 from regard.attention.record import record
 from regard.attention.scores import Additive, Dot, General, Location, ScaledDot
 from regard.kernels.product import fused
+from regard.models.aligns import ALIGNS
 from regard.nonfinite import detect_nonfinite
 from tests.laws import cases
 
@@ -106,6 +109,28 @@ def test_row_21_garbage_in_padding(name: str, garbage: float, path: str, monkeyp
         context = module(query, memory)
         found.append([context, *torch.autograd.grad(context.sin().sum(), (query, key, value), materialize_grads=True)])
     torch.testing.assert_close(found[0], found[1], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("garbage", [torch.nan, torch.inf, -torch.inf])
+def test_row_21_garbage_in_padding_in_half_precision(garbage: float, dtype: torch.dtype):
+    """Every score with every alignment: neither contexts nor gradients see it."""
+    mask = padding(torch.tensor([0, 3, 7]), 7)
+    hidden = ~mask.dense().mT
+    for score, align in product(cases.SCORES, ALIGNS):
+        compare, widths = cases.score(score)
+        module = Attend(compare, cases.align(align, widths[0])).to(dtype).eval()
+        sizes = zip((3, 7, 7), widths, strict=True)
+        query, *read = (torch.randn(3, *size).to(dtype) for size in sizes)
+        found = []
+        for fill in (0.0, garbage):
+            leaves = [query.clone(), *(each.masked_fill(hidden, fill) for each in read)]
+            first, key, value = (leaf.requires_grad_() for leaf in leaves)
+            context = module(first, Memory(key, value, mask))
+            total = context.float().sin().sum()
+            found.append([context, *torch.autograd.grad(total, (first, key, value), materialize_grads=True)])
+        assert all(each.isfinite().all() for each in found[1]), (score, align)
+        torch.testing.assert_close(found[1], found[0], rtol=0, atol=0, msg=f"{score}, {align}")
 
 
 class Overflow(nn.Module):
