@@ -39,6 +39,9 @@ COMMANDS = {
         "Train a recipe, or your own run file.",
         "[RECIPE_OR_FILE] [--out DIR] [--set KEY=VALUE]... [--resume]",
     ),
+    "runs": Command(
+        TRAIN, "List runs with their figures, or the differences of two.", "[DIR | RUN...] [--sort KEY] [--out FILE]"
+    ),
     "predict": Command(
         USE,
         "Predict for texts, or for the lines of standard input.",
@@ -102,7 +105,8 @@ COMMANDS = {
         "RUN --out DIR [--to huggingface|onnx|ctranslate2]",
     ),
     "schema": Command(SHARE, "Print the JSON schema of run files, for editors.", "> regard.schema.json"),
-    "info": Command(SHARE, "Show versions, devices, threads and active kernels."),
+    "completion": Command(SHARE, "Print the completion of commands for a shell.", "bash|zsh|fish"),
+    "info": Command(SHARE, "Show the installation, or a run: its data, figures and files.", "[RUN]"),
 }
 """The commands in the order of `--help`. Each is a function in the module of `regard.cli` of its name, imported when
 the command is called."""

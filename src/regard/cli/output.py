@@ -4,7 +4,7 @@ import codecs
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any, TextIO, cast
 
@@ -85,6 +85,15 @@ def table(rows: Mapping[str, object]) -> str:
     """Names and values in two columns."""
     width = max(map(len, rows), default=0)
     return "\n".join(f"{name:{width}}  {_value(value)}" for name, value in rows.items())
+
+
+def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Rows of cells in columns below their headings."""
+    lines = [header, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    return "\n".join(
+        "  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )
 
 
 def _value(value: object) -> str:

@@ -81,10 +81,14 @@ def train(
 
 def trained(folder: Path, config: "RunConfig") -> str:
     """Where a run is, and how it is used."""
+    return f"The run is in {folder}. Next: {usage(folder, config)}"
+
+
+def usage(folder: Path, config: "RunConfig") -> str:
+    """The command that uses a run."""
     from regard.tasks.catalog import TASKS
 
-    usage = TASKS[config.task].usage(config).replace("{}", shlex.quote(str(folder)))
-    return f"The run is in {folder}. Next: {usage}"
+    return TASKS[config.task].usage(config).replace("{}", shlex.quote(str(folder)))
 
 
 def _run_file(recipe: str | None, out: Path | None, resume: bool) -> Path:

@@ -6,7 +6,7 @@ and images are of an evenly spaced sample, so that their cost is bounded.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from statistics import median
 from typing import Any, TypeVar
 
@@ -83,8 +83,29 @@ class DataSummary:
         """Plain values for JSON, with the size of the sample."""
         return asdict(self) | {"sample": SAMPLE}
 
+    @classmethod
+    def of_json(cls, values: Mapping[str, Any]) -> "DataSummary":
+        """The summary of the values that `to_json` gives."""
+        images: Any = values.get("images")
+        if images:
+            seen, after = images
+            images = Survey(tuple(seen["least"]), tuple(seen["largest"]), seen["coloured"]), after
+        parsed = {
+            "rows": {name: Rows(**each) for name, each in values["rows"].items()},
+            "lengths": {name: Lengths(**each) for name, each in values["lengths"].items()},
+            "images": images,
+            "warnings": tuple(values["warnings"]),
+        }
+        return cls(**{each.name: values[each.name] for each in fields(cls) if each.name in values} | parsed)
+
     def lines(self) -> list[str]:
         """The summary, a line for each part of it."""
+        parts = self.parts()
+        column = max(map(len, parts))
+        return [f"{name:{column}}  {text}" for name, text in parts.items()]
+
+    def parts(self) -> dict[str, str]:
+        """The parts of the summary by name."""
         width = max(len(f"{each.count:,}") for each in self.rows.values())
         found = [(name, f"{each.count:{width},} {self.unit}, {each.origin}") for name, each in self.rows.items()]
         if self.classes:
@@ -96,8 +117,7 @@ class DataSummary:
         if self.images is not None:
             found.append(("images", f"{self.images[0]} -> {self.images[1]}"))
         found += [(f"first {name}", text) for name, text in self.example.items()]
-        column = max(len(name) for name, _ in found)
-        return [f"{name:{column}}  {text}" for name, text in found]
+        return dict(found)
 
 
 def joined(several: Sequence[DataSummary]) -> DataSummary:
