@@ -42,3 +42,15 @@ def test_every_task_has_a_summary_of_its_data(recipe: str, tmp_path: Path):
     assert json.loads(json.dumps(found.to_json()))["unit"] == found.unit
     assert found.lengths or found.images
     assert not [warning for warning in found.warnings if "single training example" not in warning], recipe
+
+
+@pytest.mark.parametrize(("recipe", "each"), [("classify", 0), ("bert", 0), ("vit", 50), ("few-shot", 10)])
+def test_the_speed_counts_what_the_model_reads(recipe: str, each: int, tmp_path: Path):
+    """Tokens of texts, positions of images, images of episodes: not classes or blanks."""
+    config = run_file.read(path_of(recipe), witnessed(recipe, tmp_path))
+    with RunDirectory.create(tmp_path / "run") as run:
+        setup = TASKS[config.task].setup(config, run, 1)
+    indices = setup.objective.batches(0)[0]
+    batch = setup.objective.batch(0, indices)
+    found = setup.objective.loss(setup.model, batch, 1, None)
+    assert found.read == (each * len(indices) if each else int(batch.lengths.sum()))

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from regard.training.progress import Progress, Window, duration
+from regard.training.update import Outcome
 
 
 class Terminal(io.StringIO):
@@ -54,11 +55,11 @@ def test_durations():
     assert [duration(seconds) for seconds in (0.0, 61.4, 3599.6, 7384.0)] == ["0:00", "1:01", "1:00:00", "2:03:04"]
 
 
-def test_a_window_weighs_by_tokens():
+def test_a_window_weighs_losses_by_their_terms_and_counts_what_the_model_read():
     window = Window()
-    window.add(1.0, 5.0, 30, 0.5)
-    window.add(3.0, 2.0, 10, 0.5)
-    assert window.figures() == {"loss": 1.5, "gradient_norm": 5.0, "tokens": 40, "tokens_per_second": 40.0}
+    window.add(Outcome(1.0, 30, 60, 5.0, 0), 0.5)
+    window.add(Outcome(3.0, 10, 20, 2.0, 0), 0.5)
+    assert window.figures() == {"loss": 1.5, "gradient_norm": 5.0, "tokens": 80, "tokens_per_second": 80.0}
 
 
 class Gone(io.StringIO):

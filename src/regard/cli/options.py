@@ -43,8 +43,8 @@ class SearchFlags:
     n_best: Annotated[
         int,
         Parameter(
-            help="Predictions for each text, best first: number, score and text between tabs. When sampling, the one "
-            "sampled first stays first."
+            help="Different predictions for each text, best first, a line each: the number of the text, from 1, the "
+            "score and the prediction, with tabs between. When sampling, the one sampled first stays first."
         ),
     ] = 1
     temperature: Annotated[

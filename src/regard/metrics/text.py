@@ -1,5 +1,6 @@
 """Metrics of outputs against references: higher is better, 0 to 100; CIDEr-D up to 1,000."""
 
+import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -33,6 +34,7 @@ def corpus(outputs: Sequence[str], references: References, *, metric: str) -> fl
     """A metric of `SACREBLEU` with its defaults."""
     if len(outputs) != len(references):
         raise ValueError(f"{len(outputs)} outputs for {len(references)} texts; expected one each")
+    logging.getLogger("sacrebleu").setLevel(logging.ERROR)  # it warns of text that looks tokenized, which data may be
     streams = [list(stream) for stream in zip_longest(*references)]
     return SACREBLEU[metric]().corpus_score(list(outputs), streams).score if outputs else 0.0
 

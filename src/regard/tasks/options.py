@@ -45,7 +45,7 @@ class PredictOptions(Options):
     """The options of `predict`: search or sampling.
 
     beam: width of the search; 1 is greedy.
-    n_best: predictions for each example, best first.
+    n_best: predictions of different texts for each example, best first.
     temperature, top_k, top_p, seed: sample instead of searching (`decoding.Sampler`).
     prefix: the text that every prediction begins with.
     phrases: texts that every prediction contains.
@@ -78,6 +78,13 @@ class PredictOptions(Options):
     def sampling(self) -> dict[str, Any]:
         """The chosen options of sampling."""
         return {name: value for name, value in self.chosen().items() if name in SAMPLING}
+
+    def hypotheses(self, search: "Search") -> int:
+        """How many hypotheses a search must give for `n_best` different texts: all of a beam, since two may have one
+        text. Of samples, and where the risk is computed from all, as many as `n_best`."""
+        if self.n_best == 1 or self.mbr or search.temperature is not None:
+            return self.n_best
+        return max(self.n_best, search.beam)
 
     def search(self, own: "Search") -> "Search":
         """A run's own search with the chosen beam or sampling in place of its own.

@@ -1,8 +1,10 @@
 """Predictions of a run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+H = TypeVar("H")
 
 
 @runtime_checkable
@@ -67,6 +69,15 @@ class TextPrediction:
     def to_json(self) -> dict[str, Any]:
         """Text and values."""
         return {"prediction": self.text, **self.values}
+
+
+def distinct(found: Sequence[H], text_of: Callable[[H], str], most: int) -> list[H]:
+    """The best `most` outputs, best first, without those whose text a better one has: a text may have several
+    segmentations, and a sample may come twice."""
+    first: dict[str, H] = {}
+    for each in found:
+        first.setdefault(text_of(each), each)
+    return list(first.values())[:most]
 
 
 def flat(text: str) -> str:

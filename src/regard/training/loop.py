@@ -129,7 +129,7 @@ class Trainer:
         last = prepared[-1].position
         counters.epoch, counters.index = last.epoch, last.index + 1
         elapsed = time.monotonic() - began
-        counters.tokens += outcome.tokens
+        counters.tokens += outcome.read
         counters.updating += elapsed
         self._log(outcome, speed, elapsed)
         self._check(outcome)
@@ -144,7 +144,7 @@ class Trainer:
             self.progress.note(f"update {update} skipped: loss {outcome.loss}, gradient norm {outcome.norm}")
             self.metrics.write("skipped", update, {"loss": outcome.loss, "gradient_norm": outcome.norm})
             return
-        self.window.add(outcome.loss, outcome.norm, outcome.tokens, elapsed)
+        self.window.add(outcome, elapsed)
         self.progress.update(update, outcome.loss, self.window.tokens_per_second)
         if update % self.settings.log_every == 0 or update == self.settings.steps:
             figures = {**self.window.figures(), "rate": speed, "epoch": self.state.counters.epoch}

@@ -24,12 +24,14 @@ class Loss:
 
     total:   scalar tensor with a gradient
     tokens:  how many terms were summed (target tokens, as a rule)
+    read:    how many tokens, patches or steps the model read, for the speed; 0: as many as `tokens`
     carried: tensors by name, without a gradient, for the loss of the next batch; None where batches are independent
     """
 
     total: Tensor
     tokens: int
     carried: Carried | None = None
+    read: int = 0
 
 
 @runtime_checkable
@@ -83,10 +85,10 @@ class LossModule(nn.Module):
         super().__init__()
         self.model, self.objective = model, objective
 
-    def forward(self, batch: Any, update: int, carried: Carried | None) -> tuple[Tensor, int, Carried | None]:
+    def forward(self, batch: Any, update: int, carried: Carried | None) -> tuple[Tensor, int, Carried | None, int]:
         """The fields of a `Loss`: FSDP finds tensors in tuples, not in dataclasses."""
         loss = self.objective.loss(self.model, batch, update, carried)
-        return loss.total, loss.tokens, loss.carried
+        return loss.total, loss.tokens, loss.carried, loss.read or loss.tokens
 
 
 @runtime_checkable

@@ -18,6 +18,7 @@ from tqdm.auto import tqdm
 
 from regard.storage import atomic
 from regard.storage.run_folder import RunDirectory
+from regard.training.update import Outcome
 
 
 def duration(seconds: float) -> str:
@@ -32,15 +33,17 @@ class Window:
     """Sums over the updates since the last record."""
 
     loss: float = 0.0
+    terms: int = 0
     norm: float = 0.0
     tokens: int = 0
     seconds: float = 0.0
 
-    def add(self, loss: float, norm: float, tokens: int, seconds: float) -> None:
-        """One update: its mean loss per token, gradient norm, tokens and seconds."""
-        self.loss += loss * tokens
-        self.norm = max(self.norm, norm)
-        self.tokens += tokens
+    def add(self, outcome: Outcome, seconds: float) -> None:
+        """One update and its seconds."""
+        self.loss += outcome.loss * outcome.tokens
+        self.terms += outcome.tokens
+        self.norm = max(self.norm, outcome.norm)
+        self.tokens += outcome.read
         self.seconds += seconds
 
     @property
@@ -51,7 +54,7 @@ class Window:
     def figures(self) -> dict[str, float | int]:
         """The mean loss per token, the largest gradient norm (before clipping), and the speed."""
         return {
-            "loss": self.loss / max(self.tokens, 1),
+            "loss": self.loss / max(self.terms, 1),
             "gradient_norm": self.norm,
             "tokens": self.tokens,
             "tokens_per_second": self.tokens_per_second,

@@ -26,7 +26,8 @@ class Outcome:
     """The outcome of an update, the same on every process.
 
     loss:   the mean loss per token of all batches of the update
-    tokens: their number
+    tokens: their number, the terms of the loss
+    read:   how many tokens the model read
     norm:   of the gradient of that mean, before clipping
     stop:   the number of a signal that some process received, or 0
     late:   whether the first process wants a checkpoint, since the last one is long ago
@@ -34,6 +35,7 @@ class Outcome:
 
     loss: float
     tokens: int
+    read: int
     norm: float
     stop: int
     late: bool = False
@@ -82,18 +84,18 @@ class Updater:
         Raises:
             RunError: out of memory.
         """
-        total, tokens = self._gradients(prepared, update)
+        total, tokens, read = self._gradients(prepared, update)
         signal = self.stop.requested  # read as late as the other processes can still learn of it
         flags = [late and self.here.main, *(signal == each for each in SIGNALS)]
-        summary = torch.tensor([0.0, tokens, *flags], dtype=self._exact, device=self.here.device)
+        summary = torch.tensor([0.0, tokens, read, *flags], dtype=self._exact, device=self.here.device)
         summary[0] = total
         self.here.sum(summary)
         gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
         norm = full(nn.utils.get_total_norm(gradients))
-        loss, count, overdue, *received = summary.tolist()
+        loss, count, seen, overdue, *received = summary.tolist()
         scale = self.here.count / max(1.0, count)  # the exchange has divided by the number of processes
         stop = next((int(each) for each, processes in zip(SIGNALS, received, strict=True) if processes), 0)
-        outcome = Outcome(loss / max(1.0, count), int(count), norm.item() * scale, stop, bool(overdue))
+        outcome = Outcome(loss / max(1.0, count), int(count), int(seen), norm.item() * scale, stop, bool(overdue))
         if outcome.good:
             self._apply(gradients, scale, outcome.norm, rate)
         else:
@@ -101,18 +103,18 @@ class Updater:
         self.optimizer.zero_grad(set_to_none=True)
         return outcome
 
-    def _gradients(self, prepared: Sequence[Prepared], update: int) -> tuple[Tensor, int]:
-        total, tokens = torch.zeros((), device=self.here.device), 0
+    def _gradients(self, prepared: Sequence[Prepared], update: int) -> tuple[Tensor, int, int]:
+        total, tokens, read = torch.zeros((), device=self.here.device), 0, 0
         bf16 = choose_precision(self.settings.precision, self.here.device.type) == "bf16"
         for number, item in enumerate(prepared, start=1):
             with _memory(item, self.settings), exchanging(self.losses, number == len(prepared)):
                 batch = item.batch.to(self.here.device)
                 with torch.autocast(self.here.device.type, torch.bfloat16, enabled=bf16):
-                    loss, count, self.carried = self.losses(batch, update, self.carried)
+                    loss, count, self.carried, seen = self.losses(batch, update, self.carried)
                 loss.backward()
             total += loss.detach()
-            tokens += count
-        return total, tokens
+            tokens, read = tokens + count, read + seen
+        return total, tokens, read
 
     def _apply(self, gradients: list[Tensor], scale: float, norm: float, rate: float) -> None:
         if self.settings.clip and norm > self.settings.clip:

@@ -68,7 +68,8 @@ class AlgorithmicObjective:
 
     def loss(self, model: nn.Module, batch: BitBatch, update: int, carried: Carried | None = None) -> Loss:
         logits, targets = model(batch.inputs, batch.lengths)[batch.predicted], batch.targets[batch.predicted]
-        return Loss(functional.binary_cross_entropy_with_logits(logits, targets, reduction="sum"), targets.numel())
+        total = functional.binary_cross_entropy_with_logits(logits, targets, reduction="sum")
+        return Loss(total, targets.numel(), read=int(batch.lengths.sum()))
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         assert isinstance(model, TuringMachine)

@@ -32,7 +32,8 @@ class BidirectionalObjective:
     def loss(self, model: nn.Module, batch: SpelledBatch, update: int, carried: Carried | None = None) -> Loss:
         assert isinstance(model, Elmo)
         (forward, _), (backward, _) = losses(model, batch, self.settings.label_smoothing)
-        return Loss(forward + backward, 2 * count_words(batch))
+        words = count_words(batch)
+        return Loss(forward + backward, 2 * words, read=words)
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         assert isinstance(model, Elmo)

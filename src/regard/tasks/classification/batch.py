@@ -27,6 +27,11 @@ class LabelledBatch(Batch, ABC):
     def inputs(self) -> tuple[Tensor, ...]:
         """The arguments of the model, in order."""
 
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """The number of tokens, without padding."""
+
 
 @dataclass(frozen=True)
 class MarkedBatch(LabelledBatch):
@@ -41,6 +46,10 @@ class MarkedBatch(LabelledBatch):
     def inputs(self) -> tuple[Tensor, ...]:
         return self.tokens, self.lengths, self.segments
 
+    @property
+    def size(self) -> int:
+        return int(self.lengths.sum())
+
 
 @dataclass(frozen=True)
 class TextBatch(LabelledBatch):
@@ -53,6 +62,10 @@ class TextBatch(LabelledBatch):
     @property
     def inputs(self) -> tuple[Tensor, ...]:
         return self.tokens, self.lengths
+
+    @property
+    def size(self) -> int:
+        return int(self.lengths.sum())
 
 
 @dataclass(frozen=True)
@@ -69,6 +82,10 @@ class TwoTextBatch(LabelledBatch):
     def inputs(self) -> tuple[Tensor, ...]:
         return self.first, self.first_lengths, self.second, self.second_lengths
 
+    @property
+    def size(self) -> int:
+        return int(self.first_lengths.sum() + self.second_lengths.sum())
+
 
 @dataclass(frozen=True)
 class DocumentBatch(LabelledBatch):
@@ -84,6 +101,10 @@ class DocumentBatch(LabelledBatch):
     @property
     def inputs(self) -> tuple[Tensor, ...]:
         return self.tokens, self.lengths, self.places, self.counts
+
+    @property
+    def size(self) -> int:
+        return int(self.lengths.sum())
 
 
 def collate_marked(examples: Sequence[tuple[Sequence[Ids], Target]], special: SpecialTokens = SPECIAL) -> MarkedBatch:

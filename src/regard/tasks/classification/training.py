@@ -56,7 +56,7 @@ class TextObjective:
 
     def loss(self, model: nn.Module, batch: LabelledBatch, update: int, carried: Carried | None = None) -> Loss:
         total = self.outputs.loss(model(*batch.inputs), batch.targets, self.settings.label_smoothing)
-        return Loss(total, len(batch.targets))
+        return Loss(total, len(batch.targets), read=batch.size)
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         assert isinstance(model, Classifier)

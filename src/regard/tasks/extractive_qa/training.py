@@ -53,7 +53,7 @@ class ExtractiveQAObjective:
 
     def loss(self, model: nn.Module, batch: SpanBatch, update: int, carried: Carried | None = None) -> Loss:
         logits = model(batch.tokens, batch.lengths, batch.segments)
-        return Loss(span_loss(logits, batch.answers), len(batch.answers))
+        return Loss(span_loss(logits, batch.answers), len(batch.answers), read=int(batch.lengths.sum()))
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         assert isinstance(model, BertSpans)

@@ -76,7 +76,8 @@ class FewShotObjective:
 
     def loss(self, model: nn.Module, batch: EpisodeBatch, update: int, carried: Carried | None = None) -> Loss:
         assert isinstance(model, FewShotSnail)
-        return Loss(episode_loss(model, batch, self.config.prototypes), batch.classes.numel())
+        total = episode_loss(model, batch, self.config.prototypes)
+        return Loss(total, batch.classes.numel(), read=batch.images.shape[0] * batch.images.shape[1])
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         assert isinstance(model, FewShotSnail)

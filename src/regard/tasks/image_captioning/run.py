@@ -29,7 +29,7 @@ from regard.tasks.image_captioning.config import ImageCaptioning
 from regard.tasks.image_captioning.data import Captioned, CaptionTables
 from regard.tasks.image_captioning.training import decode, encoded, figures, read
 from regard.tasks.options import SAMPLING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
-from regard.tasks.prediction import TextPrediction, flat
+from regard.tasks.prediction import TextPrediction, distinct, flat
 from regard.tasks.run import Run, for_evaluation
 from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
@@ -129,8 +129,10 @@ class ImageCaptioningRun(Run[Image, Caption]):
         """
         search = options.search(self.config.search)
         with guarded(self.model):
-            found = decode(self.model, numbered(examples), self.config, search, options.n_best)
-        captions = [[self._caption(each) for each in hypotheses] for hypotheses in found]
+            found = decode(self.model, numbered(examples), self.config, search, options.hypotheses(search))
+        captions = [
+            distinct([self._caption(each) for each in some], lambda one: one.text, options.n_best) for some in found
+        ]
         return [replace(best, alternatives=tuple(others)) for best, *others in captions]
 
     def _stream(

@@ -55,7 +55,7 @@ class ImageClassificationObjective:
     def loss(self, model: nn.Module, batch: ImageBatch, update: int, carried: Carried | None = None) -> Loss:
         assert isinstance(model, Vit)
         total = distillation(model.both(batch.pixels), batch.classes, batch.classes, self.settings.label_smoothing)
-        return Loss(total, len(batch.classes))
+        return Loss(total, len(batch.classes), read=len(batch.classes) * self.config.positions)
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         assert isinstance(model, Vit)

@@ -9,6 +9,7 @@ from torch import Tensor
 from regard.attention.memory import Memory
 from regard.decoding.continuation import Prompted
 from regard.decoding.hypothesis import Hypothesis
+from regard.tasks.prediction import distinct
 from regard.text import Tokenizer
 
 
@@ -47,9 +48,12 @@ class Continuation:
         return f"{self.prompt}{self.text}".split("\n")
 
     @classmethod
-    def ranked(cls, prompt: str, found: Sequence[Hypothesis], forced: int, tokenizer: Tokenizer) -> "Continuation":
-        """The best of the hypotheses, with the others as alternatives; as `of`."""
-        best, *others = [cls.of(prompt, each, forced, tokenizer) for each in found]
+    def ranked(
+        cls, prompt: str, found: Sequence[Hypothesis], forced: int, tokenizer: Tokenizer, most: int
+    ) -> "Continuation":
+        """The best of the hypotheses, with others of `most` different texts as alternatives; as `of`."""
+        every = [cls.of(prompt, each, forced, tokenizer) for each in found]
+        best, *others = distinct(every, lambda one: one.text, most)
         return replace(best, alternatives=tuple(others))
 
     @classmethod

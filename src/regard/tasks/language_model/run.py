@@ -125,10 +125,10 @@ class LanguageModelRun(Run[str, Continuation]):
         search = options.search(self.config.search)
         with guarded(self.model):
             begun = self._begun(prompts, options.tokens, options.beyond)
-            constraints = DecodingConstraints(options.n_best, begun.rest)
+            constraints = DecodingConstraints(options.hypotheses(search), begun.rest)
             found = search(begun.decoder, begun.nothing, begun.limit, constraints)
         return [
-            Continuation.ranked(prompt, hypotheses, len(forced), self.tokenizer)
+            Continuation.ranked(prompt, hypotheses, len(forced), self.tokenizer, options.n_best)
             for prompt, forced, hypotheses in zip(prompts, begun.rest, found, strict=True)
         ]
 

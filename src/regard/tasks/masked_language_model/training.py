@@ -44,7 +44,7 @@ class MaskedObjective:
             following = model.next_sentence(model.pooler(states))
             pairs = functional.cross_entropy(following, batch.follows, reduction="sum")
             total = total + pairs * (count / len(batch.tokens))
-        return Loss(total, count)
+        return Loss(total, count, read=int(batch.lengths.sum()))
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         assert isinstance(model, Bert)

@@ -36,7 +36,7 @@ from regard.nonfinite import guarded
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
 from regard.tasks.options import SAMPLING, AttributionOptions, EvaluationOptions, PredictOptions, StreamOptions
-from regard.tasks.prediction import TextPrediction
+from regard.tasks.prediction import TextPrediction, distinct
 from regard.tasks.run import Run, for_evaluation, text_warnings
 from regard.tasks.seq2seq.config import Seq2Seq
 from regard.tasks.seq2seq.conversation import Conversation
@@ -137,10 +137,16 @@ class Seq2SeqRun(Run[str, Prediction]):
 
     def _predict(self, texts: Sequence[str], options: PredictOptions) -> list[Prediction]:
         """The output for each text, with its alternatives, and its attention unless it is off."""
-        constraints = encode_constraints(self.tokenizers, texts, options.n_best, options.prefix, options.phrases)
+        search = options.search(self.config.search)
+        count = options.hypotheses(search)
+        constraints = encode_constraints(self.tokenizers, texts, count, options.prefix, options.phrases)
         with guarded(self.model):
-            search = options.search(self.config.search)
             found = search_texts(self.model, self.tokenizers, texts, search, constraints=constraints)
+        if not options.mbr:
+            found = [
+                distinct(each, lambda one, text=text: self.tokenizers.text(one.tokens, text), options.n_best)
+                for text, each in zip(texts, found, strict=True)
+            ]
         predictions = self.predictions(texts, found, attention=options.attention is not False)
         lacking = [lacks(self.tokenizers, text, each, options.phrases) for text, each in zip(texts, found, strict=True)]
         complete = [one.without(each) for one, each in zip(predictions, lacking, strict=True)]
