@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from regard.data.bad_records import MissingColumns, Row, RowCollector
+from regard.data.headers import check_no_header
 from regard.data.lines import DEFAULT_LIMITS, Limits, read_lines
 from regard.errors import InputError
 
@@ -89,6 +90,7 @@ def _read(path: str | Path, columns: Columns, limits: Limits, collector: RowColl
     number, first = next(rows)
     if isinstance(columns[0], int):
         chosen = _numbered(columns, first, f"{path}:{number}", how.probable(lines[0], delimiter), delimiter)
+        check_no_header([first[place] for place in chosen], f"{path}:{number}")
         _collect(first, number, (len(first), number), columns, chosen, collector)
     else:
         header = how.split(lines[0], how.probable(lines[0], delimiter))

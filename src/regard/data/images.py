@@ -2,6 +2,7 @@
 
 import hashlib
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +13,10 @@ from regard.data.idx import read_idx
 from regard.data.splits import Splits, check_share, spread
 from regard.errors import InputError
 from regard.images import SUFFIXES, Image
+
+SETS = {"train": "train", "training": "train", "valid": "valid", "validation": "valid", "val": "valid", "dev": "valid"}
+SETS |= {"test": "test", "testing": "test"}
+"""The set that a folder of this name holds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,8 +76,9 @@ class ImageFolders(ImageSets):
         root = Path(path)
         if not root.is_dir():
             raise InputError(f"{path}: {'is a file' if root.exists() else 'no such folder'}; expected a folder a class")
-        found = []
-        for folder in sorted(each for each in root.iterdir() if each.is_dir() and not hidden(each)):
+        found, folders = [], sorted(each for each in root.iterdir() if each.is_dir() and not hidden(each))
+        check_classes(path, [folder.name for folder in folders])
+        for folder in folders:
             for file in sorted(each for each in folder.rglob("*") if not each.is_dir() and not hidden(each)):
                 if file.suffix.lower() not in SUFFIXES:
                     raise InputError(f"{file}: is no image by its name; expected {', '.join(sorted(SUFFIXES))}")
@@ -111,6 +117,14 @@ class IdxImages(ImageSets):
         names = self.classes or tuple(map(str, range(256)))
         pairs = zip(images, labels.tolist(), strict=True)
         return [LabelledImage(image, names[label], f"{path}:{place}") for place, (image, label) in enumerate(pairs, 1)]
+
+
+def check_classes(path: str, names: Sequence[str]) -> None:
+    """Raises InputError for folders named after sets, which are one level above the folders of classes."""
+    found = {SETS[name.lower()]: name for name in names if name.lower() in SETS}
+    if len(names) > 1 and len(found) == len(names):
+        options = " ".join(f"--set data.{key}={Path(path) / name}" for key, name in found.items())
+        raise InputError(f"{path}: its folders are the sets {', '.join(names)} and no classes; name each: {options}")
 
 
 def is_folder(value: Any) -> bool:

@@ -13,6 +13,9 @@ from regard.shapes import Float
 from regard.storage.run_folder import LABELS, RunDirectory
 from regard.tasks.prediction import flat
 
+SHOWN = 10
+"""The most classes that a message lists."""
+
 
 @dataclass(frozen=True)
 class ClassPrediction:
@@ -85,7 +88,8 @@ def class_indices(labels: Sequence[str], examples: Sequence[LabelledExample]) ->
     known = {label: number for number, label in enumerate(labels)}
     for each in examples:
         if each.label not in known:
-            raise InputError(f"{each.place}: label {each.label!r} is none of the training set's: {', '.join(labels)}")
+            shown = ", ".join(labels[:SHOWN]) + (f" and {len(labels) - SHOWN} more" if len(labels) > SHOWN else "")
+            raise InputError(f"{each.place}: label {each.label!r} is none of the training set's: {shown}")
     return [known[each.label] for each in examples]
 
 

@@ -35,6 +35,7 @@ from regard.tasks.tokenizer_file import TOKENIZER
 from regard.text import Tokenizer
 
 SHOWN = "models that do are bert, han, flat-attention and rocktaschel"
+TAB = "the text has a tab, and this model reads one text and no pairs; the tab is a blank for it"
 P = TypeVar("P", bound=Prediction)
 Text = str | tuple[str, ...] | list[str]
 """One text, a pair of them, or a document as the list of its sentences."""
@@ -83,7 +84,8 @@ class TextRun(Run[Text, P]):
 
     def warnings(self, text: Text) -> list[str]:
         texts = {"text": text} if isinstance(text, str) else {f"text {n}": each for n, each in enumerate(text, 1)}
-        return text_warnings(self.tokenizer, texts)
+        pair = [TAB] if isinstance(text, str) and "\t" in text else []
+        return pair + text_warnings(self.tokenizer, texts)
 
     def parse(self, line: str, place: str = "text 1") -> Text:
         """One text, or two separated by a tab. Raises InputError for a line without a tab, or with several."""

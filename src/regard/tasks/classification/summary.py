@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from regard.data.headers import column_names, partner
 from regard.data.splits import Splits
 from regard.tasks.classification.config import TextConfig
 from regard.tasks.classification.data import Labelled
@@ -36,8 +37,22 @@ def text_summary(
         lengths={"text": _lengths(sampled(splits.train), form)},
         unknown=unknown,
         example={"text": example(first, form), "label": labels.first or str(first.label)},
-        warnings=(*labels.warnings, *unknown_warnings(unknown)),
+        warnings=(*labels.warnings, *_unread(config), *unknown_warnings(unknown)),
     )
+
+
+def _unread(config: TextConfig) -> list[str]:
+    """A warning where the table has the other text of pairs, which the run file does not name."""
+    data = config.data
+    if data.second is not None or data.train is None or isinstance(data.text, int):
+        return []
+    second = partner(data.text, column_names(data.train))
+    if second is None:
+        return []
+    return [
+        f"{data.train} has a column {second!r} beside {data.text!r}, which is not read: this model reads one text; for "
+        f"pairs set data.second={second} and choose a model of two texts"
+    ]
 
 
 def _lengths(some: Sequence[Labelled[Any]], form: Form[Any]) -> Lengths:

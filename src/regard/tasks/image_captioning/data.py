@@ -1,7 +1,7 @@
 """The `data:` section of a run file for captioning: images with captions, from files, and their batches."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -79,7 +79,8 @@ class CaptionTables(HeldOut, Tabular):
             return self._by_column(self.train, self.split)
         train = self.read(self.train)
         if self.valid is not None:
-            return Splits(train, self.read(self.valid), self.tests())
+            splits = Splits(train, self.read(self.valid), self.tests())
+            return splits if self.train in (self.valid, self.test) else apart(splits)
         what = f"{self.train}: {len(train):,} images"
         return Splits(*self.hold_out(train, what, lambda each: str(each.image)), self.tests())
 
@@ -93,7 +94,7 @@ class CaptionTables(HeldOut, Tabular):
         """Read the images of another table or folder. Raises InputError as `load` does."""
         if Path(path).is_dir() and not _table_in(Path(path)):
             return _beside_images(Path(path))
-        return [self._of(row) for row in self._rows(path)]
+        return one_an_image([self._of(row) for row in self._rows(path)])
 
     def _by_column(self, path: str, split: str) -> Splits[Captioned]:
         """The sets of one table. Raises InputError as `load` does."""
@@ -102,11 +103,14 @@ class CaptionTables(HeldOut, Tabular):
         for row in rows:
             if row.fields[0] not in known:
                 raise InputError(f"{row.place}: {split} is {row.fields[0]!r}; expected one of {', '.join(known)}")
-        sets = {name: [self._of(row) for row in rows if row.fields[0] in names] for name, names in SPLITS.items()}
+        sets = {
+            name: one_an_image([self._of(row) for row in rows if row.fields[0] in names])
+            for name, names in SPLITS.items()
+        }
         for name in ("train", "valid"):
             if not sets[name]:
                 raise InputError(f"{path}: no record whose {split} is {' or '.join(SPLITS[name])}")
-        return Splits(sets["train"], sets["valid"], sets["test"])
+        return apart(Splits(sets["train"], sets["valid"], sets["test"]))
 
     def _rows(self, path: str) -> list[Row]:
         first = {} if self.split is None else {"split": self.split}
@@ -122,6 +126,28 @@ class CaptionTables(HeldOut, Tabular):
             searched = "here or beside the table" if self.images == "." else f"in {self.images}"
             raise InputError(f"{row.place}: no image {name} {searched}; set data.images to the folder that it is in")
         return Captioned(file, (row.fields[-1], *row.others), row.place)
+
+
+def one_an_image(found: Sequence[Captioned]) -> list[Captioned]:
+    """The images with all captions of each: of rows with the same image the first has the captions of all."""
+    images: dict[str, Captioned] = {}
+    for each in found:
+        first = images.setdefault(str(each.image), each)
+        if first is not each:
+            captions = tuple(dict.fromkeys((*first.captions, *each.captions)))
+            images[str(each.image)] = replace(first, captions=captions)
+    return list(images.values())
+
+
+def apart(splits: Splits[Captioned]) -> Splits[Captioned]:
+    """The same sets. Raises InputError for an image that is in two of them."""
+    seen: dict[str, str] = {}
+    for some in (splits.train, splits.valid, splits.test):
+        for each in some:
+            if (place := seen.get(str(each.image))) is not None:
+                raise InputError(f"{each.place}: image {each.image} is in another set too, {place}; keep it in one set")
+        seen |= {str(each.image): each.place for each in some}
+    return splits
 
 
 def _table_in(folder: Path) -> Path | None:
