@@ -117,9 +117,9 @@ def test_span_answers_in_a_table(tmp_path: Path):
     found = Questions(train=path, answer="answer").load()
     assert len(found.train) + len(found.valid) == 4
     assert {each.context for each in found.train}.isdisjoint(each.context for each in found.valid)
-    assert [
-        each.start for question in Questions(answer=3, context=2, question=1).read(path) for each in question.answers
-    ]
+    plain = written(tmp_path, "plain.csv", QUESTIONS.partition("\n")[2])
+    numbered = Questions(answer=3, context=2, question=1).read(plain)
+    assert [each.start for question in numbered for each in question.answers] == [0, 4, 3, 3]
     nested = {"question": "Who?", "context": "She did", "answers": {"text": ["She"], "answer_start": [0]}}
     (pair,) = Squad(answer="answers.text").read(written(tmp_path, "b.jsonl", json.dumps(nested)))
     assert pair.answers[0].text == "She"

@@ -137,16 +137,13 @@ class Seq2SeqRun(Run[str, Prediction]):
 
     def _predict(self, texts: Sequence[str], options: PredictOptions) -> list[Prediction]:
         """The output for each text, with its alternatives, and its attention unless it is off."""
-        search = options.search(self.config.search)
-        count = options.hypotheses(search)
-        constraints = encode_constraints(self.tokenizers, texts, count, options.prefix, options.phrases)
+        search, sides = options.search(self.config.search), self.tokenizers
+        constraints = encode_constraints(sides, texts, options.hypotheses(search), options.prefix, options.phrases)
         with guarded(self.model):
-            found = search_texts(self.model, self.tokenizers, texts, search, constraints=constraints)
+            found = search_texts(self.model, sides, texts, search, constraints=constraints)
         if not options.mbr:
-            found = [
-                distinct(each, lambda one, text=text: self.tokenizers.text(one.tokens, text), options.n_best)
-                for text, each in zip(texts, found, strict=True)
-            ]
+            pairs = zip(texts, found, strict=True)
+            found = [distinct(each, lambda one, t=t: sides.text(one.tokens, t), options.n_best) for t, each in pairs]
         predictions = self.predictions(texts, found, attention=options.attention is not False)
         lacking = [lacks(self.tokenizers, text, each, options.phrases) for text, each in zip(texts, found, strict=True)]
         complete = [one.without(each) for one, each in zip(predictions, lacking, strict=True)]
