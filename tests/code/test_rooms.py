@@ -20,6 +20,7 @@ OUTSIDE = {
 DOORS = {
     ("multi_target", "seq2seq"): "a run of several languages is a run of that task for each",
     ("regression", "classification"): "the texts, forms and runs of classes, with another meaning of the outputs",
+    ("multi_label", "classification"): "the texts, forms and runs of classes, with another meaning of the outputs",
 }
 """Rooms that enter another, and why."""
 NAMES = {"regard.runs.run_file": "older run files have former names of tasks, with those that replace them"}

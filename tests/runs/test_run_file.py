@@ -25,7 +25,7 @@ from regard.runs.recipes import names, path_of
 from regard.runs.run_file import RunConfig
 from regard.tasks.algorithmic.config import Algorithmic
 from regard.tasks.bidirectional_language_model.config import BidirectionalLanguageModelling
-from regard.tasks.classification.config import Classification
+from regard.tasks.classification.config import TextConfig
 from regard.tasks.extractive_qa.config import ExtractiveQA
 from regard.tasks.few_shot.config import FewShot
 from regard.tasks.image_captioning.config import ImageCaptioning
@@ -113,7 +113,9 @@ def needed(name: str) -> list[str]:
     needed |= {"language": text, "elmo": text, "characters": text, "dialogue": text}
     needed |= {"squad": ["data.train=[a.json, b.jsonl]", "data.valid=[c.json]"], "classify": ["data.train=a.tsv"]}
     needed |= {"vit": ["data.train=a-images-idx3"], "captions": ["data.train=a.jsonl", "data.split=split"]}
-    needed |= {name: ["data.train=a.tsv"] for name in ("reviews", "entailment", "regression", "relatedness")}
+    needed |= {
+        name: ["data.train=a.tsv"] for name in ("reviews", "entailment", "regression", "relatedness", "multi-label")
+    }
     needed |= {"spans": ["data.train=[a.json]", "data.valid=[b.json]"]}
     many = [f"data.{part}=[a, b, c]" for part in ("train", "valid")]
     needed["translate-many"] = ["data.languages=[de, fr]", *many]
@@ -230,7 +232,7 @@ def test_the_models_of_recipes_can_be_built(name: str):
     if isinstance(run, BidirectionalLanguageModelling):
         assert type(Elmo(11, run.model)).__name__.lower() == run.model.name
         return
-    if isinstance(run, Classification):
+    if isinstance(run, TextConfig):
         assert build_classifier(run.classifier, 11, 2).output.out_features == 2
         return
     if isinstance(run, ImageClassification):

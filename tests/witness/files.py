@@ -187,6 +187,19 @@ def related(folder: Path) -> dict[str, str]:
     return found
 
 
+def several(folder: Path) -> dict[str, str]:
+    """Texts with the letters from a to e that their first words begin with, a list of them."""
+    writer, found = Writer("several"), {}
+    for name, count in (("train", 150), ("valid", 12), ("test", 12)):
+        rows = []
+        for _ in range(count):
+            text = writer.sentence()
+            begun = sorted({word[0] for word in text.split()[:3]} & set("bdfgkm"))
+            rows.append(json.dumps({"text": text, "label": begun}))
+        found[f"data.{name}"] = lines(folder / f"{name}.jsonl", rows)
+    return found
+
+
 def photographs(folder: Path) -> dict[str, str]:
     """Noise with a bright bar in it, and two captions that tell where."""
     writer, dice = Writer("photographs"), np.random.default_rng(1)

@@ -3,7 +3,7 @@
 import csv
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -29,10 +29,11 @@ def read_tsv(
     skip_bad: bool = False,
     delimiter: str | None = None,
     quoting: bool = False,
+    lists: tuple[str | int, ...] = (),
 ) -> list[Row]:
     """Read tab-separated columns. A quotation mark is an ordinary character, so no row can swallow the next, unless
     `quoting`. Another delimiter is found as by `read_csv`."""
-    return _read(path, columns, limits, RowCollector(path, skip_bad), Preference("\t", delimiter, quoting))
+    return _read(path, columns, limits, RowCollector(path, skip_bad), Preference("\t", delimiter, quoting, lists))
 
 
 def read_csv(
@@ -43,19 +44,22 @@ def read_csv(
     skip_bad: bool = False,
     delimiter: str | None = None,
     quoting: bool = True,
+    lists: tuple[str | int, ...] = (),
 ) -> list[Row]:
     """Read comma-separated columns, quoted with `"`. An unclosed quote is an error even with `skip_bad`. Without
     `delimiter` it is a comma, or the only one with which the first line has the columns."""
-    return _read(path, columns, limits, RowCollector(path, skip_bad), Preference(",", delimiter, quoting))
+    return _read(path, columns, limits, RowCollector(path, skip_bad), Preference(",", delimiter, quoting, lists))
 
 
 @dataclass(frozen=True)
 class Preference:
-    """The usual delimiter of a kind of file, the stated one, and whether fields may be in quotation marks."""
+    """The usual delimiter of a kind of file, the stated one, whether fields may be in quotation marks, and the columns
+    that may be empty."""
 
     usual: str
     stated: str | None
     quoting: bool
+    optional: tuple[str | int, ...] = ()
 
     def split(self, line: str, delimiter: str) -> list[str]:
         """The fields of one line."""
@@ -84,19 +88,19 @@ class Preference:
 def _read(path: str | Path, columns: Columns, limits: Limits, collector: RowCollector, how: Preference) -> list[Row]:
     lines, skipped = read_lines(path, limits), 0
     if (stated := SPREADSHEET.fullmatch(lines[0])) and len(lines) > 1:
-        lines, skipped, how = lines[1:], 1, Preference(how.usual, how.stated or stated[1], how.quoting)
+        lines, skipped, how = lines[1:], 1, replace(how, stated=how.stated or stated[1])
     delimiter = how.of(lines, columns)
     rows = _quoted_rows(path, lines, delimiter, skipped) if how.quoting else _plain_rows(lines, delimiter, skipped)
     number, first = next(rows)
     if isinstance(columns[0], int):
         chosen = _numbered(columns, first, f"{path}:{number}", how.probable(lines[0], delimiter), delimiter)
         check_no_header([first[place] for place in chosen], f"{path}:{number}")
-        _collect(first, number, (len(first), number), columns, chosen, collector)
+        _collect(first, number, (len(first), number), columns, chosen, collector, how.optional)
     else:
         header = how.split(lines[0], how.probable(lines[0], delimiter))
         chosen = _named(columns, first, header, number, collector)
     for place, fields in rows:
-        _collect(fields, place, (len(first), number), columns, chosen, collector)
+        _collect(fields, place, (len(first), number), columns, chosen, collector, how.optional)
     return collector.finish()
 
 
@@ -107,15 +111,17 @@ def _collect(
     columns: Columns,
     chosen: list[int],
     collector: RowCollector,
+    optional: tuple[str | int, ...],
 ) -> None:
-    """Add a row, or refuse one that has not as many columns as `expected` of it, those of another line."""
+    """Add a row, or refuse one that has not as many columns as `expected` of it, those of another line, or has an empty
+    one that is not `optional`."""
     width, line = expected
     if len(fields) != width:
         found = f"{len(fields)} columns" if any(fields) else "a blank line"
         collector.refuse(number, f"{found}, expected {width} columns as in line {line}")
         return
     cells = [fields[place] for place in chosen]
-    empty = [str(name) for name, text in zip(columns, cells, strict=True) if not text.strip()]
+    empty = [str(name) for name, text in zip(columns, cells, strict=True) if not text.strip() and name not in optional]
     if empty:
         collector.refuse(number, f"column {' and '.join(empty)} is empty")
     else:

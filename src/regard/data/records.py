@@ -1,7 +1,7 @@
 """Tables whose records have keys: JSON lines and a JSON array. A key `review.body` is `body` inside `review`."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,8 @@ from regard.errors import InputError
 ONE_LINE = Limits(max_line=2**28)
 """A published JSON file is a single line."""
 ABSENT = object()
+ITEM = "\x1f"
+"""The end of each item of a list in a field, the unit separator of ASCII."""
 
 
 def read_jsonl(
@@ -22,23 +24,29 @@ def read_jsonl(
     *,
     skip_bad: bool = False,
     numbers: tuple[str, ...] = (),
+    lists: tuple[str, ...] = (),
 ) -> list[Row]:
     """Read one JSON object per line. `columns` name the keys, whose values must be strings. The last value may be a
     list: its first item is the field, the rest are the row's `others`. Values of the keys `numbers` may also be
-    numbers, read as text. Other keys are ignored."""
+    numbers, read as text; those of `lists` may be empty, or lists of texts or numbers. Other keys are ignored."""
     parsed = ((number, line, *parse_json(line)) for number, line in enumerate(read_lines(path, limits), 1))
-    return _rows(parsed, columns, RowCollector(path, skip_bad), numbers)
+    return _rows(parsed, columns, RowCollector(path, skip_bad), numbers, lists)
 
 
 def read_json(
-    path: str | Path, columns: tuple[str, ...], *, skip_bad: bool = False, numbers: tuple[str, ...] = ()
+    path: str | Path,
+    columns: tuple[str, ...],
+    *,
+    skip_bad: bool = False,
+    numbers: tuple[str, ...] = (),
+    lists: tuple[str, ...] = (),
 ) -> list[Row]:
     """Read a JSON array of objects as `read_jsonl` reads its lines. Places count the objects from 1."""
     records, fault = parse_json("\n".join(read_lines(path, ONE_LINE)))
     if fault or not isinstance(records, list):
         raise InputError(f"{path}: {fault or 'is no list'}; expected a list of objects; one a line is .jsonl")
     parsed = ((number, "", record, None) for number, record in enumerate(records, 1))
-    return _rows(parsed, columns, RowCollector(path, skip_bad), numbers)
+    return _rows(parsed, columns, RowCollector(path, skip_bad), numbers, lists)
 
 
 def records_to_rows(
@@ -78,15 +86,19 @@ def _rows(
     columns: tuple[str, ...],
     collector: RowCollector,
     numbers: Iterable[str],
+    lists: Iterable[str] = (),
 ) -> list[Row]:
     """The rows of records, each with its number, its line and the fault of the line."""
-    counted = frozenset(numbers)
+    counted, listed = frozenset(numbers), frozenset(lists)
     for number, line, record, fault in parsed:
-        values = [_written(value_at(record, each), each in counted) for each in columns] if _is_object(record) else []
+        values = []
+        if _is_object(record):
+            found = ((each, value_at(record, each)) for each in columns)
+            values = [_joined(value) if each in listed else _written(value, each in counted) for each, value in found]
         if not fault and (lacking := [name for name, value in zip(columns, values, strict=False) if value is ABSENT]):
             collector.lack(number, MissingColumns(lacking, list(_keys(record)), "object", line and "column 1: "))
             continue
-        fault = fault or _fault(columns, values, record, line)
+        fault = fault or _fault(columns, values, record, line, listed)
         if fault:
             collector.refuse(number, fault)
         else:
@@ -108,7 +120,7 @@ def _keys(record: Mapping[str, Any], before: str = "", depth: int = 3) -> Iterat
             yield f"{before}{name}"
 
 
-def _fault(columns: tuple[str, ...], values: list[Any], record: Any, line: str) -> str | None:
+def _fault(columns: tuple[str, ...], values: list[Any], record: Any, line: str, listed: Collection[str]) -> str | None:
     if not values:
         expected = " and ".join(map(repr, columns))
         place = "column 1: " if line else ""
@@ -119,7 +131,7 @@ def _fault(columns: tuple[str, ...], values: list[Any], record: Any, line: str) 
         for value in _several(whole) if column == columns[-1] else [whole]:
             if not isinstance(value, str):
                 return f"{place}{column!r} is {type(value).__name__}, expected text"
-            if not value.strip():
+            if not value.strip() and column not in listed:
                 return f"{place}{column!r} is empty"
     return None
 
@@ -129,6 +141,15 @@ def _written(value: Any, number: bool) -> Any:
     if number and isinstance(value, Real) and not isinstance(value, bool) and value == value:
         return str(value)
     return list(value) if isinstance(value, tuple) else value
+
+
+def _joined(value: Any) -> Any:
+    """A list of texts or numbers as its items, each with an end; nothing as an empty text; any other value as one that
+    is no list."""
+    if not isinstance(value, list | tuple):
+        return "" if value is None else _written(value, number=True)
+    items = [_written(each, number=True) for each in value]
+    return "".join(f"{item}{ITEM}" for item in items) if all(isinstance(item, str) for item in items) else value
 
 
 def _several(value: Any) -> list[Any]:

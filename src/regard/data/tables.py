@@ -67,16 +67,20 @@ class Tabular:
         return replace(own, **chosen)
 
     def rows(
-        self, path: str | Path, columns: Mapping[str, str | int], numbers: tuple[str | int, ...] = ()
+        self,
+        path: str | Path,
+        columns: Mapping[str, str | int],
+        numbers: tuple[str | int, ...] = (),
+        lists: tuple[str | int, ...] = (),
     ) -> list[Row]:
-        """Read a table. `columns` are those of the keys of this section, by the keys' names. Raises InputError as
-        `read_table`, which names the keys of columns that the table lacks."""
+        """Read a table. `columns` are those of the keys of this section, by the keys' names; `numbers` and `lists` as
+        for `read_table`. Raises InputError as `read_table`, which names the keys of columns that the table lacks."""
         chosen: Any = tuple(columns.values())
         self.check_columns(columns, str(path))
         if self.delimiter is not None and len(WRITTEN.get(self.delimiter, self.delimiter)) != 1:
             raise InputError(f"data.delimiter is {self.delimiter!r}; expected one character, such as ';', or tab")
         try:
-            return read_table(path, chosen, skip_bad=self.skip_bad, numbers=numbers, layout=self.layout())
+            return read_table(path, chosen, skip_bad=self.skip_bad, numbers=numbers, lists=lists, layout=self.layout())
         except MissingColumns as error:
             lacking = [_setting(key) for key, column in columns.items() if column in error.names]
             raise error.advised(f"name yours with {' and '.join(dict.fromkeys(lacking))}", self.columns) from error
@@ -104,11 +108,14 @@ def read_table(
     *,
     skip_bad: bool = False,
     numbers: tuple[str | int, ...] = (),
+    lists: tuple[str | int, ...] = (),
     layout: Mapping[str, Any] | None = None,
 ) -> list[Row]:
-    """Read a table of the kind that its name ends with. In JSON, values of the columns `numbers` may be numbers.
-    `layout` is that of delimited files. Raises InputError as its reader and `kind` do."""
+    """Read a table of the kind that its name ends with. In JSON, values of the columns `numbers` may be numbers. Values
+    of the columns `lists` may be empty, and in JSON lists, whose items end with `records.ITEM` in the field. `layout`
+    is that of delimited files. Raises InputError as its reader and `kind` do."""
     more: dict[str, Any] = {"numbers": numbers} if kind(path) in KEYED else dict(layout or {})
+    more |= {"lists": lists} if lists else {}
     return READERS[kind(path)](path, columns, skip_bad=skip_bad, **more)
 
 

@@ -12,6 +12,7 @@ TASKS = Registry(
         "bidirectional-language-model": "bidirectional_language_model:TASK",
         "classification": "classification:TASK",
         "regression": "regression:TASK",
+        "multi-label": "multi_label:TASK",
         "extractive-qa": "extractive_qa:TASK",
         "image-classification": "image_classification:TASK",
         "image-captioning": "image_captioning:TASK",

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from regard.models.catalog import CLASSIFIERS, ClassifierConfig
 from regard.models.elmo_embedding import ElmoStates
-from regard.tasks.classification.data import LabelledTables
+from regard.tasks.classification.data import LabelledData, LabelledTables
 from regard.tasks.classification.forms.catalog import form_class
 from regard.tasks.fine_tuning import FineTuning
 from regard.tasks.pretrained_part import PretrainedPart, PretrainedSource
@@ -22,7 +22,7 @@ class TextConfig(FineTuning, PretrainedSource):
 
     takes: ClassVar[tuple[str, ...]] = tuple(CLASSIFIERS)
 
-    data: LabelledTables
+    data: LabelledData
     model: ClassifierConfig | None = None
     truncate: bool = False
 
@@ -77,3 +77,4 @@ class Classification(TextConfig):
     """A run file, whose labels are classes; a text has one."""
 
     task: Literal["classification"] = "classification"
+    data: LabelledTables

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 from regard.data.splits import Splits, check_share, spread
 from regard.data.tables import Tabular
@@ -23,6 +23,22 @@ class Labelled(Generic[L]):
 
 
 Value = str | int
+
+
+@runtime_checkable
+class LabelledData(Protocol):
+    """A `data:` section with labelled texts."""
+
+    @property
+    def second(self) -> Value | None: ...
+
+    def tests(self) -> Sequence[Labelled[Any]]: ...
+
+    def read(self, path: str) -> list[Labelled[Any]]: ...
+
+    def with_columns(self, names: str | None, *, skip_bad: bool = False) -> "LabelledData":
+        """The section with other columns, as `Tabular.with_columns`."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +130,8 @@ class LabelledTables(Tabular):
         others = {key: column for key, column in self.columns.items() if key != "text"}
         folds = {} if fold is None else {"fold": fold}
         found = []
-        for row in self.rows(path, others | folds | {"text": self.text}, numbers=(self.label, *folds.values())):
+        columns, numbers = others | folds | {"text": self.text}, (self.label, *folds.values())
+        for row in self.rows(path, columns, numbers=numbers, lists=self.lists):
             sentences = (row.fields[-1], *row.others)
             *second, label = row.fields[: len(others)]
             texts = (" ".join(sentences), *second)
@@ -122,6 +139,11 @@ class LabelledTables(Tabular):
             own = sentences if row.listed else ()
             found.append((value, Labelled(texts, self.label_of(label, row.place), row.place, own)))
         return found
+
+    @property
+    def lists(self) -> tuple[Value, ...]:
+        """The columns that may be empty, and in JSON a list; none for classes."""
+        return ()
 
     def label_of(self, field: str, place: str) -> Any:
         """The label in the field of a row: the name of a class. Raises InputError, which names the place, for another

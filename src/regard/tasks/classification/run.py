@@ -24,7 +24,7 @@ from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
 from regard.tasks.class_prediction import ClassPrediction
 from regard.tasks.classification.config import Classification, TextConfig
-from regard.tasks.classification.data import Labelled, LabelledTables
+from regard.tasks.classification.data import Labelled, LabelledData
 from regard.tasks.classification.forms.catalog import form_of
 from regard.tasks.classification.outputs import ClassOutputs, Outputs
 from regard.tasks.classification.training import logits_of
@@ -142,7 +142,7 @@ class TextRun(Run[Text, P]):
         with guarded(self.model):
             return self.outputs.predictions(logits_of(self.model, self.form, encoded))
 
-    def _data(self, options: EvaluationOptions) -> LabelledTables:
+    def _data(self, options: EvaluationOptions) -> LabelledData:
         """The data section with the chosen columns and `skip_bad`."""
         return self.config.data.with_columns(options.columns, skip_bad=options.skip_bad)
 

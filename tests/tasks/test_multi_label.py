@@ -1,0 +1,195 @@
+"""Several labels: lists and separators, metrics by hand, learning with every kind of classifier, and refusals."""
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard import load
+from regard.data.generated.topics import CLAUSES, generate
+from regard.errors import InputError
+from regard.runs import run_file
+from regard.runs import train as launch
+from regard.runs.recipes import path_of
+from regard.tasks.classification.data import Labelled
+from regard.tasks.multi_label.data import LabelSetTables, Topics
+from regard.tasks.multi_label.outputs import LabelOutputs, label_metrics
+from regard.tasks.multi_label.run import MultiLabelRun
+
+WORDS = ["one", "two", "three", "four", "five"]
+MODELS = {
+    "bert": "{name: bert, layers: 1, width: 32, heads: 4, hidden: 64, context: 24, dropout: 0.0}",
+    "flat": "{name: flat-attention, embedding: 16, width: 16, attention: 16}",
+    "han": "{name: han, embedding: 16, width: 16, attention: 16}",
+    "rocktaschel": "{name: rocktaschel, embedding: 16, width: 16}",
+}
+QUICK = [
+    "training.steps=150",
+    "training.batch_tokens=400",
+    "training.learning_rate=5e-3",
+    "training.warmup=10",
+    "training.validate_every=0",
+    "training.threads=1",
+    "training.precision=fp32",
+    "tokenizer.size=90",
+]
+
+
+def examples(seed: int, count: int) -> list[tuple[str, str, list[str]]]:
+    """Two texts, and the number words in them but not the other words."""
+    generator = torch.Generator().manual_seed(seed)
+    found = []
+    for _ in range(count):
+        chosen = [word for word in WORDS if torch.rand((), generator=generator) < 0.4]
+        cut = len(chosen) // 2
+        found.append((" ".join(["here", *chosen[:cut]]), " ".join(["there", *chosen[cut:]]), chosen))
+    return found
+
+
+def trained(folder: Path, name: str, *settings: str) -> Path:
+    for part, seed, count in (("train", 1, 400), ("test", 2, 60)):
+        rows = [json.dumps({"text": a, "second": b, "label": labels}) for a, b, labels in examples(seed, count)]
+        if name != "rocktaschel":
+            rows = [json.dumps({"text": f"{a} {b}", "label": labels}) for a, b, labels in examples(seed, count)]
+        (folder / f"{part}.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    data = [f"data.{part}={folder / f'{part}.jsonl'}" for part in ("train", "test")]
+    pair = ["data.second=second"] if name == "rocktaschel" else []
+    read = run_file.read(path_of("multi-label"), [*data, *pair, *QUICK, f"model={MODELS[name]}", *settings])
+    launch.train(read, folder / "run")
+    return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return trained(tmp_path_factory.mktemp("labels"), "flat")
+
+
+def figures(run: Path) -> dict[str, float]:
+    return json.loads((run / "result.json").read_text())
+
+
+def test_metrics_by_hand():
+    predicted = torch.tensor([[1, 1, 0], [0, 1, 0], [0, 0, 0]]).bool()
+    expected = torch.tensor([[1, 0, 0], [0, 1, 0], [1, 0, 0]]).bool()
+    found = label_metrics(predicted, expected)  # 2 right of 3 predicted and 3 expected
+    assert found["micro-f1"] == pytest.approx(100 * 4 / 6)
+    assert found["macro-f1"] == pytest.approx(100 * (2 / 3 + 2 / 3) / 2)  # no text has the third label
+    assert found["exact-match"] == pytest.approx(100 / 3)
+    nothing = label_metrics(torch.zeros(2, 3).bool(), torch.zeros(2, 3).bool())
+    assert nothing == {"micro-f1": 0.0, "macro-f1": 0.0, "exact-match": 100.0}
+
+
+def test_the_loss_is_that_of_each_label():
+    outputs = LabelOutputs(("a", "b"), 0.5)
+    targets = torch.tensor(outputs.targets([Labelled(("x",), ("b",), "q"), Labelled(("y",), (), "q")]))
+    assert targets.tolist() == [[0, 1], [0, 0]]
+    logits = torch.tensor([[0.3, -1.0], [2.0, 0.0]], dtype=torch.float64)
+    expected = -(logits * (2 * targets - 1)).sigmoid().log().sum()
+    torch.testing.assert_close(outputs.loss(logits, targets.double(), 0.0), expected)
+
+
+def test_the_threshold_is_the_least_probability():
+    logits = torch.tensor([[0.0, 1.0, -1.0]])
+    assert LabelOutputs(("a", "b", "c"), 0.5).predictions(logits)[0].labels == ("b", "a")
+    found = LabelOutputs(("a", "b", "c"), 0.9).predictions(logits)[0]
+    assert (found.labels, found.text, found.lines()) == ((), "(none)", ["(none)"])
+
+
+def test_labels_of_json_lists_and_of_separators(tmp_path: Path):
+    rows = [{"text": "x", "label": ["b", "a", "a"]}, {"text": "y", "label": []}, {"text": "z", "label": "a|b"}]
+    rows += [{"text": "v", "label": [7, 2.5]}, {"text": "w", "label": None}]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    found = LabelSetTables().read(str(tmp_path / "a.jsonl"))
+    assert [each.label for each in found] == [("a", "b"), (), ("a", "b"), ("2.5", "7"), ()]
+    (tmp_path / "a.csv").write_text('text,label\nx,"b, a"\ny,\nz,a\n', encoding="utf-8")
+    found = LabelSetTables(separator=",").read(str(tmp_path / "a.csv"))
+    assert [each.label for each in found] == [("a", "b"), (), ("a",)]
+    (tmp_path / "a.tsv").write_text("x\ta|b\ny\t\n", encoding="utf-8")
+    found = LabelSetTables(text=1, label=2).read(str(tmp_path / "a.tsv"))
+    assert [each.label for each in found] == [("a", "b"), ()]
+
+
+def test_lists_of_other_things(tmp_path: Path):
+    (tmp_path / "a.jsonl").write_text('{"text": "x", "label": [["a"]]}\n', encoding="utf-8")
+    with pytest.raises(InputError, match=r"a\.jsonl:1: column 15: 'label' is list, expected text"):
+        LabelSetTables().read(str(tmp_path / "a.jsonl"))
+    with pytest.raises(InputError, match=r"data\.separator is empty"):
+        LabelSetTables(separator="")
+    (tmp_path / "b.tsv").write_text("text\tlabel\n\ta\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"b\.tsv:2: column text is empty"):
+        LabelSetTables().read(str(tmp_path / "b.tsv"))
+
+
+def test_labels_with_another_separator_get_a_warning():
+    some = [Labelled(("x",), ("a;b",), "q"), Labelled(("y",), ("a",), "q")]
+    (warning,) = LabelOutputs(("a", "a;b"), 0.5).labels_of(some).warnings
+    assert warning == "the label 'a;b' may be several labels; set data.separator if ';' stands between"
+
+
+def test_it_learns(run: Path):
+    found = figures(run)
+    assert (found["test/micro-f1"] > 95, found["test/macro-f1"] > 95, found["test/exact-match"] > 85) == (True,) * 3
+    some = load(run, "cpu", task=MultiLabelRun).predict(["here one there three four", "here there"])
+    assert [set(each.labels) for each in some] == [{"one", "three", "four"}, set()]
+    assert all(list(each.probabilities.values()) == sorted(each.probabilities.values(), reverse=True) for each in some)
+
+
+@pytest.mark.parametrize(("name", "least"), [("han", 90), ("rocktaschel", 90), ("bert", 70)])
+def test_other_classifiers_learn_too(name: str, least: float, tmp_path: Path):
+    more = ["training.steps=350", "training.learning_rate=3e-3"] if name == "bert" else []
+    assert figures(trained(tmp_path, name, *more))["test/micro-f1"] > least
+
+
+def test_the_commands(regard, run: Path, tmp_path: Path):
+    code, output, _ = regard("predict", str(run), "here two there five", "--json")
+    found = json.loads(output)
+    assert (code, set(found["labels"]), set(found["probabilities"])) == (0, {"two", "five"}, set(WORDS))
+    first, second = found["labels"]
+    shares = found["probabilities"]
+    plain = regard("predict", str(run), "here two there five")[1]
+    assert plain == f"{first}\t{shares[first]:.4f}\t{second}\t{shares[second]:.4f}\n"
+    (tmp_path / "more.csv").write_text("text,label\nhere one there,one\nhere there,\n", encoding="utf-8")
+    code, output, errors = regard("evaluate", str(run), str(tmp_path / "more.csv"))
+    assert (code, "micro-f1" in output) == (0, True)
+    assert "a text has the labels with a probability of at least 0.5" in output + errors
+    for kind in ("weights", "gradient"):
+        place = tmp_path / f"{kind}.svg"
+        assert regard("show", str(run), "here two there", "--kind", kind, "--out", str(place))[0] == 0
+        assert place.is_file()
+
+
+def test_a_gradient_explains_the_most_likely_label(run: Path):
+    found = load(run, "cpu", task=MultiLabelRun).attribute("here two there", kinds=["gradient"])
+    (words,), (shares,) = found.weights.sentences, found.weights.words
+    assert words[int(shares.argmax())] == "two"
+    assert found.prediction.to_json()["labels"] == ["two"]
+
+
+def test_what_does_not_fit(run: Path, tmp_path: Path):
+    with pytest.raises(InputError, match="q: label 'six' is none of the training set's: five, four, one, three, two"):
+        load(run, "cpu", task=MultiLabelRun).evaluate([Labelled(("one",), ("six",), "q")])
+    with pytest.raises(InputError, match="threshold: got 1, expected a number > 0 and < 1"):
+        run_file.read(path_of("multi-label"), ["data.train=a.tsv", "threshold=1"])
+    (tmp_path / "a.tsv").write_text("text\tlabel\n" + "x\t\n" * 30, encoding="utf-8")
+    none = run_file.read(path_of("multi-label"), [f"data.train={tmp_path / 'a.tsv'}", *QUICK])
+    with pytest.raises(InputError, match="no text has a label"):
+        launch.train(none, tmp_path / "run")
+
+
+def test_generated_messages_have_a_clause_for_each_topic():
+    train, valid, test = generate((200, 20, 30), 3, seed=1)
+    assert (len(train), len(valid), len(test)) == (200, 20, 30)
+    assert len({each.text for each in (*train, *valid, *test)}) == 250
+    assert {topic for each in train for topic in each.topics} == set(CLAUSES)
+    assert {len(each.topics) for each in train} == {0, 1, 2, 3}
+    assert all("{" not in each.text and len(each.text.split(" , ")) > len(each.topics) for each in train)
+    with pytest.raises(InputError, match="topics: most is 7; expected 1 to 6"):
+        Topics(most=7).load()
+
+
+def test_the_kind_of_data_follows_a_table(caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.ERROR)
+    read = run_file.read(path_of("topics"), ["data.train=a.tsv"])
+    assert isinstance(read.data, LabelSetTables)
