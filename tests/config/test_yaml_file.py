@@ -4,7 +4,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import pytest
 from hypothesis import given, settings, strategies
@@ -45,9 +45,7 @@ class Named:
     train: str
     seed: int = 1
 
-    @staticmethod
-    def recognises(train: Any) -> bool:
-        return isinstance(train, str) and train.endswith(".txt")
+    recognised: ClassVar[tuple[str, ...]] = ("table",)
 
 
 @dataclass(frozen=True)
@@ -327,7 +325,7 @@ def test_keys_of_the_file_that_do_not_fit_the_dataclass_of_an_option_are_left_ou
     assert load(file, Somewhere, ["where.kind=named", "where.train=a"]).where == Named("named", "a", 5)
     assert "where.train: missing; expected text" in complaints(file, ("where.kind=named",), Somewhere)[0]
     caplog.clear()
-    assert load(file, Somewhere, ["where.train=a.txt"]).where == Named("named", "a.txt", 5)
+    assert load(file, Somewhere, ["where.train=a.csv"]).where == Named("named", "a.csv", 5)
     assert "where.kind is named: left out of recipe.yaml: size" in caplog.text
     assert load(file, Somewhere, ["where.train=7"]).where == Made("made", 7, 5, 2)
     assert complaints(file, ("where.train=a",), Somewhere) == ["--set where.train: got 'a', expected a whole number"]

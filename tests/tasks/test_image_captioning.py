@@ -165,7 +165,7 @@ def test_the_commands(regard, folder: Path, tmp_path: Path):
             ("predict", "x.png", "--prefix", "a"),
             "the option prefix is not supported where a run of the task",
         ),
-        (("evaluate", "x.jsonl"), "a run of the task image-captioning is scored on its own test set only"),
+        (("evaluate", "x.jsonl"), "x.jsonl: no such file"),
         (("show", "x.png", "--out", "x.png", "--map", "1"), "kinds and maps are of the role decoder only"),
         (("generate", "a"), "does not continue prompts, but one of the recipe characters-gpt2 does"),
     ],

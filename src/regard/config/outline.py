@@ -65,7 +65,8 @@ class Outline:
             for key, each in properties.items()
         ]
         name = name.rpartition(".")[2]
-        return dataclasses.make_dataclass(name, fields, kw_only=True, namespace={"named_sizes": sizes or {}})
+        namespace = {"named_sizes": sizes or {}, "recognised": tuple(definition.get("x-recognised", ()))}
+        return dataclasses.make_dataclass(name, fields, kw_only=True, namespace=namespace)
 
     def _union(self, schema: Json) -> Any:
         parts = {rule["if"]["properties"][schema["x-key"]]["const"]: rule["then"] for rule in schema["allOf"]}

@@ -1,7 +1,8 @@
 """Dataclasses as a JSON schema, for editors, for run files with comments and for checks that import no model.
 
-Three keys go beyond the standard: `x-key`, the key that chooses among the alternatives of a union; `x-names`, that its
-names are a registry's, to which packages add; and `x-sizes`, the named sizes of a dataclass.
+Four keys go beyond the standard: `x-key`, the key that chooses among the alternatives of a union; `x-names`, that its
+names are a registry's, to which packages add; `x-sizes`, the named sizes of a dataclass; and `x-recognised`, the kinds
+of files by which it is chosen.
 """
 
 import dataclasses
@@ -86,6 +87,8 @@ def _dataclass(schema: type, classes: dict[str, type]) -> Json:
     properties = {field.name: _field(field, hints[field.name], about.get(field.name, ""), classes) for field in fields}
     required = [field.name for field in fields if "default" not in properties[field.name]]
     found: Json = {"type": "object", "additionalProperties": False, "required": required, "properties": properties}
+    if recognised := getattr(schema, "recognised", ()):
+        found["x-recognised"] = list(recognised)
     sizes = getattr(schema, "named_sizes", None)
     if sizes:
         about_size = "Sizes by name; a key beside it wins."

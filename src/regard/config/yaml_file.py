@@ -167,16 +167,13 @@ def _recognised(node: Node, key: str, named: Mapping[str, Any]) -> Node:
     entry, data = node.value.get(key), node.value.get(RECOGNISED)
     if entry is None or data is None or not entry.line or data.line or entry.value not in named:
         return node
+    from regard.config.recognition import recognises  # few run files name files of another kind
+
     value = data.plain()
-    fits = [name for name in dict.fromkeys([entry.value, *named]) if _recognises(named[name], value)]
+    fits = [name for name in dict.fromkeys([entry.value, *named]) if recognises(named[name], value)]
     if not fits or fits[0] == entry.value:
         return node
     return dataclasses.replace(node, value=node.value | {key: Node(fits[0], fits[0], data.file, 0, entry)})
-
-
-def _recognises(schema: Any, value: Any) -> bool:
-    recognises = getattr(schema, "recognises", None)
-    return recognises is not None and recognises(value)
 
 
 def _by_name(classes: list[Any]) -> tuple[str, Mapping[str, Any]]:

@@ -39,4 +39,6 @@ def plain(value: Any) -> Any:
         return {key: plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [plain(inner) for inner in value]
+    if isinstance(value, str):
+        return str.__str__(value)
     return str(value) if isinstance(value, Path) else value

@@ -47,7 +47,7 @@ def require_one_batch(lengths: Sequence[Lengths], tokens: int, name: str) -> Non
     if found < tokens:
         raise InputError(
             f"{name}: fewer examples than one batch: needed {tokens} tokens, found {found} in {len(lengths)} examples; "
-            "add data or lower the batch size"
+            "add data or lower training.batch_tokens"
         )
 
 

@@ -5,10 +5,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from regard.config.recognition import Kind
 from regard.data.idx import read_idx
 from regard.data.splits import Splits, check_share, spread
 from regard.errors import InputError
@@ -66,10 +67,7 @@ class ImageFolders(ImageSets):
 
     kind: Literal["image-folders"] = "image-folders"
 
-    @staticmethod
-    def recognises(train: Any) -> bool:
-        """Whether `train` names a folder."""
-        return is_folder(train)
+    recognised: ClassVar[tuple[Kind, ...]] = ("folder",)
 
     def read(self, path: str) -> list[LabelledImage]:
         """Read another folder. Raises InputError as `load` does, and for files that are no images."""
@@ -98,10 +96,7 @@ class IdxImages(ImageSets):
     kind: Literal["idx"] = "idx"
     classes: tuple[str, ...] = ()
 
-    @staticmethod
-    def recognises(train: Any) -> bool:
-        """Whether `train` names a file in IDX format."""
-        return isinstance(train, str) and "idx" in Path(train).name
+    recognised: ClassVar[tuple[Kind, ...]] = ("idx",)
 
     def read(self, path: str) -> list[LabelledImage]:
         """Read another file. Raises InputError as `load` does."""
@@ -125,11 +120,6 @@ def check_classes(path: str, names: Sequence[str]) -> None:
     if len(names) > 1 and len(found) == len(names):
         options = " ".join(f"--set data.{key}={Path(path) / name}" for key, name in found.items())
         raise InputError(f"{path}: its folders are the sets {', '.join(names)} and no classes; name each: {options}")
-
-
-def is_folder(value: Any) -> bool:
-    """Whether a value of a run file names a folder that there is."""
-    return isinstance(value, str) and Path(value).is_dir()
 
 
 def contents(image: Image) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 from regard.data.bad_records import Row, RowCollector
 from regard.data.delimited import Columns
 from regard.data.lines import DEFAULT_LIMITS, Limits, read_lines
+from regard.data.memory import Records
 from regard.data.pair import Pair
 from regard.data.tables import READERS, kinds, read_table, suffix
 from regard.errors import InputError
@@ -41,7 +42,9 @@ def read_pairs(path: str | Path, columns: Columns, *, skip_bad: bool = False) ->
     return pairs(read_table(path, columns, skip_bad=skip_bad))
 
 
-def read_pair_files(files: Sequence[Path], columns: str = "source,target", *, skip_bad: bool = False) -> list[Pair]:
+def read_pair_files(
+    files: Sequence[Path | Records], columns: str = "source,target", *, skip_bad: bool = False
+) -> list[Pair]:
     """Read the pairs of a source and a target file, or of two columns of one table. Raises InputError."""
     if len(files) > 2:
         raise InputError(f"{len(files)} files given; expected source and target text, or one table")

@@ -2,15 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
+from regard.config.recognition import Kind
 from regard.data.dialogue import read_turns, replies
 from regard.data.links import check_inside, read_links
 from regard.data.pair import Pair
 from regard.data.readers import pairs, read_parallel
 from regard.data.splits import HeldOut, Splits
 from regard.data.squad import QuestionFiles, as_pair
-from regard.data.tables import Tabular, is_table, kinds
+from regard.data.tables import Tabular, kinds
 from regard.errors import InputError
 
 
@@ -32,10 +33,7 @@ class Parallel(HeldOut):
         if self.links and self.skip_bad:
             raise InputError("parallel: links go by line, so skip_bad must be false")
 
-    @staticmethod
-    def recognises(train: Any) -> bool:
-        """Whether `train` names two files."""
-        return isinstance(train, list) and len(train) == 2
+    recognised: ClassVar[tuple[Kind, ...]] = ("two files",)
 
     def load(self) -> Splits[Pair]:
         """Read all files. Raises InputError naming file and line at fault."""
@@ -72,10 +70,7 @@ class Table(HeldOut, Tabular):
         super().__post_init__()
         self.check_columns(self.columns, self.train, self.valid, self.test)
 
-    @staticmethod
-    def recognises(train: Any) -> bool:
-        """Whether `train` names a table."""
-        return is_table(train)
+    recognised: ClassVar[tuple[Kind, ...]] = ("table",)
 
     @property
     def columns(self) -> dict[str, str | int]:

@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+from regard.config.recognition import Kind
 from regard.data.lines import read_lines
 from regard.data.pair import Pair
 from regard.data.records import ONE_LINE, parse_json
 from regard.data.splits import HeldOut, Splits
-from regard.data.tables import Tabular, is_table, suffix
+from regard.data.tables import Tabular, suffix
 from regard.errors import InputError
 
 Files = str | tuple[str, ...]
@@ -51,10 +52,7 @@ class QuestionFiles(HeldOut, Tabular):
         super().__post_init__()
         self.check_columns(self.columns)
 
-    @staticmethod
-    def recognises(train: Any) -> bool:
-        """Whether `train` names files of questions."""
-        return all(map(is_table, train if isinstance(train, list) else [train]))
+    recognised: ClassVar[tuple[Kind, ...]] = ("table", "tables")
 
     @property
     def columns(self) -> dict[str, str | int]:

@@ -21,11 +21,12 @@ READERS = Registry(
         "csv": "delimited:read_csv",
         "jsonl": "records:read_jsonl",
         "json": "records:read_json",
+        "memory": "memory:read_memory",
     },
     "regard.readers",
 )
 """Readers of tables by the ending of a file's name: `read(path, columns, *, skip_bad) -> list[Row]`."""
-KEYED = frozenset({"jsonl", "json"})
+KEYED = frozenset({"jsonl", "json", "memory"})
 """The kinds of table whose records have keys instead of columns in an order."""
 WRITTEN = {"tab": "\t", "\\t": "\t"}
 """Delimiters that are hard to type, as they are written in a run file or an option."""
@@ -33,7 +34,7 @@ WRITTEN = {"tab": "\t", "\\t": "\t"}
 
 def kinds() -> str:
     """The endings of file names that have a reader."""
-    return ", ".join(f".{name}" for name in READERS)
+    return ", ".join(f".{name}" for name in READERS if name != "memory")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,11 +127,6 @@ def kind(path: str | Path) -> str:
         ending = f".{found}" if found else ""
         raise InputError(f"{path}: unknown kind of table {ending!r}; expected {kinds()}, or these with .gz")
     return found
-
-
-def is_table(value: Any) -> bool:
-    """Whether a value of a run file names a table."""
-    return isinstance(value, str) and suffix(value) in READERS
 
 
 def suffix(path: str | Path) -> str:

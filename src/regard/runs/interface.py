@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from torch import nn
 
+from regard.data.memory import Records, records_of
 from regard.errors import InputError
 from regard.runs import run_file
 from regard.runs.load import CONFIG, load
@@ -24,6 +25,8 @@ from regard.training.state import count_parameters
 from regard.training.supervised import Supervised
 
 Settings = Mapping[str, Any]
+SETS = {"validation": "valid", "dev": "valid"}
+"""Other names of the sets of `data`."""
 
 
 def train(
@@ -41,7 +44,8 @@ def train(
         out: the run's folder. Default: `runs/` and the recipe's name.
         resume: continue the run that is in the folder.
         allow_change: resume although settings, data or the environment have changed.
-        settings: sections of the run file with the keys to replace, nested to any depth.
+        settings: sections of the run file with the keys to replace, nested to any depth. `data` may be rows in memory:
+            a list of mappings, a data frame, a data set that yields mappings, or these as its `train`, `valid`, `test`.
 
     Returns: the trained run, as `regard.load` returns it.
 
@@ -51,9 +55,30 @@ def train(
     """
     path = path_of(str(recipe))
     folder = Path("runs") / path.stem if out is None else Path(out)
-    config = run_file.read(path, list(overrides(settings)))
+    named, sets = in_memory(settings)
+    config = run_file.read(path, list(overrides(named)))
+    config = replace(config, data=with_rows(config.data, sets))
     train_file(config, folder, resume=resume, allow_change=allow_change)
-    return load(folder)
+    run = load(folder)
+    run.config = replace(run.config, data=with_rows(run.config.data, sets))
+    return run
+
+
+def in_memory(settings: Settings) -> tuple[Settings, dict[str, Records]]:
+    """The settings with a name in place of rows of `data`, and the rows by the name of their set."""
+    data = settings.get("data")
+    if records_of(data) is not None:
+        data = {"train": data}
+    if not isinstance(data, Mapping):
+        return settings, {}
+    given = {SETS.get(name, name): each for name, each in data.items()}
+    sets = {name: Records(name, found) for name, each in given.items() if (found := records_of(each)) is not None}
+    return {**settings, "data": {**given, **{name: str.__str__(each) for name, each in sets.items()}}}, sets
+
+
+def with_rows(data: Any, sets: Mapping[str, Records]) -> Any:
+    """A `data:` section with the rows of some sets in place of their names."""
+    return replace(data, **sets) if sets else data
 
 
 def overrides(settings: Settings, before: str = "") -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 from torch import Tensor
 
+from regard.data.memory import Records, records_of
 from regard.errors import InputError, RunError
 from regard.storage.tensors import load_into
 from regard.tasks.options import (
@@ -110,12 +111,16 @@ class Run(ABC, Generic[E, P]):
     def evaluate(
         self, examples: Any = None, options: EvaluationOptions | None = None, /, **settings: Any
     ) -> dict[str, float]:
-        """The run's metrics on examples, by default its own test set. `settings` are fields of `EvaluationOptions`.
+        """The run's metrics on examples, by default its own test set; examples may be rows in memory, as `regard.train`
+        takes them. `settings` are fields of `EvaluationOptions`.
 
         Raises:
             InputError: an option that the run does not support, or there are neither examples nor a test set.
         """
         chosen = self._options("evaluate", EvaluationOptions, options, settings)
+        records = records_of(examples)
+        if records:
+            examples = self.read([Records("rows", records)], chosen)
         with fitting(chosen):
             return self._evaluate(examples, chosen)
 
@@ -129,7 +134,7 @@ class Run(ABC, Generic[E, P]):
         with fitting(chosen):
             return self._attribute(example, chosen)
 
-    def read(self, files: Sequence[Path], options: EvaluationOptions) -> Any:
+    def read(self, files: Sequence[Path | Records], options: EvaluationOptions) -> Any:
         """The examples of files for `evaluate`. Raises InputError for a file in another format than the run's data."""
         raise InputError(
             f"a file is named, but a run of the task {self.config.task} is scored on its own test set only"

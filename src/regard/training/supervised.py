@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
+from regard.data.memory import Frame, records_of
 from regard.errors import InputError
 from regard.training.objective import Carried, Loss
 
@@ -42,7 +43,7 @@ def moved(value: Any, device: torch.device) -> Any:
 class Supervised(Generic[E]):
     """Learn from examples by a loss, for `regard.fit` and for tasks. An `Objective` of training/objective.py.
 
-    train, valid: the examples.
+    train, valid: the examples. Those of a data frame are its rows, a mapping each.
     collate: makes a batch of some examples: tensors, or tuples, lists and dicts of tensors.
     loss_of: `loss_of(model, batch)` gives the mean loss of a batch, a scalar with a gradient, in one call of the model.
     batch_size: examples in a batch.
@@ -65,6 +66,9 @@ class Supervised(Generic[E]):
     seed: int = 1
 
     def __post_init__(self) -> None:
+        for name, examples in (("train", self.train), ("valid", self.valid)):
+            if isinstance(examples, Frame):
+                object.__setattr__(self, name, records_of(examples))
         if not len(self.train) or not (len(self.valid) or self.evaluate):
             raise InputError(f"{len(self.train)} examples to train on, {len(self.valid)} to validate on; expected some")
         if self.batch_size < 1:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from regard.cancellation import checkpoint
 from regard.data.char_words import SpelledTexts, spell_vocabulary, stacked, words_of
+from regard.data.memory import Records
 from regard.errors import InputError
 from regard.models.elmo import Elmo
 from regard.models.elmo_embedding import ElmoEmbedding, word_states
@@ -68,7 +69,7 @@ class ElmoRun(Run[str, Prediction]):
     def parse(self, line: str, place: str = "text 1") -> str:
         return line
 
-    def read(self, files: Sequence[Path], options: EvaluationOptions) -> list[str]:
+    def read(self, files: Sequence[Path | Records], options: EvaluationOptions) -> list[str]:
         return [each for file in files for each in self.config.data.read(str(file))]
 
     def _evaluate(self, examples: Sequence[str] | None, options: EvaluationOptions) -> dict[str, float]:

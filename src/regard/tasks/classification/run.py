@@ -13,6 +13,7 @@ from regard.attribution.aggregation import AGGREGATIONS, Aggregation, single_map
 from regard.attribution.available import BLIND, LAYERED, PLAIN
 from regard.attribution.gradients import check_no_maps, contributions, embeddings
 from regard.attribution.kinds import VERBS, Kind
+from regard.data.memory import Records
 from regard.errors import InputError
 from regard.maps import Alignment, DocumentWeights
 from regard.maps.lookups import READS, Lookups, beside, of_document
@@ -116,7 +117,7 @@ class TextRun(Run[Text, P]):
         """The text as its line."""
         return {"text": "\t".join(example) if isinstance(example, tuple) else example}
 
-    def read(self, files: Sequence[Path], options: EvaluationOptions) -> list[Labelled[Any]]:
+    def read(self, files: Sequence[Path | Records], options: EvaluationOptions) -> list[Labelled[Any]]:
         """The rows of tables with the columns of the run's own. Raises InputError as `LabelledTables.read`."""
         data = self._data(options)
         return [each for file in files for each in data.read(str(file))]

@@ -11,6 +11,7 @@ from regard.attribution.gradients import log_probabilities_of
 from regard.attribution.kinds import Kind
 from regard.attribution.self_attention import attribute_within, contributed
 from regard.data.bert_inputs import bert_input
+from regard.data.memory import Records
 from regard.data.records import parse_json
 from regard.data.squad import Question
 from regard.data.token_words import side
@@ -97,7 +98,7 @@ class ExtractiveQARun(Run[tuple[str, str], SpanPrediction]):
     def record(self, example: tuple[str, str]) -> dict[str, Any]:
         return dict(zip(("question", "context"), example, strict=True))
 
-    def read(self, files: Sequence[Path], options: EvaluationOptions) -> list[Question]:
+    def read(self, files: Sequence[Path | Records], options: EvaluationOptions) -> list[Question]:
         """The questions of files of SQuAD. Raises InputError as `Questions.read`."""
         data = self.config.data.with_columns(options.columns, skip_bad=options.skip_bad)
         return [each for file in files for each in data.read(str(file))]

@@ -5,14 +5,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 from random import Random
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from jaxtyping import UInt8
 from pydantic import Field
 
+from regard.config.recognition import Kind
 from regard.data.arrays import arrays
-from regard.data.images import ImageFolders, LabelledImage, is_folder
+from regard.data.images import ImageFolders, LabelledImage
 from regard.data.splits import check_share, spread
 from regard.errors import InputError
 
@@ -104,10 +105,7 @@ class FolderEpisodes(EpisodeSets):
     valid: str | None = None
     test: str | None = None
 
-    @staticmethod
-    def recognises(train: Any) -> bool:
-        """Whether `train` names a folder."""
-        return is_folder(train)
+    recognised: ClassVar[tuple[Kind, ...]] = ("folder",)
 
     def load(self) -> ImageClasses:
         train = self.read(self._path())
@@ -137,10 +135,7 @@ class OmniglotEpisodes(EpisodeSets):
     kind: Literal["omniglot"] = "omniglot"
     test: tuple[str, ...] = ()
 
-    @staticmethod
-    def recognises(train: Any) -> bool:
-        """Whether `train` names an .npz file."""
-        return isinstance(train, str) and train.endswith(".npz")
+    recognised: ClassVar[tuple[Kind, ...]] = ("npz",)
 
     def load(self) -> ImageClasses:
         images = self.read(self._path())

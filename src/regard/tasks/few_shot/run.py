@@ -12,6 +12,7 @@ from jaxtyping import Float, UInt8
 
 from regard.attention.record import record
 from regard.data.images import LabelledImage
+from regard.data.memory import Records
 from regard.data.records import parse_json
 from regard.errors import InputError
 from regard.images import Image, decode_image
@@ -115,7 +116,7 @@ class FewShotRun(Run[FewShotExample, ClassPrediction]):
     def record(self, example: FewShotExample) -> dict[str, Any]:
         return {"image": str(example.query)}
 
-    def read(self, files: Sequence[Path], options: EvaluationOptions) -> list[LabelledImage]:
+    def read(self, files: Sequence[Path | Records], options: EvaluationOptions) -> list[LabelledImage]:
         """The images of sets of the kind of the run's own. Raises InputError as `EpisodeSets.read`."""
         return [each for file in files for each in self.config.data.read(str(file))]
 

@@ -3,17 +3,18 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
+from regard.config.recognition import Kind, is_table
 from regard.data.bad_records import Row
 from regard.data.batching import Batch, collate
-from regard.data.images import hidden, is_folder
+from regard.data.images import hidden
 from regard.data.lines import read_lines
 from regard.data.splits import HeldOut, Splits
-from regard.data.tables import Tabular, is_table, kinds
+from regard.data.tables import Tabular, kinds
 from regard.errors import InputError
 from regard.images import SUFFIXES, Image
 from regard.shapes import Float, Int
@@ -63,10 +64,7 @@ class CaptionTables(HeldOut, Tabular):
         """The columns of image and captions."""
         return {"image": self.image, "captions": self.captions}
 
-    @staticmethod
-    def recognises(train: Any) -> bool:
-        """Whether `train` names a table or a folder."""
-        return is_table(train) or is_folder(train)
+    recognised: ClassVar[tuple[Kind, ...]] = ("table", "folder")
 
     def load(self) -> Splits[Captioned]:
         """Read all sets. Raises InputError with file and line for an invalid record."""
@@ -114,7 +112,7 @@ class CaptionTables(HeldOut, Tabular):
 
     def _rows(self, path: str) -> list[Row]:
         first = {} if self.split is None else {"split": self.split}
-        table = _table_in(Path(path)) if Path(path).is_dir() else Path(path)
+        table = _table_in(Path(path)) if Path(path).is_dir() else None
         return self.rows(table or path, first | self.columns)
 
     def _of(self, row: Row) -> Captioned:

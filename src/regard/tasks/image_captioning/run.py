@@ -11,6 +11,7 @@ from einops import rearrange
 
 from regard.attribution.kinds import Kind
 from regard.attribution.roles import within_part
+from regard.data.memory import Records
 from regard.data.token_words import side
 from regard.decoding.constraints import writable
 from regard.decoding.hypothesis import Hypothesis
@@ -103,7 +104,7 @@ class ImageCaptioningRun(Run[Image, Caption]):
     def record(self, example: Image) -> dict[str, Any]:
         return {"image": str(example)}
 
-    def read(self, files: Sequence[Path], options: EvaluationOptions) -> list[Captioned]:
+    def read(self, files: Sequence[Path | Records], options: EvaluationOptions) -> list[Captioned]:
         """The images of tables or folders with captions. Raises InputError as `CaptionTables.read`."""
         own = self.config.data
         data = replace(own, split=None) if isinstance(own, CaptionTables) else CaptionTables()

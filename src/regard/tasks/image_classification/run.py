@@ -10,6 +10,7 @@ from jaxtyping import Float
 from regard.attribution.available import LAYERED
 from regard.attribution.kinds import AMOUNTS, VERBS, Kind
 from regard.data.images import LabelledImage
+from regard.data.memory import Records
 from regard.images import Image, decode_image
 from regard.maps import of_patches
 from regard.maps.heads import HeadMaps
@@ -67,7 +68,7 @@ class ImageClassificationRun(Run[Image, ClassPrediction]):
     def record(self, example: Image) -> dict[str, Any]:
         return {"image": str(example)}
 
-    def read(self, files: Sequence[Path], options: EvaluationOptions) -> list[LabelledImage]:
+    def read(self, files: Sequence[Path | Records], options: EvaluationOptions) -> list[LabelledImage]:
         """The images of sets of the kind of the run's own. Raises InputError as `ImageSets.read`."""
         return [each for file in files for each in self.config.data.read(str(file))]
 

@@ -16,6 +16,7 @@ from regard.attribution.available import kinds_within
 from regard.attribution.gradients import log_probabilities_of
 from regard.attribution.kinds import Kind
 from regard.attribution.self_attention import attribute_within, contributed
+from regard.data.memory import Records
 from regard.data.token_words import side
 from regard.decoding.constraints import DecodingConstraints, writable
 from regard.decoding.continuation import Prompted, Sliding
@@ -92,7 +93,7 @@ class LanguageModelRun(Run[str, Continuation]):
         if (size := 1 + len(self.tokenizer.encode(example)) + len(target)) > most:
             raise InputError(f"the text has {size} tokens; a page shows at most {most}")
 
-    def read(self, files: Sequence[Path], options: EvaluationOptions) -> list[str]:
+    def read(self, files: Sequence[Path | Records], options: EvaluationOptions) -> list[str]:
         """The texts of one file. Raises InputError for several files."""
         if len(files) > 1:
             raise InputError(f"{len(files)} files given; expected one text for a language model")

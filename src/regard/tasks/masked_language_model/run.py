@@ -15,6 +15,7 @@ from regard.attribution.kinds import Kind
 from regard.attribution.self_attention import attribute_within, contributed
 from regard.cancellation import checkpoint
 from regard.data.batching import padded
+from regard.data.memory import Records
 from regard.data.token_words import side
 from regard.errors import InputError, quoted
 from regard.maps.alignment import Alignment
@@ -112,7 +113,7 @@ class MaskedLanguageModelRun(Run[str, FilledText]):
     def parse(self, line: str, place: str = "text 1") -> str:
         return line
 
-    def read(self, files: Sequence[Path], options: EvaluationOptions) -> list[Document]:
+    def read(self, files: Sequence[Path | Records], options: EvaluationOptions) -> list[Document]:
         return [each for file in files for each in self.config.data.read(str(file))]
 
     def _evaluate(self, examples: Sequence[Document] | None, options: EvaluationOptions) -> dict[str, float]:

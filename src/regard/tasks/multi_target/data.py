@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from regard.data.memory import Records
 from regard.data.pair import Pair
 from regard.data.readers import read_parallel
 from regard.data.sources import Parallel, Table
@@ -62,7 +63,7 @@ class Multiparallel(HeldOut, Tabular):
         sets = [self._by_language(some) for some in (train, valid, test)]
         return {name: Splits(*(each[name] for each in sets)) for name in self.languages}
 
-    def read(self, files: Sequence[Path]) -> dict[str, list[Pair]]:
+    def read(self, files: Sequence[Path | Records]) -> dict[str, list[Pair]]:
         """The pairs by language of other files, or of a table. Raises InputError as `load` does."""
         self._check("evaluation", () if len(files) == 1 else tuple(map(str, files)))
         return self._by_language(self._rows(str(files[0]) if len(files) == 1 else tuple(map(str, files))))

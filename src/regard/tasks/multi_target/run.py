@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from regard.data.memory import Records
 from regard.data.pair import Pair
 from regard.data.tokenizer_pair import Tokenizers
 from regard.decoding.texts import search_ids, source_ids
@@ -137,7 +138,7 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
     def record(self, example: str) -> dict[str, Any]:
         return {"source": example}
 
-    def read(self, files: Sequence[Path], options: EvaluationOptions) -> Any:
+    def read(self, files: Sequence[Path | Records], options: EvaluationOptions) -> Any:
         """The pairs by language of a source's file and one for each language, or of a table. Raises InputError as
         `Multiparallel.read`."""
         return self.config.data.read(files)

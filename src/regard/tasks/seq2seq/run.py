@@ -14,9 +14,10 @@ from regard.attribution.cross_attention import attribute_cross_attention, by_wei
 from regard.attribution.forced_decoding import attended
 from regard.attribution.kinds import Kind
 from regard.attribution.roles import attribute_self_attention
+from regard.data.memory import Records
 from regard.data.pair import Pair
 from regard.data.readers import read_pair_files
-from regard.data.sources import Squad, Table
+from regard.data.sources import Parallel, Squad, Table
 from regard.data.tokenizer_pair import Tokenizers
 from regard.decoding.constraints import encode_constraints, encode_prefix, lacks
 from regard.decoding.hypothesis import Hypothesis
@@ -84,7 +85,7 @@ class Seq2SeqRun(Run[str, Prediction]):
     def record(self, example: str) -> dict[str, Any]:
         return {"source": example}
 
-    def read(self, files: Sequence[Path], options: EvaluationOptions) -> list[Pair]:
+    def read(self, files: Sequence[Path | Records], options: EvaluationOptions) -> list[Pair]:
         data = self.config.data
         if isinstance(data, Table | Squad) and len(files) == 1:
             return data.with_columns(options.columns, skip_bad=options.skip_bad).read_pairs(str(files[0]))
@@ -268,7 +269,9 @@ class Seq2SeqRun(Run[str, Prediction]):
         ]
 
     def _evaluate(self, pairs: Sequence[Pair] | None, options: EvaluationOptions) -> dict[str, float]:
-        pairs = for_evaluation(pairs, lambda: self.config.data.load().test, "give source and target files")
+        data = self.config.data
+        tests = data.tests if isinstance(data, Parallel | Table | Squad) else lambda: data.load().test
+        pairs = for_evaluation(pairs, tests, "give source and target files")
         with guarded(self.model):
             scoring = Scoring(self.config.metrics, self.search(options.beam), self.config.truncate)
             return figures(self.model, self.tokenizers, pairs, scoring)
