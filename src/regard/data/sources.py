@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from regard.config.recognition import Kind
 from regard.data.dialogue import read_turns, replies
@@ -11,7 +11,7 @@ from regard.data.pair import Pair
 from regard.data.readers import pairs, read_parallel
 from regard.data.splits import HeldOut, Splits
 from regard.data.squad import QuestionFiles, as_pair
-from regard.data.tables import Tabular, kinds
+from regard.data.tables import Tabular, kind, kinds
 from regard.errors import InputError
 
 
@@ -68,7 +68,10 @@ class Table(HeldOut, Tabular):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check_columns(self.columns, self.train, self.valid, self.test)
+        paths = [path for path in (self.train, self.valid, self.test) if path is not None]
+        for path in paths:
+            kind(path)
+        self.check_columns(self.columns, *paths)
 
     recognised: ClassVar[tuple[Kind, ...]] = ("table",)
 

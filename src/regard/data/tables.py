@@ -93,9 +93,9 @@ class Tabular:
         return {name: value for name, value in stated.items() if value is not None}
 
     def check_columns(self, columns: Mapping[str, str | int], *paths: str | None) -> None:
-        """Raises InputError for names among numbers, numbers of a table with keys, and a file of an unknown kind."""
+        """Raises InputError for names among numbers, and for numbers of a table with keys."""
         numbered = {isinstance(column, int) for column in columns.values()}
-        keyed = KEYED & {kind(path) for path in paths if path is not None}
+        keyed = KEYED & {suffix(path) for path in paths if path is not None}
         if len(numbered) > 1 or (True in numbered and keyed):
             raise InputError(
                 f"the columns {', '.join(map(repr, columns.values()))} must all be names, or all numbers of the "
