@@ -13,6 +13,7 @@ import pydantic
 
 from regard.config import yaml_nodes
 from regard.config.expected import bare, expected, members, shown
+from regard.config.recognition import recognises
 from regard.config.registry import Discriminated
 from regard.config.yaml_nodes import Node, Problem, join, nearest
 from regard.errors import InputError
@@ -167,8 +168,6 @@ def _recognised(node: Node, key: str, named: Mapping[str, Any]) -> Node:
     entry, data = node.value.get(key), node.value.get(RECOGNISED)
     if entry is None or data is None or not entry.line or data.line or entry.value not in named:
         return node
-    from regard.config.recognition import recognises  # few run files name files of another kind
-
     value = data.plain()
     fits = [name for name in dict.fromkeys([entry.value, *named]) if recognises(named[name], value)]
     if not fits or fits[0] == entry.value:
