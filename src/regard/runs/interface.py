@@ -71,9 +71,9 @@ def in_memory(settings: Settings) -> tuple[Settings, dict[str, Records]]:
         data = {"train": data}
     if not isinstance(data, Mapping):
         return settings, {}
-    given = {SETS.get(name, name): each for name, each in data.items()}
-    sets = {name: Records(name, found) for name, each in given.items() if (found := records_of(each)) is not None}
-    return {**settings, "data": {**given, **{name: str.__str__(each) for name, each in sets.items()}}}, sets
+    keyed = {SETS.get(name, name): each for name, each in data.items()}
+    sets = {name: Records(name, found) for name, each in keyed.items() if (found := records_of(each)) is not None}
+    return {**settings, "data": {**keyed, **{name: str.__str__(each) for name, each in sets.items()}}}, sets
 
 
 def with_rows(data: Any, sets: Mapping[str, Records]) -> Any:
