@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from regard.config.recognition import Kind
 from regard.data.dialogue import read_turns, replies
@@ -162,6 +162,11 @@ class Squad(QuestionFiles):
     def read_pairs(self, path: str) -> list[Pair]:
         """Read the pairs of another file. Raises InputError as `load` does."""
         return [as_pair(each) for each in self.read(path)]
+
+
+def tests_of(data: Any) -> Sequence[Pair]:
+    """The pairs of a section's test set, of files without reading the other sets. Raises InputError as `load` does."""
+    return data.tests() if isinstance(data, Parallel | Table | Squad) else data.load().test
 
 
 def _with_valid(how: HeldOut, train: list[Pair], valid: list[Pair], test: list[Pair], path: str) -> Splits[Pair]:

@@ -17,7 +17,7 @@ from regard.attribution.roles import attribute_self_attention
 from regard.data.memory import Records
 from regard.data.pair import Pair
 from regard.data.readers import read_pair_files
-from regard.data.sources import Parallel, Squad, Table
+from regard.data.sources import Squad, Table, tests_of
 from regard.data.tokenizer_pair import Tokenizers
 from regard.decoding.constraints import encode_constraints, encode_prefix, lacks
 from regard.decoding.hypothesis import Hypothesis
@@ -269,9 +269,7 @@ class Seq2SeqRun(Run[str, Prediction]):
         ]
 
     def _evaluate(self, pairs: Sequence[Pair] | None, options: EvaluationOptions) -> dict[str, float]:
-        data = self.config.data
-        tests = data.tests if isinstance(data, Parallel | Table | Squad) else lambda: data.load().test
-        pairs = for_evaluation(pairs, tests, "give source and target files")
+        pairs = for_evaluation(pairs, lambda: tests_of(self.config.data), "give source and target files")
         with guarded(self.model):
             scoring = Scoring(self.config.metrics, self.search(options.beam), self.config.truncate)
             return figures(self.model, self.tokenizers, pairs, scoring)
