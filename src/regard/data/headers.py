@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.lines import numbered_lines
+from regard.data.memory import Records
 from regard.errors import InputError
 
 NAMES = frozenset(
@@ -43,8 +44,10 @@ def check_no_header(cells: Sequence[str], place: str) -> None:
 
 
 def column_names(path: str | Path) -> list[str]:
-    """The cells of the first line of a delimited table, or the keys of the first object of JSON lines; none of another
-    file. Raises InputError for a file that cannot be read."""
+    """The cells of the first line of a delimited table, or the keys of the first object of JSON lines or of rows in
+    memory; none of another file. Raises InputError for a file that cannot be read."""
+    if isinstance(path, Records):
+        return list(path.records[0])
     _, line = next(numbered_lines(path))
     if line.lstrip().startswith(("{", "[")):
         try:

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import ClassVar, Literal
 
+from regard.config.recognition import Kind
 from regard.data.generated.synthetic import Synthetic
 from regard.data.generated.topics import Message, generate
 from regard.data.records import ITEM
 from regard.data.splits import Splits
-from regard.data.tables import is_table
 from regard.errors import InputError
 from regard.tasks.classification.data import Labelled, LabelledTables, Value
 
@@ -27,10 +27,7 @@ class LabelSetTables(LabelledTables):
         if not self.separator:
             raise InputError("data.separator is empty; expected the text between two labels, such as '|'")
 
-    @staticmethod
-    def recognises(train: Any) -> bool:
-        """Whether `train` names a table."""
-        return is_table(train)
+    recognised: ClassVar[tuple[Kind, ...]] = ("table",)
 
     @property
     def lists(self) -> tuple[Value, ...]:
