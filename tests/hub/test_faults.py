@@ -166,10 +166,12 @@ def test_row_42_an_index_that_leads_out(name: str, folder: Path):
     refused(folder, "is not the name of a file in it; refused")
 
 
-def test_row_42_a_link_that_leads_out(folder: Path):
-    os.replace(folder / WEIGHTS, folder.parent / "elsewhere")
-    (folder / WEIGHTS).symlink_to(folder.parent / "elsewhere")
-    refused(folder, "is a link that leads out of the folder; refused")
+@pytest.mark.parametrize("name", [WEIGHTS, "config.json", "tokenizer.json"])
+@pytest.mark.parametrize("absolute", [True, False])
+def test_row_42_a_link_that_leads_out(name: str, absolute: bool, folder: Path):
+    os.replace(folder / name, folder.parent / "elsewhere")
+    (folder / name).symlink_to(folder.parent / "elsewhere" if absolute else Path("..", "elsewhere"))
+    refused(folder, f"{name}: is a link that leads out of the folder; refused")
 
 
 def answer(code: int) -> Any:

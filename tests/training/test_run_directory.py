@@ -397,7 +397,11 @@ def test_row_65_checkpoints_are_ordered_by_step_whatever_the_clock_says(tmp_path
 
 
 @pytest.mark.parametrize(
-    "name", ["with space", "日本 ünï 🙂", "l" * 255, "-dash", "a'b\"c;$(d)", "/".join(["d" * 200] * 12)]
+    "name",
+    [
+        *("with space", "日本 ünï 🙂", "l" * 255, "-dash", "a'b\"c;$(d)", "/".join(["d" * 200] * 12)),
+        *("CON", "nul.txt", "aux", "a:b?*<>|", "trailing. "),  # none of which Windows allows
+    ],
 )
 def test_row_66_any_output_path_works(tmp_path: Path, name: str) -> None:
     with RunDirectory.create(tmp_path / name) as run:
