@@ -1,7 +1,8 @@
 """Axis names of every signature, as jaxtyping aliases. Tests check them at run time; users pay nothing for them.
 
 `*batch` stands for any leading axes: a batch, or a batch and heads. `query` and `key` count positions; widths are
-feature sizes. Everything is batch first.
+feature sizes. Everything is batch first. Keys have leading axes of their own: several heads of queries may share a head
+of keys.
 """
 
 import torch
@@ -9,7 +10,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 Query = Float[Tensor, "*batch query query_width"]
-Key = Float[Tensor, "*batch key key_width"]
+Key = Float[Tensor, "*key_batch key key_width"]
 Value = Float[Tensor, "*batch key value_width"]
 Scores = Float[Tensor, "*batch query key"]
 Weights = Float[Tensor, "*batch query key"]

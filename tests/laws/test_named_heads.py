@@ -9,27 +9,30 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.align import Align, Aligned, Softmax
+from regard.attention.memory import Memory
 from regard.attention.scores import Dot, Score
 from regard.models.aligns import ALIGNS
 from regard.models.bert import BertClassifier, BertConfig
 from regard.models.gpt2 import GPT2, GPT2Config
 from regard.models.grid_transformer import GridTransformer, GridTransformerConfig
 from regard.models.one_pass import OnePass, OnePassConfig
+from regard.models.positions import RELATIVE_POSITIONS
 from regard.models.scores import SCORES
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.models.vit import Vit, VitConfig
+from regard.nn.decoders.protocol import SequenceDecoder
 
 TOKENS, LENGTHS = torch.tensor([[2, 5, 7, 3, 6], [2, 9, 3, 0, 0]]), torch.tensor([5, 3])
 SIZES: dict[str, Any] = {"layers": 2, "width": 6, "heads": 2, "hidden": 7}
 
 
 def gpt2(**chosen: Any) -> tuple[nn.Module, Callable[[Any], Tensor]]:
-    model = GPT2(11, GPT2Config(**SIZES, context=7, **chosen))
+    model = GPT2(11, GPT2Config(**SIZES | chosen, context=7))
     return model, lambda model: model(TOKENS, model.begin(2))[0]
 
 
 def bert(**chosen: Any) -> tuple[nn.Module, Callable[[Any], Tensor]]:
-    return BertClassifier(11, 3, BertConfig(**SIZES, context=7, **chosen)), lambda model: model(TOKENS, LENGTHS)
+    return BertClassifier(11, 3, BertConfig(**SIZES | chosen, context=7)), lambda model: model(TOKENS, LENGTHS)
 
 
 def vit(**chosen: Any) -> tuple[nn.Module, Callable[[Any], Tensor]]:
@@ -39,7 +42,7 @@ def vit(**chosen: Any) -> tuple[nn.Module, Callable[[Any], Tensor]]:
 
 def transformer(**chosen: Any) -> tuple[nn.Module, Callable[[Any], Tensor]]:
     chosen = {{"align": "self_align"}.get(name, name): value for name, value in chosen.items()}
-    model = Transformer(11, 11, TransformerConfig(**SIZES, **chosen))
+    model = Transformer(11, 11, TransformerConfig(**SIZES | chosen))
     return model, lambda model: model(TOKENS, LENGTHS, TOKENS)
 
 
@@ -70,7 +73,7 @@ PARTS += [("align", name) for name in ("sparsemax", "entmax", "local-m", "local-
 def output(make: Any, **chosen: Any) -> Tensor:
     """The output of a model whose parameters are those of the plain one, where that has them."""
     model, call = make(**chosen)
-    plain, _ = make()
+    plain, _ = make(**({"positions": "none"} if "positions" in chosen else {}))
     for each in (model, plain):
         each.double().eval()
         for name, parameter in each.named_parameters():
@@ -119,3 +122,29 @@ def test_those_of_a_plugin_are_used(make: Any, monkeypatch: pytest.MonkeyPatch):
     found = output(make, score="unscaled", align="halves")
     assert not torch.allclose(found, output(make, score="dot"))
     assert not torch.allclose(found, output(make, align="halves"))
+
+
+@pytest.mark.parametrize("make", [gpt2, bert, transformer])
+@pytest.mark.parametrize("name", RELATIVE_POSITIONS)
+def test_relative_positions_change_the_output(make: Any, name: str):
+    """They see an order that no encoding is added for."""
+    found, plain = output(make, positions=name, heads=3), output(make, positions="none", heads=3)
+    assert found.isfinite().all()
+    assert not torch.allclose(found, plain)
+
+
+@pytest.mark.parametrize("name", RELATIVE_POSITIONS)
+def test_cached_steps_of_relative_positions_are_one_pass(name: str):
+    memory = Memory.of(torch.linspace(-1, 1, 60).sin().reshape(2, 5, 6).double(), LENGTHS)
+    decoders = gpt2(positions=name, heads=3)[0], transformer(positions=name, heads=3)[0].decoder
+    for decoder in decoders:
+        assert isinstance(decoder, SequenceDecoder)
+        with torch.no_grad():
+            for parameter in decoder.double().eval().parameters():
+                nn.init.normal_(parameter, std=0.5)
+            whole, _ = decoder.run(TOKENS, decoder.start(memory))
+            state, found = decoder.start(memory), []
+            for token in TOKENS.split(1, 1):
+                states, state = decoder.run(token, state)
+                found.append(states)
+        torch.testing.assert_close(torch.cat(found, 1), whole)

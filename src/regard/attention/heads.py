@@ -8,7 +8,9 @@ from torch import Tensor, nn
 from regard.attention.lookup import Attend, Read, check
 from regard.attention.masks import Mask, as_mask
 from regard.attention.memory import Memory, Packing
+from regard.attention.paths import runs
 from regard.attention.scores import ScaledDot
+from regard.attention.scores.protocol import Product
 from regard.shapes import Float
 
 
@@ -71,33 +73,43 @@ class MultiHead(nn.Module):
         return self.query.in_features, self.key.in_features, self.value.in_features
 
     def prepare(self, memory: Memory) -> Memory:
-        """Project and split a memory: keys and values `(batch, head, key, head_width)`, the score's key side
+        """Project and split a memory: keys and values `(batch, group, key, head_width)`, the score's key side
         computed."""
         key = self.key(memory.key)
         shared = self.value is self.key and memory.value is memory.key
-        return self._prepared(key, key if shared else self.value(memory.value), memory.mask)
+        return self._prepared(key, key if shared else self.value(memory.value), memory.mask, memory.places)
 
-    def _prepared(self, key: Tensor, value: Tensor, mask: Mask | None) -> Memory:
-        split = self.split(key)
+    def _prepared(self, key: Tensor, value: Tensor, mask: Mask | None, places: Tensor | None = None) -> Memory:
+        split = self.split_key(key)
         mask = None if mask is None else mask.over_heads()
-        return self.attend.prepare(Memory(split, split if value is key else self.split(value), mask, clean=False))
+        value = split if value is key else self.split(value)
+        return self.attend.prepare(Memory(split, value, mask, places=places, clean=False))
 
     def split(self, states: Tensor) -> Tensor:
-        """`(batch, position, group * width)` -> `(batch, head, position, width)`; each group is repeated for its
-        heads."""
+        """`(batch, position, group * width)` -> `(batch, group, position, width)`. Each group is repeated for its heads
+        only if the score has key weights for each head or code of its own."""
         states = rearrange(states, "b s (g d) -> b g s d", g=self.key_value_heads)
-        repeats = self.heads // self.key_value_heads
-        return states if repeats == 1 else repeat(states, "b g s d -> b (g r) s d", r=repeats)
+        repeats, score = self.heads // self.key_value_heads, self.attend.score
+        if repeats == 1 or (score.shares_keys and runs(score, Product) and self.attend.history is None):
+            return states
+        return repeat(states, "b g s d -> b (g r) s d", r=repeats)
+
+    def split_query(self, states: Tensor) -> Tensor:
+        """Projected queries `(batch, query, head * width)` -> `(batch, head, query, width)`."""
+        return rearrange(states, "b t (h d) -> b h t d", h=self.heads)
+
+    def split_key(self, states: Tensor) -> Tensor:
+        """Projected keys as `split`."""
+        return self.split(states)
 
     def transformed(self, value: Tensor) -> Tensor:
         """Contribution of each single value to the output of each head, W_o^h v: `(batch, head, key, head_width)` ->
         `(batch, head, key, width)`. The output is the weighted sum of these over keys and heads, plus W_o's bias."""
         return value @ rearrange(self.output.weight, "w (h d) -> h d w", h=self.heads)
 
-    def read(self, query: Tensor, memory: Memory, state: Any = None) -> Read:
-        """Read a prepared memory with queries `(batch, query, width)` -> context of the same shape."""
-        split = rearrange(self.query(query), "b t (h d) -> b h t d", h=self.heads)
-        read = self.attend.read(split, memory, state)
+    def read(self, query: Tensor, memory: Memory, state: Any = None, *, places: Tensor | None = None) -> Read:
+        """Read a prepared memory with queries `(batch, query, width)` at `places` -> context of the same shape."""
+        read = self.attend.read(self.split_query(self.query(query)), memory, state, places=places)
         return read._replace(context=self.output(rearrange(read.context, "b h t d -> b t (h d)")))
 
     def attend_self(
@@ -109,7 +121,7 @@ class MultiHead(nn.Module):
         value = key if self.value is self.key else self.value(states)
         laid_out = packing.unpack(key)
         memory = self._prepared(laid_out, laid_out if value is key else packing.unpack(value), mask)
-        query = rearrange(packing.unpack(self.query(states)), "b t (h d) -> b h t d", h=self.heads)
+        query = self.split_query(packing.unpack(self.query(states)))
         context: Tensor = self.attend.read(query, memory).context
         return self.output(packing.pack(rearrange(context, "b h t d -> b t (h d)")))
 

@@ -7,14 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from regard.attention.align import Align, Softmax, softmax
 from regard.attention.history import History
+from regard.attention.lookup_record import record_of
 from regard.attention.masks import Mask, as_mask
 from regard.attention.memory import Memory
 from regard.attention.observer import observer_of
-from regard.attention.paths import PATHS, Lookup, Path, Read, first_that_serves, mixture, record_of, runs, weigh
+from regard.attention.paths import PATHS, Lookup, Path, Read, first_that_serves, mixture, runs, weigh
+from regard.attention.positions import Bias, RelativePositions
 from regard.attention.scores.protocol import Score, TanhSum
 from regard.kernels.additive import can_fuse, exponentials
 from regard.shapes import Context, Float, Weights
@@ -105,7 +108,8 @@ class Attend(nn.Module):
     """One score and one alignment as a module: `attend(query, memory) -> context`.
 
     With a `history` an additive score also sees how each key was read before (see `regard.attention.history`); queries
-    are then read one after another. Prepare a memory once if many calls read it: `read(query, prepare(memory))`.
+    are then read one after another. With `positions` the score also depends on where queries and keys stand (see
+    `regard.attention.positions`). Prepare a memory once if many calls read it: `read(query, prepare(memory))`.
 
     `paths` lists the ways to compute a read; the first that serves a lookup is used. Set it on a module or on the class
     to use others.
@@ -116,11 +120,17 @@ class Attend(nn.Module):
 
     paths: Sequence[Path] = PATHS
 
-    def __init__(self, score: Score, align: Align | None = None, history: History | None = None):
+    def __init__(
+        self,
+        score: Score,
+        align: Align | None = None,
+        history: History | None = None,
+        positions: RelativePositions | None = None,
+    ):
         super().__init__()
         if history is not None and not isinstance(score, TanhSum):
             raise ValueError(f"a history adds to the sum in an additive score; {type(score).__name__} has none")
-        self.score, self.history = score, history
+        self.score, self.history, self.positions = score, history, positions
         self.align = Softmax() if align is None else align
 
     @property
@@ -130,21 +140,40 @@ class Attend(nn.Module):
 
     def prepare(self, memory: Memory) -> Memory:
         """Compute the score's key side, once per memory."""
-        key = self.score.prepare(memory.key)
+        key = memory.key if self.positions is None else self.positions.rotate(memory.key, memory.positions())
+        key = self.score.prepare(key)
         steady = self.history is None and runs(self.score, TanhSum) and can_fuse(key)
         return replace(memory, key=key, exponentials=exponentials(key) if steady else None, clean=False)
 
-    def read(self, query: Tensor, memory: Memory, state: Any = None, *, weights: bool = False) -> Read:
+    def read(
+        self, query: Tensor, memory: Memory, state: Any = None, *, weights: bool = False, places: Tensor | None = None
+    ) -> Read:
         """Read a prepared memory with queries `(*batch, query, query_width)`. `state` is the alignment's, None at the
-        first step. The result holds the weights only if `weights` is True."""
+        first step. The result holds the weights only if `weights` is True. `places ([batch,] query)` are the positions
+        of the queries, for relative positions; by default those of the first keys."""
         observer = observer_of(self)
         needs_weights = weights or (observer is not None and observer.needs_weights)
+        query, bias = self._placed(query, memory, places)
         parts = self.score, self.align, self.history
-        lookup = Lookup(*parts, query, memory, state, observer is not None, needs_weights)
+        lookup = Lookup(*parts, query, memory, state, observer is not None, needs_weights, bias)
         read = first_that_serves(self.paths, lookup).read(lookup)
         if observer is not None:
             observer.receive(self, record_of(lookup, read))
         return Read(read.context, read.state, read.weights if weights else None)
+
+    def _placed(self, query: Tensor, memory: Memory, places: Tensor | None) -> tuple[Tensor, Bias | None]:
+        """The queries turned by their positions, and the bias that positions add to scores."""
+        positions = self.positions
+        if positions is None:
+            return query, None
+        count, keys = query.shape[-2], memory.positions()
+        if places is None and memory.places is None:
+            places = torch.arange(count, device=query.device)
+        elif places is None and count > keys.shape[-1]:
+            raise ValueError(f"{count} queries read {keys.shape[-1]} keys with places; give the queries' places too")
+        places = keys[..., :count] if places is None else places
+        turned = positions.rotate(query, places)
+        return turned, Bias(positions, turned, places, keys) if positions.adds_bias else None
 
     def forward(self, query: Float[Tensor, "..."], memory: Memory) -> Context:
         """Queries `(*batch, query, query_width)` -> context `(*batch, query, value_width)`. Raises the errors of

@@ -23,7 +23,8 @@ class Memory:
 
     `summary (batch, width)` is an encoder's vector of the whole sequence, for decoders that start from one. `tokens
     (batch, key)` are the ids at the keys, for decoders that copy them. `exponentials (*batch, key, any width)` is the
-    input of an additive score's kernel, computed from these keys by `prepare`.
+    input of an additive score's kernel, computed from these keys by `prepare`. `places ([batch,] key)` are the
+    positions of the keys, for relative positions; None for 0, 1, 2, ...
     """
 
     key: Tensor
@@ -32,6 +33,7 @@ class Memory:
     summary: Tensor | None = None
     tokens: Tokens | None = None
     exponentials: Tensor | None = None
+    places: Tensor | None = None
     clean: InitVar[bool] = True
 
     def __post_init__(self, clean: bool) -> None:
@@ -69,10 +71,12 @@ class Memory:
         """The memory with more positions `(*batch, more, width)` at its end.
 
         Raises:
-            ValueError: the memory has a mask, which does not cover the new positions.
+            ValueError: the memory has a mask or positions of its keys, which do not cover the new positions.
         """
         if self.mask is not None:
             raise ValueError("a memory with a mask does not grow; append to one without and mask when it is read")
+        if self.places is not None:
+            raise ValueError("a memory with positions of its keys does not grow; give them when it is read")
         key, value = torch.cat([self.key, key], -2), torch.cat([self.value, value], -2)
         return replace(self, key=key, value=value, exponentials=None)
 
@@ -83,7 +87,12 @@ class Memory:
         value = key if self.value is self.key else pick(self.value)
         mask = None if self.mask is None else self.mask.select(rows)
         parts = (None if part is None else pick(part) for part in (self.summary, self.tokens, self.exponentials))
-        return Memory(key, value, mask, *parts, clean=False)
+        places = self.places if self.places is None or self.places.ndim == 1 else pick(self.places)
+        return Memory(key, value, mask, *parts, places=places, clean=False)
+
+    def positions(self) -> Int[Tensor, "..."]:
+        """The positions of the keys, `([batch,] key)`."""
+        return torch.arange(self.key.shape[-2], device=self.key.device) if self.places is None else self.places
 
 
 def selected(part: Any, rows: Rows) -> Any:

@@ -13,16 +13,16 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
-from regard.attention.align import Align, Aligned, Draw, Softmax, softmax
+from regard.attention.align import Align, Aligned, Draw, Softmax
 from regard.attention.align.local import Local
 from regard.attention.align.protocol import reaching
 from regard.attention.history import History
 from regard.attention.masks import Mask
 from regard.attention.memory import Memory
-from regard.attention.observer import Chosen, LookupRecord, chosen_of
+from regard.attention.positions import Bias
 from regard.attention.scores.protocol import Product, Score, Sides, TanhSum
 from regard.kernels.additive import can_fuse, fused_additive
-from regard.kernels.product import Masked, fused, fused_is_faster, part, shared_part
+from regard.kernels.product import Masked, by_group, fused, fused_is_faster, shares
 from regard.kernels.windows import pays, picked, windowed
 from regard.shapes import Context, Weights
 
@@ -31,7 +31,7 @@ A = TypeVar("A")
 
 class Lookup(NamedTuple):
     """Queries `(*batch, query, query_width)`, a prepared memory, and the score, alignment and history that read it.
-    `state` is the alignment's.
+    `state` is the alignment's, `bias` that of relative positions.
 
     observed: an observer records the lookup.
     needs_weights: the weights of all queries are needed.
@@ -45,6 +45,7 @@ class Lookup(NamedTuple):
     state: Any = None
     observed: bool = False
     needs_weights: bool = False
+    bias: Bias | None = None
 
 
 class Read(NamedTuple):
@@ -87,8 +88,9 @@ def weigh(
 
 
 def mixture(weights: Weights, value: Tensor) -> Context:
-    """c_t = sum_i a_ti v_i, in the dtype of the values."""
-    return weights.to(value.dtype) @ value
+    """c_t = sum_i a_ti v_i, in the dtype of the values. Several heads may share a head of values."""
+    weights = weights.to(value.dtype)
+    return weights @ value if weights.ndim < 4 else by_group(weights, value)
 
 
 def sides_of(score: Score, query: Tensor, key: Tensor) -> Sides | None:
@@ -107,15 +109,15 @@ class Fused(Path):
     """A softmax of products by PyTorch's fused attention. It uses the mask's structure and does not keep weights."""
 
     def serves(self, lookup: Lookup) -> bool:
-        if lookup.needs_weights or not _is_softmax_of_products(lookup):
+        if lookup.needs_weights or not is_softmax_of_products(lookup):
             return False
         return fused_is_faster(lookup.query, lookup.memory.key, masked(lookup.memory.mask))
 
     def read(self, lookup: Lookup) -> Read:
-        mask = lookup.memory.mask
-        if mask is None or mask.is_causal:
-            return Read(_mixed(lookup, partial(fused, causal=mask is not None)))
-        return Read(_mixed(lookup, partial(fused, allowed=mask.dense())))
+        mask, bias = lookup.memory.mask, None if lookup.bias is None else lookup.bias.of()
+        if mask is None or (mask.is_causal and bias is None):
+            return Read(_mixed(lookup, partial(fused, bias=bias, causal=mask is not None)))
+        return Read(_mixed(lookup, partial(fused, bias=bias, allowed=mask.dense())))
 
 
 class Windowed(Fused):
@@ -123,7 +125,9 @@ class Windowed(Fused):
 
     def serves(self, lookup: Lookup) -> bool:
         mask, queries = lookup.memory.mask, lookup.query.shape[-2]
-        if mask is None or mask.near is None or not super().serves(lookup):
+        if mask is None or mask.near is None or lookup.bias is not None or not super().serves(lookup):
+            return False
+        if shares(lookup.query, lookup.memory.key) > 1:
             return False
         return pays(queries, lookup.memory.key.shape[-2], mask.near.before, mask.near.after)
 
@@ -153,8 +157,10 @@ class Picked(Path):
     def serves(self, lookup: Lookup) -> bool:
         if lookup.observed or lookup.needs_weights or lookup.history is not None or lookup.score.by_place:
             return False
-        align = lookup.align
-        return isinstance(align, Local) and runs(align, Local) and align.picks(lookup.query, lookup.memory.key)
+        align, key = lookup.align, lookup.memory.key
+        if lookup.bias is not None or not isinstance(align, Local) or shares(lookup.query, key) > 1:
+            return False
+        return runs(align, Local) and align.picks(lookup.query, key)
 
     def read(self, lookup: Lookup) -> Read:
         memory, query, align = lookup.memory, lookup.query, lookup.align
@@ -210,55 +216,13 @@ def first_that_serves(paths: Sequence[Path], lookup: Lookup) -> Path:
     raise LookupError(f"none of the paths {', '.join(type(each).__name__ for each in paths)} serves this lookup")
 
 
-def record_of(lookup: Lookup, read: Read) -> LookupRecord:
-    """The record of a lookup for an observer. Weights that the path did not compute are computed apart."""
-
-    def scores() -> Sides | Tensor:
-        sides = None if lookup.history is not None else sides_of(lookup.score, lookup.query, lookup.memory.key)
-        if sides is not None:
-            return sides
-        return lookup.score(lookup.query, lookup.memory.key) if read.scores is None else read.scores
-
-    memory = lookup.memory
-    weights = some_weights(lookup) if read.weights is None else chosen_of(read.weights)
-    return LookupRecord(lookup.query.shape[-2], weights, memory.value, memory.mask, scores, read.draws)
-
-
-def some_weights(lookup: Lookup) -> Chosen:
-    """A function that computes the weights of chosen heads and queries (None: all). For a softmax of products it
-    computes the two sides once, and only the chosen scores."""
-    if _is_softmax_of_products(lookup):
-        return partial(softmax_of_products, _product(lookup), lookup.memory.mask)
-    path = first_that_serves((InTurn(), Plain()), lookup)
-
-    def choose(heads: Sequence[int] | None, rows: Sequence[int] | None) -> Weights:
-        read = path.read(lookup)
-        assert read.weights is not None
-        return chosen_of(read.weights)(heads, rows)
-
-    return choose
-
-
-def softmax_of_products(
-    sides: Sides, mask: Mask | None, heads: Sequence[int] | None, rows: Sequence[int] | None
-) -> Weights:
-    """The weights of the chosen heads and queries (None: all)."""
-    heads = heads if sides.query.ndim > 3 else None
-    mask = mask if mask is None or rows is None else mask.of_queries(rows)
-    allowed = None if mask is None else mask.dense()
-    if allowed is not None:
-        allowed = shared_part(allowed, heads, None)
-    # The chosen queries have no name, so they are freed before the softmax, where a long read needs the most memory.
-    return softmax(
-        sides._replace(query=part(sides.query, heads, rows), key=part(sides.key, heads, None)).scores(), allowed
-    )
-
-
-def _is_softmax_of_products(lookup: Lookup) -> bool:
+def is_softmax_of_products(lookup: Lookup) -> bool:
+    """Whether it is a softmax of products, by exactly our code."""
     return lookup.history is None and runs(lookup.score, Product) and runs(lookup.align, Softmax)
 
 
-def _product(lookup: Lookup) -> Sides:
+def product_of(lookup: Lookup) -> Sides:
+    """The two sides of a lookup by products."""
     sides = lookup.score.sides(lookup.query, lookup.memory.key)
     assert sides is not None
     return sides
@@ -266,7 +230,7 @@ def _product(lookup: Lookup) -> Sides:
 
 def _mixed(lookup: Lookup, kernel: Callable[..., Tensor]) -> Context:
     """The context by a fused kernel. The sides of an exact product are not rounded to the dtype of the values."""
-    sides, value = _product(lookup), lookup.memory.value
+    sides, value = product_of(lookup), lookup.memory.value
     if not sides.exact:
         return kernel(sides.query, sides.key, value, scale=sides.scale)
     with torch.autocast(value.device.type, enabled=False):
@@ -275,8 +239,14 @@ def _mixed(lookup: Lookup, kernel: Callable[..., Tensor]) -> Context:
 
 def _weighed(lookup: Lookup) -> tuple[Tensor, Aligned]:
     align = partial(lookup.align, query=lookup.query, state=lookup.state)
-    memory = lookup.memory
-    return weigh(lookup.query, memory.key, memory.mask, _scorer(lookup.score, memory), align)
+    memory, score = lookup.memory, _scorer(lookup.score, lookup.memory)
+    score = score if lookup.bias is None else _biased(score, lookup.bias)
+    return weigh(lookup.query, memory.key, memory.mask, score, align)
+
+
+def _biased(score: Callable[..., Tensor], bias: Bias) -> Callable[..., Tensor]:
+    """The score with the bias of relative positions."""
+    return lambda query, key: score(query, key) + bias.of()
 
 
 def _scorer(score: Score, memory: Memory) -> Callable[..., Tensor]:

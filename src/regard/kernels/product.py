@@ -52,8 +52,32 @@ def products(query: Tensor, key: Tensor, scale: float = 1.0, *, exact: bool = Fa
     above 256 would overflow. An `exact` product ignores autocast."""
     if exact or query.dtype == torch.float16:
         with torch.autocast(query.device.type, enabled=False):
-            return scaled(wide(query), scale) @ wide(key).mT
-    return scaled(query, scale) @ key.mT
+            return by_group(scaled(wide(query), scale), wide(key).mT)
+    return by_group(scaled(query, scale), key.mT)
+
+
+def shares(query: Tensor, key: Tensor) -> int:
+    """How many heads of `query (*batch, head, query, width)` share each head of `key (*batch, group, key, width)`."""
+    return query.shape[-3] // max(key.shape[-3], 1) or 1 if min(query.ndim, key.ndim) > 2 else 1
+
+
+def by_group(left: Tensor, right: Tensor) -> Tensor:
+    """`left (*batch, head, row, inner) @ right (*batch, group, inner, column)`, where several heads share a group. The
+    heads of a group are rows of one product, so `right` is not repeated."""
+    if (each := shares(left, right)) == 1:
+        return left @ right
+    rows = left.unflatten(-3, (right.shape[-3], each)).flatten(-3, -2)
+    return (rows @ right).unflatten(-2, (each, left.shape[-2])).flatten(-4, -3)
+
+
+def of_heads(tensor: Tensor, heads: Sequence[int] | None, each: int) -> Tensor:
+    """The groups `(*batch, group, row, column)` of the chosen heads (None: all), one for each head, where `each` heads
+    share a group."""
+    if each == 1:
+        return part(tensor, heads, None)
+    if heads is None:
+        return tensor.repeat_interleave(each, -3)
+    return part(tensor, [head // each for head in heads], None)
 
 
 def fused(
@@ -62,25 +86,35 @@ def fused(
     value: Tensor,
     allowed: Tensor | None = None,
     *,
+    bias: Tensor | None = None,
     causal: bool = False,
     scale: float = 1.0,
 ) -> Tensor:
-    """softmax(scale query . key) value without storing the weights: `(*batch, query, value_width)`.
+    """softmax(scale query . key + bias) value without storing the weights: `(*batch, query, value_width)`.
 
     The mask is either `allowed`, a boolean tensor that broadcasts to the scores, or `causal` for the square lower
-    triangle, never both. Broadcast axes of `allowed` are not expanded: padding needs no tensor of the size of the
-    scores.
+    triangle without a bias, never both. Broadcast axes of `allowed` are not expanded: padding needs no tensor of the
+    size of the scores. Several heads of queries may share one of keys and values.
     """
-    shape = *query.shape[:-1], value.shape[-1]
-    query, key, value = (with_heads(each) for each in of_one_width(query, key, value))
-    if allowed is None:
-        context = functional.scaled_dot_product_attention(query, key, value, is_causal=causal, scale=scale)
-    else:
-        if allowed.ndim == 3:
-            allowed = allowed.unsqueeze(-3 if len(shape) == 3 else 0)
-        context = functional.scaled_dot_product_attention(query, key, value, attn_mask=allowed, scale=scale)
+    shape, each = (*query.shape[:-1], value.shape[-1]), shares(query, key)
+    query, key, value = (with_heads(side) for side in of_one_width(query, key, value))
+    allowed = None if allowed is None else over_heads(allowed, len(shape))
+    bias = None if bias is None else over_heads(bias, len(shape))
+    for_all = bias is None and (allowed is None or {1} == {*allowed.shape[-3:-1]})
+    if each > 1 and not causal and for_all:  # a row of keys for each group, of which PyTorch would make copies
+        query, each = query.unflatten(-3, (key.shape[-3], each)).flatten(-3, -2), 1
+    mask = bias if allowed is None else allowed if bias is None else bias.masked_fill(~allowed, -torch.inf)
+    context = functional.scaled_dot_product_attention(
+        query, key, value, attn_mask=mask, is_causal=causal, scale=scale, enable_gqa=each > 1
+    )
+    if allowed is not None:
         context = torch.where(allowed.any(-1, keepdim=True), context, 0.0)
     return context[..., : shape[-1]].reshape(shape)
+
+
+def over_heads(tensor: Tensor, axes: int) -> Tensor:
+    """A mask or bias for scores of so many axes, with the axes `(batch, head, query, key)` as far as it has them."""
+    return tensor.unsqueeze(-3 if axes == 3 else 0) if tensor.ndim == 3 else tensor
 
 
 def of_one_width(*sides: Tensor) -> tuple[Tensor, ...]:

@@ -13,9 +13,10 @@ from torch.nn import functional
 from regard.attention.masks import padding
 from regard.models.classifier import Classifier
 from regard.models.heads import SelfAlignChoice, named_heads
+from regard.models.positions import POSITIONS, PositionsName
 from regard.models.scores import ContentScoreName
 from regard.models.sizes import NamedSizes, Share, Size, check_heads
-from regard.nn.embeddings import Learned, TokenEmbedding
+from regard.nn.embeddings import TokenEmbedding
 from regard.nn.encoders.transformer import EncoderLayer, encoded
 from regard.nn.output import Output
 from regard.nn.sublayers import Dropout, FeedForward, PostNorm
@@ -30,7 +31,8 @@ class BertConfig:
 
     A row has at most `context` tokens. `segments` is the number of segment embeddings, 0 for models without them.
     `epsilon` is added to the variance in norms. Heads on the encoder: `predictions` of the token at a position, a
-    `pooler`, and on it `next_sentence`. `score` and `align` are those of all heads, `window` that of a local alignment.
+    `pooler`, and on it `next_sentence`. `score`, `align` and relative `positions` are those of all heads, `window` that
+    of a local alignment.
     """
 
     named_sizes: ClassVar[NamedSizes] = {
@@ -53,6 +55,7 @@ class BertConfig:
     score: ContentScoreName = "scaled-dot"
     align: SelfAlignChoice = "softmax"
     window: Size = 10
+    positions: PositionsName = "learned"
 
     def __post_init__(self) -> None:
         if self.next_sentence and not self.pooler:
@@ -70,8 +73,9 @@ class BertEncoder(nn.Module):
 
     def __init__(self, vocabulary: int, config: BertConfig):
         super().__init__()
+        self.context = config.context
         self.embedding = TokenEmbedding(vocabulary, config.width, scale=1.0)
-        self.positions = Learned(config.context, config.width)
+        self.positions = POSITIONS[config.positions](config.width, config.context)
         self.segments = nn.Embedding(config.segments, config.width) if config.segments else None
         self.norm = nn.LayerNorm(config.width, config.epsilon)
         self.dropout = Dropout(config.dropout)
@@ -99,7 +103,13 @@ def layer(config: BertConfig) -> EncoderLayer:
     """One layer, with a norm behind each of its two residuals."""
     return EncoderLayer(
         named_heads(
-            config.width, config.heads, config.score, config.align, window=config.window, longest=config.context
+            config.width,
+            config.heads,
+            config.score,
+            config.align,
+            window=config.window,
+            longest=config.context,
+            positions=config.positions,
         ),
         FeedForward(config.width, config.hidden, nn.GELU()),
         (

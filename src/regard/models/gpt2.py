@@ -8,11 +8,12 @@ from torch import Tensor, nn
 
 from regard.models.heads import SelfAlignChoice, named_heads
 from regard.models.language_model import LanguageModel
+from regard.models.positions import POSITIONS, PositionsName
 from regard.models.scores import ContentScoreName
 from regard.models.sizes import NamedSizes, Share, Size, check_heads
 from regard.models.softmax import FULL, Softmax, output_kind
 from regard.nn.decoders.protocol import State
-from regard.nn.embeddings import Learned, TokenEmbedding
+from regard.nn.embeddings import TokenEmbedding
 from regard.nn.kv_cache import Past, check_growing, empty_past, read_past
 from regard.nn.sublayers import Dropout, FeedForward, PreNorm, Residual
 from regard.shapes import States, Tokens
@@ -29,8 +30,8 @@ class GPT2Config:
 
     `hidden` is the width of the feed-forward networks, by default four times `width`. A row has at most `context`
     tokens. The first `closed` tokens of the vocabulary are never predicted; runs imported by an older version have
-    three special tokens there. `score` and `align` are those of all heads, `window` that of a local
-    alignment.
+    three special tokens there. `score`, `align` and relative `positions` are those of all heads, `window` that of a
+    local alignment.
     """
 
     named_sizes: ClassVar[NamedSizes] = {
@@ -52,6 +53,7 @@ class GPT2Config:
     score: ContentScoreName = "scaled-dot"
     align: SelfAlignChoice = "softmax"
     window: Size = 10
+    positions: PositionsName = "learned"
 
     def __post_init__(self) -> None:
         check_heads(self.width, self.heads)
@@ -75,7 +77,13 @@ class Block(nn.Module):
     def __init__(self, config: GPT2Config):
         super().__init__()
         self.self_attention = named_heads(
-            config.width, config.heads, config.score, config.align, window=config.window, longest=config.context
+            config.width,
+            config.heads,
+            config.score,
+            config.align,
+            window=config.window,
+            longest=config.context,
+            positions=config.positions,
         )
         check_growing(self.self_attention)
         hidden = config.hidden or 4 * config.width
@@ -108,7 +116,8 @@ class Blocks(nn.ModuleList):
 
 
 class GPT2(LanguageModel[GPT2State]):
-    """Blocks over embedded tokens with learned positions, a final norm, and the embedding as output layer.
+    """Blocks over embedded tokens with positions (learned in the paper), a final norm, and the embedding as output
+    layer.
 
     Weights start normal with deviation 0.02; the last weight of each residual branch with 0.02 / sqrt(2 layers)
     (section 2.3).
@@ -122,7 +131,7 @@ class GPT2(LanguageModel[GPT2State]):
         super().__init__()
         self.context = config.context
         self.embedding = TokenEmbedding(vocabulary, config.width, scale=1.0)
-        self.positions = Learned(config.context, config.width)
+        self.positions = POSITIONS[config.positions](config.width, config.context)
         self.dropout = Dropout(config.dropout)
         self.blocks = Blocks(Block(config) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.width)

@@ -4,8 +4,10 @@ from typing import Annotated
 
 from regard.attention import Attend
 from regard.attention.heads import MultiHead
+from regard.attention.positions import RelativePositions
 from regard.config.registry import RegisteredName
 from regard.models.aligns import ALIGNS, AlignChoice, MonotonicSettings, StraightThroughSettings, chosen_align
+from regard.models.positions import PositionsName, relative_positions
 from regard.models.scores import SCORES, ContentScoreName
 
 SelfAlignName = Annotated[str, RegisteredName(ALIGNS, without=("hard",))]
@@ -21,19 +23,29 @@ def named_heads(
     *,
     window: int,
     longest: int,
-    key_value_heads: int | None = None,
+    positions: PositionsName = "none",
 ) -> MultiHead:
-    """Heads with a score and an alignment by name, `width / heads` wide; they share the parameters of both.
+    """Heads with a score, an alignment and relative positions by name, `width / heads` wide; they share the parameters
+    of all three.
 
     Args:
         window: that of a local alignment.
         longest: the most keys that there are.
-        key_value_heads: as those of `MultiHead`.
+        positions: names of absolute positions change nothing here.
     """
-    attend = named_attend(width // heads, score, align, window=window, longest=longest)
-    return MultiHead(width, heads, attend=attend, key_value_heads=key_value_heads)
+    relative = relative_positions(positions, heads, width // heads)
+    attend = named_attend(width // heads, score, align, window=window, longest=longest, positions=relative)
+    return MultiHead(width, heads, attend=attend)
 
 
-def named_attend(width: int, score: ContentScoreName, align: AlignChoice, *, window: int, longest: int) -> Attend:
+def named_attend(
+    width: int,
+    score: ContentScoreName,
+    align: AlignChoice,
+    *,
+    window: int,
+    longest: int,
+    positions: RelativePositions | None = None,
+) -> Attend:
     """The lookup of heads of this width, with a score and an alignment by name; further arguments as `named_heads`."""
-    return Attend(SCORES[score](width, longest), chosen_align(align, width, window))
+    return Attend(SCORES[score](width, longest), chosen_align(align, width, window), positions=positions)

@@ -6,9 +6,10 @@ from typing import Literal
 from torch import nn
 
 from regard.attention.heads import MultiHead
+from regard.attention.positions import RelativePositions
 from regard.models.aligns import AlignChoice
-from regard.models.heads import SelfAlignChoice, named_heads
-from regard.models.positions import POSITIONS, PositionsName
+from regard.models.heads import SelfAlignChoice, named_attend
+from regard.models.positions import POSITIONS, PositionsName, relative_positions
 from regard.models.scores import ContentScoreName
 from regard.models.sizes import Share, Sides, Size, check_heads
 from regard.nn.decoders.transformer import DecoderLayer, TransformerDecoder
@@ -27,7 +28,8 @@ class TransformerConfig(Sides):
     `heads`. `tied` shares the output layer's weight with the target embedding. `shared` makes both languages share one
     embedding and one vocabulary. `scaled` multiplies embeddings by sqrt(width). `max_length` limits the positions
     `learned` and `sines-then-cosines`. `align` is that of the cross-attention (see `regard.attention.align`) and
-    `self_align` that of both self-attentions, with `window` if it is local. `decoder_layers`: None for as many as
+    `self_align` that of both self-attentions, with `window` if it is local. Relative `positions` are those of the
+    self-attentions. `decoder_layers`: None for as many as
     `layers`. `activation` is that of the position-wise
     network. `score` is that of all heads.
     """
@@ -70,14 +72,12 @@ class Transformer(EncoderDecoder):
         target = TokenEmbedding(target_vocabulary, config.width, scale=scale)
         source = target if config.shared else TokenEmbedding(source_vocabulary, config.width, scale=scale)
         encoder_layers = [
-            EncoderLayer(
-                attention(config, config.self_align), feedforward(config), (residual(config), residual(config))
-            )
+            EncoderLayer(self_attention(config), feedforward(config), (residual(config), residual(config)))
             for _ in range(config.layers)
         ]
         decoder_layers = [
             DecoderLayer(
-                attention(config, config.self_align),
+                self_attention(config),
                 attention(config, config.align),
                 feedforward(config),
                 (residual(config), residual(config), residual(config)),
@@ -94,17 +94,24 @@ class Transformer(EncoderDecoder):
         self.max_source = self.max_target = config.max_length if bounded else None
 
 
-def attention(config: TransformerConfig, align: AlignChoice) -> MultiHead:
+def self_attention(config: TransformerConfig) -> MultiHead:
+    """Heads that read their own sequence, whose positions are comparable."""
+    return attention(
+        config, config.self_align, relative_positions(config.positions, config.heads, config.width // config.heads)
+    )
+
+
+def attention(config: TransformerConfig, align: AlignChoice, positions: RelativePositions | None = None) -> MultiHead:
     """Heads of the configuration's score."""
-    return named_heads(
-        config.width,
-        config.heads,
+    attend = named_attend(
+        config.width // config.heads,
         config.score,
         align,
         window=config.window,
         longest=config.max_length,
-        key_value_heads=config.key_value_heads,
+        positions=positions,
     )
+    return MultiHead(config.width, config.heads, attend=attend, key_value_heads=config.key_value_heads)
 
 
 def feedforward(config: TransformerConfig) -> FeedForward:

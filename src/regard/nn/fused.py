@@ -122,7 +122,7 @@ def _fits(heads: MultiHead) -> bool:
     attend, width = heads.attend, heads.query.in_features
     known = type(heads) is MultiHead and type(attend) is Attend and type(attend.score) is ScaledDot
     one_width = heads.query.out_features == heads.key.out_features == heads.output.in_features == width
-    plain = type(attend.align) is Softmax and attend.history is None and attend.paths is PATHS
+    plain = type(attend.align) is Softmax and attend.history is attend.positions is None and attend.paths is PATHS
     return known and one_width and plain and heads.value is not heads.key and heads.key_value_heads == heads.heads
 
 

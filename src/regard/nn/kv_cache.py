@@ -124,8 +124,11 @@ def read_past(attention: MultiHead, states: States, past: Past) -> tuple[States,
     """Causal self-attention of positions `(batch, position, width)` that follow `past` -> their contexts, and the past
     including them."""
     count = states.shape[1]
-    new = attention.prepare(Memory(states, states))
+    places = None
+    if attention.attend.positions is not None and past.length:
+        places = torch.arange(past.length, past.length + count, device=states.device)
+    new = attention.prepare(Memory(states, states, places=places))
     grown = past.append(new.key, new.value)
     mask = causal(count, grown.length, device=states.device) if count > 1 else None
-    read = attention.read(states, grown.memory(mask), past.alignment)
+    read = attention.read(states, grown.memory(mask), past.alignment, places=places)
     return read.context, replace(grown, alignment=read.state)

@@ -39,6 +39,8 @@ class Cosine(Product):
     A zero vector, or one shorter than `unit` measures, has cosine 0 with every vector.
     """
 
+    shares_keys = True
+
     def __init__(self, sharpness: float | nn.Module = 1.0):
         super().__init__()
         if isinstance(sharpness, float | int) and not sharpness > 0:

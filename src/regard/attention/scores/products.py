@@ -10,6 +10,8 @@ from regard.shapes import Key, Query, wide
 class Dot(Product):
     """q . k (Luong 2015, equation 8)."""
 
+    shares_keys = True
+
     def sides(self, query: Query, key: Key) -> Sides:
         return Sides(query, key)
 
@@ -17,12 +19,16 @@ class Dot(Product):
 class ScaledDot(Product):
     """q . k / sqrt(d), where d is the width of the keys of one head (Vaswani 2017, equation 1)."""
 
+    shares_keys = True
+
     def sides(self, query: Query, key: Key) -> Sides:
         return Sides(query, key, scale=max(query.shape[-1], 1) ** -0.5)
 
 
 class General(Product):
     """q^T W k (Luong 2015, equation 8)."""
+
+    shares_keys = True
 
     def __init__(self, query_width: int, key_width: int, *, heads: int | None = None):
         super().__init__()
@@ -56,6 +62,8 @@ class Distance(Product):
     and keys lie much farther from zero than from each other: centre them first. In half precision the sides and their
     product are float32.
     """
+
+    shares_keys = True
 
     def __init__(self, width: float = 1.0):
         super().__init__()

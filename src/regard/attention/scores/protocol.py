@@ -44,6 +44,9 @@ class Score(nn.Module, ABC):
     key_width: int | None = None
     by_place = False
     """Whether a key's score depends on its position, so that scores of selected keys would differ."""
+    shares_keys = False
+    """Whether several heads of queries can read one head of keys that is not repeated: no head has key weights of its
+    own."""
 
     @property
     def widths(self) -> tuple[int | None, int | None, None]:

@@ -13,6 +13,7 @@ from regard.errors import InputError
 from regard.hub.exports.tokenizers import write_tokenizers
 from regard.hub.formats.settings import check_attention
 from regard.hub.tolerances import SHAPES, compare
+from regard.models.positions import RELATIVE_POSITIONS
 from regard.models.transformer import Transformer
 from regard.nn.decoders.transformer import DecoderLayer, TransformerDecoder
 from regard.nn.embeddings import Positions, TokenEmbedding
@@ -41,6 +42,8 @@ def export_ctranslate2(path: Path, out: Path) -> list[str]:
     if not isinstance(model, Transformer):
         raise InputError(f"{path}: is a model named {run.config.model.name}; ctranslate2 takes transformer")
     check_attention(run.config.model, str(path))
+    if (name := run.config.model.positions) in RELATIVE_POSITIONS:
+        raise InputError(f"{path}: model.positions is {name!r}; ctranslate2 takes absolute ones")
     with new_folder(out), explained(out):
         write_tokenizers(run, out)
         save(model, run.tokenizers.source, run.tokenizers.target, out)

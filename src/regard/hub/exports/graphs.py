@@ -97,8 +97,9 @@ def graphs(model: nn.Module) -> list[Graph]:
             def tokens(texts: int, positions: int) -> Inputs:
                 return (_ids(texts, positions, size),)
 
-            most = len(model.positions.table)
-            return [Graph("model", ExportedGPT2(model), {"tokens": ROWS}, ("logits",), tokens, most)]
+            return [
+                Graph("model", ExportedGPT2(model), {"tokens": ROWS}, ("logits",), tokens, model.context or LONGEST)
+            ]
         case Transformer():
             return _in_two(model)
     raise InputError(
@@ -107,7 +108,7 @@ def graphs(model: nn.Module) -> list[Graph]:
 
 
 def _read_at_once(module: nn.Module, encoder: BertEncoder, outputs: tuple[str, ...]) -> Graph:
-    size, most = encoder.embedding.vocabulary, len(encoder.positions.table)
+    size, most = encoder.embedding.vocabulary, encoder.context
 
     def example(texts: int, positions: int) -> Inputs:
         ids = _ids(texts, positions, size)

@@ -216,7 +216,7 @@ def write(pretrained: PretrainedModel, variant: BertVariant) -> Files:
     """Return the published files of a model. Raises InputError for a head that transformers computes differently."""
     config, tokenizer, head = pretrained.config, pretrained.tokenizer, pretrained.head
     assert isinstance(config, BertConfig)
-    check_attention(config, "this run")
+    check_attention(config, "this run", positions="learned")
     form = None if head is None else variant.heads.form(head)
     if form is not None:
         form.check("this run", paired=isinstance(head, Classes) and head.paired)

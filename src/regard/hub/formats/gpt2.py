@@ -85,7 +85,7 @@ def write(pretrained: PretrainedModel) -> Files:
     """Return the published files of a model. Raises InputError for an adaptive softmax and for closed tokens."""
     config, tokenizer = pretrained.config, pretrained.tokenizer
     assert isinstance(config, GPT2Config)
-    check_attention(config, "this run")
+    check_attention(config, "this run", positions="learned")
     if isinstance(config.softmax, AdaptiveSoftmax):
         raise InputError(
             "model.softmax.kind is adaptive, and a published GPT-2 has a full softmax; train it with full "

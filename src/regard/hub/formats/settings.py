@@ -103,9 +103,10 @@ def label_keys(labels: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def check_attention(config: Any, place: str) -> None:
-    """Raises InputError for a model's sizes with a score or an alignment that published models do not have."""
-    for key, published in (("score", "scaled-dot"), ("align", "softmax"), ("self_align", "softmax")):
+def check_attention(config: Any, place: str, **more: str) -> None:
+    """Raises InputError for a model's sizes with a score, an alignment or another key of `more` that published models
+    do not have."""
+    for key, published in {"score": "scaled-dot", "align": "softmax", "self_align": "softmax", **more}.items():
         chosen = getattr(config, key, published)
         if chosen != published:
             raise InputError(f"{place}: model.{key} is {chosen!r}; published models have {published} only")
