@@ -1,6 +1,7 @@
 """Run files: YAML that names a task and has all its settings."""
 
 import json
+import logging
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -11,6 +12,7 @@ from regard.config.registry import Discriminated
 from regard.errors import InputError
 from regard.storage.manifest import content, inside
 from regard.tasks.catalog import TASKS
+from regard.training.settings import tenth
 
 ENVIRONMENT = "environment.json"
 """The file of a run folder that holds the versions of packages it was trained with."""
@@ -33,17 +35,43 @@ RENAMED = {
 """Former values of keys and their replacements; one more version reads them, with a warning."""
 
 
+log = logging.getLogger("regard")
+
+
 def read(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
     """Read the run file at `path` with `key.sub=value` overrides. Raises InputError with the line of each mistake, or
     with the missing package of a run that was trained with one."""
     try:
-        return yaml_file.load(path, RunConfig, overrides, RENAMED)
+        return _load(path, [*overrides, *_following(path, overrides)])
     except InputError as error:
         if absent := absent_plugins(path.parent):
             raise InputError(
                 f"{path.parent}: was trained with {' and '.join(absent)}, which is not installed here; install it"
             ) from error
         raise
+
+
+def _load(path: Path, overrides: Sequence[str]) -> RunConfig:
+    return yaml_file.load(path, RunConfig, overrides, RENAMED)
+
+
+def _following(path: Path, overrides: Sequence[str]) -> list[str]:
+    """Overrides that follow from one of `training.steps`: it replaces the file's `epochs`, and where it is lower than
+    the file's steps and the warm-up is not overridden too, this becomes at most a tenth of the updates."""
+    changed = {each.partition("=")[0].strip() for each in overrides}
+    if "training.steps" not in changed or "training" in changed:
+        return []
+    if "training.epochs" in changed:
+        raise InputError("training.steps and training.epochs are both set; choose one of them")
+    free = ["training.epochs=null", *(["training.warmup=0"] if "training.warmup" not in changed else [])]
+    steps = _load(path, [*overrides, *free]).training.steps
+    if "training.warmup" in changed:
+        return free
+    own = _load(path, [each for each in overrides if each.partition("=")[0].strip() != "training.steps"]).training
+    warmup = own.warmup if steps >= own.steps else min(own.warmup, tenth(steps))
+    if warmup < own.warmup:
+        log.info("training.steps is lowered to %d, and the warm-up from %d to %d updates", steps, own.warmup, warmup)
+    return ["training.epochs=null", f"training.warmup={warmup}"]
 
 
 def absent_plugins(folder: Path) -> list[str]:

@@ -31,6 +31,7 @@ from regard.training.devices import choose_device, choose_precision
 from regard.training.loop import fit
 from regard.training.processes import answering
 from regard.training.progress import FILE as METRICS
+from regard.training.settings import Training
 from regard.training.state import count_parameters
 from regard.training.threads import choose_threads, threads
 
@@ -75,6 +76,7 @@ def train_setup(
     with answering(limit), folder(out, resume, process) as run:
         torch.manual_seed(config.training.seed)
         config, setup = begin(config, run, process, resume)
+        config = counted(config, setup, process.num_processes)
         fuse(setup.model)  # for validation, which decodes
         identity = identify(config, setup, process.num_processes)
         began = environment.threads(run) if resume else None
@@ -87,7 +89,7 @@ def train_setup(
         if process.is_main_process:
             describe(run, config, identity, setup)
             environment.write(run, machine)
-            log_setup(setup)
+            log_setup(setup, config.training)
         with threads(count):
             with debugged(setup.model):
                 fitted = fit(setup.model, setup.objective, config.training, run, resume=resume)
@@ -188,13 +190,21 @@ def configuration(config: RunConfig) -> dict[str, Any]:
     return settings
 
 
-def log_setup(setup: Setup) -> None:
-    """Log what is trained on which data, and what is probably not meant."""
+def counted(config: RunConfig, setup: Setup, processes: int) -> RunConfig:
+    """The run file with the updates of its epochs, if it has a number of these."""
+    if config.training.epochs is None:
+        return config
+    return replace(config, training=config.training.of_epochs(len(setup.objective.batches(0)) // processes))
+
+
+def log_setup(setup: Setup, training: Training) -> None:
+    """Log what is trained on which data for how long, and what is probably not meant."""
     log.info(setup.summary)
     if setup.data is not None:
         log.info("\n  ".join(("the data", *setup.data.lines())))
         for warning in setup.data.warnings:
             log.warning("warning: %s", warning)
+    log.info(f"the training\n  {training.plan()}")
 
 
 def describe(run: RunDirectory, config: RunConfig, identity: dict[str, Any], setup: Setup) -> None:

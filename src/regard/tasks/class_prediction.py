@@ -1,11 +1,13 @@
 """What tasks that predict one of several classes share: labels, predictions and metrics."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Annotated, Any, Literal, Protocol, runtime_checkable
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from regard.errors import InputError
@@ -13,6 +15,9 @@ from regard.shapes import Float
 from regard.storage.run_folder import LABELS, RunDirectory
 from regard.tasks.prediction import flat
 
+Weight = Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
+ClassWeights = Literal["balanced"] | dict[str, Weight] | None
+"""The weights of classes in the loss: none, `balanced`, or those of some classes, 1 for the others."""
 SHOWN = 10
 """The most classes that a message lists."""
 
@@ -91,6 +96,22 @@ def class_indices(labels: Sequence[str], examples: Sequence[LabelledExample]) ->
             shown = ", ".join(labels[:SHOWN]) + (f" and {len(labels) - SHOWN} more" if len(labels) > SHOWN else "")
             raise InputError(f"{each.place}: label {each.label!r} is none of the training set's: {shown}")
     return [known[each.label] for each in examples]
+
+
+def class_weights(
+    setting: ClassWeights, labels: Sequence[str], examples: Sequence[LabelledExample]
+) -> tuple[float, ...]:
+    """The weight of each class in the loss; none at all without a setting. `balanced` ones are examples / (classes x
+    examples of the class), so that each class counts as much as another. Raises InputError for a class without
+    examples."""
+    if setting is None:
+        return ()
+    if setting == "balanced":
+        counts = Counter(each.label for each in examples)
+        return tuple(len(examples) / (len(labels) * counts[label]) for label in labels)
+    if unknown := sorted(setting.keys() - set(labels)):
+        raise InputError(f"class_weights: {unknown[0]!r} is no class; expected of {', '.join(labels[:SHOWN])}")
+    return tuple(setting.get(label, 1.0) for label in labels)
 
 
 def class_metrics(probabilities: Float[Tensor, "example class"], classes: Sequence[int]) -> dict[str, float]:

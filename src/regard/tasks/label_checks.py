@@ -18,7 +18,7 @@ def check_numbers(labels: Sequence[str], path: str | None) -> None:
     if len(numbers) > NUMBERS and any(each % 1 for each in numbers):
         raise InputError(
             f"{path}: the labels are {len(classes)} different numbers from {min(numbers):g} to {max(numbers):g}, and "
-            "classification predicts one of a few classes; predict a number by regression, or group them to classes"
+            "classification predicts one of a few classes; predict a number by the task regression, or group them to classes"
         )
 
 
@@ -29,25 +29,31 @@ def label_warnings(classes: Mapping[str, int], first: str = "") -> list[str]:
     if len(numbers) > NUMBERS:
         found.append(
             f"the labels are {len(classes)} different numbers from {min(numbers):g} to {max(numbers):g}, each a class "
-            "of its own here; to predict a number, use regression"
+            "of its own here; to predict a number, use the task regression"
         )
     elif separator := _separator(classes):
         example = next(label for label in classes if separator in label)
         found.append(
             f"labels such as {example!r} look like several labels with {separator!r} between; here each is one class "
-            "of its own: for several labels of one text, use a task of several labels"
+            "of its own: for several labels of one text, use the task multi-label"
         )
     rare = [label for label, count in classes.items() if count == 1]
     if first in rare and len(rare) == 1 and len(classes) > 2:
         found.append(f"the class {first!r} is that of the first row only; is this row a header? Name columns then")
     elif rare and not found:
         found.append(f"{len(rare)} of {len(classes)} classes have a single training example, such as {rare[0]!r}")
-    if not found and max(classes.values()) > IMBALANCED * min(classes.values()):
-        found.append(
-            f"the most frequent class has {max(classes.values()):,} examples and the rarest {min(classes.values()):,}; "
-            "class_weights: balanced weighs them equally"
-        )
     return found
+
+
+def imbalance(classes: Mapping[str, int]) -> list[str]:
+    """A hint where some class is far more frequent than another."""
+    most, least = max(classes.values()), min(classes.values())
+    if most <= IMBALANCED * least:
+        return []
+    return [
+        f"the most frequent class has {most:,} training examples and the rarest {least:,}; class_weights=balanced "
+        "counts each class as much as another"
+    ]
 
 
 def _numbers(labels: Iterable[str]) -> list[float]:

@@ -185,7 +185,7 @@ class Trainer:
 
     def _validate(self) -> dict[str, float]:
         self.model.eval()
-        with torch.no_grad(), whole(self.losses):
+        with torch.no_grad(), whole(self.losses), self.progress.validating():
             figures = self.here.from_main(self.objective.validate(self.model))
         self.model.train()
         return figures
@@ -220,7 +220,15 @@ class Trainer:
         self.saved = update
 
     def _finished(self) -> bool:
-        return self.state.counters.update >= self.settings.steps or self.state.selection.exhausted(self.settings)
+        if self.state.counters.update >= self.settings.steps:
+            return True
+        if not self.state.selection.exhausted(self.settings):
+            return False
+        waited = self.state.selection.waited
+        self.progress.note(
+            f"{self.objective.metric} has not improved in {waited} validations: training ends (training.patience)"
+        )
+        return True
 
     def _finish(self) -> dict[str, float | int]:
         figures = self._choose()

@@ -16,9 +16,13 @@ from typing import Any
 from tqdm.asyncio import tqdm_asyncio
 from tqdm.auto import tqdm
 
+from regard.cancellation import cancellable
 from regard.storage import atomic
 from regard.storage.run_folder import RunDirectory
 from regard.training.update import Outcome
+
+SILENT = 30.0
+"""Seconds of a validation after which a line says that it goes on."""
 
 
 def duration(seconds: float) -> str:
@@ -90,6 +94,27 @@ class Progress:
             left = (time.monotonic() - self.began) / (update - self.first) * (self.steps - update)
             speed = f"{tokens_per_second:,.0f} tokens/s"
             self.note(f"{update}/{self.steps}  loss {loss:.4f}  {speed}  {duration(left)} left")
+
+    @contextmanager
+    def validating(self) -> Iterator[None]:
+        """Show inside how long a validation has taken, whenever it calls `regard.cancellation.checkpoint`: on the bar,
+        or in a line every half a minute."""
+        began = last = time.monotonic()
+
+        def show() -> bool:
+            nonlocal last
+            now = time.monotonic()
+            if self.bar is not None:
+                with self._read():
+                    self.bar.set_postfix_str(f"validating, {duration(now - began)}")
+            elif now - last >= SILENT:
+                last = now
+                self.note(f"validating, {duration(now - began)}")
+            return True
+
+        show()
+        with cancellable(show):
+            yield
 
     def note(self, text: str) -> None:
         """Print a line of its own, above the bar."""

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.training.settings import Training
+from regard.training.settings import PATIENCE, Training
 from regard.training.state import local
 
 RECENT = 2
@@ -27,14 +27,15 @@ class Validated:
 
 @dataclass
 class Selection:
-    """The best checkpoints (best first), the recent ones (newest last), the checkpoints of stops since then, and the
-    number of validations since the last record."""
+    """The best checkpoints (best first), the recent ones (newest last), the checkpoints of stops since then, the number
+    of validations since the last record, and whether the metric has changed since the first validation."""
 
     best: list[Validated] = field(default_factory=list)
     recent: list[int] = field(default_factory=list)
     stops: list[int] = field(default_factory=list)
     waited: int = 0
     record: float | None = None
+    changed: bool = False
 
     def observe(self, validated: Validated, settings: Training, higher_is_better: bool) -> bool:
         """Add a validation; True if it is a new record. Of two equals the earlier one is better; NaN is never a
@@ -43,6 +44,7 @@ class Selection:
         improved = not math.isnan(validated.value) and (
             self.record is None or sign * validated.value > sign * self.record
         )
+        self.changed = self.changed or (self.record is not None and validated.value != self.record)
         if improved:
             self.record = validated.value
         self.waited = 0 if improved else self.waited + 1
@@ -53,6 +55,8 @@ class Selection:
 
     def exhausted(self, settings: Training) -> bool:
         """Whether training ends early."""
+        if settings.patience is None:
+            return self.changed and self.waited >= PATIENCE
         return 0 < settings.patience <= self.waited
 
     def saved(self, update: int, settings: Training) -> list[int]:

@@ -1,6 +1,7 @@
 """The settings of the training loop, for every task."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -10,6 +11,8 @@ from regard.models.sizes import Share
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+PATIENCE = 5
+"""Validations without improvement after which training ends by default."""
 Precision = Literal["auto", "fp32", "bf16"]
 
 
@@ -26,6 +29,8 @@ class Training:
     """The seed of the order of examples, of dropout and of everything else that is random."""
     steps: Positive = 10_000
     """The number of updates."""
+    epochs: Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)] | None = None
+    """Passes over the training examples, in place of `steps`, which is then computed from the batches of the first."""
     batch_tokens: Positive = 3072
     """The largest padded size of a batch in tokens, per process; read by the objective. With BPE-dropout batches are
     made by the lengths without it, so that a batch whose words are cut into more pieces is larger."""
@@ -37,7 +42,8 @@ class Training:
     """How the rate falls after the warm-up: not at all; to zero at the last update, straight or as half a cosine; as
     update^-0.5 (Vaswani et al. 2017); by `plateau_factor` whenever validation stops improving."""
     warmup: Count = 0
-    """Updates in which the rate rises linearly from zero."""
+    """Updates in which the rate rises linearly from zero. Where an option lowers `steps` and leaves `warmup`, and with
+    `epochs`, it is at most a tenth of the updates."""
     plateau_factor: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """The factor of the rate at a plateau."""
     plateau_patience: Positive = 2
@@ -66,8 +72,9 @@ class Training:
     compiler. The first updates are slow then. Without a compiler, training warns and continues uncompiled."""
     validate_every: Count = 1000
     """Updates between validations; 0: only at the end."""
-    patience: Count = 0
-    """Validations without improvement after which training ends."""
+    patience: Count | None = None
+    """Validations in a row without improvement after which training ends; 0: never. By default 5, counted once the
+    metric has changed, since a metric such as exact match may begin with many zeros."""
     keep_best: Count = 1
     """How many checkpoints with the best metric are kept beside the last; with 0 the last weights are the result."""
     average_last: Count = 0
@@ -105,7 +112,34 @@ class Training:
     """Write TensorBoard's files too, where it is installed."""
 
     def __post_init__(self) -> None:
-        if self.warmup > self.steps:
-            raise ValueError(f"warmup is {self.warmup}, more than the {self.steps} steps; lower it")
+        if self.warmup > self.steps and self.epochs is None:
+            raise ValueError(
+                f"warmup is {self.warmup}, and training ends after {self.steps} updates (steps); lower warmup, such as "
+                f"to {tenth(self.steps)}, or raise steps"
+            )
+        if self.epochs is not None and self.teacher_forcing_end is not None:
+            raise ValueError("teacher_forcing_end changes by updates, so it needs steps; remove epochs or it")
         if self.average_last and self.average_decay:
             raise ValueError("average_last and average_decay are both set; choose one of them")
+
+    def plan(self) -> str:
+        """How long training takes, in a line."""
+        epochs = "" if self.epochs is None else f" ({self.epochs:g} epochs)"
+        plan = f"{self.steps:,} updates{epochs}, {self.warmup:,} of them warm-up"
+        if not 0 < self.validate_every < self.steps:
+            return f"{plan}; validation at the end"
+        plan += f"; validation every {self.validate_every:,}"
+        patience = PATIENCE if self.patience is None else self.patience
+        return f"{plan}; it ends early after {patience} without improvement" if patience else plan
+
+    def of_epochs(self, batches: int) -> "Training":
+        """These settings with the `steps` of `epochs` of so many batches; without epochs, the same."""
+        if self.epochs is None:
+            return self
+        steps = max(1, math.ceil(self.epochs * batches / self.accumulate))
+        return replace(self, steps=steps, warmup=min(self.warmup, tenth(steps)))
+
+
+def tenth(steps: int) -> int:
+    """The longest warm-up of so many updates that nobody chose."""
+    return max(1, steps // 10)

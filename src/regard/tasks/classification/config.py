@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from regard.models.catalog import CLASSIFIERS, ClassifierConfig
 from regard.models.elmo_embedding import ElmoStates
+from regard.tasks.class_prediction import ClassWeights
 from regard.tasks.classification.data import LabelledData, LabelledTables
 from regard.tasks.classification.forms.catalog import form_class
 from regard.tasks.fine_tuning import FineTuning
@@ -74,7 +75,9 @@ class TextConfig(FineTuning, PretrainedSource):
 
 @dataclass(frozen=True, kw_only=True)
 class Classification(TextConfig):
-    """A run file, whose labels are classes; a text has one."""
+    """A run file, whose labels are classes; a text has one. `class_weights` weigh the classes in the loss, by default
+    all by 1: `balanced`, so that a rare class counts as much as a frequent one, or numbers of some classes."""
 
     task: Literal["classification"] = "classification"
     data: LabelledTables
+    class_weights: ClassWeights = None

@@ -14,7 +14,7 @@ from regard.storage.run_folder import LABELS
 from regard.tasks.class_prediction import ClassPrediction, class_indices, class_metrics
 from regard.tasks.classification.batch import Target
 from regard.tasks.classification.data import Labelled
-from regard.tasks.label_checks import label_warnings
+from regard.tasks.label_checks import imbalance, label_warnings
 from regard.tasks.prediction import Prediction
 from regard.tasks.summary import class_counts
 
@@ -85,9 +85,11 @@ class Outputs(ABC, Generic[T, P]):
 
 @dataclass(frozen=True)
 class ClassOutputs(Outputs[int, ClassPrediction]):
-    """A logit for each of several classes of which a text has one."""
+    """A logit for each of several classes of which a text has one. `weights` are those of the classes in the loss; none
+    are all 1."""
 
     labels: tuple[str, ...]
+    weights: tuple[float, ...] = ()
 
     problem, metric = "single_label_classification", "accuracy"
 
@@ -109,11 +111,13 @@ class ClassOutputs(Outputs[int, ClassPrediction]):
     def labels_of(self, examples: Sequence[Labelled[str]]) -> Labels:
         """The classes with their counts, and labels that are probably no classes."""
         classes = class_counts(each.label for each in examples)
-        return Labels(classes, examples[0].label, tuple(label_warnings(classes, examples[0].label)))
+        warnings = label_warnings(classes, examples[0].label)
+        return Labels(classes, examples[0].label, (*warnings, *([] if self.weights else imbalance(classes))))
 
     def loss(self, logits: Float[Tensor, "text output"], targets: Tensor, smoothing: float) -> Float[Tensor, ""]:
-        """The cross-entropy of the classes."""
-        return functional.cross_entropy(logits, targets, reduction="sum", label_smoothing=smoothing)
+        """The weighted cross-entropy of the classes."""
+        weights = logits.new_tensor(self.weights) if self.weights else None
+        return functional.cross_entropy(logits, targets, weights, reduction="sum", label_smoothing=smoothing)
 
     def predictions(self, logits: Float[Tensor, "text output"]) -> list[ClassPrediction]:
         return [ClassPrediction.of(self.labels, row) for row in logits.softmax(-1).tolist()]

@@ -9,7 +9,7 @@ from regard.data.splits import Splits
 from regard.models.catalog import build_classifier
 from regard.models.elmo_embedding import ElmoEmbedding
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.class_prediction import training_labels
+from regard.tasks.class_prediction import class_weights, training_labels
 from regard.tasks.classification.config import Classification, TextConfig
 from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.forms.catalog import form_of
@@ -35,7 +35,8 @@ def setup(config: Classification, folder: RunDirectory, processes: int) -> Setup
     splits = config.data.load()
     check_numbers([each.label for each in splits.train], config.data.train)
     labels = training_labels(splits.train, config.data.train, config.training.start)
-    return text_setup(config, folder, splits, ClassOutputs(tuple(labels)))
+    weights = class_weights(config.class_weights, labels, splits.train)
+    return text_setup(config, folder, splits, ClassOutputs(tuple(labels), weights))
 
 
 def text_setup(

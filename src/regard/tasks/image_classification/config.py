@@ -7,19 +7,22 @@ from regard.data.images import IdxImages, ImageFolders
 from regard.images import Preparation
 from regard.images.augmentation import Augmentation
 from regard.models.vit import VitConfig
+from regard.tasks.class_prediction import ClassWeights
 from regard.training.settings import Training
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageClassification:
     """A run file. `images` prepares images for the model; for another `size`, a whole number of patches, learned
-    positions are interpolated. A batch has room for `training.batch_tokens` patches."""
+    positions are interpolated. A batch has room for `training.batch_tokens` patches. `class_weights` weigh
+    the classes in the loss, by default all by 1: `balanced`, or numbers of some classes."""
 
     task: Literal["image-classification"] = "image-classification"
     data: ImageFolders | IdxImages
     images: Preparation = field(default_factory=Preparation)
     augmentation: Augmentation = field(default_factory=Augmentation)
     model: VitConfig = field(default_factory=VitConfig)
+    class_weights: ClassWeights = None
     training: Training = field(default_factory=Training)
 
     def __post_init__(self) -> None:

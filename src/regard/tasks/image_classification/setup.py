@@ -6,9 +6,10 @@ from regard.data.images import LabelledImage, contents
 from regard.data.splits import Splits
 from regard.models.vit import Vit
 from regard.storage.run_folder import LABELS, RunDirectory
-from regard.tasks.class_prediction import class_indices, training_labels
+from regard.tasks.class_prediction import class_indices, class_weights, training_labels
 from regard.tasks.image_classification.config import ImageClassification
 from regard.tasks.image_classification.training import ImageClassificationObjective, pixels_of
+from regard.tasks.label_checks import imbalance
 from regard.tasks.setup import Setup, digest
 from regard.tasks.summary import DataSummary, class_counts, images_seen, rows
 from regard.training.state import count_parameters
@@ -29,10 +30,11 @@ def setup(config: ImageClassification, folder: RunDirectory, processes: int) -> 
     for each in (*splits.train, *splits.valid, *splits.test):
         if not isinstance(each.image, np.ndarray):
             pixels_of(each, config)
+    weights = class_weights(config.class_weights, labels, splits.train)
     model = Vit(len(labels), config.model)
     return Setup(
         model,
-        ImageClassificationObjective(train, valid, config),
+        ImageClassificationObjective(train, valid, config, weights),
         digest(f"{contents(each.image)}\0{each.label}\n" for each in (*splits.train, *splits.valid)),
         f"{len(train):,} images to train on, {len(valid):,} to validate, {len(splits.test):,} to test; {len(labels)} "
         f"classes; {config.positions} positions an image; {count_parameters(model):,} parameters",
@@ -45,12 +47,13 @@ def setup(config: ImageClassification, folder: RunDirectory, processes: int) -> 
 
 def summary(config: ImageClassification, splits: Splits[LabelledImage]) -> DataSummary:
     """The images before training, and what the model reads of them."""
+    classes = class_counts(each.label for each in splits.train)
     images, warnings = images_seen([each.image for each in splits.train], config.size, config.model.channels)
     return DataSummary(
         unit="images",
         rows=rows(config.data, splits),
-        classes=class_counts(each.label for each in splits.train),
+        classes=classes,
         images=images,
         example={"image": splits.train[0].place, "class": splits.train[0].label},
-        warnings=warnings,
+        warnings=(*warnings, *([] if config.class_weights else imbalance(classes))),
     )

@@ -36,8 +36,16 @@ class ImageClassificationObjective:
 
     metric, higher_is_better = "accuracy", True
 
-    def __init__(self, train: Sequence[Example], valid: Sequence[Example], config: ImageClassification):
-        """Raises InputError for fewer images than one batch."""
+    def __init__(
+        self,
+        train: Sequence[Example],
+        valid: Sequence[Example],
+        config: ImageClassification,
+        weights: Sequence[float] = (),
+    ):
+        """`weights` are those of the classes in the loss; none are all 1. Raises InputError for fewer images than one
+        batch."""
+        self.weights = torch.tensor(weights) if weights else None
         self.train, self.valid, self.config, self.settings = train, valid, config, config.training
         self.lengths = [(config.positions, config.positions)] * len(train)
         require_one_batch(self.lengths, self.settings.batch_tokens, "training images")
@@ -54,7 +62,9 @@ class ImageClassificationObjective:
 
     def loss(self, model: nn.Module, batch: ImageBatch, update: int, carried: Carried | None = None) -> Loss:
         assert isinstance(model, Vit)
-        total = distillation(model.both(batch.pixels), batch.classes, batch.classes, self.settings.label_smoothing)
+        weights = None if self.weights is None else self.weights.to(batch.pixels.device)
+        smoothing = self.settings.label_smoothing
+        total = distillation(model.both(batch.pixels), batch.classes, batch.classes, smoothing, weights)
         return Loss(total, len(batch.classes), read=len(batch.classes) * self.config.positions)
 
     def validate(self, model: nn.Module) -> dict[str, float]:
@@ -81,11 +91,12 @@ def distillation(
     classes: Int[Tensor, " batch"],
     taught: Int[Tensor, " batch"],
     smoothing: float = 0.0,
+    weights: Float[Tensor, " class"] | None = None,
 ) -> Float[Tensor, ""]:
-    """The mean of two cross-entropies, each summed: that of the first token's logits with the classes, and that of the
-    second's with the classes that a teacher predicts (Touvron 2021, equation 3)."""
+    """The mean of two weighted cross-entropies, each summed: that of the first token's logits with the classes, and
+    that of the second's with the classes that a teacher predicts (Touvron 2021, equation 3)."""
     first, second = (
-        functional.cross_entropy(each, labels, reduction="sum", label_smoothing=smoothing)
+        functional.cross_entropy(each, labels, weights, reduction="sum", label_smoothing=smoothing)
         for each, labels in zip(logits, (classes, taught), strict=True)
     )
     return (first + second) / 2
