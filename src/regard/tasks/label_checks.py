@@ -18,7 +18,8 @@ def check_numbers(labels: Sequence[str], path: str | None) -> None:
     if len(numbers) > NUMBERS and any(each % 1 for each in numbers):
         raise InputError(
             f"{path}: the labels are {len(classes)} different numbers from {min(numbers):g} to {max(numbers):g}, and "
-            "classification predicts one of a few classes; predict a number by the task regression, or group them to classes"
+            "classification predicts one of a few classes; predict a number by the task regression, or group them into "
+            "classes"
         )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from regard.data.headers import column_names, partner
 from regard.data.splits import Splits
 from regard.tasks.classification.config import TextConfig
-from regard.tasks.classification.data import Labelled
+from regard.tasks.classification.data import Labelled, LabelledTables
 from regard.tasks.classification.forms.protocol import Form
 from regard.tasks.classification.outputs import Outputs
 from regard.tasks.summary import (
@@ -44,7 +44,12 @@ def text_summary(
 def _unread(config: TextConfig) -> list[str]:
     """A warning where the table has the other text of pairs, which the run file does not name."""
     data = config.data
-    if data.second is not None or data.train is None or isinstance(data.text, int):
+    if (
+        not isinstance(data, LabelledTables)
+        or data.second is not None
+        or data.train is None
+        or isinstance(data.text, int)
+    ):
         return []
     second = partner(data.text, column_names(data.train))
     if second is None:
