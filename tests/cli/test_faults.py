@@ -105,7 +105,7 @@ def test_row_49_the_extra_is_named(module: str, extra: str, monkeypatch: pytest.
         (["evaluate", "{run}", "a.tsv", "--columns", "a"], "columns is 'a'; expected two names or two numbers"),
         (["evaluate", "{run}", "a.jsonl", "--columns", "1,2"], "columns is '1,2'; expected two names with a comma"),
         (["evaluate", "{run}", "a.tsv"], "a.tsv: no such file"),
-        (["show", "nowhere", "text"], "regard show needs --out; see `regard show --help`"),
+        (["show", "nowhere"], "regard show needs TEXT; see `regard show --help`"),
         (
             ["fill", "{run}", "a [MASK]"],
             "{run}: a run of the task seq2seq does not fill blanks, but one of the recipe bert does; use this run with "

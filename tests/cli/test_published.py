@@ -43,6 +43,7 @@ def test_a_language_model_there_and_back(regard, here: Path):
     assert code == 0
     assert "it computes the same as the run: the files as regard reads them, transformers." in output
     assert sorted(path.name for path in (here / "for-others").iterdir()) == [
+        "README.md",
         "config.json",
         "model.safetensors",
         "tokenizer.json",

@@ -22,6 +22,7 @@ from regard.data.generated.dates_english import (
 )
 from regard.data.generated.pairs import Dates
 from regard.errors import InputError
+from regard.extras import how_to_install
 
 SIZES = (5003, 307, 509)
 
@@ -203,7 +204,7 @@ def test_row_49_babel_is_loaded_for_all_forms_only_and_its_absence_names_the_ext
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(builtins, "__import__", without_babel)
     assert len(Dates(train=3, valid=2, test=1).load().train) == 3
-    with pytest.raises(InputError, match=r"pip install regard\[dates\]"):
+    with pytest.raises(InputError, match=re.escape(how_to_install("babel"))):
         Dates(train=3, valid=2, test=1, forms="all").load()
 
 

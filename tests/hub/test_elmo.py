@@ -14,6 +14,7 @@ import torch
 from huggingface_hub.utils import filter_repo_objects
 
 from regard.errors import InputError
+from regard.extras import how_to_install
 from regard.hub import download as hub
 from regard.hub import formats as regard_pretrained
 from regard.hub import import_run
@@ -163,7 +164,7 @@ def test_without_h5py(tmp_path: Path, regard, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delattr(regard_pretrained, "hdf5", raising=False)
     monkeypatch.setitem(sys.modules, "h5py", None)
     code, _, errors = regard("import", str(tmp_path / "published"), "--out", str(tmp_path / "run"))
-    assert (code, errors) == (2, "regard: this needs h5py, which is not installed: pip install 'regard[elmo]'\n")
+    assert (code, errors) == (2, f"regard: this needs h5py, which is not installed: {how_to_install('h5py')}\n")
     assert not (tmp_path / "run").exists()
 
 

@@ -1,5 +1,6 @@
 """Image files of every kind: a right result, or one line that names the file."""
 
+import re
 import struct
 import sys
 import zlib
@@ -10,6 +11,7 @@ import pytest
 from PIL import Image
 
 from regard.errors import InputError
+from regard.extras import how_to_install
 from regard.images import read_image
 
 RED, WHITE = [255, 0, 0], [255, 255, 255]
@@ -165,5 +167,5 @@ def test_no_file(tmp_path: Path):
 def test_without_pillow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     path = saved(tmp_path / "a.png", Image.new("RGB", (1, 1)))
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    with pytest.raises(InputError, match=r"Pillow, which is not installed: pip install 'regard\[images\]'"):
+    with pytest.raises(InputError, match=re.escape(f"Pillow, which is not installed: {how_to_install('pillow')}")):
         read_image(path)

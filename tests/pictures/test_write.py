@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from regard.errors import InputError, RunError
+from regard.extras import how_to_install
 from regard.maps import Alignment
 from regard.pictures import heatmap, write
 from regard.pictures.lines import lines
@@ -19,7 +20,7 @@ from regard.pictures.reading import reading
 from regard.pictures.views import entropy
 from regard.pictures.write import write_figure
 
-SUFFIXES = [".png", ".svg", ".html"]
+SUFFIXES = [".png", ".svg", ".pdf", ".html"]
 
 
 def square(side):
@@ -68,9 +69,9 @@ def test_every_kind_writes_small_alignments(suffix, shape, tmp_path):
     assert write(alignment, tmp_path / f"a{suffix.upper()}").stat().st_size > 1000
 
 
-@pytest.mark.parametrize("name", ["a.pdf", "a", "a.png.gz", ".svg"])
+@pytest.mark.parametrize("name", ["a.eps", "a", "a.png.gz", ".svg"])
 def test_another_suffix_is_refused_with_the_list(alignment, name, tmp_path):
-    with pytest.raises(InputError, match=r"expected a name ending in \.png, \.svg, \.html"):
+    with pytest.raises(InputError, match=r"expected a name ending in \.png, \.svg, \.pdf, \.html"):
         write(alignment, tmp_path / name)
 
 
@@ -93,10 +94,17 @@ def test_the_limit_is_the_callers(tmp_path):
     assert write(square(11), tmp_path / "a.html", largest=11).exists()
 
 
-@pytest.mark.parametrize("suffix", [".png", ".svg"])
+def test_a_pdf_has_its_own_width(alignment, tmp_path):
+    path = write_figure(heatmap(alignment), tmp_path / "a.pdf")
+    assert path.read_bytes().startswith(b"%PDF-")
+    with pytest.raises(InputError, match=r"a \.pdf has its own width.*write \.svg or \.png"):
+        write_figure(heatmap(alignment), tmp_path / "a.pdf", width=8.0)
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
 def test_row_49_without_matplotlib_the_extra_is_named(alignment, suffix, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(InputError, match=re.escape("pip install regard[plot]")) as caught:
+    with pytest.raises(InputError, match=re.escape(how_to_install("matplotlib"))) as caught:
         write(alignment, tmp_path / f"a{suffix}")
     assert caught.value.exit_code == 2
     assert not list(tmp_path.iterdir())

@@ -17,6 +17,7 @@ import httpx
 import psutil
 import pytest
 
+from regard.extras import how_to_install
 from tests.cli.command import environment, finish, start
 from tests.runs.test_load import make
 
@@ -96,7 +97,7 @@ def test_row_49_a_missing_extra_is_named(run: Path):
     command = [sys.executable, "-c", code, "serve", str(run)]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True)
     assert done.returncode == 2
-    assert done.stderr == "regard: this needs starlette, which is not installed: pip install 'regard[serve]'\n"
+    assert done.stderr == f"regard: this needs starlette, which is not installed: {how_to_install('starlette')}\n"
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])

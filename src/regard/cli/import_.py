@@ -1,10 +1,12 @@
 """`regard import`."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from regard.cli.options import Overwrite
 from regard.cli.output import say
 from regard.cli.train import CONFIG, trained
 
@@ -20,11 +22,15 @@ Pairs = Annotated[
 ]
 
 
-def import_(source: Source, /, *, out: Out = None, revision: Revision = None, pairs: Pairs = False) -> None:
+def import_(
+    source: Source, /, *, out: Out = None, revision: Revision = None, pairs: Pairs = False, overwrite: Overwrite = False
+) -> None:
     """Convert a published model into a run."""
     from regard.hub import import_run
     from regard.runs import run_file
+    from regard.storage.replacement import is_run, replaced
 
     folder = Path("runs") / Path(source).resolve().name if out is None else out
-    import_run(source, folder, revision, paired=pairs)
+    with replaced(folder, is_run, "a run") if overwrite else nullcontext():
+        import_run(source, folder, revision, paired=pairs)
     say(trained(folder, run_file.read(folder / CONFIG)))

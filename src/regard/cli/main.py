@@ -86,7 +86,7 @@ COMMANDS = {
     "show": Command(
         INSIDE,
         "Draw the attention behind a prediction.",
-        "RUN TEXT|IMAGE --out FILE.png|.svg|.html [--view VIEW]",
+        "RUN TEXT|IMAGE [--out FILE.png|.svg|.pdf|.html] [--view VIEW]",
     ),
     "serve": Command(
         INSIDE,

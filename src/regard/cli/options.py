@@ -30,6 +30,12 @@ Int8 = Annotated[
         help="Of a Transformer or GPT-2, on a CPU: weights as bytes, for nearly the same predictions faster.",
     ),
 ]
+Overwrite = Annotated[
+    bool,
+    Parameter(
+        negative="", show_default=False, help="Replace what --out has, if regard wrote it; other files are kept."
+    ),
+]
 Piped = Annotated[bool, Parameter(name="-", negative="", show_default=False, help="The lines of standard input.")]
 Json = Annotated[bool, Parameter(name="--json", negative="", show_default=False, help="Print JSON.")]
 

@@ -1,6 +1,8 @@
 """`regard show`."""
 
 from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,10 +45,12 @@ class AttributionFlags:
             "the self-attention of that side. Default: cross."
         ),
     ] = None
+    allow_missing: AllowMissing = False
 
     def options(self) -> AttributionOptions:
         """The options of the library."""
-        return AttributionOptions(**{**vars(self), "kinds": tuple(self.kinds or ())})
+        values = {name: value for name, value in vars(self).items() if name != "allow_missing"}
+        return AttributionOptions(**{**values, "kinds": tuple(self.kinds or ())})
 
 
 @Parameter(name="*", group=Group("How it is drawn", sort_key=3))
@@ -109,25 +113,36 @@ class ComparisonFlags:
         return self.run is not None or self.text is not None
 
 
+Text = Annotated[
+    str,
+    Parameter(
+        name="TEXT",
+        help="What the run predicts for; two texts with a tab between, an image by its path, an episode as JSON.",
+    ),
+]
+Out = Annotated[
+    Path | None,
+    Parameter(
+        help="The picture to write: a name ending in .png, .svg, .pdf or .html. Default: RUN-attention.png, with a "
+        "number if there is one, or .html without matplotlib and for a page."
+    ),
+]
+Overwrite = Annotated[
+    bool, Parameter(negative="", show_default=False, help="Without --out: replace the picture of that name.")
+]
 OWN, PLAIN, ALONE = AttributionFlags(), FigureFlags(), ComparisonFlags()
 
 
 def show(
     run: RunFolder,
-    text: Annotated[
-        str,
-        Parameter(
-            name="TEXT",
-            help="What the run predicts for; two texts with a tab between, an image by its path, an episode as JSON.",
-        ),
-    ],
+    text: Text,
     /,
     *,
-    out: Annotated[Path, Parameter(help="The picture to write: a name ending in .png, .svg or .html.")],
+    out: Out = None,
+    overwrite: Overwrite = False,
     attribution: AttributionFlags = OWN,
     figure: FigureFlags = PLAIN,
     comparison: ComparisonFlags = ALONE,
-    allow_missing: AllowMissing = False,
 ) -> None:
     """Draw the attention behind a prediction.
 
@@ -136,21 +151,34 @@ def show(
     check_search(attribution.beam)
     options, drawing = attribution.options(), figure.options()
     drawing.check()
+    page = drawing.own and options.maps is None and (comparison.chosen or len(set(options.kinds)) > 1)
+    out = default_name(run, page=page, overwrite=overwrite) if out is None else out
     if out.is_dir():
         raise InputError(f"{out}: is a directory; expected the name of a picture to write")
     check_page(out, options, drawing, comparing=comparison.chosen)
+    second = comparison.run or run, text if comparison.text is None else comparison.text
     with loading():
         from regard.runs.load import load
 
-        loaded = load(run, allow_missing=allow_missing)
-        other = loaded if comparison.run is None else load(comparison.run, allow_missing=allow_missing)
-    second = comparison.run or run, text if comparison.text is None else comparison.text
+        loaded = load(run, allow_missing=attribution.allow_missing)
+        other = loaded if comparison.run is None else load(comparison.run, allow_missing=attribution.allow_missing)
     attributions = [attribute(loaded, text, options)]
     if comparison.chosen:
         attributions.append(attribute(other, second[1], options))
     paths = write(attributions, apart((run, text), second), out, drawing)
     pictures = f"The picture is {out}." if len(paths) == 1 else f"The pictures are {paths[0]} to {paths[-1]}."
     say("\n".join([line for each in attributions for line in each.prediction.lines()] + [pictures]))
+
+
+def default_name(run: Path, *, page: bool, overwrite: bool) -> Path:
+    """The name of a picture: the run's and "attention", with a number where there is such a picture already."""
+    form = PAGE if page or find_spec("matplotlib") is None else ".png"
+    name = f"{run.resolve().name}-attention"
+    for number in count(1):
+        path = Path(f"{name}{form}" if number == 1 else f"{name}-{number}{form}")
+        if overwrite or not (path.exists() or path.with_stem(f"{path.stem}-1").exists()):
+            return path
+    raise AssertionError("numbers end")
 
 
 def attribute(run: "Run[Any, Any]", text: str, options: AttributionOptions) -> "Attribution":

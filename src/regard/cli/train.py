@@ -2,11 +2,13 @@
 
 import os
 import shlex
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from regard.cli.options import Overwrite
 from regard.cli.output import say, table
 from regard.errors import InputError
 
@@ -58,8 +60,11 @@ def train(
     resume: Resume = False,
     compile: Compile = False,
     allow_change: AllowChange = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """Train a recipe, or your own run file."""
+    if overwrite:
+        check_overwriting(recipe, out, resume)
     path = _run_file(recipe, out, resume)
     overrides = [*(["training.compile=true"] if compile else []), *(settings or ())]
     from regard.runs import keys
@@ -71,12 +76,24 @@ def train(
     keys.check(path, overrides)  # a second before PyTorch is imported
     from regard.runs import run_file
     from regard.runs import train as launch
+    from regard.storage.replacement import is_run, replaced
 
     config = run_file.read(path, overrides)
-    figures = launch.train(config, folder, resume=resume, allow_change=allow_change)
+    with replaced(folder, is_run, "a run") if overwrite else nullcontext():
+        figures = launch.train(config, folder, resume=resume, allow_change=allow_change)
     if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
         say(table(figures))
         say(trained(folder, config))
+
+
+def check_overwriting(recipe: str | None, out: Path | None, resume: bool) -> None:
+    """Raises InputError where a run cannot be replaced by the new one."""
+    if resume:
+        raise InputError("--resume continues a run and --overwrite replaces it; choose one of them")
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise InputError("--overwrite is for one process; remove the folder before starting several")
+    if recipe is not None and out is not None and Path(recipe).resolve() == out.resolve():
+        raise InputError(f"{out}: is the run to train on, so it cannot be replaced; choose another --out")
 
 
 def trained(folder: Path, config: "RunConfig") -> str:

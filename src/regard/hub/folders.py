@@ -11,6 +11,7 @@ from torch import nn
 from regard.config import yaml_text
 from regard.errors import InputError
 from regard.hub import download as hub
+from regard.hub.card import write_card
 from regard.hub.formats import families
 from regard.hub.formats.folder import WEIGHTS as PUBLISHED_WEIGHTS
 from regard.hub.formats.folder import Folder
@@ -103,6 +104,7 @@ def export_run(path: Path, out: Path) -> list[str]:
     pretrained = pretrained_of_run(run, path)
     files = families.write(pretrained)
     with new_folder(out):
+        write_card(path, out, "Hugging Face's libraries")
         for name, document in files.documents.items():
             write(out / name, document)
         with explained(out):

@@ -96,7 +96,7 @@ def plotting() -> Iterator[None]:
         import matplotlib
     except ImportError as error:
         raise InputError(
-            f"a .png or .svg picture needs matplotlib, which is not installed: {how_to_install('matplotlib')} "
+            f"a .png, .svg or .pdf picture needs matplotlib, which is not installed: {how_to_install('matplotlib')} "
             "(a .html page needs nothing)"
         ) from error
     with matplotlib.rc_context():

@@ -29,7 +29,7 @@ LABELS = 512
 
 
 def write(alignment: Alignment, path: Path | str, *, title: str = "", largest: int = LABELS) -> Path:
-    """Draw the alignment into `path`, as .png, .svg or .html by its suffix. Equal alignments give equal bytes.
+    """Draw the alignment into `path`, as .png, .svg, .pdf or .html by its suffix. Equal alignments give equal bytes.
 
     The file is written elsewhere and renamed, so a failure leaves the old one. `largest` is the maximum of labels per
     side; a larger matrix is refused with an estimate of the file's size.
@@ -48,8 +48,8 @@ def write(alignment: Alignment, path: Path | str, *, title: str = "", largest: i
 
 
 def write_figure(figure: "Figure", path: Path | str, *, title: str = "", width: float | None = None) -> Path:
-    """Write a figure to `path`, .png or .svg by its suffix, as `write` does. With `width` (in centimetres) it is for
-    print, a .png at 300 dots per inch. Raises as `write` does, and InputError for a width with unreadable type."""
+    """Write a figure to `path`, .png, .svg or .pdf by its suffix, as `write` does. With `width` (in centimetres) it is
+    for print, a .png at 300 dots per inch. Raises as `write` does, and InputError for a width with unreadable type."""
     path, form = _checked(path, tuple(METADATA))
     title = visible(title) or "Image"
     _replace(path, _rendered(figure, form, title) if width is None else on_paper(figure, form, title, width))
@@ -86,6 +86,7 @@ def estimate(alignment: Alignment, suffix: str) -> int:
         ".html": 60_000 + estimate_lookups(of_alignment(alignment)),
         ".svg": 8_000 + 350 * labels + inked,
         ".png": 10_000 + 1_500 * labels,
+        ".pdf": 10_000 + 200 * labels + inked // 4,
     }
     return sizes[suffix.lower()]
 
@@ -102,6 +103,10 @@ def _svg(alignment: Alignment, title: str) -> bytes:
     return _rendered(heatmap(alignment, title=title), ".svg", visible(title) or "Alignment")
 
 
+def _pdf(alignment: Alignment, title: str) -> bytes:
+    return _rendered(heatmap(alignment, title=title), ".pdf", visible(title) or "Alignment")
+
+
 def _rendered(figure: "Figure", form: str, title: str, dots: float | None = None, **options: Any) -> bytes:
     content, metadata = io.BytesIO(), METADATA[form] | {"Title": title}
     dots = resolution(*figure.get_size_inches()) if dots is None else dots
@@ -115,6 +120,8 @@ def on_paper(figure: "Figure", form: str, title: str, width: float) -> bytes:
     small."""
     from matplotlib.text import Text
 
+    if form == ".pdf":
+        raise InputError("a .pdf has its own width, and is scaled where it is included; write .svg or .png for a width")
     inches = figure.get_size_inches()
     times = width / 2.54 / inches[0]
     type_ = min((float(each.get_fontsize()) for each in figure.findobj(Text) if each.get_text().strip()), default=9.0)
@@ -160,6 +167,10 @@ def _replace(path: Path, content: bytes) -> None:
 SMALLEST_TYPE, PAPER_DOTS = 5.0, 300
 """For print: the minimum type size in points, and dots per inch."""
 PAGE = ".html"
-MOST_WORDS = {".png": 3_000, ".svg": 3_000, ".html": 200_000}
-METADATA: dict[str, dict[str, str | None]] = {".png": {"Software": None}, ".svg": {"Date": None, "Creator": "regard"}}
-DRAW: dict[str, Callable[[Alignment, str], bytes]] = {".png": _png, ".svg": _svg, ".html": _html}
+MOST_WORDS = {".png": 3_000, ".svg": 3_000, ".pdf": 3_000, ".html": 200_000}
+METADATA: dict[str, dict[str, str | None]] = {
+    ".png": {"Software": None},
+    ".svg": {"Date": None, "Creator": "regard"},
+    ".pdf": {"CreationDate": None, "Creator": "regard", "Producer": None},
+}
+DRAW: dict[str, Callable[[Alignment, str], bytes]] = {".png": _png, ".svg": _svg, ".pdf": _pdf, ".html": _html}

@@ -79,8 +79,9 @@ class Attribution:
         return self._page(options_of(FigureOptions, options, settings)).page()
 
     def write(self, path: Path | str, options: FigureOptions | None = None, /, **settings: Any) -> list[Path]:
-        """Write a figure, .png or .svg, or an .html page of all lookups, and return the paths. With the option `page`
-        several figures are written as NAME-1, NAME-2 and so on. An .html page of one map has the options of a matrix.
+        """Write a figure, .png, .svg or .pdf, or a .html page of all lookups, and return the paths. With the option
+        `page` several figures are written as NAME-1, NAME-2 and so on. A .html page of one map has the options of a
+        matrix.
 
         Raises:
             TypeError and InputError: as `figure`, and for a name with another suffix.
@@ -91,7 +92,7 @@ class Attribution:
         if html and chosen.own and self.options.maps is None:
             return [write_view(self._page(chosen), path)]
         if html and (chosen.view not in (None, "matrix") or chosen.of_view() & {"scale", "width"}):
-            raise InputError(f"{path}: a .html page shows a matrix of 0 to 1; write .png or .svg for other views")
+            raise InputError(f"{path}: a .html page shows a matrix of 0 to 1; write .png, .svg or .pdf for other views")
         if chosen.own and isinstance(self.weights, DocumentWeights):
             return [write_document(self.weights, path, title=self.heading)]
         if html:

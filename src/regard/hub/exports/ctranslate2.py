@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from regard.attention.heads import MultiHead
 from regard.data.batching import collate
 from regard.errors import InputError
+from regard.hub.card import write_card
 from regard.hub.exports.tokenizers import write_tokenizers
 from regard.hub.formats.settings import check_attention
 from regard.hub.tolerances import SHAPES, compare
@@ -45,6 +46,7 @@ def export_ctranslate2(path: Path, out: Path) -> list[str]:
     if (name := run.config.model.positions) in RELATIVE_POSITIONS:
         raise InputError(f"{path}: model.positions is {name!r}; ctranslate2 takes absolute ones")
     with new_folder(out), explained(out):
+        write_card(path, out, "CTranslate2")
         write_tokenizers(run, out)
         save(model, run.tokenizers.source, run.tokenizers.target, out)
         check(model, run.tokenizers.source, run.tokenizers.target, out)

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from regard.hub.card import write_card
 from regard.hub.exports.graphs import Graph, graphs
 from regard.hub.exports.tokenizers import write_tokenizers
 from regard.hub.tolerances import SHAPES, compare
@@ -29,6 +30,7 @@ def export_onnx(path: Path, out: Path) -> list[str]:
     run = load(path, "cpu")
     parts = graphs(run.model)
     with new_folder(out), explained(out):
+        write_card(path, out, "ONNX")
         write_tokenizers(run, out)
         for graph in parts:
             write(graph, out / f"{graph.name}.onnx")

@@ -1,0 +1,49 @@
+"""Upload of an export to the Hugging Face hub."""
+
+from pathlib import Path
+
+from huggingface_hub import HfApi
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalTokenNotFoundError
+
+from regard.errors import InputError, RunError
+from regard.hub.download import NAME
+
+REFUSED = (401, 403)
+
+
+def check_name(name: str) -> None:
+    """Raises InputError for what is no name of a model on the hub."""
+    if not NAME.fullmatch(name) or "/" not in name:
+        raise InputError(f"--push {name}: expected OWNER/NAME on the hub")
+
+
+def push(folder: Path, name: str) -> str:
+    """Upload the files of a folder as the model `name` and return its address. A model that the hub does not have yet
+    is created as a private one.
+
+    Raises:
+        InputError: nobody is logged in, or the owner's models may not be written.
+        RunError: the hub does not answer.
+    """
+    api = HfApi()
+    try:
+        address = api.create_repo(name, private=True, exist_ok=True)
+        api.upload_folder(repo_id=name, folder_path=folder, commit_message="Export of a regard run")
+    except LocalTokenNotFoundError as error:
+        raise InputError(f"{name}: nobody is logged in to the hub; log in with `hf auth login`") from error
+    except HFValidationError as error:
+        raise InputError(f"{name}: is not the name of a model on the hub, as OWNER/NAME") from error
+    except HfHubHTTPError as error:
+        code = error.response.status_code
+        if code in REFUSED:
+            raise InputError(
+                f"{name}: the hub does not let you write there (HTTP {code}); log in with `hf auth login`, or choose "
+                "an owner that you may write to"
+            ) from error
+        raise RunError(
+            f"{name}: the hub refuses for now (HTTP {code}); the export is in {folder}, push it again"
+        ) from error
+    except OSError as error:  # the transport's own errors
+        why = " ".join(str(error).split())[:200]
+        raise RunError(f"{name}: the upload broke off ({why}); the export is in {folder}, push it again") from error
+    return str(address)
