@@ -79,7 +79,7 @@ def test_the_last_turns_are_held_out(tmp_path: Path):
 
 def test_too_few_replies(tmp_path: Path):
     path = written(tmp_path, "a\n\nb\n")
-    with pytest.raises(InputError, match=r"talk.txt: 1 replies are too few to hold some out; give valid"):
+    with pytest.raises(InputError, match=r"talk.txt: 1 replies are too few to hold some out; give data.valid"):
         Dialogue(train=path).load()
     (tmp_path / "one.txt").write_text("a\nb\n", encoding="utf-8")
     for name in ("valid", "test"):

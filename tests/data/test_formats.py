@@ -149,7 +149,7 @@ def test_parallel_files_without_validation(tmp_path: Path):
 
 
 def test_too_few_to_hold_out():
-    with pytest.raises(InputError, match=r"x: 1 pairs are too few to hold some out; give valid"):
+    with pytest.raises(InputError, match=r"x: 1 pairs are too few to hold some out; give data.valid"):
         HeldOut().hold_out([Pair("a", "b", "x:1")], "x: 1 pairs")
     with pytest.raises(InputError, match=r"held_out is 0.7; expected a share above 0, at most 0.5"):
         HeldOut(held_out=0.7)

@@ -36,7 +36,7 @@ def test_the_end_is_held_out(file: str):
 def test_too_few_lines_to_hold_some_out(tmp_path: Path):
     path = tmp_path / "short.txt"
     path.write_text("\nall of it\n", encoding="utf-8")
-    with pytest.raises(InputError, match="2 lines are too few to hold some out; give valid"):
+    with pytest.raises(InputError, match=r"2 lines are too few to hold some out; give data.valid"):
         RunningText(train=str(path)).load()
 
 

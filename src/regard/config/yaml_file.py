@@ -25,6 +25,14 @@ RECOGNISED = "train"
 FAILED = object()  # a part whose problems are listed already
 
 
+class Report(list[Problem]):
+    """The problems of a file, with notes about what is left out of it."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__(problems)
+        self.notes: list[str] = []
+
+
 def load(
     path: Path,
     schema: Any,
@@ -47,10 +55,12 @@ def load(
             log.warning("%s:%d: %s %s is now named %s; change it", node.file, node.line, key, node.value, new)
     value = _build(schema, root, "", problems)
     refuse(problems)
+    for note in problems.notes:
+        log.info(note)
     return value
 
 
-def tree(path: Path, schema: Any, overrides: Sequence[str] = ()) -> tuple[Node, list[Problem]]:
+def tree(path: Path, schema: Any, overrides: Sequence[str] = ()) -> tuple[Node, Report]:
     """The mapping of a file with overrides on top, and the problems of its text. Raises InputError where there is no
     mapping."""
     root, problems = yaml_nodes.read(path)
@@ -60,7 +70,7 @@ def tree(path: Path, schema: Any, overrides: Sequence[str] = ()) -> tuple[Node, 
         raise InputError(f"{path}:{root.line}: got {shown(root)} at the top; expected {expected(schema)}")
     for override in overrides:
         problems += yaml_nodes.place(root, override)
-    return root, problems
+    return root, Report(problems)
 
 
 def check(
@@ -98,7 +108,7 @@ def _build(annotation: Any, node: Node, path: str, problems: list[Problem]) -> A
     classes = [choice for choice in choices if dataclasses.is_dataclass(choice)]
     if classes and isinstance(node.value, dict):
         chosen, node = _choose(classes, node, path, problems)
-        return FAILED if chosen is None else _fill(chosen, _kept(chosen, node, path), path, problems)
+        return FAILED if chosen is None else _fill(chosen, _kept(chosen, node, path, problems), path, problems)
     inner = get_args(bare(annotation))
     if isinstance(node.value, list) and inner and dataclasses.is_dataclass(members(inner[0])[0]):
         return _items(annotation, node, path, problems)
@@ -192,7 +202,7 @@ def is_discriminator(kinds: Sequence[Any]) -> bool:
     return all(get_origin(kind) is Literal for kind in kinds) and len(set(values)) == len(values)
 
 
-def _kept(schema: Any, node: Node, path: str) -> Node:
+def _kept(schema: Any, node: Node, path: str, problems: list[Problem]) -> Node:
     """The mapping without the file's keys that the dataclass lacks or that do not fit it, if an option chose another
     dataclass than the file."""
     option = _switched(schema, node)
@@ -207,10 +217,9 @@ def _kept(schema: Any, node: Node, path: str) -> Node:
             left.append(key)
         else:
             kept[key] = entry
-    if left:
-        log.info(
-            "%s is %s: left out of %s: %s", join(path, option), node.value[option].value, node.file, ", ".join(left)
-        )
+    if left and isinstance(problems, Report):
+        chosen = f"{join(path, option)} is {node.value[option].value}"
+        problems.notes.append(f"{chosen}: left out of {Path(node.file).name}: {', '.join(left)}")
     return dataclasses.replace(node, value=kept)
 
 

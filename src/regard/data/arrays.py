@@ -19,6 +19,10 @@ HEADER = 1 << 12
 def arrays(path: str, names: Sequence[str]) -> list[np.ndarray]:
     """The arrays `names` of an .npz file. Raises InputError for a file that is missing, damaged, larger than its bounds
     (`Limits.of`) or of another format, and for an array whose header claims another size than the file has."""
+    if Path(path).is_dir():
+        raise InputError(
+            f"{path}: is a folder; expected an .npz file, or with data.kind=class-folders a folder a class"
+        )
     try:
         bounds = Limits().of(Path(path))
         with zipfile.ZipFile(path) as archive:

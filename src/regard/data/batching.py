@@ -110,7 +110,8 @@ def limit_lengths(
         if len(ids) > maximum:
             if not truncate:
                 raise InputError(
-                    f"{place}: {len(ids)} tokens, more than the model's maximum of {maximum}; shorten it or truncate"
+                    f"{place}: {len(ids)} tokens, more than the model's maximum of {maximum}; shorten it, or train "
+                    "with --set truncate=true, which cuts such texts, or with larger model.max_source and max_target"
                 )
             cut += 1
         limited.append(ids[:maximum])

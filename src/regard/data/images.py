@@ -101,6 +101,8 @@ class IdxImages(ImageSets):
     def read(self, path: str) -> list[LabelledImage]:
         """Read another file. Raises InputError as `load` does."""
         file = Path(path)
+        if not file.exists():
+            raise InputError(f"{path}: no such file or folder; check the path")
         name = file.name.replace("images", "labels").replace("idx3", "idx1")
         if name == file.name:
             raise InputError(f"{path}: has no images-idx3 in its name, by which the file of its classes is found")

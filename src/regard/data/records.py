@@ -130,7 +130,7 @@ def _fault(columns: tuple[str, ...], values: list[Any], record: Any, line: str, 
         place = f"column {max(line.find(json.dumps(name)), 0) + 1}: " if line else ""
         for value in _several(whole) if column == columns[-1] else [whole]:
             if not isinstance(value, str):
-                return f"{place}{column!r} is {type(value).__name__}, expected text"
+                return f"{place}{column!r} is {type(value).__name__}, expected text{_hint(column, value)}"
             if not value.strip() and column not in listed:
                 return f"{place}{column!r} is empty"
     return None
@@ -155,3 +155,9 @@ def _joined(value: Any) -> Any:
 def _several(value: Any) -> list[Any]:
     """The items of a non-empty list, or any other value as a single item."""
     return value if isinstance(value, list) and value else [value]
+
+
+def _hint(column: str, value: Any) -> str:
+    """What a list of labels is for."""
+    several = isinstance(value, list) and "label" in column.lower()
+    return "; several labels are learned by the recipe multi-label" if several else ""

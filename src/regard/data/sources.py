@@ -128,7 +128,7 @@ class Dialogue:
             return Splits(train, self.read(self.valid), test)
         held = round(self.held_out * len(train))
         if not 0 < held < len(train):
-            raise InputError(f"{self.train}: {len(train)} replies are too few to hold some out; give valid")
+            raise InputError(f"{self.train}: {len(train)} replies are too few to hold some out; give data.valid")
         return Splits(train[:-held], train[-held:], test)
 
     def read(self, path: str) -> list[Pair]:

@@ -74,4 +74,4 @@ def spread(examples: Sequence[E], share: float, what: str) -> tuple[list[E], Seq
 
 def too_few(what: str) -> InputError:
     """The error where nothing can be held out."""
-    return InputError(f"{what} are too few to hold some out; give valid")
+    return InputError(f"{what} are too few to hold some out; give data.valid")

@@ -61,5 +61,5 @@ def _cut(lines: list[str], share: float, path: str) -> tuple[list[str], list[str
         held += len(lines[place]) + 1
     parts = lines[:place], lines[place:]
     if not all("".join(part).strip() for part in parts):
-        raise InputError(f"{path}: {len(lines)} lines are too few to hold some out; give valid, a file of its own")
+        raise InputError(f"{path}: {len(lines)} lines are too few to hold some out; give data.valid")
     return parts

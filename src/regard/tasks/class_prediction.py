@@ -94,7 +94,9 @@ def class_indices(labels: Sequence[str], examples: Sequence[LabelledExample]) ->
     for each in examples:
         if each.label not in known:
             shown = ", ".join(labels[:SHOWN]) + (f" and {len(labels) - SHOWN} more" if len(labels) > SHOWN else "")
-            raise InputError(f"{each.place}: label {each.label!r} is none of the training set's: {shown}")
+            numbers = len(labels) > SHOWN and all(label.replace(".", "", 1).isdecimal() for label in labels)
+            hint = "; numbers are learned by the recipe regression" if numbers else ""
+            raise InputError(f"{each.place}: label {each.label!r} is none of the training set's: {shown}{hint}")
     return [known[each.label] for each in examples]
 
 

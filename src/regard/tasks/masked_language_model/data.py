@@ -40,7 +40,7 @@ class Documents:
             return Splits(train, self.read(self.valid), self.tests())
         kept = len(train) - max(1, round(self.held_out * len(train)))
         if kept < 1:
-            raise InputError(f"{self.train}: one document is too few to hold some out; give valid, a file of its own")
+            raise InputError(f"{self.train}: one document is too few to hold some out; give data.valid")
         return Splits(train[:kept], train[kept:], self.tests())
 
     def tests(self) -> list[Document]:

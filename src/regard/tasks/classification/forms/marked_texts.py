@@ -35,7 +35,8 @@ class MarkedTexts(Form[Texts]):
         if tokens > most and not self.truncate:
             raise InputError(
                 f"{example.place}: {tokens} tokens and {1 + len(texts)} special tokens, but the model takes "
-                f"{self.config.context}; shorten it or truncate"
+                f"{self.config.context}; shorten it, or train with --set truncate=true, which "
+                "cuts such texts, or with a larger model.context"
             )
         return shortened(texts, most)
 
