@@ -14,7 +14,7 @@ from regard.data.sources import Parallel
 from regard.data.tokenizer_pair import Tokenizers
 from regard.errors import InputError
 from regard.models.bert import Bert, BertSpans
-from regard.models.catalog import build, build_captioner, build_classifier, build_language_model
+from regard.models.catalog import build, build_captioner, build_classifier, build_language_model, build_tagger
 from regard.models.elmo import Elmo
 from regard.models.few_shot_snail import FewShotSnail
 from regard.models.pointer_network import PointerNetwork
@@ -37,6 +37,7 @@ from regard.tasks.multi_target.config import MultiTarget
 from regard.tasks.multi_target.run import build_many
 from regard.tasks.pointer.config import Pointer
 from regard.tasks.seq2seq.config import Seq2Seq
+from regard.tasks.tagging.config import Tagging
 from regard.text import Tokenizer, TokenizerSettings
 
 RUN = """task: seq2seq
@@ -240,6 +241,9 @@ def test_the_models_of_recipes_can_be_built(name: str):
         return
     if isinstance(run, ImageCaptioning):
         assert build_captioner(run.model, 11).decoder.output.out_features == 11
+        return
+    if isinstance(run, Tagging):
+        assert build_tagger(run.tagger, 11, 3).get_parameter("output.bias").shape == (3,)
         return
     if isinstance(run, ExtractiveQA):
         assert BertSpans(11, run.encoder).output.out_features == 2

@@ -104,6 +104,7 @@ CASES = {
     "letters": Case(PAIRS | sized(400, **RECURRENT) | {"data.most": "10"}),
     "mdps": Case({"data.episodes": "4", "data.valid": "8"} | sized(160)),
     "multi-label": Case(PIECES | sized(256, context=64, **BERT), files.several),
+    "names": Case(MADE | {"tokenizer.size": "200"} | sized(400, embedding=16, width=16)),
     "questions": Case(PAIRS | sized(600, width=24, encoder_width=24)),
     "questions-bottleneck": Case(PAIRS | sized(600, **RECURRENT)),
     "recall": Case(TURING | {"data.most": "3"}),
@@ -119,6 +120,7 @@ CASES = {
     "spans": Case(PIECES | sized(512, context=64, **BERT), files.questions),
     "squad": Case(sized(800, embedding=16, width=24, attention=24), files.questions),
     "summarise": Case(sized(500, embedding=16, width=24, attention=24), files.mails),
+    "tagging": Case(PIECES | sized(400, context=64, **BERT), files.tagged),
     "topics": Case(MADE | sized(256, embedding=16, width=16, attention=16)),
     "translate-bahdanau": Case(
         SHARED_PIECES | sized(300, embedding=16, width=24, attention=24, maxout=16), files.parallel

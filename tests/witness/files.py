@@ -200,6 +200,21 @@ def several(folder: Path) -> dict[str, str]:
     return found
 
 
+def tagged(folder: Path) -> dict[str, str]:
+    """Sentences in two columns, where words that begin with some letters have tags."""
+    writer, found = Writer("tagged"), {}
+    for name, count in (("train", 150), ("valid", 12), ("test", 12)):
+        rows = []
+        for _ in range(count):
+            words = writer.sentence().split()
+            rows += [
+                *(f"{word} {'I-X' if word[0] in 'bdf' else 'I-Y' if word[0] in 'kmp' else 'O'}" for word in words),
+                "",
+            ]
+        found[f"data.{name}"] = lines(folder / f"{name}.conll", rows)
+    return found
+
+
 def photographs(folder: Path) -> dict[str, str]:
     """Noise with a bright bar in it, and two captions that tell where."""
     writer, dice = Writer("photographs"), np.random.default_rng(1)

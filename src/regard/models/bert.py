@@ -227,3 +227,22 @@ class BertSpans(nn.Module):
         """Logits `(batch, position, 2)` of the answer's start and end, minus infinity past each length."""
         logits = self.output(self.encoder(tokens, lengths, segments))
         return logits.masked_fill(~padding(lengths, tokens.shape[1]).readable()[..., None], -torch.inf)
+
+
+class BertTagger(nn.Module):
+    """A tag for each token: the encoder and a linear layer over its states (Devlin 2019, section 5.3)."""
+
+    config_class = BertConfig
+
+    self_attention = "encoder.layers.*.self_attention"
+
+    def __init__(self, vocabulary: int, tags: int, config: BertConfig):
+        super().__init__()
+        self.encoder = BertEncoder(vocabulary, config)
+        self.dropout = Dropout(config.dropout)
+        self.output = nn.Linear(config.width, tags)
+        start(self.output)
+
+    def forward(self, tokens: Tokens, lengths: Lengths) -> Float[Tensor, "batch position tag"]:
+        """Logits `(batch, position, tag)`."""
+        return self.output(self.dropout(self.encoder(tokens, lengths)))

@@ -50,8 +50,15 @@ CLASSIFIERS = Registry(
     },
     group="regard.classifiers",
 )
+TAGGERS = Registry(
+    "regard.models",
+    {"bert": "bert:BertTagger", "recurrent-tagger": "recurrent_tagger:RecurrentTagger"},
+    group="regard.taggers",
+)
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from regard.models.attention_language_model import AttentionLanguageModelConfig
     from regard.models.bahdanau import BahdanauConfig
     from regard.models.bert import BertConfig
@@ -67,6 +74,7 @@ if TYPE_CHECKING:
     from regard.models.one_pass import OnePassConfig
     from regard.models.pointer_generator import PointerConfig
     from regard.models.recurrent_language_model import RecurrentLanguageModelConfig
+    from regard.models.recurrent_tagger import RecurrentTaggerConfig
     from regard.models.rocktaschel import RocktaschelConfig
     from regard.models.show_and_tell import ShowAndTellConfig
     from regard.models.show_attend_and_tell import ShowAttendAndTellConfig
@@ -78,11 +86,13 @@ if TYPE_CHECKING:
     CaptionerConfig = ShowAttendAndTellConfig | SpatialAttentionConfig | ShowAndTellConfig | GridTransformerConfig
     LanguageModelConfig = RecurrentLanguageModelConfig | AttentionLanguageModelConfig | LSTMNConfig | GPT2Config
     ClassifierConfig = BertConfig | HanConfig | FlatConfig | RocktaschelConfig
+    TaggerConfig = BertConfig | RecurrentTaggerConfig
 else:
     ModelConfig = Annotated[Any, Discriminated("name", MODELS, "config_class")]
     CaptionerConfig = Annotated[Any, Discriminated("name", CAPTIONERS, "config_class")]
     LanguageModelConfig = Annotated[Any, Discriminated("name", LANGUAGE_MODELS, "config_class")]
     ClassifierConfig = Annotated[Any, Discriminated("name", CLASSIFIERS, "config_class")]
+    TaggerConfig = Annotated[Any, Discriminated("name", TAGGERS, "config_class")]
 
 
 def build(
@@ -114,3 +124,9 @@ def build_classifier(config: ClassifierConfig, vocabulary: int, classes: int) ->
 def build_captioner(config: CaptionerConfig, vocabulary: int) -> "Captioner":
     """The captioner of a configuration, with fresh weights."""
     return CAPTIONERS[config.name](vocabulary, config)
+
+
+def build_tagger(config: TaggerConfig, vocabulary: int, tags: int) -> "nn.Module":
+    """The tagger of a configuration, with fresh weights: its `forward` takes tokens `(batch, position)`, padded on the
+    right, and lengths `(batch,)`, and gives logits `(batch, position, tag)`, computed by its `output`."""
+    return TAGGERS[config.name](vocabulary, tags, config)

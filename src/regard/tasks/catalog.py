@@ -13,6 +13,7 @@ TASKS = Registry(
         "classification": "classification:TASK",
         "regression": "regression:TASK",
         "multi-label": "multi_label:TASK",
+        "tagging": "tagging:TASK",
         "extractive-qa": "extractive_qa:TASK",
         "image-classification": "image_classification:TASK",
         "image-captioning": "image_captioning:TASK",

@@ -176,9 +176,20 @@ const spanned = (found, context) => {
   return [context.slice(0, found.start), element("mark", {}, found.text), context.slice(found.end)];
 };
 
+// A text whose spans are marked, each with its label behind it. Places count characters, as Python does.
+const tagged = (spans, text) => {
+  const characters = [...text], parts = [];
+  let last = 0;
+  for (const { start, end, label, text: words } of spans) {
+    parts.push(characters.slice(last, start).join(""), element("mark", {}, words, element("small", {}, ` ${label}`)));
+    last = end;
+  }
+  return [...parts, characters.slice(last).join("")];
+};
+
 // A prediction that is not streamed; one without a text of its own as its values.
 const plain = ({ view, warnings, ...found }) => found.text ?? found.prediction ?? JSON.stringify(found);
-const content = (found, body) => (found.probabilities ? [classes(found.probabilities)] : run.kind === "question" ? spanned(found, body.context) : [plain(found)]);
+const content = (found, body) => (found.spans ? tagged(found.spans, body.text) : found.probabilities ? [classes(found.probabilities)] : run.kind === "question" ? spanned(found, body.context) : [plain(found)]);
 
 const show = async (parts, view, warnings) => {
   answer.clear();

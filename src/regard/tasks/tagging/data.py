@@ -1,0 +1,208 @@
+"""Texts with a tag for each word: in the columns of CoNLL, as spans of characters in JSON lines, and generated."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from regard.data.bad_records import RowCollector
+from regard.data.generated.names import Sentence, generate
+from regard.data.generated.synthetic import Synthetic
+from regard.data.lines import read_lines
+from regard.data.records import parse_json
+from regard.data.splits import HeldOut, Splits
+from regard.data.tables import suffix
+from regard.errors import InputError
+from regard.metrics.entities import OUTSIDE, bio
+
+Place = tuple[int, int]
+"""The characters `start` to `end` of a text, half-open."""
+WORD = re.compile(
+    r"(?:\w\.){2,}"  # U.N. and e.g.
+    r"|[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"  # scripts without blanks: each character
+    r"|[^\W_]+(?:[.,][^\W_]+)*"  # words and numbers such as 1,000.5
+    r"|['’][^\W_]+"  # the 's of Anna's
+    r"|\S"
+)
+NO_SENTENCE = "-DOCSTART-"
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """A text, the places of its words and their tags in BIO, and where it came from (`file:line`)."""
+
+    text: str
+    words: tuple[Place, ...]
+    tags: tuple[str, ...]
+    origin: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaggedFiles(HeldOut):
+    """A file a set, optionally .gz; without `valid` the share `held_out` of the training texts is for validation.
+
+    In .jsonl, the key `text` is a text, and `spans` a list of its spans: objects with `start`, `end` (half-open, in
+    characters) and `label`, or lists of these three. A span begins and ends with words; blanks and punctuation separate
+    them. In other files a line is a word with its columns, blanks or a tab between, and a blank line ends a sentence:
+    the column `word` and the column `tag`, counted from 1, or from the end with -1. Tags are in BIO, IOB1, BIOES or
+    BILOU, or plain, each a word of its own.
+    """
+
+    kind: Literal["tagged"] = "tagged"
+    train: str | None = None
+    valid: str | None = None
+    test: str | None = None
+    text: str = "text"
+    spans: str = "spans"
+    word: int = 1
+    tag: int = -1
+    skip_bad: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.word == 0 or self.tag == 0:
+            raise InputError("data.word and data.tag count from 1, or from the end with -1; one of them is 0")
+
+    @staticmethod
+    def recognises(train: Any) -> bool:
+        """Whether `train` names a file."""
+        return isinstance(train, str)
+
+    def load(self) -> Splits[Tagged]:
+        """Read all files. Raises InputError with file and line for an invalid record."""
+        if self.train is None:
+            raise InputError("data.train is not given; expected a file of tagged words, as --set data.train=FILE")
+        train = self.read(self.train)
+        if self.valid is not None:
+            return Splits(train, self.read(self.valid), self.tests())
+        return Splits(*self.hold_out(train, f"{self.train}: {len(train)} texts"), self.tests())
+
+    def tests(self) -> list[Tagged]:
+        """The texts of the test set; none without one. Raises InputError as `load` does."""
+        return self.read(self.test) if self.test else []
+
+    def read(self, path: str) -> list[Tagged]:
+        """The texts of another file. Raises InputError as `load` does."""
+        collector = RowCollector(path, self.skip_bad)
+        rows = self._records(path) if suffix(path) == "jsonl" else self._sentences(path)
+        found = []
+        for number, made in rows:
+            if isinstance(made, Tagged):
+                collector.add(number, (made.text,))
+                found.append(replace(made, origin=f"{path}:{number}"))
+            else:
+                collector.refuse(number, made)
+        collector.finish()
+        return found
+
+    def skipping(self, bad: bool) -> "TaggedFiles":
+        """The section, which skips bad records with `bad`, or by its own `skip_bad`."""
+        return replace(self, skip_bad=bad or self.skip_bad)
+
+    def _records(self, path: str) -> Iterator[tuple[int, Tagged | str]]:
+        """The text of each line of JSON with its number, or what is wrong with it."""
+        for number, line in enumerate(read_lines(path), 1):
+            record, fault = parse_json(line)
+            if fault or not isinstance(record, dict) or not isinstance(record.get(self.text), str):
+                yield number, fault or f"expected an object with the text {self.text!r} and the list {self.spans!r}"
+                continue
+            spans = [_span(each) for each in record.get(self.spans) or ()]
+            yield number, "a span has no start, end and label" if None in spans else of_spans(record[self.text], spans)
+
+    def _sentences(self, path: str) -> Iterator[tuple[int, Tagged | str]]:
+        """Each sentence with the number of its first line, or what is wrong with it."""
+        for number, rows in _blocks(read_lines(path)):
+            if rows[0][0] == NO_SENTENCE:
+                continue
+            width, needed = len(rows[0]), max(abs(self.word), abs(self.tag), 2)
+            odd = next((place for place, row in enumerate(rows) if len(row) != width or width < needed), None)
+            if odd is not None:
+                expected = f"{width} as in line {number}" if width >= needed else f"at least {needed}"
+                yield number + odd, f"{len(rows[odd])} columns, expected {expected}: a word, and its tag"
+                continue
+            words, tags = ([row[column - (column > 0)] for row in rows] for column in (self.word, self.tag))
+            yield number, of_words(words, tags)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Names(Synthetic):
+    """Generated sentences about people, places and organisations; names of the test set are mostly new."""
+
+    kind: Literal["names"] = "names"
+    train: int = 3_000
+    valid: int = 200
+    test: int = 500
+
+    def load(self) -> Splits[Tagged]:
+        """Generate all three sets."""
+        return Splits(*map(_generated, generate(self.sizes, self.seed)))
+
+    def tests(self) -> Sequence[Tagged]:
+        """The sentences of the test set."""
+        return self.load().test
+
+    def read(self, path: str) -> list[Tagged]:
+        """The texts of a file with the default columns. Raises InputError as `TaggedFiles.read`."""
+        return TaggedFiles().read(path)
+
+    def skipping(self, bad: bool) -> "Names":
+        """The section itself: no generated sentence is bad."""
+        return self
+
+
+def _generated(sentences: Iterable[Sentence]) -> list[Tagged]:
+    found = (of_spans(each.text, list(each.spans)) for each in sentences)
+    return [replace(each, origin=f"sentence {n}") for n, each in enumerate(found, 1) if isinstance(each, Tagged)]
+
+
+def word_places(text: str) -> tuple[Place, ...]:
+    """The places of a text's words: blanks and punctuation separate them."""
+    return tuple(found.span() for found in WORD.finditer(text))
+
+
+def of_words(words: Sequence[str], tags: Sequence[str]) -> Tagged:
+    """Words with blanks between, and their tags."""
+    places, start = [], 0
+    for word in words:
+        places.append((start, start + len(word)))
+        start += len(word) + 1
+    return Tagged(" ".join(words), tuple(places), tuple(bio(tags)), "")
+
+
+def of_spans(text: str, spans: Sequence[Any]) -> Tagged | str:
+    """A text with the tags of spans `(start, end, label)`, or what is wrong with them."""
+    words = word_places(text)
+    if not words:
+        return "the text is empty"
+    starts, ends = {start: n for n, (start, _) in enumerate(words)}, {end: n for n, (_, end) in enumerate(words)}
+    tags = [OUTSIDE] * len(words)
+    for start, end, label in spans:
+        shown = f"the span {start} to {end}, {text[max(0, start) : end][:40]!r},"
+        if start not in starts or end not in ends or start >= end:
+            return f"{shown} does not begin and end with a word of the text"
+        first, last = starts[start], ends[end]
+        if any(tag != OUTSIDE for tag in tags[first : last + 1]):
+            return f"{shown} overlaps another one; a word has one tag"
+        tags[first : last + 1] = [f"B-{label}", *[f"I-{label}"] * (last - first)]
+    return Tagged(text, words, tuple(tags), "")
+
+
+def _span(value: Any) -> tuple[int, int, str] | None:
+    """The start, end and label of an object or a list."""
+    match value:
+        case {"start": int(start), "end": int(end), "label": str(label)}:
+            return start, end, label
+        case [int(start), int(end), str(label)]:
+            return start, end, label
+    return None
+
+
+def _blocks(lines: Sequence[str]) -> Iterator[tuple[int, list[list[str]]]]:
+    """The columns of each sentence's lines, with the number of the first. Comments of CoNLL-U are left out."""
+    rows: list[list[str]] = []
+    for number, line in enumerate([*lines, ""], 1):
+        if line.strip() and not (line.startswith("# ") and " = " in line):
+            rows.append(line.rstrip("\t ").split("\t") if "\t" in line else line.split())
+        elif rows and not line.strip():
+            yield number - len(rows), rows
+            rows = []

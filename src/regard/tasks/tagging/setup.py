@@ -1,0 +1,83 @@
+"""Set up training: data, tokenizer, model and objective from a run file."""
+
+from collections.abc import Sequence
+
+from regard.data.splits import Splits
+from regard.errors import InputError
+from regard.metrics.entities import OUTSIDE, entities
+from regard.models.catalog import build_tagger
+from regard.storage.run_folder import LABELS, RunDirectory
+from regard.tasks.class_prediction import in_order_of
+from regard.tasks.setup import Setup, digest
+from regard.tasks.summary import (
+    DataSummary,
+    Lengths,
+    class_counts,
+    pieces,
+    rows,
+    sampled,
+    unknown_shares,
+    unknown_warnings,
+)
+from regard.tasks.tagging.config import Tagging
+from regard.tasks.tagging.data import Tagged
+from regard.tasks.tagging.training import Encoder, TaggingObjective
+from regard.tasks.tokenizer_file import TOKENIZER, kept_or_trained
+from regard.text import Tokenizer
+from regard.training.state import count_parameters
+
+
+def setup(config: Tagging, folder: RunDirectory, processes: int) -> Setup:
+    """Read the texts and build tokenizer, model and objective; a tokenizer in the folder is reused.
+
+    Raises:
+        InputError: the texts or the model are invalid, or no word has a tag.
+    """
+    splits = config.data.load()
+    labels = sorted({tag for each in splits.train for tag in each.tags} | {OUTSIDE})
+    if len(labels) < 2:
+        raise InputError(f"{config.data.train}: every tag is {OUTSIDE}; expected some of other kinds")
+    labels = in_order_of(config.training.start, labels)
+    tokenizer = kept_or_trained(folder, config.tokenizer_settings, [each.text for each in splits.train])
+    model = build_tagger(config.tagger, tokenizer.size, len(labels))
+    encoder = Encoder(tokenizer, config.tagger.context)
+    both = (*splits.train, *splits.valid)
+    return Setup(
+        model,
+        TaggingObjective(splits.train, splits.valid, labels, encoder, config.training),
+        digest("\0".join((each.text, *each.tags)) + "\n" for each in both),
+        f"{len(splits.train):,} texts to train on, {len(splits.valid):,} to validate, {len(splits.test):,} to test; "
+        f"{len(labels)} tags; a vocabulary of {tokenizer.size:,}; {count_parameters(model):,} parameters",
+        {TOKENIZER: tokenizer},
+        splits.test,
+        files={LABELS: labels},
+        fresh=("output.",),
+        data=summary(config, splits, tokenizer),
+    )
+
+
+def summary(config: Tagging, splits: Splits[Tagged], tokenizer: Tokenizer) -> DataSummary:
+    """The texts before training and their entities."""
+    sets = {"train": splits.train, "valid": splits.valid, "test": splits.test}
+    unknown = unknown_shares(tokenizer, {name: [each.text for each in some] for name, some in sets.items()})
+    first = next((each for each in splits.train if set(each.tags) != {OUTSIDE}), splits.train[0])
+    found = ", ".join(
+        f"{first.text[first.words[start][0] : first.words[end - 1][1]]} ({label})"
+        for start, end, label in entities(first.tags)
+    )
+    return DataSummary(
+        unit="texts",
+        rows=rows(config.data, splits),
+        classes=class_counts(label for each in splits.train for _, _, label in entities(each.tags)),
+        lengths={"text": Lengths.of([len(tokenizer.encode(each.text)) + 2 for each in sampled(splits.train)])},
+        unknown=unknown,
+        example={"text": pieces(tokenizer, tokenizer.encode(first.text)), "entities": found or "none"},
+        warnings=(*_unseen(splits), *unknown_warnings(unknown)),
+    )
+
+
+def _unseen(splits: Splits[Tagged]) -> Sequence[str]:
+    """Tags that only texts for validation or test have, which the model never predicts."""
+    known = {tag for each in splits.train for tag in each.tags}
+    other = {tag for each in (*splits.valid, *splits.test) for tag in each.tags} - known
+    return [f"no training text has the tags {', '.join(sorted(other))}, so they are never predicted"] if other else []

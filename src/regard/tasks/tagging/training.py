@@ -1,0 +1,110 @@
+"""Training of taggers: parts of texts in batches, the loss, predicted tags and the metrics."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.cancellation import checkpoint
+from regard.data.batching import require_one_batch, require_room, token_batches
+from regard.metrics.entities import OUTSIDE, entity_metrics
+from regard.shapes import Float
+from regard.tasks.tagging.data import Tagged
+from regard.tasks.tagging.parts import Part, TagBatch, collate_parts, grouped, parts
+from regard.text import Tokenizer
+from regard.text.special import IGNORED
+from regard.training.objective import Carried, Loss
+from regard.training.settings import Training
+
+ROWS = 64
+"""Parts in one batch of inference."""
+Probabilities = list[Float[Tensor, "word tag"]]
+"""The probability of each tag for each word of a text; zeros for a word without a token."""
+
+
+class TaggingObjective:
+    """The cross-entropy of the tags of words."""
+
+    metric, higher_is_better = "f1", True
+
+    def __init__(
+        self, train: Sequence[Tagged], valid: Sequence[Tagged], labels: Sequence[str], encoder: "Encoder",
+        settings: Training,
+    ):  # fmt: skip
+        """Raises InputError for fewer texts than one batch, and for one longer than a batch."""
+        self.valid, self.labels, self.encoder, self.settings = valid, labels, encoder, settings
+        known = {label: place for place, label in enumerate(labels)}
+        self.examples, self.places = [], []
+        for each in train:
+            tags = [known[tag] for tag in each.tags]
+            for part in encoder.parts(each.text, each.words):
+                self.examples.append((part, tags))
+                self.places.append(each.origin)
+        self.lengths = [(len(part.ids), len(part.ids)) for part, _ in self.examples]
+        require_one_batch(self.lengths, settings.batch_tokens, "training texts")
+        require_room(self.lengths, settings.batch_tokens, self.place, "text")
+
+    def place(self, index: int) -> str:
+        """Where a part came from."""
+        return self.places[index]
+
+    def batches(self, epoch: int) -> list[list[int]]:
+        return token_batches(self.lengths, self.settings.batch_tokens, self.settings.seed, epoch)
+
+    def batch(self, epoch: int, indices: list[int]) -> TagBatch:
+        return collate_parts([self.examples[index] for index in indices])
+
+    def loss(self, model: nn.Module, batch: TagBatch, update: int, carried: Carried | None = None) -> Loss:
+        logits = model(batch.tokens, batch.lengths)
+        total = functional.cross_entropy(
+            logits.flatten(0, 1),
+            batch.tags.flatten(),
+            ignore_index=IGNORED,
+            reduction="sum",
+            label_smoothing=self.settings.label_smoothing,
+        )
+        return Loss(total, max(1, batch.words))
+
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        return metrics(model, self.encoder, self.labels, self.valid)
+
+
+class Encoder:
+    """Texts as parts of at most `context` tokens."""
+
+    def __init__(self, tokenizer: Tokenizer, context: int):
+        self.tokenizer, self.context = tokenizer, context
+
+    def parts(self, text: str, words: Sequence[tuple[int, int]]) -> list[Part]:
+        """The parts of a text."""
+        return parts(text, words, self.tokenizer, self.context)
+
+
+@torch.no_grad()
+def probabilities(model: nn.Module, texts: Sequence[Sequence[Part]], words: Sequence[int]) -> Probabilities:
+    """The probabilities of the tags of texts with so many `words`, from their parts."""
+    device, output = next(model.parameters()).device, model.get_submodule("output")
+    assert isinstance(output, nn.Linear)
+    found = [torch.zeros(count, output.out_features) for count in words]
+    for some in grouped(texts, ROWS):
+        checkpoint()
+        batch = collate_parts([(part, [0] * words[number]) for number, part in some]).to(device)
+        shares = model(batch.tokens, batch.lengths).softmax(-1).cpu()
+        for row, (number, part) in zip(shares, some, strict=True):
+            found[number][list(part.words)] = row[list(part.positions)]
+    return found
+
+
+def chosen_tags(shares: Float[Tensor, "word tag"], labels: Sequence[str]) -> list[str]:
+    """The most likely tag of each word; O for one without a token."""
+    places: list[int] = shares.argmax(-1).tolist()
+    return [labels[place] if known else OUTSIDE for place, known in zip(places, shares.any(-1).tolist(), strict=True)]
+
+
+def metrics(model: nn.Module, encoder: Encoder, labels: Sequence[str], texts: Sequence[Tagged]) -> dict[str, float]:
+    """f1, precision, recall and accuracy, as `entity_metrics`."""
+    found = probabilities(
+        model, [encoder.parts(each.text, each.words) for each in texts], [len(each.words) for each in texts]
+    )
+    return entity_metrics([chosen_tags(each, labels) for each in found], [each.tags for each in texts])

@@ -1,0 +1,277 @@
+"""Tagging: entities as seqeval counts them, files of words and of spans, tokens of words, and that it learns."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from regard import load
+from regard.data.generated.names import generate
+from regard.errors import InputError
+from regard.metrics.entities import bio, entities, entity_metrics
+from regard.models.bert import BertConfig
+from regard.models.catalog import build_tagger
+from regard.models.recurrent_tagger import RecurrentTaggerConfig
+from regard.runs import run_file
+from regard.runs import train as launch
+from regard.runs.recipes import path_of
+from regard.tasks.tagging.data import Tagged, TaggedFiles, of_spans, of_words, word_places
+from regard.tasks.tagging.parts import Part, collate_parts, first_tokens, parts
+from regard.tasks.tagging.run import TaggingRun
+from regard.tasks.tagging.training import chosen_tags
+from regard.text import Tokenizer, TokenizerSettings
+from regard.text.special import END, IGNORED, PAD, START
+
+QUICK = [
+    "training.steps=150",
+    "training.batch_tokens=800",
+    "training.learning_rate=5e-3",
+    "training.warmup=10",
+    "training.validate_every=0",
+    "training.threads=1",
+    "training.precision=fp32",
+]
+BERT = BertConfig(layers=2, width=8, heads=2, hidden=8, context=12, dropout=0.0)
+RECURRENT = RecurrentTaggerConfig(embedding=5, width=4, heads=2, dropout=0.0)
+
+
+def test_the_example_of_seqeval():
+    """The first example of its README: f1 0.50, accuracy 0.80."""
+    expected = [["O", "O", "O", "B-MISC", "I-MISC", "I-MISC", "O"], ["B-PER", "I-PER", "O"]]
+    predicted = [["O", "O", "B-MISC", "I-MISC", "I-MISC", "I-MISC", "O"], ["B-PER", "I-PER", "O"]]
+    found = entity_metrics(predicted, expected)
+    assert found == pytest.approx({"f1": 50, "precision": 50, "recall": 50, "accuracy": 80})
+    assert entities(["B-PER", "I-PER", "O", "B-LOC"]) == [(0, 2, "PER"), (3, 4, "LOC")]  # that of get_entities
+
+
+@pytest.mark.parametrize(
+    ("tags", "found"),
+    [
+        ("I-A I-A O I-B", [(0, 2, "A"), (3, 4, "B")]),  # IOB1, where B- only parts two of a kind
+        ("I-A B-A I-A", [(0, 1, "A"), (1, 3, "A")]),
+        ("I-A I-B", [(0, 1, "A"), (1, 2, "B")]),
+        ("B-A I-B I-B", [(0, 1, "A"), (1, 3, "B")]),
+        ("S-A B-A I-A E-A S-B", [(0, 1, "A"), (1, 4, "A"), (4, 5, "B")]),  # BIOES
+        ("U-A B-A I-A L-A U-B", [(0, 1, "A"), (1, 4, "A"), (4, 5, "B")]),  # BILOU
+        ("B-A E-A I-A", [(0, 2, "A"), (2, 3, "A")]),
+        ("E-A O E-A", [(0, 1, "A"), (2, 3, "A")]),
+        ("NOUN NOUN O VERB", [(0, 1, "NOUN"), (1, 2, "NOUN"), (3, 4, "VERB")]),
+        ("B-date-of-birth I-date-of-birth", [(0, 2, "date-of-birth")]),
+        ("O O", []),
+    ],
+)
+def test_entities_of_every_scheme(tags: str, found: list[tuple[int, int, str]]):
+    assert entities(tags.split()) == found
+    assert entities(bio(tags.split())) == found
+
+
+def test_no_entity_is_no_division():
+    assert entity_metrics([["O"]], [["O"]]) == {"f1": 0, "precision": 0, "recall": 0, "accuracy": 100}
+    with pytest.raises(ValueError, match="zip"):
+        entity_metrics([["O"]], [["O", "O"]])
+
+
+def test_words_of_texts():
+    text = "Anna's U.N. visit (1,000.5 km), 東京 e.g. Berlin-based!"
+    words = [text[start:end] for start, end in word_places(text)]
+    assert words[:9] == ["Anna", "'s", "U.N.", "visit", "(", "1,000.5", "km", ")", ","]
+    assert words[9:] == ["東", "京", "e.g.", "Berlin", "-", "based", "!"]
+
+
+def test_a_file_of_words(tmp_path: Path):
+    lines = ["-DOCSTART- -X- O O", "", "EU NNP B-NP I-ORG", "rejects VBZ B-VP O", "", "# text = x", "Ann X Y I-PER", ""]
+    (tmp_path / "a.conll").write_text("\n".join(lines), encoding="utf-8")
+    first, second = TaggedFiles().read(str(tmp_path / "a.conll"))
+    assert first == Tagged("EU rejects", ((0, 2), (3, 10)), ("B-ORG", "O"), f"{tmp_path}/a.conll:3")
+    assert (second.text, second.tags, second.origin) == ("Ann", ("B-PER",), f"{tmp_path}/a.conll:7")
+    plain = TaggedFiles(tag=2).read(str(tmp_path / "a.conll"))
+    assert plain[0].tags == ("NNP", "VBZ")
+
+
+def test_a_file_of_spans(tmp_path: Path):
+    rows = [
+        {"text": "Ann met Bo Li.", "spans": [{"start": 0, "end": 3, "label": "PER"}, [8, 13, "PER"]]},
+        {"text": "no names"},
+    ]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    first, second = TaggedFiles().read(str(tmp_path / "a.jsonl"))
+    assert first.tags == ("B-PER", "O", "B-PER", "I-PER", "O")
+    assert second.tags == ("O", "O")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.conll", "a O\nb\n", r"a\.conll:2: 1 columns, expected 2 as in line 1: a word, and its tag"),
+        ("a.conll", "a\n", r"a\.conll:1: 1 columns, expected at least 2: a word, and its tag"),
+        ("a.jsonl", '{"text": 3}\n', r"a\.jsonl:1: expected an object with the text 'text' and the list 'spans'"),
+        ("a.jsonl", '{"text": "a", "spans": [{"start": 0}]}\n', r"a\.jsonl:1: a span has no start, end and label"),
+        (
+            "a.jsonl",
+            '{"text": "Berlins", "spans": [[0, 6, "X"]]}\n',
+            "the span 0 to 6, 'Berlin', does not begin and end with a word",
+        ),
+        ("a.jsonl", '{"text": "a b", "spans": [[0, 3, "X"], [2, 3, "Y"]]}\n', "the span 2 to 3, 'b', overlaps another"),
+        ("a.jsonl", '{"text": " "}\n', r"a\.jsonl:1: the text is empty"),
+    ],
+)
+def test_records_that_are_wrong(name: str, text: str, message: str, tmp_path: Path):
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=message):
+        TaggedFiles().read(str(tmp_path / name))
+    good = '{"text": "a"}\n' if name.endswith("jsonl") else "\nx O\n"
+    (tmp_path / name).write_text(f"{text}{good}", encoding="utf-8")
+    assert len(TaggedFiles(skip_bad=True).read(str(tmp_path / name))) == 1
+
+
+def test_generated_sentences_have_their_spans():
+    train, valid, test = generate((200, 20, 30), seed=1)
+    assert len({each.text for each in (*train, *valid, *test)}) == 250
+    assert {label for each in train for _, _, label in each.spans} == {"PER", "LOC", "ORG"}
+    assert not any("<" in each.text or "{" in each.text for each in train)
+    assert all(isinstance(of_spans(each.text, each.spans), Tagged) for each in train)
+
+
+def test_the_first_token_stands_for_a_word():
+    assert first_tokens([(0, 6), (7, 9)], [(0, 3), (3, 6), (6, 8), (8, 9)]) == [(0, 0), (1, 2)]
+    assert first_tokens([(0, 2), (2, 4)], [(0, 4)]) == [(0, 0)]  # one token for two words
+    assert first_tokens([(0, 1), (2, 3)], [(2, 3)]) == [(1, 0)]
+
+
+def test_a_long_text_has_several_parts():
+    text = " ".join("abcdefgh")
+    tokenizer = Tokenizer.train(TokenizerSettings("word", 50), [text])
+    found = parts(text, word_places(text), tokenizer, 5)
+    assert [each.words for each in found] == [(0, 1, 2), (3, 4, 5), (6, 7)]
+    assert all((each.ids[0], each.ids[-1]) == (START, END) and len(each.ids) <= 5 for each in found)
+    assert all(each.positions == tuple(range(1, len(each.words) + 1)) for each in found)
+    assert parts("", (), tokenizer, 5) == [Part([START, END], (), ())]
+    letters = Tokenizer.train(TokenizerSettings("character", 50), [text])
+    (long, short) = parts("abcdefgh a", word_places("abcdefgh a"), letters, 6)
+    assert (long.words, short.words, len(long.ids)) == ((0,), (1,), 6)
+
+
+def test_a_batch_has_the_tags_of_first_tokens():
+    batch = collate_parts(
+        [(Part([START, 7, 8, 9, END], (0, 2), (1, 3)), [5, 6, 4]), (Part([START, 7, END], (), ()), [])]
+    )
+    assert batch.tokens.tolist() == [[START, 7, 8, 9, END], [START, 7, END, PAD, PAD]]
+    assert batch.tags.tolist() == [[IGNORED, 5, IGNORED, 4, IGNORED], [IGNORED] * 5]
+    assert batch.words == 2
+
+
+def test_a_word_without_a_token_is_outside():
+    shares = torch.tensor([[0.1, 0.9], [0.0, 0.0]])
+    assert chosen_tags(shares, ["B-X", "I-X"]) == ["I-X", "O"]
+
+
+@pytest.mark.parametrize("config", [BERT, RECURRENT], ids=lambda each: each.name)
+def test_padding_and_the_rest_of_the_batch_change_nothing(config: BertConfig | RecurrentTaggerConfig):
+    model = build_tagger(config, 11, 3).double().eval()
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.5)
+    rows = [[2, 7, 5, 9, 3], [2, 3], [2, 10, 8, 3]]
+    batch = collate_parts([(Part(row, (), ()), []) for row in rows])
+    whole = model(batch.tokens, batch.lengths)
+    assert whole.shape == (3, 5, 3)
+    for row, found in zip(rows, whole, strict=True):
+        alone = model(torch.tensor([row]), torch.tensor([len(row)]))[0]
+        torch.testing.assert_close(found[: len(row)], alone, rtol=1e-12, atol=1e-12)
+
+
+def trained(folder: Path, name: str, *settings: str) -> Path:
+    launch.train(run_file.read(path_of(name), [*QUICK, *settings]), folder / "run")
+    return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    sizes = "{name: recurrent-tagger, embedding: 24, width: 24, heads: 2, dropout: 0.0}"
+    made = ["data.train=1200", "data.valid=60", "data.test=150", "tokenizer.size=300", f"model={sizes}"]
+    return trained(tmp_path_factory.mktemp("names"), "names", *made)
+
+
+def test_it_learns_names_that_it_never_saw(run: Path):
+    result = json.loads((run / "result.json").read_text())
+    assert result["test/f1"] > 90
+    assert result["test/accuracy"] > 97
+    data = json.loads((run / "data.json").read_text())
+    assert set(data["classes"]) == {"PER", "LOC", "ORG"}
+
+
+def test_bert_learns_from_spans(tmp_path: Path):
+    names, places = ["anna", "bob", "carl", "dora lee"], ["rome", "paris", "new york", "bern"]
+    for number, (part, count) in enumerate((("train", 300), ("test", 40))):
+        rows = []
+        for each in range(count):
+            first, last = names[each % 4], places[(each // 4 + number) % 4]
+            filler = ", we think" * (each % 3)
+            text = f"{first} lives{filler} in {last}." if each % 5 else f"in {last} lives {first}{filler}."
+            found = [
+                (text.index(name), text.index(name) + len(name), label)
+                for name, label in ((first, "PER"), (last, "LOC"))
+            ]
+            rows.append(json.dumps({"text": text, "spans": found}))
+        (tmp_path / f"{part}.jsonl").write_text("\n".join(rows), encoding="utf-8")
+    model = "model={name: bert, layers: 1, width: 32, heads: 4, hidden: 64, context: 48, dropout: 0.0}"
+    files = [f"data.{name}={tmp_path / f'{name}.jsonl'}" for name in ("train", "test")]
+    run = trained(tmp_path, "tagging", *files, "tokenizer.size=120", model)
+    assert json.loads((run / "result.json").read_text())["test/f1"] > 90
+
+
+def test_predictions_are_spans_of_characters(regard, run: Path, tmp_path: Path):
+    text = "Dr Alrading teaches at Marwick University ."
+    code, output, _ = regard("predict", str(run), text, "--json")
+    found = json.loads(output)
+    spans = [(each["start"], each["end"], each["label"]) for each in found["spans"]]
+    assert (code, spans) == (0, [(3, 11, "PER"), (23, 41, "ORG")])
+    assert all(text[each["start"] : each["end"]] == each["text"] for each in found["spans"])
+    assert all(0.2 < each["probability"] <= 1 for each in found["spans"])
+    marked = "Dr [Alrading PER] teaches at [Marwick University ORG] .\n"
+    assert regard("predict", str(run), text)[1] == marked
+    (tmp_path / "own.jsonl").write_text(output, encoding="utf-8")  # predictions are read as data
+    code, output, _ = regard("evaluate", str(run), str(tmp_path / "own.jsonl"), "--json")
+    assert (code, json.loads(output)["f1"]) == (0, 100)
+
+
+def test_texts_of_nothing_and_of_many_parts(run: Path):
+    loaded = load(run, "cpu", task=TaggingRun)
+    assert [each.spans for each in loaded.predict(["", "   "])] == [(), ()]
+    assert loaded.predict([]) == []
+    short = "Light rain fell near Calbelston in April . "
+    (long,) = loaded.predict([short * 100])
+    assert len(long.spans) > 80
+    assert all(each.text == (short * 100)[each.start : each.end] for each in long.spans)
+
+
+def test_attention_and_gradients_are_drawn(regard, run: Path, tmp_path: Path):
+    text = "Dr Alrading teaches at Marwick University ."
+    for number, more in enumerate([(), ("--map", "1"), ("--kind", "gradient"), ("--view", "heads")]):
+        place = tmp_path / f"{number}.svg"
+        code, output, _ = regard("show", str(run), text, *more, "--out", str(place))
+        assert (code, place.is_file(), output.startswith("Dr [Alrading PER]")) == (0, True, True)
+    loaded = load(run, "cpu", task=TaggingRun)
+    found = loaded.attribute(text, kinds=["gradient"])
+    assert found.weights.target == ("PER: Alrading", "ORG: Marwick University")
+    assert found.weights.weights.sum(-1) == pytest.approx(1, abs=1e-5)
+    with pytest.raises(InputError, match="no entity is predicted, and a gradient explains the tag of one"):
+        loaded.attribute("", kinds=["gradient"])
+
+
+def test_run_files_that_fit_no_tagger(tmp_path: Path):
+    with pytest.raises(InputError, match=r"data\.word and data\.tag count from 1"):
+        TaggedFiles(tag=0)
+    (tmp_path / "a.conll").write_text("a O\n\n" * 30, encoding="utf-8")
+    none = run_file.read(path_of("tagging"), [f"data.train={tmp_path / 'a.conll'}", *QUICK])
+    with pytest.raises(InputError, match="every tag is O; expected some of other kinds"):
+        launch.train(none, tmp_path / "run")
+    read = run_file.read(path_of("names"), ["data.train=a.conll"])
+    assert isinstance(read.data, TaggedFiles)
+
+
+def test_plain_tags_stay(tmp_path: Path):
+    made = of_words(["a", "b", "c"], ["NOUN", "O", "NOUN"])
+    assert (made.text, made.tags) == ("a b c", ("NOUN", "O", "NOUN"))
+    assert of_spans("a b", [(0, 3, "X")]) == Tagged("a b", ((0, 1), (2, 3)), ("B-X", "I-X"), "")
