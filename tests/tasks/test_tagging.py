@@ -9,6 +9,7 @@ from torch import nn
 
 from regard import load
 from regard.data.generated.names import generate
+from regard.data.memory import Records
 from regard.errors import InputError
 from regard.metrics.entities import bio, entities, entity_metrics
 from regard.models.bert import BertConfig
@@ -99,6 +100,9 @@ def test_a_file_of_spans(tmp_path: Path):
     first, second = TaggedFiles().read(str(tmp_path / "a.jsonl"))
     assert first.tags == ("B-PER", "O", "B-PER", "I-PER", "O")
     assert second.tags == ("O", "O")
+    rows = [{"tokens": ["EU", "rejects"], "ner_tags": ["B-ORG", "O"]}]
+    found = TaggedFiles(text="tokens", spans="ner_tags").read(Records("more", rows))
+    assert (found[0].text, found[0].tags) == ("EU rejects", ("B-ORG", "O"))
 
 
 @pytest.mark.parametrize(
@@ -114,6 +118,7 @@ def test_a_file_of_spans(tmp_path: Path):
             "the span 0 to 6, 'Berlin', does not begin and end with a word",
         ),
         ("a.jsonl", '{"text": "a b", "spans": [[0, 3, "X"], [2, 3, "Y"]]}\n', "the span 2 to 3, 'b', overlaps another"),
+        ("a.jsonl", '{"text": ["a"], "spans": ["O", "O"]}\n', r"a\.jsonl:1: 1 words, 2 tags"),
         ("a.jsonl", '{"text": " "}\n', r"a\.jsonl:1: the text is empty"),
     ],
 )

@@ -1,7 +1,7 @@
 """Texts with a tag for each word: in the columns of CoNLL, as spans of characters in JSON lines, and generated."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -9,6 +9,7 @@ from regard.data.bad_records import RowCollector
 from regard.data.generated.names import Sentence, generate
 from regard.data.generated.synthetic import Synthetic
 from regard.data.lines import read_lines
+from regard.data.memory import Records
 from regard.data.records import parse_json
 from regard.data.splits import HeldOut, Splits
 from regard.data.tables import suffix
@@ -43,7 +44,7 @@ class TaggedFiles(HeldOut):
 
     In .jsonl, the key `text` is a text, and `spans` a list of its spans: objects with `start`, `end` (half-open, in
     characters) and `label`, or lists of these three. A span begins and ends with words; blanks and punctuation separate
-    them. In other files a line is a word with its columns, blanks or a tab between, and a blank line ends a sentence:
+    them. Or the text is a list of words, and `spans` the list of their tags. In other files a line is a word with its columns, blanks or a tab between, and a blank line ends a sentence:
     the column `word` and the column `tag`, counted from 1, or from the end with -1. Tags are in BIO, IOB1, BIOES or
     BILOU, or plain, each a word of its own.
     """
@@ -84,7 +85,10 @@ class TaggedFiles(HeldOut):
     def read(self, path: str) -> list[Tagged]:
         """The texts of another file. Raises InputError as `load` does."""
         collector = RowCollector(path, self.skip_bad)
-        rows = self._records(path) if suffix(path) == "jsonl" else self._sentences(path)
+        if isinstance(path, Records):
+            rows = ((number, self._of_record(each)) for number, each in enumerate(path.records, 1))
+        else:
+            rows = self._lines(path) if suffix(path) == "jsonl" else self._sentences(path)
         found = []
         for number, made in rows:
             if isinstance(made, Tagged):
@@ -99,15 +103,21 @@ class TaggedFiles(HeldOut):
         """The section, which skips bad records with `bad`, or by its own `skip_bad`."""
         return replace(self, skip_bad=bad or self.skip_bad)
 
-    def _records(self, path: str) -> Iterator[tuple[int, Tagged | str]]:
+    def _lines(self, path: str) -> Iterator[tuple[int, Tagged | str]]:
         """The text of each line of JSON with its number, or what is wrong with it."""
         for number, line in enumerate(read_lines(path), 1):
             record, fault = parse_json(line)
-            if fault or not isinstance(record, dict) or not isinstance(record.get(self.text), str):
-                yield number, fault or f"expected an object with the text {self.text!r} and the list {self.spans!r}"
-                continue
-            spans = [_span(each) for each in record.get(self.spans) or ()]
-            yield number, "a span has no start, end and label" if None in spans else of_spans(record[self.text], spans)
+            yield number, fault or self._of_record(record)
+
+    def _of_record(self, record: Any) -> Tagged | str:
+        """The text of an object with its spans, or of its words with their tags, or what is wrong with it."""
+        match (record.get(self.text), record.get(self.spans, ())) if isinstance(record, Mapping) else None:
+            case (str(text), spans):
+                found = [_span(each) for each in spans or ()]
+                return "a span has no start, end and label" if None in found else of_spans(text, found)
+            case (list(words), list(tags)) if words and all(isinstance(each, str) for each in (*words, *tags)):
+                return of_words(words, tags) if len(words) == len(tags) else f"{len(words)} words, {len(tags)} tags"
+        return f"expected an object with the text {self.text!r} and the list {self.spans!r}"
 
     def _sentences(self, path: str) -> Iterator[tuple[int, Tagged | str]]:
         """Each sentence with the number of its first line, or what is wrong with it."""

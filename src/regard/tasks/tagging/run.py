@@ -13,6 +13,7 @@ from regard.attribution.available import kinds_within
 from regard.attribution.gradients import log_probabilities_of
 from regard.attribution.kinds import Kind
 from regard.attribution.self_attention import attribute_within, contributed
+from regard.data.memory import Records
 from regard.data.token_words import side
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
@@ -108,7 +109,7 @@ class TaggingRun(Run[str, TagsPrediction]):
             "kind": "document", "model": self.config.tagger.name, "classes": sorted(found)
         }  # fmt: skip
 
-    def read(self, files: Sequence[Path], options: EvaluationOptions) -> list[Tagged]:
+    def read(self, files: Sequence[Path | Records], options: EvaluationOptions) -> list[Tagged]:
         """The texts of files like the run's own. Raises InputError as `TaggedFiles.read`."""
         data = self.config.data.skipping(options.skip_bad)
         return [each for file in files for each in data.read(str(file))]
