@@ -9,6 +9,7 @@ import torch
 
 from regard import load
 from regard.data.generated.topics import CLAUSES, generate
+from regard.data.memory import Records
 from regard.errors import InputError
 from regard.runs import run_file
 from regard.runs import train as launch
@@ -102,6 +103,8 @@ def test_labels_of_json_lists_and_of_separators(tmp_path: Path):
     rows += [{"text": "v", "label": [7, 2.5]}, {"text": "w", "label": None}]
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     found = LabelSetTables().read(str(tmp_path / "a.jsonl"))
+    assert [each.label for each in found] == [("a", "b"), (), ("a", "b"), ("2.5", "7"), ()]
+    found = LabelSetTables().read(Records("more", rows))
     assert [each.label for each in found] == [("a", "b"), (), ("a", "b"), ("2.5", "7"), ()]
     (tmp_path / "a.csv").write_text('text,label\nx,"b, a"\ny,\nz,a\n', encoding="utf-8")
     found = LabelSetTables(separator=",").read(str(tmp_path / "a.csv"))

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from regard.config.registry import plugins_of
 
-Kind = Literal["folder", "table", "tables", "two files", "idx", "npz"]
+Kind = Literal["folder", "file", "table", "tables", "two files", "idx", "npz"]
 TABLES = frozenset({"tsv", "csv", "jsonl", "json", "memory"})
 
 
@@ -23,6 +23,7 @@ def is_table(value: Any) -> bool:
 
 FILES: Mapping[Kind, Callable[[Any], bool]] = {
     "folder": is_folder,
+    "file": lambda value: isinstance(value, str),
     "table": is_table,
     "tables": lambda value: isinstance(value, list) and all(map(is_table, value)),
     "two files": lambda value: isinstance(value, list) and len(value) == 2,

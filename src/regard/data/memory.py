@@ -57,12 +57,22 @@ def records_of(data: Any) -> Sequence[Mapping[str, Any]] | None:
 
 
 def read_memory(
-    path: str, columns: tuple[str, ...], *, skip_bad: bool = False, numbers: tuple[str, ...] = ()
+    path: str,
+    columns: tuple[str, ...],
+    *,
+    skip_bad: bool = False,
+    numbers: tuple[str, ...] = (),
+    lists: tuple[str, ...] = (),
 ) -> list[Row]:
     """Read rows in memory as `read_jsonl` reads its lines. Raises InputError for the name of rows that are no more."""
+    return records_to_rows(kept_records(path), columns, RowCollector(path, skip_bad), numbers, lists)
+
+
+def kept_records(path: str) -> Sequence[Mapping[str, Any]]:
+    """The rows in memory of a name. Raises InputError for the name of rows that are no more."""
     if not isinstance(path, Records):
         raise InputError(f"{path}: were rows in memory, which are not saved with a run; give them again, or a file")
-    return records_to_rows(path.records, columns, RowCollector(path, skip_bad), numbers)
+    return path.records
 
 
 def _with_names(record: Any, named: Mapping[str, Sequence[str]]) -> Any:

@@ -50,10 +50,15 @@ def read_json(
 
 
 def records_to_rows(
-    records: Iterable[Any], columns: tuple[str, ...], collector: RowCollector, numbers: tuple[str, ...] = ()
+    records: Iterable[Any],
+    columns: tuple[str, ...],
+    collector: RowCollector,
+    numbers: tuple[str, ...] = (),
+    lists: tuple[str, ...] = (),
 ) -> list[Row]:
     """The rows of mappings, which are read as those of JSON are."""
-    return _rows(((number, "", record, None) for number, record in enumerate(records, 1)), columns, collector, numbers)
+    parsed = ((number, "", record, None) for number, record in enumerate(records, 1))
+    return _rows(parsed, columns, collector, numbers, lists)
 
 
 def parse_json(line: str) -> tuple[Any, str | None]:

@@ -3,13 +3,14 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
+from regard.config.recognition import Kind
 from regard.data.bad_records import RowCollector
 from regard.data.generated.names import Sentence, generate
 from regard.data.generated.synthetic import Synthetic
 from regard.data.lines import read_lines
-from regard.data.memory import Records
+from regard.data.memory import kept_records
 from regard.data.records import parse_json
 from regard.data.splits import HeldOut, Splits
 from regard.data.tables import suffix
@@ -44,10 +45,14 @@ class TaggedFiles(HeldOut):
 
     In .jsonl, the key `text` is a text, and `spans` a list of its spans: objects with `start`, `end` (half-open, in
     characters) and `label`, or lists of these three. A span begins and ends with words; blanks and punctuation separate
-    them. Or the text is a list of words, and `spans` the list of their tags. In other files a line is a word with its columns, blanks or a tab between, and a blank line ends a sentence:
-    the column `word` and the column `tag`, counted from 1, or from the end with -1. Tags are in BIO, IOB1, BIOES or
-    BILOU, or plain, each a word of its own.
+    them. Or the text is a list of words, and `spans` the list of their tags.
+
+    In other files a line is a word with its columns, blanks or a tab between, and a blank line ends a sentence: the
+    column `word` and the column `tag`, counted from 1, or from the end with -1. Tags are in BIO, IOB1, BIOES or BILOU,
+    or plain, each a word of its own.
     """
+
+    recognised: ClassVar[tuple[Kind, ...]] = ("file",)
 
     kind: Literal["tagged"] = "tagged"
     train: str | None = None
@@ -63,11 +68,6 @@ class TaggedFiles(HeldOut):
         super().__post_init__()
         if self.word == 0 or self.tag == 0:
             raise InputError("data.word and data.tag count from 1, or from the end with -1; one of them is 0")
-
-    @staticmethod
-    def recognises(train: Any) -> bool:
-        """Whether `train` names a file."""
-        return isinstance(train, str)
 
     def load(self) -> Splits[Tagged]:
         """Read all files. Raises InputError with file and line for an invalid record."""
@@ -85,10 +85,13 @@ class TaggedFiles(HeldOut):
     def read(self, path: str) -> list[Tagged]:
         """The texts of another file. Raises InputError as `load` does."""
         collector = RowCollector(path, self.skip_bad)
-        if isinstance(path, Records):
-            rows = ((number, self._of_record(each)) for number, each in enumerate(path.records, 1))
-        else:
-            rows = self._lines(path) if suffix(path) == "jsonl" else self._sentences(path)
+        match suffix(path):
+            case "memory":
+                rows = ((number, self._of_record(each)) for number, each in enumerate(kept_records(path), 1))
+            case "jsonl":
+                rows = self._lines(path)
+            case _:
+                rows = self._sentences(path)
         found = []
         for number, made in rows:
             if isinstance(made, Tagged):
