@@ -93,12 +93,12 @@ class TaggedFiles(HeldOut):
             case _:
                 rows = self._sentences(path)
         found = []
-        for number, made in rows:
-            if isinstance(made, Tagged):
-                collector.add(number, (made.text,))
-                found.append(replace(made, origin=f"{path}:{number}"))
+        for number, tagged in rows:
+            if isinstance(tagged, Tagged):
+                collector.add(number, (tagged.text,))
+                found.append(replace(tagged, origin=f"{path}:{number}"))
             else:
-                collector.refuse(number, made)
+                collector.refuse(number, tagged)
         collector.finish()
         return found
 
