@@ -61,11 +61,11 @@ def _unread(config: TextConfig) -> list[str]:
 
 
 def _lengths(some: Sequence[Labelled[Any]], form: Form[Any]) -> Lengths:
-    """Positions in the model; a text is cut if it has fewer of them than tokens."""
+    """Positions in the model; with `truncate` a text is cut if it has fewer of them than tokens."""
     positions = [form.positions(form.encoded(each)) for each in some]
     tokens = [sum(len(form.tokenizer.encode(text)) for text in each.texts) for each in some]
     found = Lengths.of(positions)
-    cut = sum(one < other for one, other in zip(positions, tokens, strict=True))
+    cut = sum(one < other for one, other in zip(positions, tokens, strict=True)) if form.truncate else 0
     return Lengths(found.median, found.longest, 100 * cut / len(some))
 
 
