@@ -50,6 +50,19 @@ def held(one: ServedRun, gate: threading.Semaphore) -> ServedRun:
     return replace(one, operations={**one.operations, "stream": replace(stream, respond=answer)})
 
 
+def test_spans_are_marked_in_the_text(visit: Visit):
+    run, text = toys.tagger(), f"{SOURCE} \U0001f600 ist das"
+    (expected,) = run.predict([text])
+    assert expected.spans
+    with serving(of(run)) as address:
+        page = visit(address)
+        submit(page, text)
+        finished(page, "Answered")
+        marks = [f"{each.text} {each.label}" for each in expected.spans]
+        assert page.locator("#plain mark").all_inner_texts() == marks
+        assert page.locator("#plain").inner_text() == expected.text.replace("[", "").replace("]", "")
+
+
 def test_a_translation_streams_with_its_attention(visit: Visit):
     gate, run = threading.Semaphore(0), toys.translator("transformer")
     (expected,) = run.predict([SOURCE], beam=1)

@@ -11,9 +11,10 @@ from regard.decoding.search import Search
 from regard.images import Preparation
 from regard.models.bahdanau import Bahdanau, BahdanauConfig
 from regard.models.bert import BertConfig, BertSpans
-from regard.models.catalog import build_captioner, build_classifier, build_language_model
+from regard.models.catalog import build_captioner, build_classifier, build_language_model, build_tagger
 from regard.models.gpt2 import GPT2Config
 from regard.models.han import HanConfig
+from regard.models.recurrent_tagger import RecurrentTaggerConfig
 from regard.models.show_attend_and_tell import ShowAttendAndTellConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.models.vit import Vit, VitConfig
@@ -32,6 +33,9 @@ from regard.tasks.language_model.config import LanguageModelling
 from regard.tasks.language_model.run import LanguageModelRun
 from regard.tasks.seq2seq.config import Seq2Seq, TokenizerPair
 from regard.tasks.seq2seq.run import Seq2SeqRun
+from regard.tasks.tagging.config import Tagging
+from regard.tasks.tagging.data import TaggedFiles
+from regard.tasks.tagging.run import TaggingRun
 from regard.text import Tokenizer, TokenizerSettings
 
 SCRIPT = "<script>document.title='broken'</script>"
@@ -78,6 +82,17 @@ def classifier() -> ClassificationRun:
     model = build_classifier(config, tokenizer.size, 2).eval()
     settings = Classification(data=LabelledTables(train="t.tsv"), tokenizer=BLANKS, model=config)
     return ClassificationRun(settings, model, tokenizer, ["good", "<bad>"])
+
+
+def tagger() -> TaggingRun:
+    """An LSTM with self-attention, and tags of one kind of entity."""
+    torch.manual_seed(3)
+    tokenizer = Tokenizer.train(BLANKS, TEXTS)
+    config = RecurrentTaggerConfig(embedding=7, width=6, heads=3)
+    settings = Tagging(data=TaggedFiles(train="t.conll"), tokenizer=BLANKS, model=config)
+    model = build_tagger(config, tokenizer.size, 3).eval()
+    nn.init.normal_(model.get_parameter("output.weight"), std=2.0)
+    return TaggingRun(settings, model, tokenizer, ["B-<x>", "I-<x>", "O"])
 
 
 def vit() -> ImageClassificationRun:

@@ -36,8 +36,8 @@ class NumberPrediction:
         return self.text
 
     def to_json(self) -> dict[str, Any]:
-        """The number, unrounded."""
-        return {"prediction": self.number}
+        """Six digits of the number."""
+        return {"prediction": float(self.text)}
 
 
 @dataclass(frozen=True)
