@@ -12,7 +12,14 @@ project = "regard"
 copyright = "the regard authors"
 release = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.apidoc", "docs.making.formulas", "docs.making.pictures"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.apidoc",
+    "docs.making.formulas",
+    "docs.making.pictures",
+    "docs.making.settings",
+]
 exclude_patterns = ["_build"]
 myst_enable_extensions = ["attrs_inline", "colon_fence", "dollarmath"]
 myst_heading_anchors = 3

@@ -1,4 +1,4 @@
-"""`python -m docs.making.keys` writes the stored schema of run files, and the guide's table of their keys."""
+"""`python -m docs.making.keys` writes the stored schema of run files."""
 
 from pathlib import Path
 

@@ -53,6 +53,10 @@ class Attribution:
     draw: "Callable[[str], Figure] | None" = None
     views: Mapping[ViewName, OwnView] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        names = ", ".join(dict.fromkeys(each.name for each in self.lookups))
+        return f"<Attribution of {self.prediction.text!r}: {names or 'weights'}>"
+
     @property
     def heading(self) -> str:
         """The title of its pictures."""

@@ -52,6 +52,10 @@ class Run(ABC, Generic[E, P]):
     inputs: Mapping[str, Any] = {"text": str}
     """The keys of an example in JSON with their types: `bytes` are in base64, a key that may be None is optional."""
 
+    def __repr__(self) -> str:
+        parameters = sum(each.numel() for each in self.model.parameters())
+        return f"<{type(self).__name__}: {self.config.task}, {type(self.model).__name__}, {parameters:,} parameters>"
+
     def warnings(self, example: E, /) -> list[str]:
         """Why the prediction for an example may mean nothing, a sentence each: its text is empty, or mostly unknown to
         the model. By default none."""

@@ -29,6 +29,15 @@ class Prediction:
     alternatives: tuple["Prediction", ...] = ()
     missing: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        more = "".join(
+            [
+                f", {len(self.alternatives)} alternatives" if self.alternatives else "",
+                "" if self.finished else ", unfinished",
+            ]
+        )
+        return f"Prediction({self.text!r}, score={self.score:.4g}{more})"
+
     def lines(self) -> list[str]:
         """The text, on one line."""
         return [flat(self.text)]
