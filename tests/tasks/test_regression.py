@@ -108,6 +108,8 @@ def test_the_commands(regard, run: Path, tmp_path: Path):
     assert regard("predict", str(run), "one and one")[1] == f"{found['prediction']:.6g}\n"
     code, output, _ = regard("evaluate", str(run), str(run.parent / "test.tsv"), "--json")
     assert (code, list(json.loads(output))) == (0, [*number_metrics(torch.zeros(1), torch.zeros(1))])
+    code, _, errors = regard("export", str(run), "--out", str(tmp_path / "export"))
+    assert (code, "its problem_type is 'regression'" in errors) == (2, True)
     for kind in ("weights", "gradient", "rollout"):
         place = tmp_path / f"{kind}.svg"
         code, output, _ = regard("show", str(run), "one and one", "--kind", kind, "--out", str(place))

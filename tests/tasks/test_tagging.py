@@ -206,7 +206,7 @@ def test_it_learns_names_that_it_never_saw(run: Path):
     assert set(data["classes"]) == {"PER", "LOC", "ORG"}
 
 
-def test_bert_learns_from_spans(tmp_path: Path):
+def test_bert_learns_from_spans(regard, tmp_path: Path):
     names, places = ["anna", "bob", "carl", "dora lee"], ["rome", "paris", "new york", "bern"]
     for number, (part, count) in enumerate((("train", 300), ("test", 40))):
         rows = []
@@ -224,6 +224,11 @@ def test_bert_learns_from_spans(tmp_path: Path):
     files = [f"data.{name}={tmp_path / f'{name}.jsonl'}" for name in ("train", "test")]
     run = trained(tmp_path, "tagging", *files, "tokenizer.size=120", model)
     assert json.loads((run / "result.json").read_text())["test/f1"] > 90
+    code, _, errors = regard("export", str(run), "--out", str(tmp_path / "export"))
+    assert (code, "is a BERT with a tag for each token; regard exports one with classes or spans" in errors) == (
+        2,
+        True,
+    )
 
 
 def test_predictions_are_spans_of_characters(regard, run: Path, tmp_path: Path):

@@ -12,7 +12,7 @@ from regard.errors import InputError
 from regard.hub.formats import bert_heads, families
 from regard.hub.formats.pretrained_model import Classes, PretrainedImageModel, PretrainedModel, Spans
 from regard.hub.image_runs import build_image_model, image_run_config
-from regard.models.bert import Bert, BertClassifier, BertConfig, BertSpans
+from regard.models.bert import Bert, BertClassifier, BertConfig, BertSpans, BertTagger
 from regard.models.catalog import build, build_language_model
 from regard.models.elmo import Elmo, ElmoConfig
 from regard.models.gpt2 import GPT2Config
@@ -130,7 +130,7 @@ def pretrained_of_run(run: Any, path: Path) -> PretrainedModel | PretrainedImage
 
 def pretrained_bert_of_run(run: Any, config: BertConfig, path: Path) -> PretrainedModel:
     """The BERT of a run, with the head of its task. Raises InputError for a tokenizer without a published form, and
-    for outputs other than one class of several."""
+    for a head that is not exported."""
     check_mask(run.tokenizer)
     match run.model:
         case BertClassifier():
@@ -138,6 +138,8 @@ def pretrained_bert_of_run(run: Any, config: BertConfig, path: Path) -> Pretrain
             head = Classes(run.labels, run.paired)
         case BertSpans():
             head = Spans()
+        case BertTagger():
+            raise InputError(f"{path}: is a BERT with a tag for each token; regard exports one with classes or spans")
         case _:
             return PretrainedModel(config, run.model.state_dict(), run.tokenizer)
     encoder = replace(config, predictions=False, pooler=isinstance(head, Classes), next_sentence=False)
