@@ -25,7 +25,9 @@ def train(folder: Path, steps: int, **options: Any) -> None:
 
 
 @pytest.fixture
-def begun(tmp_path: Path) -> Path:
+def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
     train(tmp_path / "run", 2)
     return tmp_path / "run"
 

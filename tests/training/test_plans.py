@@ -88,7 +88,7 @@ def test_the_end_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
             return {"accuracy": -float(self.validations)}
 
     monkeypatch.setattr(sys, "stderr", stream := io.StringIO())
-    assert run(tmp_path / "run", Worse(), validate_every=2)["steps"] == 12
+    assert run(tmp_path / "run", Worse(), validate_every=2, patience=None)["steps"] == 12
     assert "accuracy has not improved in 5 validations: training ends (training.patience)" in stream.getvalue()
 
 

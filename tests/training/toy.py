@@ -132,7 +132,14 @@ class Trouble(Following):
 
 def settings(**changes: Any) -> Training:
     base = Training(
-        steps=24, validate_every=5, checkpoint_every=3, learning_rate=0.02, device="cpu", threads=1, log_every=4
+        steps=24,
+        validate_every=5,
+        checkpoint_every=3,
+        learning_rate=0.02,
+        device="cpu",
+        threads=1,
+        log_every=4,
+        patience=0,
     )
     return replace(base, **changes)
 

@@ -16,7 +16,7 @@ NAMES = frozenset(
         "text texts sentence sentence1 sentence2 sentence_a sentence_b review document doc content body title subject",
         "summary label labels class category target source target_text source_text src tgt input output question",
         "answer context premise hypothesis score rating sentiment gold gold_label caption captions image image_id file",
-        "filename path id split fold de en fr es cs",
+        "filename path id split fold de en fr es cs entailment_judgment relatedness_score",
     )
     for word in line.split(" ")
 )

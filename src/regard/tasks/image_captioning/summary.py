@@ -1,5 +1,7 @@
 """The summary of images and captions before training."""
 
+from pathlib import Path
+
 from regard.data.splits import Splits
 from regard.tasks.image_captioning.config import ImageCaptioning
 from regard.tasks.image_captioning.data import Captioned
@@ -37,6 +39,9 @@ def caption_summary(config: ImageCaptioning, splits: Splits[Captioned], tokenize
         },
         unknown=unknown,
         images=images,
-        example={"image": first.place, "caption": pieces(tokenizer, ids)},
+        example={
+            "image": str(first.image) if isinstance(first.image, Path) else first.place,
+            "caption": pieces(tokenizer, ids),
+        },
         warnings=(*warnings, *unknown_warnings({name: share for name, share in unknown.items() if name != "train"})),
     )
