@@ -20,7 +20,7 @@ from regard.models.few_shot_snail import FewShotSnail
 from regard.models.pointer_network import PointerNetwork
 from regard.models.turing_machine import TuringMachine
 from regard.models.vit import Vit
-from regard.runs import run_file
+from regard.runs import keys, run_file
 from regard.runs.recipes import names, path_of
 from regard.runs.run_file import RunConfig
 from regard.tasks.algorithmic.config import Algorithmic
@@ -277,3 +277,29 @@ def test_a_list_becomes_a_pair_of_files(tmp_path: Path):
     assert isinstance(run, Seq2Seq)
     assert run.data == Parallel(train=("a", "b"), valid=("c", "d"))
     assert run.metrics == ("bleu",)
+
+
+def test_files_of_ones_own_replace_data_of_another_kind(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    """The kind of data follows `data.train`, and what is left out of the recipe is said once."""
+    caplog.set_level("INFO", "regard")
+    (tmp_path / "folder").mkdir()
+    folder = tmp_path / "folder"
+    cases = {
+        ("dates", "a.csv"): "table",
+        ("translate-rnn", "a.tsv"): "table",
+        ("dates", "[a.de, a.en]"): "parallel",
+        ("squad", "a.csv"): "squad",
+        ("vit", str(folder)): "image-folders",
+        ("few-shot", str(folder)): "class-folders",
+        ("scenes", str(folder)): "captions",
+        ("captions", str(folder)): "captions",
+        ("topics", "a.jsonl"): "labelled",
+    }
+    for (recipe, train), kind in cases.items():
+        overrides = [f"data.train={train}", "training.steps=5"]
+        more = ["augmentation.flip=false"] if recipe == "scenes" else []
+        keys.check(path_of(recipe), [*overrides, *more])
+        assert run_file.read(path_of(recipe), [*overrides, *more]).data.kind == kind
+    assert caplog.text.count("data.kind is image-folders: left out of vit.yaml: classes") == 1
+    assert run_file.read(path_of("translate-rnn"), ["model.name=transformer"]).model.name == "transformer"
+    assert "model.name is transformer: left out of translate-rnn.yaml: encoder_width, encoder_layers" in caplog.text

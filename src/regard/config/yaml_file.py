@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import or_
 from pathlib import Path
@@ -38,6 +38,7 @@ def load(
     schema: Any,
     overrides: Sequence[str] = (),
     renamed: Mapping[str, Mapping[str, str]] | None = None,
+    note: Callable[[str], None] = log.info,
 ) -> Any:
     """Read `path` as the dataclass `schema`, or as one of a union of them, with `overrides` (`key.sub=value`, the last
     one wins) on top.
@@ -46,7 +47,8 @@ def load(
     each (`kind`, `name`), or the key of `Discriminated`; the file must have it. Where a dataclass has `named_sizes`,
     the key `size` sets several of its fields at once. Scalars are checked by pydantic without conversion, save that a
     whole number is also a number. `renamed` maps former values of keys at the top to those that replace them; a file
-    that has one is read with a warning. Raises InputError: one line for each unknown, missing, repeated or unfitting
+    that has one is read with a warning. `note` takes a line for each mapping of which an option left keys out by
+    choosing another dataclass. Raises InputError: one line for each unknown, missing, repeated or unfitting
     key, or one for an unreadable file."""
     root, problems = tree(path, schema, overrides)
     for key, names in (renamed or {}).items():
@@ -55,8 +57,8 @@ def load(
             log.warning("%s:%d: %s %s is now named %s; change it", node.file, node.line, key, node.value, new)
     value = _build(schema, root, "", problems)
     refuse(problems)
-    for note in problems.notes:
-        log.info(note)
+    for each in problems.notes:
+        note(each)
     return value
 
 

@@ -42,7 +42,7 @@ def read(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
     """Read the run file at `path` with `key.sub=value` overrides. Raises InputError with the line of each mistake, or
     with the missing package of a run that was trained with one."""
     try:
-        return _load(path, [*overrides, *_following(path, overrides)])
+        return yaml_file.load(path, RunConfig, [*overrides, *_following(path, overrides)], RENAMED)
     except InputError as error:
         if absent := absent_plugins(path.parent):
             raise InputError(
@@ -52,7 +52,8 @@ def read(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
 
 
 def _load(path: Path, overrides: Sequence[str]) -> RunConfig:
-    return yaml_file.load(path, RunConfig, overrides, RENAMED)
+    """The run file, whose notes are logged when it is read for good."""
+    return yaml_file.load(path, RunConfig, overrides, RENAMED, note=log.debug)
 
 
 def _following(path: Path, overrides: Sequence[str]) -> list[str]:

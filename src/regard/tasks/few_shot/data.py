@@ -75,7 +75,10 @@ class EpisodeSets(ABC):
         for each in images:
             found.setdefault(each.label, []).append(each)
         if 0 < len(found) < self.ways:
-            raise InputError(f"{what}: {len(found)} classes; an episode of {self.ways} ways needs as many")
+            raise InputError(
+                f"{what}: {len(found)} classes; an episode of {self.ways} ways needs as many; "
+                "lower data.ways, hold out more with data.held_out, or add classes"
+            )
         for label, some in found.items():
             if len(some) < self.shots + queries:
                 raise InputError(
