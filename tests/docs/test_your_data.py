@@ -23,6 +23,7 @@ SMALL = {
     "characters-gpt2": {"training.batch_tokens": 256},
     "spans": {"training.batch_tokens": 256},
     "classify": {"tokenizer.size": 200},
+    "tagging": {"tokenizer.size": 200},
 }
 TIMES = 40
 """How often the rows of a file are written, so that they fill batches."""
