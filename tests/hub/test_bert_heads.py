@@ -128,7 +128,7 @@ def test_a_run_of_spans_answers_and_is_trained_on(tmp_path: Path):
     run = load(tmp_path / "run", "cpu", task=ExtractiveQARun)
     [found] = run.predict([("who?", "the cat sat")])
     assert found.text == "the cat sat"[found.start : found.end]
-    with pytest.raises(InputError, match=r"data\.train is not given; expected files of questions"):
+    with pytest.raises(InputError, match=r"data\.train is not given; expected a file of questions, as --set"):
         launch.train(run_file.read(tmp_path / "run" / "config.yaml", QUICK), tmp_path / "tuned")
     lines = [{"context": "the cat sat", "question": "who?", "answer_text": "cat"}] * 20
     (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, lines)))

@@ -81,7 +81,7 @@ def test_a_run_of_it(tmp_path: Path, regard):
         with pytest.raises(InputError, match="this model predicts no words"):
             problem()
     code, _, errors = regard("export", str(tmp_path / "run"), "--out", str(tmp_path / "exported"))
-    assert (code, "regard exports gpt2, bert, transformer and vit" in errors) == (2, True)
+    assert (code, "regard exports gpt2, llama, bert, transformer and vit" in errors) == (2, True)
 
 
 def test_every_parameter_is_told(tmp_path: Path):

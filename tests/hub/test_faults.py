@@ -148,10 +148,10 @@ def test_row_40_another_architecture(values: dict[str, Any], message: str, folde
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"pre_tokenizer": {"type": "Whitespace"}}, "segments text differently from GPT-2's"),
-        ({"normalizer": {"type": "Lowercase"}}, "segments text differently from GPT-2's"),
+        ({"pre_tokenizer": {"type": "Whitespace"}}, "segments text differently from the byte-level BPE of GPT-2"),
+        ({"normalizer": {"type": "Lowercase"}}, "segments text differently from the byte-level BPE of GPT-2"),
         ({"model": {"type": "Unigram", "vocab": []}}, "expected a model of type BPE or WordLevel or WordPiece"),
-        ({"model": {"type": "WordPiece", "vocab": {}}}, "segments text differently from GPT-2's"),
+        ({"model": {"type": "WordPiece", "vocab": {}}}, "segments text differently from the byte-level BPE of GPT-2"),
     ],
 )
 def test_row_40_the_tokenizer_of_another_model(values: dict[str, Any], message: str, folder: Path):

@@ -142,7 +142,7 @@ def test_all_that_a_run_can_do(tmp_path: Path):
     [shown] = run.predict(["the cat"])
     assert shown.attention is not None
     assert shown.attention.source[-1] == "</s>"
-    with pytest.raises(InputError, match=r"data\.train is not given"):
+    with pytest.raises(InputError, match="there is no test set in the run file and no examples are given"):
         run.evaluate()
     with pytest.raises(InputError, match="text 1"):
         run.predict(["cat " * POSITIONS])

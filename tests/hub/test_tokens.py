@@ -135,7 +135,7 @@ def test_row_55_a_tokenizer_that_differs_is_removed(tmp_path: Path, monkeypatch:
             "max_input_chars_per_word is 3; regard segments text with 100",
         ),
         ("bert", "model", {"unk_token": "[SEP]"}, r"unk_token is '\[SEP\]'; regard segments text with"),
-        ("gpt2", "model", {"ignore_merges": True}, "ignore_merges is True; regard segments text with False only"),
+        ("gpt2", "model", {"ignore_merges": True}, "segments text differently from the byte-level BPE of GPT-2"),
         ("gpt2", "model", {"end_of_word_suffix": "</w>"}, "end_of_word_suffix is '</w>'"),
         ("roberta", "model", {"continuing_subword_prefix": "##"}, "continuing_subword_prefix is '##'"),
         ("roberta", "model", {"dropout": 0.1}, "dropout is 0.1; regard segments text with 0 only"),

@@ -12,6 +12,7 @@ from regard.models.attention_language_model import AttentionLanguageModelConfig
 from regard.models.catalog import LanguageModelConfig, build_language_model
 from regard.models.gpt2 import GPT2Config
 from regard.models.language_model import LanguageModel
+from regard.models.llama import LlamaConfig
 from regard.models.lstmn import LSTMNConfig
 from regard.models.recurrent_language_model import RecurrentLanguageModelConfig
 from regard.testing import check_decoder
@@ -27,11 +28,13 @@ CONFIGS: dict[str, LanguageModelConfig] = {
     "attention-copying": AttentionLanguageModelConfig(embedding=5, width=7, window=3, copying=True),
     "lstmn": LSTMNConfig(embedding=5, width=7, attention=3, window=3),
     "gpt2": GPT2Config(layers=2, width=6, heads=2, context=11),
+    "llama": LlamaConfig(layers=2, width=8, heads=2, key_value_heads=1, context=11),
+    "llama-window": LlamaConfig(layers=2, width=8, heads=4, window=3, normalized=True, tied=False, context=11),
     "gpt2-cosine": GPT2Config(layers=2, width=6, heads=2, context=11, score="cosine", align="entmax"),
     "gpt2-concat": GPT2Config(layers=2, width=6, heads=2, context=11, score="concat", align="local-m", window=2),
     "gpt2-distance": GPT2Config(layers=2, width=6, heads=2, context=11, score="distance", align="monotonic"),
 }
-CARRYING = [name for name in CONFIGS if not name.startswith("gpt2")]
+CARRYING = [name for name in CONFIGS if not name.startswith(("gpt2", "llama"))]
 
 
 def make(name: str) -> LanguageModel:

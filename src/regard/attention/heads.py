@@ -137,6 +137,23 @@ class MultiHead(nn.Module):
         return self.read(query, self.prepare(memory)).context
 
 
+class NormalizedHeads(MultiHead):
+    """Heads whose queries and keys are divided by their root mean square before the score (Henry 2020, 2010.04245), one
+    learned scale for each dimension of a head; Qwen 3 has it."""
+
+    def __init__(self, width: int, heads: int, *, epsilon: float = 1e-6, **more: Any):
+        """`more` are the arguments of `MultiHead`."""
+        super().__init__(width, heads, **more)
+        head_width = self.query.out_features // heads
+        self.query_norm, self.key_norm = nn.RMSNorm(head_width, epsilon), nn.RMSNorm(head_width, epsilon)
+
+    def split_query(self, states: Tensor) -> Tensor:
+        return self.query_norm(super().split_query(states))
+
+    def split_key(self, states: Tensor) -> Tensor:
+        return self.key_norm(super().split_key(states))
+
+
 def self_attention(heads: MultiHead, states: Tensor, mask: Mask | Tensor | None = None) -> Tensor:
     """Each position of `(batch, position, width)` reads its own sequence, under `mask`."""
     return heads(states, Memory(states, states, None if mask is None else as_mask(mask)))

@@ -60,6 +60,7 @@ class RotaryScaling:
     kind: `linear` divides all frequencies by `factor` (Chen 2023, 2306.15595); `ntk` multiplies the base, so that the
         slowest frequency is divided and the fastest stays; `yarn` (Peng 2023, 2309.00071, section 3.2) and `llama3`
         (Llama 3.1) divide slow frequencies, keep fast ones and interpolate between, in dimensions or in turns.
+    factor: how many times longer the texts are.
     original: number of positions of the training.
     slow, fast: turns within these positions up to which a frequency is divided, and from which it stays. By default 1
         and 32 (yarn) or 4 (llama3).

@@ -16,6 +16,7 @@ from regard.hub.text_runs import build_model
 from regard.hub.tolerances import SHAPES, as_transformers, checked_against, compare
 from regard.models.bert import Bert, BertClassifier, BertEncoder, BertSpans
 from regard.models.gpt2 import GPT2
+from regard.models.llama import Llama
 from regard.nn.encoder_decoder import EncoderDecoder
 from regard.shapes import Bool, Lengths, Tokens
 from regard.text import Tokenizer
@@ -114,7 +115,7 @@ def outputs(model: nn.Module, batch: ParityBatch) -> Outputs:
     """Return the outputs of a model; a sequence-to-sequence model scores the source as its target."""
     tokens, lengths, real = batch.tokens, batch.lengths, batch.real
     match model:
-        case GPT2():
+        case GPT2() | Llama():
             logits, _ = model(tokens, model.begin(len(tokens)))
             return {"AutoModelForCausalLM": {"logits": logits[real]}}
         case EncoderDecoder():

@@ -16,6 +16,7 @@ from regard.models.bert import Bert, BertClassifier, BertConfig, BertSpans, Bert
 from regard.models.catalog import build, build_language_model
 from regard.models.elmo import Elmo, ElmoConfig
 from regard.models.gpt2 import GPT2Config
+from regard.models.llama import LlamaConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.models.vit import Vit
 from regard.storage.tensors import load_into
@@ -44,7 +45,7 @@ def run_config(pretrained: PretrainedModel | PretrainedImageModel) -> dict[str, 
             assert pretrained.target is not None
             sides = {"source": pretrained.tokenizer.settings, "target": pretrained.target.settings}
             own = {"tokenizers": sides, "search": pretrained.search}
-        case GPT2Config():
+        case GPT2Config() | LlamaConfig():
             own["window"] = config.context
         case BertConfig() if isinstance(pretrained.head, Classes) and pretrained.head.paired:
             own["data"] = {"second": "second"}
@@ -79,7 +80,7 @@ def build_model(pretrained: PretrainedModel | PretrainedImageModel) -> nn.Module
             model = build(config, size, target.size, (pretrained.tokenizer.special, target.special))
         case BertConfig():
             model = build_bert(pretrained, config)
-        case GPT2Config():
+        case GPT2Config() | LlamaConfig():
             model = build_language_model(config, size, pretrained.tokenizer.special)
         case ElmoConfig():
             model = Elmo(size, config)
@@ -121,11 +122,11 @@ def pretrained_of_run(run: Any, path: Path) -> PretrainedModel | PretrainedImage
     if isinstance(run.model, Transformer):
         both = run.tokenizers
         return PretrainedModel(config, run.model.state_dict(), both.source, both.target, run.config.search)
-    if isinstance(config, GPT2Config):
+    if isinstance(config, GPT2Config | LlamaConfig):
         return PretrainedModel(config, run.model.state_dict(), run.tokenizer)
     if isinstance(config, BertConfig):
         return pretrained_bert_of_run(run, config, path)
-    raise InputError(f"{path}: is a model named {config.name}; regard exports gpt2, bert, transformer and vit")
+    raise InputError(f"{path}: is a model named {config.name}; regard exports gpt2, llama, bert, transformer and vit")
 
 
 def pretrained_bert_of_run(run: Any, config: BertConfig, path: Path) -> PretrainedModel:

@@ -37,6 +37,7 @@ LANGUAGE_MODELS = Registry(
         "attention": "attention_language_model:AttentionLanguageModel",
         "lstmn": "lstmn:LSTMN",
         "gpt2": "gpt2:GPT2",
+        "llama": "llama:Llama",
     },
     group="regard.language_models",
 )
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from regard.models.grid_transformer import GridTransformerConfig
     from regard.models.han import FlatConfig, HanConfig
     from regard.models.language_model import LanguageModel
+    from regard.models.llama import LlamaConfig
     from regard.models.lstmn import LSTMNConfig
     from regard.models.luong import LuongConfig
     from regard.models.one_pass import OnePassConfig
@@ -84,7 +86,9 @@ if TYPE_CHECKING:
 
     ModelConfig = BahdanauConfig | LuongConfig | BottleneckConfig | OnePassConfig | PointerConfig | TransformerConfig
     CaptionerConfig = ShowAttendAndTellConfig | SpatialAttentionConfig | ShowAndTellConfig | GridTransformerConfig
-    LanguageModelConfig = RecurrentLanguageModelConfig | AttentionLanguageModelConfig | LSTMNConfig | GPT2Config
+    LanguageModelConfig = (
+        RecurrentLanguageModelConfig | AttentionLanguageModelConfig | LSTMNConfig | GPT2Config | LlamaConfig
+    )
     ClassifierConfig = BertConfig | HanConfig | FlatConfig | RocktaschelConfig
     TaggerConfig = BertConfig | RecurrentTaggerConfig
 else:

@@ -7,13 +7,14 @@ from typing import cast
 from torch import Tensor
 
 from regard.kernels.fused_layer import FusedLayers
-from regard.models.gpt2 import Block, Blocks, GPT2State
+from regard.models.gpt2 import Block
 from regard.nn.fused import Parts, continue_layers, fused_layers, unobserved
+from regard.nn.kv_cache import Blocks, CausalState
 from regard.shapes import States
 
 
 @dataclass(frozen=True, eq=False)
-class FusedGPT2State(GPT2State):
+class FusedGPT2State(CausalState):
     """GPT-2's state with the kernel of its blocks, if one serves."""
 
     kernel: FusedLayers | None = None
@@ -30,7 +31,7 @@ class FusedBlocks(Blocks):
         parts = [Parts(one.self_attention, None, one.feedforward, [*one.residuals]) for one in blocks if known]
         return FusedGPT2State(super().start(like).pasts, fused_layers(parts))
 
-    def forward(self, states: States, state: GPT2State) -> tuple[States, GPT2State]:
+    def forward(self, states: States, state: CausalState) -> tuple[States, CausalState]:
         state = cast(FusedGPT2State, state)
         if state.kernel is None or not unobserved(states):
             return super().forward(states, state)

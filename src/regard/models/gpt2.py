@@ -1,10 +1,10 @@
 """GPT-2: Radford et al. 2019, "Language models are unsupervised multitask learners"."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, cast
 
-from torch import Tensor, nn
+from torch import nn
 
 from regard.models.heads import SelfAlignChoice, named_heads
 from regard.models.language_model import LanguageModel
@@ -12,9 +12,8 @@ from regard.models.positions import POSITIONS, PositionsName
 from regard.models.scores import ContentScoreName
 from regard.models.sizes import NamedSizes, Share, Size, check_heads
 from regard.models.softmax import FULL, Softmax, output_kind
-from regard.nn.decoders.protocol import State
 from regard.nn.embeddings import TokenEmbedding
-from regard.nn.kv_cache import Past, check_growing, empty_past, read_past
+from regard.nn.kv_cache import Blocks, CausalState, Past, check_growing, read_past
 from regard.nn.sublayers import Dropout, FeedForward, PreNorm, Residual
 from regard.shapes import States, Tokens
 
@@ -59,18 +58,6 @@ class GPT2Config:
         check_heads(self.width, self.heads)
 
 
-@dataclass(frozen=True, eq=False)
-class GPT2State(State):
-    """The KV cache of each layer."""
-
-    pasts: tuple[Past, ...]
-
-    @property
-    def position(self) -> int:
-        """Number of tokens read so far."""
-        return self.pasts[0].length
-
-
 class Block(nn.Module):
     """Causal self-attention and a feed-forward network with tanh-approximated GELU, each inside its residual."""
 
@@ -98,24 +85,7 @@ class Block(nn.Module):
         return second.add(states, self.feedforward(second.input(states))), past
 
 
-class Blocks(nn.ModuleList):
-    """Blocks on top of each other."""
-
-    def start(self, like: Tensor) -> GPT2State:
-        """The state before the first token, for as many texts as `like (batch, ...)` has rows."""
-        blocks = cast("Sequence[Block]", self)
-        return GPT2State(tuple(empty_past(block.self_attention, like) for block in blocks))
-
-    def forward(self, states: States, state: GPT2State) -> tuple[States, GPT2State]:
-        """The last block's states of the next positions, and the state after them."""
-        pasts = []
-        for block, past in zip(self, state.pasts, strict=True):
-            states, grown = block(states, past)
-            pasts.append(grown)
-        return states, replace(state, pasts=tuple(pasts))
-
-
-class GPT2(LanguageModel[GPT2State]):
+class GPT2(LanguageModel[CausalState]):
     """Blocks over embedded tokens with positions (learned in the paper), a final norm, and the embedding as output
     layer.
 
@@ -143,13 +113,13 @@ class GPT2(LanguageModel[GPT2State]):
                 last = name.endswith(("self_attention.output.weight", "feedforward.2.weight"))
                 nn.init.normal_(parameter, std=0.02 / (2 * config.layers) ** 0.5 if last else 0.02)
 
-    def begin(self, batch: int) -> GPT2State:
+    def begin(self, batch: int) -> CausalState:
         return self.blocks.start(self.zeros(batch))
 
-    def carried(self, state: GPT2State) -> None:
+    def carried(self, state: CausalState) -> None:
         return None
 
-    def run(self, tokens: Tokens, state: GPT2State) -> tuple[States, GPT2State]:
+    def run(self, tokens: Tokens, state: CausalState) -> tuple[States, CausalState]:
         """Raises ValueError for more tokens than `context`."""
         states = self.dropout(self.positions(self.embedding(tokens), state.position))
         states, state = self.blocks(states, state)

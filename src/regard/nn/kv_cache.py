@@ -1,15 +1,18 @@
-"""The KV cache of causal self-attention: new positions read the prepared keys and values of earlier ones."""
+"""The KV cache of causal self-attention: new positions read the prepared keys and values of earlier ones. Layers on top
+of each other have one each."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.attention.heads import MultiHead
-from regard.attention.masks import Mask, causal
+from regard.attention.masks import Mask, window
 from regard.attention.memory import Memory, selected
 from regard.errors import InputError
+from regard.nn.decoders.protocol import State
 from regard.shapes import Rows, States
 
 LEAST_ROOM = 16
@@ -120,15 +123,58 @@ def empty_past(attention: MultiHead, like: Tensor) -> Past:
     return Past(prepared.key, prepared.value, 0, WriteCounter(0))
 
 
-def read_past(attention: MultiHead, states: States, past: Past) -> tuple[States, Past]:
+def read_past(attention: MultiHead, states: States, past: Past, before: int | None = None) -> tuple[States, Past]:
     """Causal self-attention of positions `(batch, position, width)` that follow `past` -> their contexts, and the past
-    including them."""
+    including them. Each reads its own position and at most `before` earlier ones (None: all)."""
     count = states.shape[1]
     places = None
     if attention.attend.positions is not None and past.length:
         places = torch.arange(past.length, past.length + count, device=states.device)
     new = attention.prepare(Memory(states, states, places=places))
     grown = past.append(new.key, new.value)
-    mask = causal(count, grown.length, device=states.device) if count > 1 else None
-    read = attention.read(states, grown.memory(mask), past.alignment, places=places)
+    slides = before is not None and grown.length > before + 1
+    needed = count > 1 or slides
+    mask = window(count, grown.length, before=before if slides else None, after=0, device=states.device)
+    read = attention.read(states, grown.memory(mask if needed else None), past.alignment, places=places)
     return read.context, replace(grown, alignment=read.state)
+
+
+@dataclass(frozen=True, eq=False)
+class CausalState(State):
+    """The KV cache of each layer."""
+
+    pasts: tuple[Past, ...]
+
+    @property
+    def position(self) -> int:
+        """Number of tokens read so far."""
+        return self.pasts[0].length
+
+
+@runtime_checkable
+class CausalBlock(Protocol):
+    """A layer with heads that read earlier positions."""
+
+    @property
+    def self_attention(self) -> MultiHead: ...
+
+    def __call__(self, states: States, past: Past, /) -> tuple[States, Past]:
+        """Positions that follow `past` -> their states, and the past including them."""
+        ...
+
+
+class Blocks(nn.ModuleList):
+    """Blocks on top of each other."""
+
+    def start(self, like: Tensor) -> CausalState:
+        """The state before the first token, for as many texts as `like (batch, ...)` has rows."""
+        blocks = cast("Sequence[CausalBlock]", self)
+        return CausalState(tuple(empty_past(block.self_attention, like) for block in blocks))
+
+    def forward(self, states: States, state: CausalState) -> tuple[States, CausalState]:
+        """The last block's states of the next positions, and the state after them."""
+        pasts = []
+        for block, past in zip(self, state.pasts, strict=True):
+            states, grown = block(states, past)
+            pasts.append(grown)
+        return states, replace(state, pasts=tuple(pasts))

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 
 from torch import Tensor, nn
+from torch.nn import functional
 
 from regard.kernels.dropout import dropout
 
@@ -59,6 +60,20 @@ class FeedForward(nn.Sequential):
         for layer in layers:
             nn.init.xavier_uniform_(layer.weight)
             nn.init.zeros_(layer.bias)
+
+
+class SwiGLU(nn.Module):
+    """W_3 (silu(W_1 x) * W_2 x), without biases (Shazeer 2020, 2002.05202, equation 6)."""
+
+    def __init__(self, width: int, hidden: int):
+        super().__init__()
+        self.gate, self.up = nn.Linear(width, hidden, bias=False), nn.Linear(width, hidden, bias=False)
+        self.down = nn.Linear(hidden, width, bias=False)
+        for each in (self.gate, self.up, self.down):
+            nn.init.xavier_uniform_(each.weight)
+
+    def forward(self, states: Tensor) -> Tensor:
+        return self.down(functional.silu(self.gate(states)) * self.up(states))
 
 
 class Dropout(nn.Module):

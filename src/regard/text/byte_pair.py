@@ -21,6 +21,10 @@ _SYMBOLS = r"[^\s\p{L}\p{M}\p{N}\x{200C}\x{200D}][^\s\p{L}\p{N}]*"
 _WORDS = rf" ?{_LETTERS}| ?\p{{N}}+| ?{_SYMBOLS}|\s+(?!\S)|\s+"
 
 
+_ENDINGS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+_BLANKS = r"\s*[\r\n]+|\s+(?!\S)|\s+"
+
+
 def _byte_characters() -> list[str]:
     # A printable character of Latin-1 represents its own byte; the other bytes follow from U+0100 on.
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
@@ -83,6 +87,29 @@ class GPT2BytePair(BytePair):
 
     def join(self, pieces: Sequence[str]) -> str:
         return _text(pieces)
+
+
+class PatternBytePair(GPT2BytePair):
+    """Byte pairs that cut text into words by a pattern of their own: numbers of at most `digits` digits, line breaks
+    with the symbols before them. Qwen 2 cuts single digits and composes characters (`nfc`); Llama 3 takes three digits,
+    and does not cut a word that is an entry (`whole_words`)."""
+
+    def __init__(self, digits: int, *, nfc: bool = False, whole_words: bool = False):
+        number = r"\p{N}" if digits == 1 else rf"\p{{N}}{{1,{digits}}}"
+        self._pattern = rf"{_ENDINGS}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|{number}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{_BLANKS}"
+        self._nfc, self._whole_words = nfc, whole_words
+
+    def build(self, vocabulary: Mapping[str, int], merges: Merges, special: SpecialTokens = SPECIAL) -> Backend:
+        backend = Backend(models.BPE(dict(vocabulary), list(merges), ignore_merges=self._whole_words))
+        backend.normalizer = normalizers.NFC() if self._nfc else normalizers.Sequence([])
+        backend.pre_tokenizer = pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.Split(Regex(self._pattern), "isolated"),
+                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+            ]
+        )
+        backend.decoder = decoders.ByteLevel()
+        return backend
 
 
 def _text(pieces: Sequence[str]) -> str:

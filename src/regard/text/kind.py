@@ -30,10 +30,13 @@ class Cutter(Protocol):
         ...
 
 
-KindName = Literal["character", "word", "space", "bpe", "gpt2", "wordpiece", "wordpiece-uncased", "unigram"]
+KindName = Literal[
+    "character", "word", "space", "bpe", "gpt2", "qwen2", "llama3", "wordpiece", "wordpiece-uncased", "unigram"
+]
 
 _PIECE, _BYTES = len(NAMES) + 1, len(NAMES) + 256
 SMALLEST = {"character": _PIECE, "word": _PIECE, "space": _PIECE, "bpe": _BYTES, "gpt2": _BYTES}
+SMALLEST |= {"qwen2": _BYTES, "llama3": _BYTES}
 SMALLEST |= {"wordpiece": _PIECE + 1, "wordpiece-uncased": _PIECE + 1, "unigram": _PIECE}
 """Smallest size of a vocabulary of each kind."""
 WHOLE_WORDS: tuple[KindName, ...] = ("word", "space")
@@ -45,8 +48,8 @@ class TokenizerSettings:
     """Settings of a vocabulary.
 
     kind: the kind of its tokens.
-    size: upper limit of the vocabulary, special ids included; at least 5, and 260 for bpe and gpt2, whose vocabularies
-        always hold the 256 bytes.
+    size: upper limit of the vocabulary, special ids included; at least 5, and 260 for bpe, gpt2, qwen2 and llama3,
+        whose vocabularies always hold the 256 bytes.
     dropout: probability in [0, 1) that a BPE merge is skipped (bpe only).
     minimum_count: leave out tokens and BPE merges that occur less often.
 

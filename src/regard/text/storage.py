@@ -17,7 +17,7 @@ from typing import Any
 from tokenizers import Tokenizer as Backend
 
 from regard.errors import InputError
-from regard.text.byte_pair import ALPHABET, BytePair, GPT2BytePair
+from regard.text.byte_pair import ALPHABET, BytePair, GPT2BytePair, PatternBytePair
 from regard.text.character import Character
 from regard.text.kind import Cutter, Kind, TokenizerSettings, problem_with
 from regard.text.space import Space
@@ -34,11 +34,13 @@ KINDS: Mapping[str, Kind] = {
     "space": Space(),
     "bpe": BytePair(),
     "gpt2": GPT2BytePair(),
+    "qwen2": PatternBytePair(1, nfc=True),
+    "llama3": PatternBytePair(3, whole_words=True),
     "wordpiece": WordPiece(uncased=False),
     "wordpiece-uncased": WordPiece(uncased=True),
     "unigram": Unigram(),
 }
-MERGING = ("bpe", "gpt2")
+MERGING = ("bpe", "gpt2", "qwen2", "llama3")
 """Kinds whose vocabulary consists of bytes and merges."""
 
 

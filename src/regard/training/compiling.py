@@ -12,12 +12,12 @@ from torch import nn
 
 from regard.attention.observer import current
 from regard.errors import RunError
-from regard.models.gpt2 import Block
+from regard.models import gpt2, llama
 from regard.nn.decoders.transformer import DecoderLayer
 from regard.nn.encoders.transformer import EncoderLayer
 from regard.nonfinite import is_debugging
 
-LAYERS = (EncoderLayer, DecoderLayer, Block)
+LAYERS = (EncoderLayer, DecoderLayer, gpt2.Block, llama.Block)
 """The classes that are compiled. One graph serves all layers of a class and sequences of any length; a recurrence would
 need a graph for each length, with every step in it."""
 

@@ -6,11 +6,12 @@ from functools import partial
 from typing import Any
 
 from regard.errors import InputError
-from regard.hub.formats import bert, elmo, gpt2, marian, vit
+from regard.hub.formats import bert, elmo, gpt2, llama, marian, vit
 from regard.hub.formats.folder import CONFIG, Folder
 from regard.hub.formats.pretrained_model import Files, PretrainedImageModel, PretrainedModel
 from regard.models.bert import BertConfig
 from regard.models.gpt2 import GPT2Config
+from regard.models.llama import LlamaConfig
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ def _bert(variant: bert.BertVariant) -> Family:
     return Family(partial(bert.read, variant=variant), partial(bert.write, variant=variant))
 
 
+LLAMAS = llama.LLAMA, llama.MISTRAL, llama.QWEN2, llama.QWEN3
 FAMILIES: Mapping[str, Family] = {
     "gpt2": Family(gpt2.read, gpt2.write),
     "bert": _bert(bert.BERT),
@@ -33,6 +35,7 @@ FAMILIES: Mapping[str, Family] = {
     "vit": Family(partial(vit.read, variant=vit.VIT), vit.write),
     "deit": Family(partial(vit.read, variant=vit.DEIT), vit.write),
     "marian": Family(marian.read, marian.write),
+    **{each.type: Family(partial(llama.read, variant=each), llama.write) for each in LLAMAS},
 }
 
 
@@ -41,6 +44,8 @@ def name(pretrained: PretrainedModel | PretrainedImageModel) -> str:
     if isinstance(pretrained, PretrainedImageModel):
         return "deit" if pretrained.config.distilled else "vit"
     config = pretrained.config
+    if isinstance(config, LlamaConfig):
+        return llama.variant_of(config).type
     if not isinstance(config, BertConfig):
         return "gpt2" if isinstance(config, GPT2Config) else "marian"
     if not pretrained.tokenizer.settings.kind.startswith("wordpiece"):

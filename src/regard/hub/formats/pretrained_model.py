@@ -11,6 +11,7 @@ from regard.images import Preparation
 from regard.models.bert import BertConfig
 from regard.models.elmo import ElmoConfig
 from regard.models.gpt2 import GPT2Config
+from regard.models.llama import LlamaConfig
 from regard.models.transformer import TransformerConfig
 from regard.models.vit import VitConfig
 from regard.text import Tokenizer
@@ -40,7 +41,7 @@ class PretrainedModel:
     which replaces the parts that its config names.
     """
 
-    config: GPT2Config | BertConfig | ElmoConfig | TransformerConfig
+    config: GPT2Config | LlamaConfig | BertConfig | ElmoConfig | TransformerConfig
     tensors: Mapping[str, Tensor]
     tokenizer: Tokenizer
     target: Tokenizer | None = None

@@ -16,7 +16,7 @@ PLAIN: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         "dropout": (None, 0),
         "continuing_subword_prefix": (None, ""),
         "end_of_word_suffix": (None, ""),
-        "ignore_merges": (None, False),
+        "ignore_merges": (None, False, True),
     },
     "WordPiece": {
         "continuing_subword_prefix": ("##",),
@@ -44,16 +44,24 @@ class Document:
         found = self.whole.get(name)
         return found if isinstance(found, dict) else {}
 
+    def cuts_as(self, other: Mapping[str, Any], parts: Sequence[str]) -> bool:
+        """Return whether these parts of the pipeline, and the use of merges for whole words, are those of another
+        file."""
+        own, model = self.whole["model"], other["model"]
+        same = bool(own.get("ignore_merges")) is bool(model.get("ignore_merges"))
+        return same and all(_step(self.whole.get(part)) == _step(other[part]) for part in parts)
+
     def is_absent(self, name: str) -> bool:
         """Return whether a part is missing or has no steps."""
-        return self.whole.get(name) in (None, {"type": "Sequence", "normalizers": []})
+        return _step(self.whole.get(name)) is None
 
     @property
     def is_gpt2_byte_level(self) -> bool:
         """Return whether text is pretokenized as by GPT-2: byte-level, without normalization."""
         cut = self.part("pre_tokenizer")
         plain = cut.get("type") == "ByteLevel" and cut.get("add_prefix_space") in (None, False)
-        return plain and cut.get("use_regex", True) is True and self.is_absent("normalizer")
+        merging = not self.whole["model"].get("ignore_merges")
+        return plain and merging and cut.get("use_regex", True) is True and self.is_absent("normalizer")
 
 
 def read(folder: Folder, types: Sequence[str]) -> Document:
@@ -125,6 +133,11 @@ def _added(value: Any, vocabulary: Mapping[str, int], place: str) -> dict[str, i
             case _:
                 raise InputError(f"{place}: an added token is {_shown(each)}; expected a content with an id of its own")
     return entries(found, place)
+
+
+def _step(value: Any) -> Any:
+    """A part of the pipeline; None for one without steps."""
+    return None if value == {"type": "Sequence", "normalizers": []} else value
 
 
 def _shown(value: Any) -> str:

@@ -20,6 +20,8 @@ OURS: Mapping[str, tuple[KindName, ...]] = {
     "WordPiece": ("wordpiece", "wordpiece-uncased"),
 }
 """For each type of model: the kinds of tokenizer with which regard trains language models."""
+PUBLISHED: tuple[KindName, ...] = ("gpt2", "qwen2", "llama3")
+"""Kinds of the released language models."""
 CUTTING = ("normalizer", "pre_tokenizer", "decoder")
 
 
@@ -28,15 +30,15 @@ def read(folder: Folder, size: int, end: int) -> Tokenizer:
     `end` separates texts, pads and starts.
 
     Raises:
-        InputError: the tokenizer is missing, belongs to another model, or segments text differently from GPT-2's.
+        InputError: the tokenizer is missing, belongs to another model, or segments text as no kind of ours.
     """
-    vocabulary, merges, own = _own(folder) if folder.has(TOKENIZER) else (*_files(folder), None)
+    vocabulary, merges, kind = _document(folder) if folder.has(TOKENIZER) else (*_files(folder), "gpt2")
     vocabulary = counted(vocabulary, size, folder)
-    if own is not None:
-        return Tokenizer.of(settings(own, size), vocabulary, merges)
+    if all(vocabulary.get(name) == index for index, name in enumerate(NAMES)):
+        return Tokenizer.of(settings(kind, size), vocabulary, merges)
     if not end < size:
         raise InputError(f"{folder.path}: eos_token_id is {end}, beyond the {size} entries of the tokenizer")
-    return Tokenizer.of(settings("gpt2", size), vocabulary, merges, SpecialTokens(end, end, end, end))
+    return Tokenizer.of(settings(kind, size), vocabulary, merges, SpecialTokens(end, end, end, end))
 
 
 def counted(vocabulary: Mapping[str, int], size: int, folder: Folder) -> dict[str, int]:
@@ -73,19 +75,20 @@ def tokenizer_config(tokenizer: Tokenizer, context: int) -> dict[str, Any]:
     return (theirs if released else own) | {"bos_token": end, "eos_token": end, "model_max_length": context}
 
 
-def _own(folder: Folder) -> tuple[dict[str, int], Merges, KindName | None]:
-    """Read vocabulary and merges of a tokenizer.json, and its kind if regard exported it."""
+def _document(folder: Folder) -> tuple[dict[str, int], Merges, KindName]:
+    """Read vocabulary and merges of a tokenizer.json, and its kind: one of ours in a file that regard exported, else a
+    published one. Raises InputError for another."""
     document = tokenizer_json.read(folder, tuple(OURS))
-    if all(document.vocabulary.get(name) == index for index, name in enumerate(NAMES)):
-        for kind in OURS[document.type]:
-            own = json.loads(KINDS[kind].build({}, ()).to_str())
-            if all(document.whole.get(part) == own[part] for part in CUTTING):
-                return document.vocabulary, document.merges, kind
-    if document.type != "BPE" or not document.is_gpt2_byte_level:
-        raise InputError(
-            f"{document.place}: segments text differently from GPT-2's byte-level BPE; does it belong to another model?"
-        )
-    return document.vocabulary, document.merges, None
+    exported = all(document.vocabulary.get(name) == index for index, name in enumerate(NAMES))
+    for kind in (*(OURS[document.type] if exported else ()), *(PUBLISHED if document.type == "BPE" else ())):
+        if document.cuts_as(json.loads(KINDS[kind].build({}, ()).to_str()), CUTTING):
+            return document.vocabulary, document.merges, kind
+    if document.type == "BPE" and document.is_gpt2_byte_level:
+        return document.vocabulary, document.merges, "gpt2"
+    raise InputError(
+        f"{document.place}: segments text differently from the byte-level BPE of GPT-2, Qwen 2 and Llama 3; does it "
+        "belong to another model?"
+    )
 
 
 def _files(folder: Folder) -> tuple[dict[str, int], Merges]:

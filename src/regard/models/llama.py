@@ -1,0 +1,158 @@
+"""Llama: Touvron et al. 2023 (2302.13971); with other settings Mistral (2310.06825), Qwen 2 (2407.10671) and Qwen 3
+(2505.09388)."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+from torch import nn
+
+from regard.attention import Attend
+from regard.attention.heads import MultiHead, NormalizedHeads
+from regard.attention.positions import Rotary, RotaryScaling
+from regard.attention.scores import ScaledDot
+from regard.models.language_model import LanguageModel
+from regard.models.sizes import NamedSizes, Share, Size
+from regard.models.softmax import FULL, Softmax, output_kind
+from regard.nn.embeddings import TokenEmbedding
+from regard.nn.kv_cache import Blocks, CausalState, Past, read_past
+from regard.nn.sublayers import Dropout, SwiGLU
+from regard.shapes import States, Tokens
+
+DEVIATION = 0.02
+"""Standard deviation of fresh weights."""
+
+
+def released(layers: int, width: int, heads: int, key_value_heads: int, hidden: int, **more: Any) -> dict[str, Any]:
+    """The sizes of a released model."""
+    sizes = {"layers": layers, "width": width, "heads": heads, "key_value_heads": key_value_heads, "hidden": hidden}
+    return sizes | more
+
+
+@dataclass(frozen=True)
+class LlamaConfig:
+    """Sizes; `named_sizes` has those of some released models.
+
+    key_value_heads: heads of keys and values that the `heads` share (Ainslie 2023, 2305.13245); None for as many.
+    head_width: width of one head; None for `width / heads`.
+    hidden: width of the feed-forward networks; None for 8/3 of `width`, rounded up to a multiple
+        of 8.
+    context: the most tokens of a row.
+    epsilon: added to the mean square in norms.
+    base, scaling: of the rotary positions.
+    window: the most positions that each reads, its own included (Mistral); None for all before it.
+    biased: whether the maps to queries, keys and values have biases (Qwen 2).
+    normalized: whether queries and keys are normalised (Qwen 3).
+    tied: whether the output layer shares the weight of the embedding.
+    """
+
+    named_sizes: ClassVar[NamedSizes] = {
+        "llama-7B": released(32, 4096, 32, 32, 11008, context=2048, tied=False),
+        "mistral-7B": released(32, 4096, 32, 8, 14336, context=8192, window=4096, tied=False),
+        "qwen2-0.5B": released(24, 896, 14, 2, 4864, context=32768, base=1e6, biased=True, epsilon=1e-6),
+        "qwen3-0.6B": released(
+            28, 1024, 16, 8, 3072, head_width=128, context=32768, base=1e6, normalized=True, epsilon=1e-6
+        ),
+    }
+
+    name: Literal["llama"] = "llama"
+    layers: Size = 4
+    width: Size = 256
+    heads: Size = 4
+    key_value_heads: Size | None = None
+    head_width: Size | None = None
+    hidden: Size | None = None
+    context: Size = 256
+    dropout: Share = 0.0
+    epsilon: Annotated[float, Field(gt=0, lt=1)] = 1e-5
+    base: Annotated[float, Field(gt=0)] = 10_000.0
+    scaling: RotaryScaling | None = None
+    window: Size | None = None
+    biased: bool = False
+    normalized: bool = False
+    tied: bool = True
+    softmax: Softmax = FULL
+
+    def __post_init__(self) -> None:
+        if self.head_width is None and self.width % self.heads:
+            raise ValueError(f"width {self.width} is not divisible by heads {self.heads}; set head_width")
+        if self.heads % (self.key_value_heads or self.heads):
+            raise ValueError(
+                f"heads {self.heads} is not divisible by key_value_heads {self.key_value_heads}; choose a divisor"
+            )
+        if self.width_of_head % 2:
+            raise ValueError(f"a head is {self.width_of_head} wide; rotary positions need an even width")
+
+    @property
+    def width_of_head(self) -> int:
+        """Width of one head."""
+        return self.head_width or self.width // self.heads
+
+    @property
+    def width_of_network(self) -> int:
+        """Width inside the feed-forward networks."""
+        return self.hidden or 8 * -(-self.width // 3)
+
+
+class Block(nn.Module):
+    """Causal self-attention and SwiGLU, each behind a norm by the root mean square (Zhang 2019, 1910.07467) and inside
+    its residual."""
+
+    def __init__(self, config: LlamaConfig):
+        super().__init__()
+        self.before = None if config.window is None else config.window - 1
+        self.self_attention = heads(config)
+        self.feedforward = SwiGLU(config.width, config.width_of_network)
+        self.norms = nn.ModuleList(nn.RMSNorm(config.width, config.epsilon) for _ in range(2))
+        self.dropout = Dropout(config.dropout)
+
+    def forward(self, states: States, past: Past) -> tuple[States, Past]:
+        """Positions that follow `past` -> their states, and the past including them."""
+        context, past = read_past(self.self_attention, self.norms[0](states), past, self.before)
+        states = states + self.dropout(context)
+        return states + self.dropout(self.feedforward(self.norms[1](states))), past
+
+
+def heads(config: LlamaConfig) -> MultiHead:
+    """Heads with rotary positions, which share heads of keys and values."""
+    rotary = Rotary(config.width_of_head, base=config.base, scaling=config.scaling)
+    sizes: dict[str, Any] = {"head_width": config.width_of_head, "key_value_heads": config.key_value_heads}
+    sizes["attend"] = Attend(ScaledDot(), positions=rotary)
+    if config.normalized:
+        found: MultiHead = NormalizedHeads(config.width, config.heads, epsilon=config.epsilon, **sizes)
+    else:
+        found = MultiHead(config.width, config.heads, **sizes)
+    for each in (found.output,) if config.biased else (found.query, found.key, found.value, found.output):
+        each.register_parameter("bias", None)
+    return found
+
+
+class Llama(LanguageModel[CausalState]):
+    """Blocks over embedded tokens, a final norm, and the output layer. Weights start normal with deviation 0.02."""
+
+    config_class = LlamaConfig
+
+    self_attention = "blocks.*.self_attention"
+
+    def __init__(self, vocabulary: int, config: LlamaConfig):
+        super().__init__()
+        self.context = config.context
+        self.embedding = TokenEmbedding(vocabulary, config.width, scale=1.0)
+        self.dropout = Dropout(config.dropout)
+        self.blocks = Blocks(Block(config) for _ in range(config.layers))
+        self.norm = nn.RMSNorm(config.width, config.epsilon)
+        tied = self.embedding if config.tied else None
+        self.output = output_kind(config.softmax)(config.width, vocabulary, tied, bias=False)
+        for parameter in self.parameters():
+            if parameter.ndim > 1:
+                nn.init.normal_(parameter, std=DEVIATION)
+
+    def begin(self, batch: int) -> CausalState:
+        return self.blocks.start(self.zeros(batch))
+
+    def carried(self, state: CausalState) -> None:
+        return None
+
+    def run(self, tokens: Tokens, state: CausalState) -> tuple[States, CausalState]:
+        states, state = self.blocks(self.dropout(self.embedding(tokens)), state)
+        return self.norm(states), state
