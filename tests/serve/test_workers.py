@@ -73,22 +73,23 @@ def test_a_group_that_is_being_answered_waits_to_become_one_batch():
     assert [each.client for each in first] == ["a"]
     assert take(queue, 3) == ["b"]  # another group does not wait
     assert take(queue, 3) == []
-    assert take(queue, 2) == ["c", "a"]  # a whole batch does not wait
-    for client in "ab":
-        queue.put(Request(client))
-    assert take(queue, 3) == []
+    now[0] = 0.9
+    assert take(queue, 2) == []
     now[0] = 1.0
-    assert take(queue, 3) == ["a", "b"]  # nor does anybody for longer than that
+    assert take(queue, 3) == ["c", "a"]  # nobody waits for longer than that
     queue.put(Request("a"))
     assert take(queue, 3) == []
 
 
 def test_a_group_is_open_again_when_its_batches_are_answered():
-    queue: FairQueue[Request] = FairQueue(9)
+    now = [0.0]
+    queue: FairQueue[Request] = FairQueue(9, patience=1.0, clock=lambda: now[0])
     for client in "ab":
         queue.put(Request(client))
     first = queue.take(1)
+    now[0] = 1.5
     second = queue.take(1)
+    assert [each.client for each in (*first, *second)] == ["a", "b"]
     for _ in range(2):
         queue.put(Request("c"))
     queue.done(first)

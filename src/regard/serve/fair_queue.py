@@ -28,8 +28,8 @@ class FairQueue(Generic[W]):
     """Takes the oldest request of one client after the other, each with others of its group. A client occupies at most
     `most` workers. Not safe for threads: its owner has a lock.
 
-    While a batch of a group is answered, its other requests wait to become one batch, since two halves at once cost
-    more than the whole; a second worker begins with them once a whole batch waits, or after `patience` seconds."""
+    While a batch of a group is answered, its other requests wait to become the next one: two batches of one model at
+    once take longer than one after the other. A second worker begins with them after `patience` seconds."""
 
     def __init__(self, most: int, patience: float = 0.25, clock: Callable[[], float] = time.monotonic) -> None:
         self.most, self.patience, self.clock = most, patience, clock
@@ -48,8 +48,7 @@ class FairQueue(Generic[W]):
         """The next batch, `together` requests at most, whose first client occupies one more worker until `done`; empty
         if there is none, or if every client that waits occupies as many as it may, or if every group waits."""
         self._forget({id(each) for each in self._in_turn() if each.gone})
-        sizes = Counter(each.group for each in self._in_turn())
-        open_groups = {group for group, size in sizes.items() if size >= together or not self._busy(group)}
+        open_groups = {each.group for each in self._in_turn() if not self._busy(each.group)}
         ready = (each for each in self._in_turn() if each.group in open_groups)
         first = next((each for each in ready if self._running[each.client] < self.most), None)
         if first is None:
