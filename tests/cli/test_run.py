@@ -8,6 +8,8 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from torch import Tensor
@@ -168,7 +170,7 @@ def files(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
 def test_evaluate_reads_every_kind_of_file(regard, monkeypatch: pytest.MonkeyPatch, files: list[str]):
     class Fake(Seq2SeqRun):
         def __init__(self):
-            pass
+            self.config: Any = SimpleNamespace(data=None)
 
         def _evaluate(self, pairs, options):
             seen = [(pair.source, pair.target) for pair in pairs or []]
@@ -207,7 +209,7 @@ def test_show_refuses_a_kind(regard, run: Path, tmp_path: Path, options: tuple[s
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["x.pdf", "missing/x.png", ".", f"{LONG}.html"])
+@pytest.mark.parametrize("name", ["x.gif", "missing/x.png", ".", f"{LONG}.html"])
 def test_row_66_show_refuses_a_place(regard, run: Path, tmp_path: Path, name: str):
     code, _, errors = regard("show", str(run), "14 July 1989", "--out", str(tmp_path / name))
     assert (code, len(errors.splitlines())) == (2, 1)

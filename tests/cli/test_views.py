@@ -42,7 +42,7 @@ def test_views_of_images(view, tmp_path: Path):
     for figure, said in (
         (
             FigureOptions(view="lines"),
-            "view lines could draw; it has heads, rollout, entropy",
+            "or choose heads, rollout, entropy",
         ),
         (FigureOptions(view="heads", words=True), "the option words is not supported by this run's view heads"),
         (FigureOptions(view="rollout", scale=0.5), "the option scale is not supported by this run's view rollout"),
@@ -101,7 +101,7 @@ def test_chosen_heads_as_lines(tmp_path: Path):
 def test_a_page_shows_a_matrix_between_words(tmp_path: Path):
     drawn(filling(), TEXT, tmp_path / "a.html", FigureOptions(words=True))
     assert ">warm<" in (tmp_path / "a.html").read_text()
-    with pytest.raises(InputError, match=r"a \.html page shows a matrix of 0 to 1; write \.png or \.svg"):
+    with pytest.raises(InputError, match=r"a \.html page shows a matrix of 0 to 1; write \.png, \.svg or \.pdf"):
         drawn(filling(), TEXT, tmp_path / "b.html", FigureOptions(view="lines"))
 
 

@@ -71,6 +71,7 @@ def test_idx_files_that_do_not_fit(tmp_path: Path):
     (tmp_path / "a-labels-idx1-ubyte").unlink()
     with pytest.raises(InputError, match="a-labels-idx1-ubyte: no such file"):
         IdxImages().read(str(path))
+    (tmp_path / "a.gz").touch()
     with pytest.raises(InputError, match="has no images-idx3 in its name"):
         IdxImages().read(str(tmp_path / "a.gz"))
 

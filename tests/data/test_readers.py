@@ -70,9 +70,12 @@ def test_tables_give_pairs_also_from_gzip(reader, file):
 def test_columns_by_name_or_by_number(reader, mark, file):
     path = file(f"id{mark}en{mark}de\n1{mark}one{mark}eins\n")
     assert [(p.source, p.target) for p in reader(path, ("de", "en"))] == [("eins", "one")]
-    assert [(p.source, p.target) for p in reader(path, (3, 2))] == [("de", "en"), ("eins", "one")]
+    assert "looks like a header (de, en)" in refused(reader, path, (3, 2))
+    path = file(f"1{mark}one{mark}eins\n2{mark}two{mark}zwei\n")
+    assert [(p.source, p.target) for p in reader(path, (3, 2))] == [("eins", "one"), ("zwei", "two")]
     assert "no column 4; columns count from 1" in refused(reader, path, (4, 2))
     assert "no column 0" in refused(reader, path, (0, 2))
+    path = file(f"id{mark}en{mark}de\n1{mark}one{mark}eins\n")
     assert f"{path}:1: no column 'dee'" in refused(reader, path, ("dee", "en"))
     assert "did you mean 'de'?" in refused(reader, path, ("dee", "en"))
 

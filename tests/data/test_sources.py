@@ -54,8 +54,10 @@ def test_table_picks_the_reader_by_suffix(tmp_path):
         splits = Table(train=path, valid=f"{path}.gz", source="de", target="en").load()
         for part in (splits.train, splits.valid):
             assert [(pair.source, pair.target) for pair in part] == [("eins", "one")]
-    plain = Table(train=str(tmp_path / "a.tsv"), valid=str(tmp_path / "a.csv"), source=2, target=1).load()
-    assert [pair.source for pair in plain.train] == ["de", "eins"]
+    for suffix, mark in (("tsv", "\t"), ("csv", ",")):
+        (tmp_path / f"b.{suffix}").write_text(f"one{mark}eins\ntwo{mark}zwei\n", encoding="utf-8")
+    plain = Table(train=str(tmp_path / "b.tsv"), valid=str(tmp_path / "b.csv"), source=2, target=1).load()
+    assert [pair.source for pair in plain.train] == ["eins", "zwei"]
 
 
 def test_row_09_skip_bad_reaches_the_reader(tmp_path, caplog):

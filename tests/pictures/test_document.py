@@ -79,7 +79,7 @@ def test_too_many_words_are_refused_before_anything_is_drawn(tmp_path: Path):
         write_document(document, tmp_path / "a.png")
     write_document(document, tmp_path / "a.html")
     with pytest.raises(
-        InputError, match=r"cannot write '.txt' pictures; expected a name ending in \.png, \.svg, \.html"
+        InputError, match=r"cannot write '.txt' pictures; expected a name ending in \.png, \.svg, \.pdf, \.html"
     ):
         write_document(document, tmp_path / "a.txt")
 

@@ -12,13 +12,14 @@ from torch import Tensor
 
 from regard.attention.align import Align
 from regard.attention.memory import Memory
+from regard.attention.positions import RelativePositions
 from regard.attention.scores import Score
 from regard.config.registry import Registry
 from regard.errors import InputError
 from regard.models import catalog
 from regard.models.aligns import ALIGNS
 from regard.models.luong import Luong, LuongConfig
-from regard.models.positions import POSITIONS
+from regard.models.positions import POSITIONS, RELATIVE_POSITIONS
 from regard.models.scores import SCORES
 from regard.models.sizes import Sides
 from regard.nn.embeddings import Positions
@@ -81,6 +82,10 @@ def test_models(kind: str):
 @pytest.mark.parametrize("registry", [SCORES, ALIGNS, POSITIONS], ids=lambda registry: registry.group)
 def test_parts_of_models(registry: Registry):
     for name, place in registry.places.items():
+        if registry is POSITIONS and name in RELATIVE_POSITIONS:
+            assert place == "positions:none"  # nothing is added to states
+            assert isinstance(RELATIVE_POSITIONS[name](5, 6), RelativePositions)
+            continue
         assert place.partition(":")[2] == name.replace("-", "_")
         assert isinstance(registry[name](6, 5), (Score, Align, Positions))
 

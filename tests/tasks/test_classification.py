@@ -90,7 +90,8 @@ def test_what_does_not_fit(folder: Path):
     with pytest.raises(InputError, match=r"text 2: is one text; the model classifies two"):
         run.predict([("one", "two"), "one"])
     with pytest.raises(
-        InputError, match=r"text 1: 41 tokens and 3 special tokens, but the model takes 16; shorten it or trunc"
+        InputError,
+        match=r"text 1: 41 tokens and 3 special tokens, but the model takes 16; shorten it, or train with",
     ):
         run.predict([("one " * 40, "two")])
     with pytest.raises(InputError, match="q: label 'new' is none of the training set's: other, same"):
@@ -117,7 +118,7 @@ def test_one_class_is_none(folder: Path, tmp_path: Path):
         ("one\ttwo\tnew", r"test\.tsv:3: label 'new' is none of the training set's: other, same"),
         (
             f"{'one ' * 40}\ttwo\tsame",
-            r"test\.tsv:3: 41 tokens and 3 special tokens, but the model takes 16; shorten it or",
+            r"test\.tsv:3: 41 tokens and 3 special tokens, but the model takes 16; shorten it, or",
         ),
     ],
     ids=["label", "length"],

@@ -240,7 +240,7 @@ def test_the_command_draws_the_patches(regard, folder: Path, tmp_path: Path):
         (("predict", "a.png", "--beam", "2"), "option beam is not supported where a run of the task image-classif"),
         (("predict", "a.png", "--json", "--attention"), "option attention is not supported where a run of the task"),
         (("evaluate", "--beam", "2"), "a run of the task image-classification evaluates; supported: files"),
-        (("evaluate", "no-images-idx3"), "no-images-idx3: no such file; check the path"),
+        (("evaluate", "no-images-idx3"), "no-images-idx3: no such file or folder; check the path"),
         (("fill", "a"), "a run of the task image-classification does not fill blanks"),
     ],
 )

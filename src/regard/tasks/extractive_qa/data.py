@@ -39,7 +39,12 @@ class Questions(QuestionFiles):
 
     def read(self, path: str) -> list[Question]:
         """The questions of another file. Raises InputError as `load` does, and for a file without any."""
-        return self.every_question(path) if self.unanswerable else super().read(path)
+        if not self.unanswerable:
+            return super().read(path)
+        found = self.every_question(path)
+        if not found:
+            raise InputError(f"{path}: has no question")
+        return found
 
 
 @dataclass(frozen=True)
