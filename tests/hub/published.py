@@ -45,6 +45,22 @@ def quiet() -> Any:
     return transformers
 
 
+def written(theirs: Any, ids: list[int], *, tokens: int, beam: int, end: int) -> list[int]:
+    """What transformers writes after these ids, without sampling and without a penalty of the length."""
+    given = torch.tensor([ids])
+    found = theirs.generate(
+        given,
+        attention_mask=torch.ones_like(given),
+        max_new_tokens=tokens,
+        num_beams=beam,
+        do_sample=False,
+        length_penalty=0.0,
+        early_stopping=False,
+        pad_token_id=end,
+    )
+    return found[0, len(ids) :].tolist()
+
+
 def gpt2(folder: Path, **sizes: Any) -> Any:
     """A published GPT-2 in the folder, and it as transformers runs it."""
     transformers = quiet()

@@ -26,7 +26,7 @@ from regard.runs import train as launch
 from regard.tasks.language_model.run import LanguageModelRun
 from regard.text import SPECIAL, Tokenizer, TokenizerSettings
 from regard.text.special import NAMES
-from tests.hub.published import CONFIGURATIONS, TEXTS, gpt2
+from tests.hub.published import CONFIGURATIONS, TEXTS, gpt2, written
 
 configurations = pytest.mark.parametrize("sizes", CONFIGURATIONS, ids=lambda sizes: f"width-{sizes['n_embd']}")
 
@@ -93,19 +93,9 @@ def test_continuations_are_theirs_token_by_token(sizes: dict[str, Any], beam: in
     room = sizes["n_positions"] - max(len(run.tokenizer.encode(prompt)) for prompt in PROMPTS)
     found = run.predict(PROMPTS, tokens=room, beam=beam)
     for prompt, ours in zip(PROMPTS, found, strict=True):
-        given = torch.tensor([[last, *run.tokenizer.encode(prompt)]])
-        written = theirs.generate(
-            given,
-            attention_mask=torch.ones_like(given),
-            max_new_tokens=room,
-            num_beams=beam,
-            do_sample=False,
-            length_penalty=0.0,
-            early_stopping=False,
-            pad_token_id=last,
-        )[0, given.shape[1] :]
-        assert ours.tokens == tuple(run.tokenizer.pieces(written.tolist()))
-        assert ours.finished == (last in written.tolist())
+        expected = written(theirs, [last, *run.tokenizer.encode(prompt)], tokens=room, beam=beam, end=last)
+        assert ours.tokens == tuple(run.tokenizer.pieces(expected))
+        assert ours.finished == (last in expected)
     assert any(ours.finished for ours in found)
 
 

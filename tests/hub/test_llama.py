@@ -18,7 +18,7 @@ from regard.hub import export_run, import_run
 from regard.hub.formats import families
 from regard.hub.formats.folder import Folder
 from regard.tasks.language_model.run import LanguageModelRun
-from tests.hub.published import TEXTS, byte_pairs, quiet
+from tests.hub.published import TEXTS, byte_pairs, quiet, written
 
 LINEAR = {"rope_type": "linear", "rope_theta": 300.0, "factor": 2.5}
 YARN = {"rope_type": "yarn", "rope_theta": 500.0, "factor": 4.0, "original_max_position_embeddings": 8}
@@ -113,18 +113,8 @@ def test_continuations_are_theirs_token_by_token(kind: str, sizes: dict[str, Any
     last, room = run.tokenizer.special.end, 30
     found = run.predict(PROMPTS, tokens=room, beam=beam)
     for prompt, ours in zip(PROMPTS, found, strict=True):
-        given = torch.tensor([[last, *run.tokenizer.encode(prompt)]])
-        written = theirs.generate(
-            given,
-            attention_mask=torch.ones_like(given),
-            max_new_tokens=room,
-            num_beams=beam,
-            do_sample=False,
-            length_penalty=0.0,
-            early_stopping=False,
-            pad_token_id=last,
-        )[0, given.shape[1] :]
-        assert ours.tokens == tuple(run.tokenizer.pieces(written.tolist()))
+        expected = written(theirs, [last, *run.tokenizer.encode(prompt)], tokens=room, beam=beam, end=last)
+        assert ours.tokens == tuple(run.tokenizer.pieces(expected))
 
 
 @cases

@@ -20,6 +20,11 @@ class Splits(Generic[E_co]):
     valid: Sequence[E_co]
     test: Sequence[E_co] = ()
 
+    @property
+    def named(self) -> dict[str, Sequence[E_co]]:
+        """The three sets by their names."""
+        return {"train": self.train, "valid": self.valid, "test": self.test}
+
 
 @dataclass(frozen=True, kw_only=True)
 class HeldOut:

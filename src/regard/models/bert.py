@@ -102,15 +102,7 @@ class BertEncoder(nn.Module):
 def layer(config: BertConfig) -> EncoderLayer:
     """One layer, with a norm behind each of its two residuals."""
     return EncoderLayer(
-        named_heads(
-            config.width,
-            config.heads,
-            config.score,
-            config.align,
-            window=config.window,
-            longest=config.context,
-            positions=config.positions,
-        ),
+        named_heads(config, config.context, config.positions),
         FeedForward(config.width, config.hidden, nn.GELU()),
         (
             PostNorm(config.width, config.dropout, config.epsilon),

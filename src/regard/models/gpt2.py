@@ -63,15 +63,7 @@ class Block(nn.Module):
 
     def __init__(self, config: GPT2Config):
         super().__init__()
-        self.self_attention = named_heads(
-            config.width,
-            config.heads,
-            config.score,
-            config.align,
-            window=config.window,
-            longest=config.context,
-            positions=config.positions,
-        )
+        self.self_attention = named_heads(config, config.context, config.positions)
         check_growing(self.self_attention)
         hidden = config.hidden or 4 * config.width
         self.feedforward = FeedForward(config.width, hidden, nn.GELU(approximate="tanh"))

@@ -1,6 +1,6 @@
 """Heads of attention whose score and alignment a run file names."""
 
-from typing import Annotated
+from typing import Annotated, Protocol, runtime_checkable
 
 from regard.attention import Attend
 from regard.attention.heads import MultiHead
@@ -15,27 +15,39 @@ SelfAlignChoice = SelfAlignName | StraightThroughSettings | MonotonicSettings
 """The alignments of self-attention. Hard ones learn by REINFORCE, which is computed for reads of a source only."""
 
 
-def named_heads(
-    width: int,
-    heads: int,
-    score: ContentScoreName,
-    align: AlignChoice = "softmax",
-    *,
-    window: int,
-    longest: int,
-    positions: PositionsName = "none",
-) -> MultiHead:
+@runtime_checkable
+class HeadSizes(Protocol):
+    """The sizes of heads in a model's configuration, with the names of their score and alignment. `window` is that of a
+    local alignment."""
+
+    @property
+    def width(self) -> int: ...
+
+    @property
+    def heads(self) -> int: ...
+
+    @property
+    def score(self) -> ContentScoreName: ...
+
+    @property
+    def align(self) -> AlignChoice: ...
+
+    @property
+    def window(self) -> int: ...
+
+
+def named_heads(config: HeadSizes, longest: int, positions: PositionsName = "none") -> MultiHead:
     """Heads with a score, an alignment and relative positions by name, `width / heads` wide; they share the parameters
     of all three.
 
     Args:
-        window: that of a local alignment.
         longest: the most keys that there are.
         positions: names of absolute positions change nothing here.
     """
-    relative = relative_positions(positions, heads, width // heads)
-    attend = named_attend(width // heads, score, align, window=window, longest=longest, positions=relative)
-    return MultiHead(width, heads, attend=attend)
+    width = config.width // config.heads
+    relative = relative_positions(positions, config.heads, width)
+    attend = named_attend(width, config.score, config.align, window=config.window, longest=longest, positions=relative)
+    return MultiHead(config.width, config.heads, attend=attend)
 
 
 def named_attend(
@@ -47,5 +59,6 @@ def named_attend(
     longest: int,
     positions: RelativePositions | None = None,
 ) -> Attend:
-    """The lookup of heads of this width, with a score and an alignment by name; further arguments as `named_heads`."""
+    """The lookup of heads of this width over at most `longest` keys, with a score and an alignment by name; `window` is
+    that of a local alignment."""
     return Attend(SCORES[score](width, longest), chosen_align(align, width, window), positions=positions)

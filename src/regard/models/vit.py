@@ -134,14 +134,7 @@ class VitEncoder(nn.Module):
 def layer(config: VitConfig) -> EncoderLayer:
     """One layer, with a norm before each of its two sublayers (equations 2 and 3)."""
     return EncoderLayer(
-        named_heads(
-            config.width,
-            config.heads,
-            config.score,
-            config.align,
-            window=config.window,
-            longest=config.marks + config.side**2,
-        ),
+        named_heads(config, config.marks + config.side**2),
         FeedForward(config.width, config.hidden, nn.GELU()),
         (PreNorm(config.width, config.dropout, config.epsilon), PreNorm(config.width, config.dropout, config.epsilon)),
     )

@@ -133,9 +133,10 @@ def read_past(attention: MultiHead, states: States, past: Past, before: int | No
     new = attention.prepare(Memory(states, states, places=places))
     grown = past.append(new.key, new.value)
     slides = before is not None and grown.length > before + 1
-    needed = count > 1 or slides
-    mask = window(count, grown.length, before=before if slides else None, after=0, device=states.device)
-    read = attention.read(states, grown.memory(mask if needed else None), past.alignment, places=places)
+    mask = None  # a single query reads its whole past
+    if count > 1 or slides:
+        mask = window(count, grown.length, before=before if slides else None, after=0, device=states.device)
+    read = attention.read(states, grown.memory(mask), past.alignment, places=places)
     return read.context, replace(grown, alignment=read.state)
 
 

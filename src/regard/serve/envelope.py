@@ -66,7 +66,11 @@ class Envelope:
             seconds=(letter.ended or time.perf_counter()) - letter.started,
             id=letter.id,
         )
-        self.metrics.add(exchange, route=scope["path"] if found else "other")
+        self.record(exchange, scope["path"] if found else "other")
+
+    def record(self, exchange: Exchange, route: str = "other") -> None:
+        """Counts an exchange under its route and logs it."""
+        self.metrics.add(exchange, route)
         if self.log is not None:
             self.log(exchange)
 

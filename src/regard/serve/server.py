@@ -14,7 +14,6 @@ from urllib.parse import urlunsplit
 import uvicorn
 
 from regard.errors import InputError, RunError
-from regard.serve.access_log import Exchange
 from regard.serve.clients import literal_address
 from regard.serve.connection import Connections, protocol
 from regard.serve.envelope import Envelope
@@ -108,13 +107,7 @@ def server(
 ) -> uvicorn.Server:
     """A server of an application; at its end it first answers the requests inside. `proxies` are the addresses whose
     `X-Forwarded-For` is believed."""
-
-    def report(exchange: Exchange) -> None:
-        app.metrics.add(exchange, route="other")
-        if app.log is not None:
-            app.log(exchange)
-
-    connections = Connections(limits, report)
+    connections = Connections(limits, app.record)
     app.metrics.gauge("regard_connections", "Open connections.", lambda: len(connections))
     closed = "Connections closed because others needed room."
     app.metrics.counter("regard_connections_closed_total", closed, lambda: connections.closed)

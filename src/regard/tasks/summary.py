@@ -140,14 +140,13 @@ def sampled(examples: Sequence[E]) -> list[E]:
 
 def rows(data: Any, splits: Splits[Any]) -> dict[str, Rows]:
     """The examples of each set that has some, with the files that a `data:` section names for it."""
-    sets = {"train": splits.train, "valid": splits.valid, "test": splits.test}
     train = _origin(getattr(data, "train", None))
-    origins = {name: _origin(getattr(data, name, None)) for name in sets}
+    origins = {name: _origin(getattr(data, name, None)) for name in splits.named}
     seed = getattr(data, "split_seed", None)
     chosen = "" if seed is None else f" by data.split_seed {seed}"
     instead = f"held out of {train}{chosen}" if train else "generated"
     held = {name: origin or instead for name, origin in origins.items()}
-    return {name: Rows(len(each), held[name]) for name, each in sets.items() if each}
+    return {name: Rows(len(each), held[name]) for name, each in splits.named.items() if each}
 
 
 def unknown_share(tokenizer: Tokenizer, texts: Sequence[str]) -> float:
@@ -193,8 +192,7 @@ def text_lengths(tokenizer: Tokenizer, texts: Sequence[str], limit: int | None =
 
 def running_text(data: Any, splits: Splits[str], tokenizer: Tokenizer) -> DataSummary:
     """The summary of running text."""
-    sets = {"train": splits.train, "valid": splits.valid, "test": splits.test}
-    unknown = unknown_shares(tokenizer, sets)
+    unknown = unknown_shares(tokenizer, splits.named)
     first = next(text for text in splits.train if text.strip())
     return DataSummary(
         unit="texts",

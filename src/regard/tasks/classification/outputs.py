@@ -84,14 +84,10 @@ class Outputs(ABC, Generic[T, P]):
 
 
 @dataclass(frozen=True)
-class ClassOutputs(Outputs[int, ClassPrediction]):
-    """A logit for each of several classes of which a text has one. `weights` are those of the classes in the loss; none
-    are all 1."""
+class NamedOutputs(Outputs[T, P]):
+    """A logit for each of these labels."""
 
     labels: tuple[str, ...]
-    weights: tuple[float, ...] = ()
-
-    problem, metric = "single_label_classification", "accuracy"
 
     @property
     def count(self) -> int:
@@ -100,6 +96,16 @@ class ClassOutputs(Outputs[int, ClassPrediction]):
     @property
     def files(self) -> Mapping[str, Any]:
         return {LABELS: list(self.labels)}
+
+
+@dataclass(frozen=True)
+class ClassOutputs(NamedOutputs[int, ClassPrediction]):
+    """A logit for each of several classes of which a text has one. `weights` are those of the classes in the loss; none
+    are all 1."""
+
+    weights: tuple[float, ...] = ()
+
+    problem, metric = "single_label_classification", "accuracy"
 
     @property
     def summary(self) -> str:

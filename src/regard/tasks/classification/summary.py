@@ -25,9 +25,9 @@ def text_summary(
 ) -> DataSummary:
     """The summary of texts and their labels, whose lengths are those of the inputs of the model's form."""
     labels = outputs.labels_of(splits.train)
-    sets = {"train": splits.train, "valid": splits.valid, "test": splits.test}
     unknown = unknown_shares(
-        form.tokenizer, {name: [" ".join(each.texts) for each in some] for name, some in sets.items()}
+        form.tokenizer,
+        {name: [" ".join(each.texts) for each in sampled(some)] for name, some in splits.named.items()},
     )
     first = splits.train[0]
     return DataSummary(

@@ -48,8 +48,7 @@ def setup(config: ExtractiveQA, folder: RunDirectory, processes: int) -> Setup:
 
 def summary(config: ExtractiveQA, splits: Splits[Question], tokenizer: Tokenizer) -> DataSummary:
     """The questions before training, their contexts and answers."""
-    sets = {"train": splits.train, "valid": splits.valid, "test": splits.test}
-    unknown = unknown_shares(tokenizer, {name: [each.context for each in some] for name, some in sets.items()})
+    unknown = unknown_shares(tokenizer, {name: [each.context for each in some] for name, some in splits.named.items()})
     first, some = splits.train[0], sampled(splits.train)
     answer = first.answers[0].text if first.answers else "none"
     example = {"question": first.question, "context": first.context, "answer": answer}

@@ -22,9 +22,9 @@ from regard.text import Tokenizer
 
 def caption_summary(config: ImageCaptioning, splits: Splits[Captioned], tokenizer: Tokenizer) -> DataSummary:
     """The images, and the lengths and unknown characters of their captions."""
-    sets = {"train": splits.train, "valid": splits.valid, "test": splits.test}
     captions = {
-        name: [read(text, config) for each in sampled(some) for text in each.captions] for name, some in sets.items()
+        name: [read(text, config) for each in sampled(some) for text in each.captions]
+        for name, some in splits.named.items()
     }
     unknown = unknown_shares(tokenizer, captions)
     images, warnings = images_seen([each.image for each in splits.train], config.model.image, config.model.channels)

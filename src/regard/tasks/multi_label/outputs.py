@@ -10,9 +10,8 @@ from torch.nn import functional
 
 from regard.errors import InputError
 from regard.shapes import Bool, Float
-from regard.storage.run_folder import LABELS
 from regard.tasks.classification.data import Labelled
-from regard.tasks.classification.outputs import Labels, Outputs
+from regard.tasks.classification.outputs import Labels, NamedOutputs
 from regard.tasks.prediction import flat
 from regard.tasks.summary import class_counts
 
@@ -45,22 +44,13 @@ class LabelsPrediction:
 
 
 @dataclass(frozen=True)
-class LabelOutputs(Outputs[list[float], LabelsPrediction]):
+class LabelOutputs(NamedOutputs[list[float], LabelsPrediction]):
     """A logit for each label, whose sigmoid is the label's probability. A text has the labels with a probability of at
     least `threshold`."""
 
-    labels: tuple[str, ...]
     threshold: float
 
     problem, metric = "multi_label_classification", "micro-f1"
-
-    @property
-    def count(self) -> int:
-        return len(self.labels)
-
-    @property
-    def files(self) -> Mapping[str, Any]:
-        return {LABELS: list(self.labels)}
 
     @property
     def summary(self) -> str:

@@ -58,8 +58,7 @@ def setup(config: Tagging, folder: RunDirectory, processes: int) -> Setup:
 
 def summary(config: Tagging, splits: Splits[Tagged], tokenizer: Tokenizer) -> DataSummary:
     """The texts before training and their entities."""
-    sets = {"train": splits.train, "valid": splits.valid, "test": splits.test}
-    unknown = unknown_shares(tokenizer, {name: [each.text for each in some] for name, some in sets.items()})
+    unknown = unknown_shares(tokenizer, {name: [each.text for each in some] for name, some in splits.named.items()})
     first = next((each for each in splits.train if set(each.tags) != {OUTSIDE}), splits.train[0])
     found = ", ".join(
         f"{first.text[first.words[start][0] : first.words[end - 1][1]]} ({label})"
