@@ -91,7 +91,7 @@ def test_none_that_serves():
 
 
 def path_of(reader: Attend, query: Tensor, memory: Memory, **asked: bool) -> type[Path]:
-    lookup = Lookup(reader.score, reader.align, reader.history, query, reader.prepare(memory), **asked)
+    lookup = Lookup(reader.score, reader.align, reader.history, query, reader.prepare(memory))._replace(**asked)
     return type(first_that_serves(PATHS, lookup))
 
 
